@@ -1,0 +1,1 @@
+"""Explanations of SavedModels: load a model, explain inputs, get maps."""

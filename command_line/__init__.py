@@ -1,0 +1,10 @@
+"""The way every command of the house behaves: flags, one-line errors, exit codes.
+
+This room imports nothing of the house and no TensorFlow, so that ``--help`` answers at once.
+"""
+
+from command_line.errors import BadInput
+from command_line.flags import define_common_flags, listed
+from command_line.run import execute, run
+
+__all__ = ["BadInput", "define_common_flags", "execute", "listed", "run"]

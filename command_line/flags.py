@@ -1,0 +1,56 @@
+"""The flags that mean the same in every command.
+
+Each command owns a ``flags.FlagValues`` instead of absl's global one, so that all commands can be imported
+into one process, by a test or by the script that runs them all.
+"""
+
+from __future__ import annotations
+
+from absl import flags
+
+_HELP = {
+    "methods": "attribution methods, separated by commas: names of the registry (docs/methods.md), or "
+    "module:function of your own",
+    "model": "directory of a SavedModel to explain instead of the default",
+    "data_dir": "directory of the data; the embedded default when empty",
+    "num_imgs": "how many images to score: a number, or 'all'",
+    "num_questions": "how many questions to score: a number, or 'all'",
+    "batch_size": "rows in one pass through the model; bounds the memory",
+    "seed": "seed of everything drawn at random; same seed, same bytes",
+    "output": "file to write the scores to; .json, .csv or .md by suffix",
+}
+
+
+def define_common_flags(flag_values: flags.FlagValues, **defaults) -> None:
+    """Define some of the house's common flags on a command's own flag values.
+
+    Parameters
+    ----------
+    flag_values
+        The flag values of the command.
+    **defaults
+        Name of a common flag and its default: ``methods`` (list of str), ``model``, ``data_dir``,
+        ``output`` (str), ``num_imgs``, ``num_questions`` (int or "all"), ``batch_size``, ``seed`` (int).
+    """
+    for name, default in defaults.items():
+        if name == "methods":
+            flags.DEFINE_list(name, default, _HELP[name], flag_values=flag_values)
+        elif name == "seed":
+            flags.DEFINE_integer(name, default, _HELP[name], lower_bound=0, flag_values=flag_values)
+        elif name == "batch_size":
+            flags.DEFINE_integer(name, default, _HELP[name], lower_bound=1, flag_values=flag_values)
+        elif name in ("num_imgs", "num_questions"):
+            flags.DEFINE_string(name, str(default), _HELP[name], flag_values=flag_values)
+            flags.register_validator(
+                name,
+                lambda value: value == "all" or (value.isdecimal() and int(value) > 0),
+                message="must be a positive number or 'all'",
+                flag_values=flag_values,
+            )
+        else:
+            flags.DEFINE_string(name, default, _HELP[name], flag_values=flag_values)
+
+
+def listed(names) -> str:
+    """Return names in quotes, separated by commas, for the end of an error message."""
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,1 @@
+"""Scores in, tables and pictures out. Knows no TensorFlow."""

@@ -1,0 +1,34 @@
+"""Packaging of the attribution benchmarks; what is not listed here is not installed."""
+
+from setuptools import setup
+
+setup(
+    name="attribution-benchmarks",
+    version="0.1.0",
+    description="Attribution methods for SavedModels, judged against known truth: SVEA, BIM and CLEVR-XAI",
+    license="Apache-2.0",
+    python_requires=">=3.10,<3.14",
+    packages=["attribution", "command_line", "leaderboard", "svea"],
+    install_requires=[
+        "absl-py>=2.1,<3",
+        "jinja2>=3.1,<4",
+        "keras>=3.12,<4",
+        "matplotlib>=3.8,<4",
+        "mnist1d>=0.0.2,<0.1",
+        "numpy>=1.26,<3",
+        "opencv-python-headless>=4.9,<6",  # tf-explain imports cv2 and does not declare it
+        "pillow>=10.3",
+        "scikit-learn>=1.5,<2",
+        "scipy>=1.12,<2",
+        "tensorflow>=2.20,<2.22",
+        "tensorflow-datasets>=4.9.7,<5",
+        "tf-explain>=0.3.1,<0.4",
+        "tf-keras-vis>=0.8.7,<0.9",
+        "tqdm>=4.66,<5",
+    ],
+    extras_require={
+        "test": ["hypothesis>=6.100,<7", "pytest>=8,<10", "ruff>=0.17,<0.18"],
+        "render": [],
+        "serving": [],
+    },
+)

@@ -1,0 +1,1 @@
+"""SVEA, a small-scale benchmark of explanation methods on MNIST-1D (Sattarzadeh et al., ICCVW 2021)."""

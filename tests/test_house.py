@@ -1,0 +1,68 @@
+"""The import rules of the house, read from the code."""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ALLOWED = {
+    "command_line": set(),
+    "attribution": {"command_line"},
+    "leaderboard": {"command_line"},
+    "svea": {"attribution", "leaderboard", "command_line"},
+    "bim": {"attribution", "leaderboard", "command_line"},
+    "clevr_xai": {"attribution", "leaderboard", "command_line"},
+}
+HOUSE = set(ALLOWED) | {"scripts", "benchmarks", "tests"}
+GRAPH_INTERNALS = {"saved_model.py", "graph.py"}  # the rooms of attribution that may touch tensorflow.python
+
+
+def imported_modules(tree: ast.AST):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module
+
+
+def house_files():
+    return [path for room in ALLOWED for path in sorted((ROOT / room).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("path", house_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_room_imports_only_the_floors_below_it(path):
+    room = path.relative_to(ROOT).parts[0]
+    modules = list(imported_modules(ast.parse(path.read_text())))
+    rooms = {module.split(".")[0] for module in modules} & HOUSE
+    assert rooms <= ALLOWED[room] | {room}
+    if not (room == "attribution" and path.name in GRAPH_INTERNALS):
+        assert not [module for module in modules if module.startswith("tensorflow.python")]
+
+
+@pytest.mark.parametrize("room", ["leaderboard", "command_line"])
+def test_the_rooms_of_tables_know_no_tensorflow(room):
+    for path in (ROOT / room).rglob("*.py"):
+        roots = {module.split(".")[0] for module in imported_modules(ast.parse(path.read_text()))}
+        assert not roots & {"tensorflow", "keras"}, path
+
+
+def test_no_room_hides_its_purpose_behind_an_empty_name():
+    vague = {"utils", "util", "helpers", "helper", "misc", "common"}
+    assert not [path for path in house_files() if path.stem in vague]
+
+
+def test_setup_lists_every_package():
+    listed = ast.literal_eval(
+        next(
+            keyword.value
+            for node in ast.walk(ast.parse((ROOT / "setup.py").read_text()))
+            if isinstance(node, ast.Call)
+            for keyword in node.keywords
+            if keyword.arg == "packages"
+        )
+    )
+    on_disk = {
+        path.parent.relative_to(ROOT).as_posix() for path in house_files() if path.name == "__init__.py"
+    }
+    assert {package.replace(".", "/") for package in listed} == on_disk
