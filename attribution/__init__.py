@@ -1,1 +1,19 @@
-"""Explanations of SavedModels: load a model, explain inputs, get maps."""
+"""Explanations of SavedModels: load a model, explain inputs, get maps.
+
+>>> model = attribution.load_model("saved_models/svea/baseline", score="probabilities")
+>>> maps = attribution.explain("integrated_gradients", model, inputs)
+
+Importing this package imports no TensorFlow; ``load_model`` does.
+"""
+
+from attribution.explain import explain, explain_many
+from attribution.methods import METHODS, Method, resolve_method
+
+__all__ = ["METHODS", "Method", "explain", "explain_many", "load_model", "resolve_method"]
+
+
+def load_model(path, **options):
+    """Load a SavedModel to be explained; see ``attribution.model.load_model`` for the options."""
+    from attribution import model  # TensorFlow takes seconds to import, --help must not
+
+    return model.load_model(path, **options)

@@ -14,9 +14,7 @@ def command(main=lambda flag_values: None):
 
 def test_values_reach_the_command():
     seen = {}
-    run = command(
-        lambda values: seen.update(methods=values.methods, num_imgs=values.num_imgs, seed=values.seed)
-    )
+    run = command(lambda values: seen.update(methods=values.methods, num_imgs=values.num_imgs, seed=values.seed))
     assert run("--methods=a,b", "--num_imgs=all", "--seed=3") == 0
     assert seen == {"methods": ["a", "b"], "num_imgs": "all", "seed": 3}
 

@@ -1,0 +1,114 @@
+"""Class activation maps: a layer's channels, weighted by what they mean to the target.
+
+Every function takes the passes of a block of inputs and returns maps without the channel axis, ``(N, T)`` or
+``(N, H, W)``, non-negative; at the input's resolution (bilinear), or at the layer's with ``resize=False``.
+``layer`` is a name as ``Model.layer`` takes it; the default is the activation of the last convolution.
+A is the layer's output, g the gradient of the target score with respect to it, sums run over positions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attribution import resizing
+
+
+def grad_cam(passes, *, layer=None, resize=True):
+    """Grad-CAM (Selvaraju et al. 2017): ReLU of Σ_c mean(g_c) A_c."""
+    values, gradients = passes.layer_gradient(layer)
+    return _combine(passes, values, gradients.mean(axis=_positions(values)), resize)
+
+
+def grad_cam_plus_plus(passes, *, layer=None, resize=True):
+    """Grad-CAM++ (Chattopadhay et al. 2018): weights Σ α relu(g) with α = g² / (2 g² + ΣA · g³).
+
+    α is 0 where its denominator is, which is where g is 0.
+    """
+    values, gradients = passes.layer_gradient(layer)
+    axes = _positions(values)
+    square = np.square(gradients)
+    denominator = 2 * square + values.sum(axis=axes, keepdims=True) * square * gradients
+    alpha = np.divide(square, denominator, out=np.zeros_like(square), where=denominator != 0)
+    return _combine(passes, values, (alpha * np.maximum(gradients, 0)).sum(axis=axes), resize)
+
+
+def xgrad_cam(passes, *, layer=None, resize=True):
+    """XGrad-CAM (Fu et al. 2020): weights Σ A g / Σ A; 0 for a channel that sums to 0."""
+    values, gradients = passes.layer_gradient(layer)
+    axes = _positions(values)
+    mass = values.sum(axis=axes)
+    weights = np.divide((values * gradients).sum(axis=axes), mass, out=np.zeros_like(mass), where=mass != 0)
+    return _combine(passes, values, weights, resize)
+
+
+def score_cam(passes, *, layer=None, resize=True):
+    """Score-CAM (Wang et al. 2020): weights are the softmax over channels of the masked inputs' target scores.
+
+    The mask of a channel is the channel itself, upsampled and scaled to [0, 1]. A channel that is constant
+    over positions has no mask and takes no part.
+    """
+    values, _ = passes.layer_gradient(layer)
+    scores = _masked_scores(passes, values, layer, _live(values))
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True, initial=np.finfo(np.float32).min))
+    total = exponentials.sum(axis=1, keepdims=True)
+    weights = np.divide(exponentials, total, out=np.zeros_like(exponentials), where=total > 0)
+    return _combine(passes, values, weights, resize)
+
+
+def sise(passes, *, layer=None, resize=True):
+    """SISE (Sattarzadeh et al. 2021) on one layer: masks weighted by the target scores of the masked inputs.
+
+    Only channels with a positive mean gradient take part. The paper adds up the maps of several layers; on
+    one layer, as in SVEA, what remains is Σ_c f_t(x · mask_c) mask_c.
+    """
+    values, gradients = passes.layer_gradient(layer)
+    chosen = _live(values) & (gradients.mean(axis=_positions(values)) > 0)
+    scores = _masked_scores(passes, values, layer, chosen)
+    weights = np.where(chosen, np.where(np.isfinite(scores), scores, 0), 0)
+    low, high = _range(values)
+    masks = np.divide(values - low, high - low, out=np.zeros_like(values), where=high > low)
+    return _combine(passes, masks, weights, resize)
+
+
+def _masked_scores(passes, values, layer, wanted):
+    """Return target scores ``(N, channels)`` of the inputs times each wanted channel's mask; -inf elsewhere.
+
+    Streamed: no more masks exist at a time than fit into one pass. Methods on the same layer share them.
+    """
+    known = passes.shared(("masked scores", layer), lambda: np.full(wanted.shape, -np.inf, np.float32))
+    missing = wanted & np.isneginf(known)
+    channels = np.flatnonzero(missing.any(axis=0))
+    spatial = passes.inputs.shape[1:-1]
+
+    def masked(number, rows):
+        masks = resizing.resize(values[rows, ..., channels[number]], spatial)
+        flat = masks.reshape(len(masks), -1)
+        low, high = flat.min(axis=1, keepdims=True), flat.max(axis=1, keepdims=True)
+        flat = (flat - low) / np.where(high > low, high - low, 1)
+        return passes.inputs[rows] * flat.reshape(masks.shape)[..., np.newaxis]
+
+    rows_of = [np.flatnonzero(missing[:, channel]) for channel in channels]
+    for number, rows, scores in passes.variant_scores(rows_of, masked):
+        known[rows, channels[number]] = scores
+    return np.where(wanted, known, -np.inf)
+
+
+def _combine(passes, values, weights, resize):
+    """Return ReLU of the weighted sum of channels, upsampled unless told otherwise."""
+    maps = np.maximum(np.einsum("n...c,nc->n...", values, weights), 0)
+    return resizing.resize(maps, passes.inputs.shape[1:-1]) if resize else maps
+
+
+def _positions(values):
+    return tuple(range(1, values.ndim - 1))
+
+
+def _range(values):
+    axes = _positions(values)
+    return values.min(axis=axes, keepdims=True), values.max(axis=axes, keepdims=True)
+
+
+def _live(values):
+    """Return which channels are not constant over positions, ``(N, channels)`` bool."""
+    low, high = _range(values)
+    return (high > low).reshape(len(values), -1)

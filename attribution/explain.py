@@ -1,0 +1,176 @@
+"""``explain``: a method, a model and inputs in, maps out, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from attribution.methods import Method, resolve_method
+from attribution.passes import Needs, Passes
+from command_line import BadInput
+
+
+def explain(
+    method,
+    model,
+    inputs,
+    targets=None,
+    *,
+    wrt=None,
+    batch_size=32,
+    seed=0,
+    keys=None,
+    progress=False,
+    **overrides,
+) -> np.ndarray:
+    """Explain a model's scores for some inputs.
+
+    Parameters
+    ----------
+    method : str or Method or callable
+        A name of the registry, ``module:function``, a ``Method``, or a function of one's own that takes
+        ``attribution.passes.Passes`` and returns one map per input.
+    model : attribution.model.Model
+        From ``load_model``; it decides whether logits or probabilities are explained.
+    inputs
+        ``(N, ...)`` array for a model with one input, or a mapping from input name to array.
+    targets
+        ``(N,)`` int, or one int for all; ``None`` explains each input's predicted class.
+    wrt
+        Name of the input to explain, where the model has several of floating point.
+    batch_size
+        Rows in one pass. Passes are filled across inputs and samples; memory grows with this alone.
+    seed
+        Of all that is drawn at random.
+    keys
+        N names or indices from which the random numbers of each input derive; by default 0 to N - 1. Give names
+        where an input should keep its numbers whatever else is explained with it.
+    progress
+        Whether to show a progress bar on standard error.
+    **overrides
+        Parameters of the method in place of its defaults.
+
+    Returns
+    -------
+    np.ndarray
+        Float32, ``(N, ...)``: of the input's shape for gradient-like and relevance methods, without the
+        channel axis for class activation maps and perturbation methods.
+
+    Raises
+    ------
+    BadInput
+        If anything given does not fit; the message says what would.
+    """
+    resolved = _resolve(method)
+    named = explain_many(
+        {resolved.name: (resolved, overrides)},
+        model, inputs, targets,
+        wrt=wrt, batch_size=batch_size, seed=seed, keys=keys, progress=progress,
+    )  # fmt: skip
+    return named[resolved.name]
+
+
+def explain_many(
+    methods, model, inputs, targets=None, *, wrt=None, batch_size=32, seed=0, keys=None, progress=False
+) -> dict[str, np.ndarray]:
+    """Explain with several methods without repeating a pass that two of them need.
+
+    One backward pass serves the gradient and every class activation map, one set of noisy gradients
+    SmoothGrad and VarGrad, one set of masked inputs Score-CAM and SISE.
+
+    Parameters
+    ----------
+    methods
+        Methods as ``explain`` takes them; or a mapping from any label to a method or to a pair of a method and
+        its overrides.
+    model, inputs, targets, wrt, batch_size, seed, keys, progress
+        See ``explain``.
+
+    Returns
+    -------
+    dict[str, np.ndarray]
+        Name or label to maps, in the order given; the same bytes as ``explain`` gives one by one.
+    """
+    chosen = _with_parameters(methods)
+    feed = model.feed(inputs)
+    wrt = model.explained_input(wrt)
+    total = len(feed[wrt])
+    if targets is not None:
+        targets = model.check_targets(targets, total)
+    keys = range(total) if keys is None else keys
+    if len(keys) != total:
+        raise BadInput(f"{len(keys)} keys were given for {total} inputs")
+    needs = Needs()
+    for method, parameters in chosen.values():
+        needs |= method.needs(parameters)
+
+    block = model.batch_size(batch_size)
+    maps: dict[str, np.ndarray] = {}
+    for start in _blocks(total, block, progress):
+        rows = slice(start, start + block)
+        passes = Passes(
+            model,
+            {name: array[rows] for name, array in feed.items()},
+            wrt,
+            None if targets is None else targets[rows],
+            block,
+            seed,
+            keys[rows],
+            needs,
+        )
+        for label, (method, parameters) in chosen.items():
+            result = _checked(method, method.function(passes, **parameters), passes)
+            if label not in maps:
+                maps[label] = np.empty((total, *result.shape[1:]), np.float32)
+            maps[label][rows] = result
+    if not total:
+        return {label: np.empty(feed[wrt].shape, np.float32) for label in chosen}
+    return maps
+
+
+def _resolve(method) -> Method:
+    if isinstance(method, Method):
+        return method
+    if callable(method):
+        return Method(name=method.__name__, title=method.__name__.replace("_", " "), function=method)
+    return resolve_method(method)
+
+
+def _with_parameters(methods) -> dict[str, tuple[Method, dict]]:
+    """Return label -> (method, parameters with defaults)."""
+    if not isinstance(methods, Mapping):
+        resolved = [_resolve(method) for method in methods]
+        methods = {method.name: method for method in resolved}
+    chosen = {}
+    for label, entry in methods.items():
+        method, overrides = entry if isinstance(entry, Sequence) and not isinstance(entry, str) else (entry, {})
+        method = _resolve(method)
+        chosen[label] = method, method.parameters(overrides)
+    return chosen
+
+
+def _blocks(total, block, progress):
+    starts = range(0, total, block)
+    if progress:
+        from tqdm import tqdm
+
+        return tqdm(starts, unit="batch")
+    return starts
+
+
+def _checked(method: Method, maps, passes: Passes) -> np.ndarray:
+    """Return a method's result if it is what a method must return."""
+    maps = np.asarray(maps)
+    with_channels = passes.inputs.shape
+    # A class activation map may have its layer's resolution, hence only the number of axes is fixed.
+    fits = maps.shape == with_channels or (maps.ndim == len(with_channels) - 1 and maps.shape[:1] == with_channels[:1])
+    if not fits or maps.dtype.kind not in "fiub":
+        raise BadInput(
+            f"method '{method.name}' returned {maps.dtype} of shape {maps.shape}; numbers of shape {with_channels} "
+            f"or {with_channels[:-1]} are needed, one map per input"
+        )
+    if not np.isfinite(maps).all():
+        row = int(np.argmin(np.isfinite(maps.reshape(len(maps), -1)).all(axis=1)))
+        raise BadInput(f"method '{method.name}' returned NaN or infinite values for input {passes.keys[row]}")
+    return maps

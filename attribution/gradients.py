@@ -1,0 +1,106 @@
+"""Methods that ask for gradients with respect to the input.
+
+Every function takes the passes of a block of inputs (``attribution.passes.Passes``) and returns float maps of
+the inputs' shape. Signs are kept; taking absolute values, clipping or summing over channels is the caller's step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from command_line import BadInput
+
+QUADRATURES = ("trapezoid", "uniform")
+
+
+def gradient(passes):
+    """Gradient of the target score (Simonyan et al. 2014, there with absolute values): d f_t / d x."""
+    return passes.input_gradient()
+
+
+def gradient_x_input(passes):
+    """Input times gradient (Shrikumar et al. 2016): x · d f_t / d x."""
+    return passes.inputs * passes.input_gradient()
+
+
+def integrated_gradients(passes, *, points=51, quadrature="trapezoid", baseline=0.0):
+    """Integrated Gradients (Sundararajan et al. 2017): (x - b) · ∫ d f_t / d x (b + α (x - b)) dα over [0, 1].
+
+    Parameters
+    ----------
+    passes
+        Passes of a block of inputs.
+    points
+        Gradients on the path, both ends included; at least 2.
+    quadrature
+        ``"trapezoid"`` halves the weight of both ends, which brings the sum of the map nearest to
+        f(x) - f(b); ``"uniform"`` is the plain mean, as SVEA and BIM have it.
+    baseline
+        The point b: a number, or an array that broadcasts to the inputs.
+    """
+    weights = path_weights(points, quadrature)
+    difference = passes.inputs - np.asarray(baseline, np.float32)
+    alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
+
+    def on_path(number, rows):
+        return passes.inputs[rows] - (1 - alphas[number]) * difference[rows]
+
+    total = np.zeros(passes.inputs.shape)
+    for number, rows, gradients in passes.variant_gradients(points, on_path):
+        total[rows] += weights[number] * gradients
+    return difference * total
+
+
+def path_weights(points: int, quadrature: str) -> np.ndarray:
+    """Return the weights of equally spaced points in [0, 1]; they sum to 1."""
+    if points < 2:
+        raise BadInput(f"integrated_gradients needs at least 2 points, not {points}")
+    if quadrature not in QUADRATURES:
+        raise BadInput(f"no quadrature '{quadrature}'; there are 'trapezoid' and 'uniform'")
+    weights = np.ones(points)
+    if quadrature == "trapezoid":
+        weights[[0, -1]] = 0.5
+    return weights / weights.sum()
+
+
+def smoothgrad(passes, *, samples=25, noise=0.15, squared=False):
+    """SmoothGrad (Smilkov et al. 2017): mean of the gradients at noisy copies of the input.
+
+    Parameters
+    ----------
+    passes
+        Passes of a block of inputs.
+    samples
+        Noisy copies of each input.
+    noise
+        Standard deviation of the Gaussian noise, as a share of each input's max - min.
+    squared
+        Mean of the squared gradients instead (Hooker et al. 2019, SmoothGrad-Squared; this is BIM's SmoothGrad).
+    """
+    moments = _noisy_moments(passes, samples, noise)
+    return moments.mean_square if squared else moments.mean
+
+
+def vargrad(passes, *, samples=25, noise=0.15):
+    """VarGrad (Adebayo et al. 2018): variance of the gradients at noisy copies of the input; see ``smoothgrad``."""
+    return _noisy_moments(passes, samples, noise).variance
+
+
+def _noisy_moments(passes, samples, noise):
+    """Return the gradient's moments over noisy copies; methods with the same noise share them."""
+    if samples < 1:
+        raise BadInput(f"at least 1 noisy sample is needed, not {samples}")
+    axes = tuple(range(1, passes.inputs.ndim))
+    spread = passes.inputs.max(axis=axes) - passes.inputs.min(axis=axes)
+    generators = [passes.generator(row, "noise") for row in range(len(passes))]
+
+    def noisy(_, rows):
+        # Variants come number by number, so that each generator is read in order.
+        copies = np.empty((len(rows), *passes.inputs.shape[1:]), np.float32)
+        for copy, row in zip(copies, rows, strict=True):
+            generators[row].standard_normal(out=copy, dtype=np.float32)
+            copy *= np.float32(noise) * spread[row]
+        copies += passes.inputs[rows]
+        return copies
+
+    return passes.gradient_moments(samples, noisy, key=("noisy", samples, noise))

@@ -1,0 +1,229 @@
+"""Questions asked of a frozen graph: what depends on what, where the scores and the last convolution are.
+
+A graph here is a ``GraphDef`` without control edges, function calls or variables, as ``saved_model.freeze``
+makes it. A *tensor name* is ``node`` or ``node:0``; node names are used wherever the first output is meant.
+"""
+
+from __future__ import annotations
+
+import collections
+import difflib
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from command_line import BadInput, listed
+
+CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
+ACTIVATIONS = (
+    "Relu",
+    "Relu6",
+    "LeakyRelu",
+    "Elu",
+    "Selu",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+    "Sigmoid",
+    "Swish",
+)
+# What may stand between a convolution and its activation: bias, batch normalisation, the ends of a 1-D
+# convolution, and the sum that closes a residual block.
+_AFTER_CONVOLUTION = (
+    "BiasAdd", "Add", "AddV2", "Sub", "Mul", "Squeeze", "Identity",
+    "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
+)  # fmt: skip
+# Operations whose output a user may name as a layer.
+_LAYERS = tuple(op for op in _AFTER_CONVOLUTION if op != "Identity") + (
+    *CONVOLUTIONS, *ACTIVATIONS, "MaxPool", "AvgPool", "ConcatV2",
+)  # fmt: skip
+
+
+def node_of(tensor: str) -> str:
+    """Return the node that a tensor name or an entry of ``node.input`` refers to."""
+    return tensor.lstrip("^").split(":")[0]
+
+
+class GraphView:
+    """A frozen graph with its edges both ways and its nodes in topological order.
+
+    Parameters
+    ----------
+    graph_def
+        A pure graph.
+    """
+
+    def __init__(self, graph_def: tf.compat.v1.GraphDef):
+        self.graph_def = graph_def
+        by_name = {node.name: node for node in graph_def.node}
+        self.consumers: dict[str, list[str]] = collections.defaultdict(list)
+        waiting = {}
+        for node in graph_def.node:
+            sources = {node_of(tensor) for tensor in node.input}
+            waiting[node.name] = len(sources)
+            for source in sources:
+                self.consumers[source].append(node.name)
+        ready = collections.deque(name for name, count in waiting.items() if count == 0)
+        self.nodes: dict[str, tf.compat.v1.NodeDef] = {}
+        while ready:
+            name = ready.popleft()
+            self.nodes[name] = by_name[name]
+            for consumer in self.consumers[name]:
+                waiting[consumer] -= 1
+                if waiting[consumer] == 0:
+                    ready.append(consumer)
+        self._shapes: dict[str, tf.TensorShape] | None = None
+
+    def below(self, names: Iterable[str]) -> set[str]:
+        """Return the given nodes and all nodes that depend on them."""
+        seen, stack = set(), list(names)
+        while stack:
+            name = stack.pop()
+            if name not in seen:
+                seen.add(name)
+                stack.extend(self.consumers[name])
+        return seen
+
+    def above(self, names: Iterable[str]) -> set[str]:
+        """Return the given nodes and all nodes they depend on."""
+        seen, stack = set(), list(names)
+        while stack:
+            name = stack.pop()
+            if name not in seen:
+                seen.add(name)
+                stack.extend(node_of(tensor) for tensor in self.nodes[name].input)
+        return seen
+
+    def between(self, source: str, target: str) -> list[str]:
+        """Return the nodes on any path from one node to another, both included, in topological order."""
+        on_path = self.below([source]) & self.above([target])
+        return [name for name in self.nodes if name in on_path]
+
+    def shape(self, name: str) -> tf.TensorShape:
+        """Return the static shape of a node's first output, as far as TensorFlow infers it."""
+        if self._shapes is None:
+            with tf.Graph().as_default() as imported:
+                tf.import_graph_def(self.graph_def, name="")
+            self._shapes = {
+                operation.name: operation.outputs[0].shape
+                for operation in imported.get_operations()
+                if operation.outputs
+            }
+        return self._shapes[name]
+
+    def skip_identities(self, tensor: str) -> str:
+        """Return the tensor that reaches this one unchanged, as an input entry names it."""
+        while self.nodes[node_of(tensor)].op == "Identity":
+            tensor = self.nodes[node_of(tensor)].input[0]
+        return tensor
+
+    def split_scores(self, output: str) -> tuple[str, str | None]:
+        """Return the tensors of the logits and of the probabilities behind an output.
+
+        An output that ends in Softmax, LogSoftmax or Sigmoid has its logits at that operation's input;
+        any other output is taken for logits, and the second value is ``None`` unless the operation gives
+        probabilities.
+        """
+        last = self.skip_identities(output)
+        node = self.nodes[node_of(last)]
+        if node.op in ("Softmax", "Sigmoid"):
+            return node.input[0], last
+        if node.op == "LogSoftmax":
+            return node.input[0], None
+        return output, None
+
+    def layers(self, source: str, target: str) -> list[str]:
+        """Return the nodes between source and target whose output keeps the axes of the source's input.
+
+        That is (batch, positions..., channels); these are the layers a class activation map can stand on.
+        """
+        rank = self.shape(source).rank
+        return [
+            name
+            for name in self.between(source, target)
+            if self.nodes[name].op in _LAYERS and self.shape(name).rank == rank
+        ]
+
+    def last_convolution(self, source: str, target: str) -> str:
+        """Return the activation of the last convolution on the way from source to target.
+
+        The walk goes on from the convolution over bias, normalisation and residual sum to the first
+        activation; where there is none, it ends at the last of those.
+
+        Raises
+        ------
+        BadInput
+            If there is no convolution.
+        """
+        path = self.between(source, target)
+        convolutions = [name for name in path if self.nodes[name].op in CONVOLUTIONS]
+        if not convolutions:
+            raise BadInput(
+                "the model has no convolution between input and score; name the layer to explain with layer="
+            )
+        found = convolutions[-1]
+        on_path = set(path)
+        rank = self.shape(source).rank
+        while True:
+            following = [name for name in self.consumers[found] if name in on_path]
+            steps = [name for name in following if self.nodes[name].op in _AFTER_CONVOLUTION + ACTIVATIONS]
+            if not steps or self.shape(steps[0]).rank not in (rank, self.shape(found).rank):
+                return found
+            found = steps[0]
+            if self.nodes[found].op in ACTIVATIONS:
+                return found
+
+    def find_layer(self, layer: str, source: str, target: str) -> str:
+        """Return the node that a user's layer name means.
+
+        Parameters
+        ----------
+        layer
+            A node or tensor name, or one component of it such as ``block_layer4`` or ``conv2d_3``, which means
+            the last node of that name scope.
+        source, target
+            Input node and score node.
+
+        Raises
+        ------
+        BadInput
+            If no layer between source and target has this name; the message lists those that exist.
+        """
+        layers = self.layers(source, target)
+        wanted = node_of(layer)
+        if wanted in layers:
+            return wanted
+        inside = [name for name in layers if f"/{wanted}/" in f"/{name}/"]
+        if inside:
+            return inside[-1]
+        activations = [name for name in layers if self.nodes[name].op in ACTIVATIONS] or layers
+        near = difflib.get_close_matches(wanted, activations, n=5, cutoff=0.3)
+        names = near + [name for name in activations if name not in near]
+        more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+        raise BadInput(f"the model has no layer '{layer}'; its layers are {listed(names[:12])}{more}")
+
+
+def pure_subgraph(graph_def, outputs, keep=()) -> tf.compat.v1.GraphDef:
+    """Return the nodes that the outputs depend on, without control edges.
+
+    A frozen graph computes without side effects, so that the control edges that once ordered the reading of
+    variables have no meaning left; the inputs named in ``keep`` stay even where nothing depends on them.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    wanted, stack = set(keep), [node_of(tensor) for tensor in outputs]
+    while stack:
+        name = stack.pop()
+        if name not in wanted:
+            wanted.add(name)
+            stack.extend(node_of(tensor) for tensor in nodes[name].input if not tensor.startswith("^"))
+    pure = tf.compat.v1.GraphDef()
+    pure.versions.CopyFrom(graph_def.versions)
+    pure.library.CopyFrom(graph_def.library)
+    for node in graph_def.node:
+        if node.name in wanted:
+            copy = pure.node.add()
+            copy.CopyFrom(node)
+            del copy.input[:]
+            copy.input.extend(tensor for tensor in node.input if not tensor.startswith("^"))
+            copy.attr.pop("_class", None)  # colocation with nodes that may be gone
+    return pure

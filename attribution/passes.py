@@ -1,0 +1,238 @@
+"""What a method may ask of a model about some inputs; each pass is run once, however many methods ask.
+
+This is the only argument of an attribution method besides its parameters. A method of one's own is a function
+``method(passes, **parameters)`` that returns one map per input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from attribution import batching
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What a method will ask of its passes, declared so that methods explained together can share one pass.
+
+    Attributes
+    ----------
+    input_gradient
+        It asks for ``Passes.input_gradient()``.
+    layers
+        It asks for ``Passes.layer_gradient`` of these layers; ``None`` among them is the default layer.
+    squares
+        It asks for second moments of ``Passes.gradient_moments``.
+    """
+
+    input_gradient: bool = False
+    layers: frozenset = frozenset()
+    squares: bool = False
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(
+            self.input_gradient or other.input_gradient,
+            self.layers | other.layers,
+            self.squares or other.squares,
+        )
+
+
+class Passes:
+    """A block of inputs, their targets, and the passes through the model that explain them.
+
+    Attributes
+    ----------
+    model : attribution.model.Model
+        The model.
+    inputs : np.ndarray
+        ``(N, ...)`` float32, what is explained.
+    seed : int
+        Seed of the run, for what all inputs share.
+    keys : Sequence
+        N names or indices, for what is drawn per input.
+    """
+
+    def __init__(self, model, feed, wrt, targets, batch_size, seed, keys, expected=None):
+        self.model = model
+        self.inputs = feed[wrt]
+        self.seed = seed
+        self.keys = keys
+        self._feed = feed
+        self._wrt = wrt
+        self._targets = targets
+        self._batch_size = batch_size
+        self._expected = expected or Needs()
+        self._memory = {}
+
+    def __len__(self):
+        return len(self.inputs)
+
+    @property
+    def targets(self) -> np.ndarray:
+        """``(N,)`` int32: the classes to explain; the predicted ones unless others were asked for."""
+        if self._targets is None:
+            self._targets = self.scores.argmax(axis=1).astype(np.int32)
+        return self._targets
+
+    @property
+    def scores(self) -> np.ndarray:
+        """``(N, classes)``: scores of the inputs. Costs a forward pass unless a gradient was asked for before."""
+        return self._once("scores", lambda: self.model.scores(self._feed, self._batch_size))
+
+    @property
+    def target_scores(self) -> np.ndarray:
+        """``(N,)``: score of each input's target."""
+        return self.scores[np.arange(len(self)), self.targets]
+
+    def generator(self, row: int, purpose: str) -> np.random.Generator:
+        """Return a random generator that depends on the run's seed, the input's key and the purpose alone."""
+        return batching.generator(self.seed, self.keys[row], purpose)
+
+    def input_gradient(self, rules: Callable | None = None) -> np.ndarray:
+        """Return the gradient of the target score, of the inputs' shape.
+
+        Parameters
+        ----------
+        rules
+            Function from (graph, input node, score node) to a mapping from node name to registered gradient;
+            ``None`` for the true gradient.
+        """
+        if rules is not None:
+            return self._once(("modified", rules), lambda: self._backward((), True, self._node_rules(rules))[0])
+        if "input" not in self._memory:
+            self._joint_backward(of_input=True)
+        return self._memory["input"]
+
+    def layer_gradient(self, layer: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return a layer's values and the gradient of the target score with respect to them.
+
+        Parameters
+        ----------
+        layer
+            Name as ``Model.layer`` takes it; by default the last convolution's activation.
+
+        Returns
+        -------
+        values, gradients : np.ndarray
+            Each of the layer's shape, ``(N, positions..., channels)``.
+        """
+        node = self.model.layer(layer, self._wrt)
+        if ("layer", node) not in self._memory:
+            self._joint_backward(layers=(node,))
+        return self._memory["layer", node]
+
+    def gradient_moments(self, count: int, variant: Callable, key=None) -> batching.Moments:
+        """Return the moments of the gradient over variants of each input, streamed.
+
+        Parameters
+        ----------
+        count
+            Number of variants of each input.
+        variant
+            Function from (number of the variant, rows of the inputs) to these inputs' variants.
+        key
+            Under which the moments are kept for a second method that asks for the same.
+        """
+
+        def run():
+            moments = batching.Moments(self.inputs.shape, squares=self._expected.squares)
+            for _, rows, gradients in self.variant_gradients(count, variant):
+                moments.add(rows, gradients)
+            return moments
+
+        return run() if key is None else self._once(key, run)
+
+    def variant_gradients(self, count, variant, rules=None) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield ``(number of the variant, rows, gradients at these rows' variants)``; see ``gradient_moments``."""
+        node_rules = self._node_rules(rules)
+
+        def run(feed, targets):
+            return self.model.backward(feed, targets, self._wrt, rules=node_rules).input_gradient
+
+        yield from self._stream([np.arange(len(self))] * count, variant, run)
+
+    def variant_scores(self, rows: int | Sequence, variant: Callable) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield ``(number of the variant, rows, target scores of these rows' variants)``.
+
+        Parameters
+        ----------
+        rows
+            Number of variants of each input, or for each variant the rows of the inputs that have it.
+        variant
+            Function from (number of the variant, rows of the inputs) to these inputs' variants.
+        """
+
+        def run(feed, targets):
+            return self.model.forward(feed)[np.arange(len(targets)), targets]
+
+        grid = [np.arange(len(self))] * rows if isinstance(rows, int) else rows
+        yield from self._stream(grid, variant, run)
+
+    def shared(self, key, compute: Callable):
+        """Return ``compute()``, computed at the first call with this key and kept for the other methods."""
+        return self._once(key, compute)
+
+    def _stream(self, grid, variant, run):
+        """Fill passes with (variant, input) pairs, variant by variant, and yield the results in pieces."""
+        numbers = np.repeat(np.arange(len(grid)), [len(rows) for rows in grid])
+        inputs = np.concatenate([np.asarray(rows, np.int64) for rows in grid]) if len(grid) else np.zeros(0, np.int64)
+        targets = self.targets
+        for pairs, real in self.model.chunks(len(numbers), self._batch_size):
+            pieces = _pieces(numbers[pairs[:real]])
+            rows = inputs[pairs]
+            feed = {name: array[rows] for name, array in self._feed.items() if name != self._wrt}
+            changed = [variant(number, rows[start:stop]) for number, start, stop in pieces]
+            changed.extend([changed[-1][-1:]] * (len(pairs) - real))
+            feed[self._wrt] = changed[0] if len(changed) == 1 else np.concatenate(changed)
+            results = run({name: feed[name] for name in self._feed}, targets[rows])
+            for number, start, stop in pieces:
+                yield number, rows[start:stop], results[start:stop]
+
+    def _joint_backward(self, of_input=False, layers=()):
+        """Run one backward pass for what is asked for now and what is expected to be asked for later."""
+        of_input = of_input or (self._expected.input_gradient and "input" not in self._memory)
+        expected = (self.model.layer(name, self._wrt) for name in sorted(self._expected.layers, key=str))
+        layers = tuple(dict.fromkeys([*layers, *expected]))
+        layers = tuple(layer for layer in layers if ("layer", layer) not in self._memory)
+        gradient, scores, values, gradients = self._backward(layers, of_input, None)
+        if of_input:
+            self._memory["input"] = gradient
+        self._memory.setdefault("scores", scores)
+        for layer in layers:
+            self._memory["layer", layer] = values[layer], gradients[layer]
+
+    def _backward(self, layers, of_input, node_rules):
+        """Run backward passes over all inputs; return input gradient, scores, and values and gradients by layer."""
+        targets = np.full(len(self), -1, np.int32) if self._targets is None else self._targets
+        parts = []
+        for rows, real in self.model.chunks(len(self), self._batch_size):
+            feed = {name: array[rows] for name, array in self._feed.items()}
+            result = self.model.backward(feed, targets[rows], self._wrt, layers, of_input, node_rules)
+            parts.append((result, real))
+        gradient = np.concatenate([part.input_gradient[:real] for part, real in parts]) if of_input else None
+        scores = np.concatenate([part.scores[:real] for part, real in parts])
+        values = {layer: np.concatenate([part.values[layer][:real] for part, real in parts]) for layer in layers}
+        gradients = {layer: np.concatenate([part.gradients[layer][:real] for part, real in parts]) for layer in layers}
+        return gradient, scores, values, gradients
+
+    def _node_rules(self, rules):
+        if rules is None:
+            return None
+        return rules(self.model.graph, self.model.input_node(self._wrt), self.model.logits)
+
+    def _once(self, key, compute):
+        if key not in self._memory:
+            self._memory[key] = compute()
+        return self._memory[key]
+
+
+def _pieces(numbers: np.ndarray) -> list[tuple[int, int, int]]:
+    """Return (value, start, stop) of each run of equal values."""
+    starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
+    return [
+        (int(numbers[start]), int(start), int(stop))
+        for start, stop in zip(starts, [*starts[1:], len(numbers)], strict=True)
+    ]

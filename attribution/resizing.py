@@ -1,0 +1,47 @@
+"""Bilinear resizing of maps as two small matrix products, for signals and images alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def interpolation_matrix(size: int, new_size: int) -> np.ndarray:
+    """Return the matrix ``(new_size, size)`` of linear interpolation between pixel centres, float32.
+
+    The edges repeat; the values are those of ``tf.image.resize(..., "bilinear")`` without antialiasing.
+    """
+    return sample_matrix((np.arange(new_size) + 0.5) * size / new_size - 0.5, size)
+
+
+def sample_matrix(positions: np.ndarray, size: int) -> np.ndarray:
+    """Return the matrix ``(len(positions), size)`` that reads a line of values at fractional positions, float32."""
+    positions = np.clip(positions, 0, size - 1)
+    left = np.minimum(positions.astype(np.int64), max(size - 2, 0))
+    share = positions - left
+    matrix = np.zeros((len(positions), size), np.float32)
+    lines = np.arange(len(positions))
+    matrix[lines, left] = 1 - share
+    matrix[lines, np.minimum(left + 1, size - 1)] += share
+    return matrix
+
+
+def resize(maps: np.ndarray, spatial_shape: tuple[int, ...]) -> np.ndarray:
+    """Resize maps bilinearly.
+
+    Parameters
+    ----------
+    maps
+        ``(N, T)`` or ``(N, H, W)``.
+    spatial_shape
+        ``(new T,)`` or ``(new H, new W)``.
+
+    Returns
+    -------
+    np.ndarray
+        ``(N, *spatial_shape)``.
+    """
+    for axis, new_size in enumerate(spatial_shape, start=1):
+        if maps.shape[axis] != new_size:
+            matrix = interpolation_matrix(maps.shape[axis], new_size)
+            maps = np.moveaxis(np.moveaxis(maps, axis, -1) @ matrix.T, -1, axis)
+    return np.ascontiguousarray(maps)

@@ -1,0 +1,196 @@
+"""Read a SavedModel and make of it one graph without variables, calls or control edges.
+
+The interface of this project is the SavedModel directory, not a Keras object: whatever wrote it
+(``keras.Model.export``, ``tf.saved_model.save``, TensorFlow 1), explanations are computed from the file alone.
+This file and ``graph.py`` are the only ones that touch TensorFlow's graph internals.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pathlib
+
+import tensorflow as tf
+
+# Not public API; tests/attribution/test_saved_model.py names the TensorFlow versions it was tried on.
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2_as_graph
+
+from attribution import graph
+from command_line import BadInput, listed
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenModel:
+    """One signature of a SavedModel as a pure graph.
+
+    Attributes
+    ----------
+    graph_def
+        Nodes that the output depends on, constants in place of variables, functions inlined.
+    inputs
+        Name of an input as the signature calls it, to its ``tf.TensorSpec`` (batch axis first).
+    input_nodes
+        The same names to the placeholder's node name.
+    output
+        Tensor name of the chosen output.
+    """
+
+    graph_def: tf.compat.v1.GraphDef
+    inputs: dict[str, tf.TensorSpec]
+    input_nodes: dict[str, str]
+    output: str
+
+
+def find_saved_model(path) -> pathlib.Path:
+    """Return the directory that holds ``saved_model.pb``.
+
+    Parameters
+    ----------
+    path
+        That directory itself, or a parent with numbered versions (``.../1/``), of which the highest is taken.
+
+    Raises
+    ------
+    BadInput
+        If there is no SavedModel.
+    """
+    directory = pathlib.Path(path)
+    if (directory / "saved_model.pb").is_file():
+        return directory
+    if directory.is_dir():
+        versions = [
+            child for child in directory.iterdir() if child.name.isdecimal() and (child / "saved_model.pb").is_file()
+        ]
+        if versions:
+            return max(versions, key=lambda child: int(child.name))
+        raise BadInput(
+            f"'{path}' is not a SavedModel: no saved_model.pb in it or in a numbered version directory below it"
+        )
+    if directory.is_file():
+        raise BadInput(
+            f"'{path}' is a file; a SavedModel is a directory, which keras.Model.export or tf.saved_model.save writes"
+        )
+    raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
+
+
+def fingerprint(directory) -> str:
+    """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits."""
+    directory = find_saved_model(directory)
+    digest = hashlib.sha256()
+    for path in sorted(directory.rglob("*")):
+        relative = path.relative_to(directory)
+        if path.is_file() and relative.parts[0] in ("saved_model.pb", "variables", "assets"):
+            digest.update(relative.as_posix().encode() + b"\0")
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def freeze(path, signature=None, inputs=None, output=None) -> FrozenModel:
+    """Load a SavedModel (tag ``serve``) and freeze one signature, or one pair of tensors, of it.
+
+    Parameters
+    ----------
+    path
+        See ``find_saved_model``.
+    signature
+        Name of the signature; by default ``serving_default``, ``serve``, or the only one.
+    inputs
+        For a TensorFlow 1 file without a fitting signature: tensor names such as ``["input_tensor:0"]``.
+    output
+        Name of one of the signature's outputs; with ``inputs``, a tensor name such as ``"dense:0"``.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
+    """
+    directory = find_saved_model(path)
+    try:
+        loaded = tf.saved_model.load(str(directory), tags=["serve"])
+    except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
+        raise BadInput(f"'{path}' cannot be read as a SavedModel with the tag 'serve': {_gist(error)}") from error
+    if inputs:
+        function, input_names, output_names = _prune(loaded, path, list(inputs), output)
+    else:
+        function, input_names, output_names = _signature(loaded, path, signature)
+        if output is None and len(output_names) > 1:
+            raise BadInput(f"'{path}' has several outputs; choose one with output=: {listed(output_names)}")
+    chosen = output or output_names[0]
+    if chosen not in output_names:
+        raise BadInput(f"'{path}' has no output '{chosen}'; its outputs are {listed(output_names)}")
+
+    frozen, graph_def = convert_variables_to_constants_v2_as_graph(function, lower_control_flow=False)
+    tensor = frozen.outputs[output_names.index(chosen)].name
+    nodes = [tensor_.name.split(":")[0] for tensor_ in frozen.inputs[: len(input_names)]]
+    specs = {
+        name: tf.TensorSpec(tensor_.shape, tensor_.dtype)
+        for name, tensor_ in zip(input_names, frozen.inputs, strict=False)
+    }
+    return FrozenModel(
+        graph_def=graph.pure_subgraph(graph_def, [tensor], keep=nodes),
+        inputs=specs,
+        input_nodes=dict(zip(input_names, nodes, strict=True)),
+        output=tensor,
+    )
+
+
+def _signature(loaded, path, name):
+    """Return a signature's concrete function with the names of its inputs and outputs, in tensor order."""
+    available = list(loaded.signatures)
+    if not available:
+        raise BadInput(
+            f"'{path}' has no signature; name its tensors, as in inputs=['input_tensor:0'], output='dense:0', "
+            "or export it with keras.Model.export"
+        )
+    if name is None:
+        name = next((known for known in ("serving_default", "serve") if known in available), None)
+        if name is None and len(available) == 1:
+            name = available[0]
+    if name not in available:
+        wanted = f"has no signature '{name}'" if name else "has several signatures; choose one with signature="
+        raise BadInput(f"'{path}' {wanted}; its signatures are {listed(available)}")
+    function = loaded.signatures[name]
+    # Nested structures are flattened in the order of their sorted keys.
+    input_names = sorted(function.structured_input_signature[1])
+    if not input_names:
+        raise BadInput(f"signature '{name}' of '{path}' takes no input")
+    return function, input_names, sorted(function.structured_outputs)
+
+
+def _prune(loaded, path, inputs, output):
+    """Return the function between named tensors of a TensorFlow 1 SavedModel."""
+    if not hasattr(loaded, "prune"):
+        raise BadInput(f"'{path}' is not a TensorFlow 1 file: address it by signature=, not by tensor names")
+    if output is None:
+        raise BadInput("inputs= names tensors, so output= must name one too, as in 'resnet_model/final_dense:0'")
+    try:
+        function = loaded.prune(inputs, [output])
+    except (KeyError, ValueError) as error:
+        names = [op.name + ":0" for op in loaded.graph.get_operations() if op.type == "Placeholder"]
+        raise BadInput(f"'{path}': {_gist(error)}; its placeholders are {listed(names)}") from error
+    return function, [name.split(":")[0] for name in inputs], [output]
+
+
+def _gist(error: Exception, limit: int = 160) -> str:
+    """Return the first words of an exception that may be pages long."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def with_gradients(graph_def, rules) -> tf.compat.v1.GraphDef:
+    """Return a copy of a graph in which some nodes have another gradient.
+
+    Parameters
+    ----------
+    graph_def
+        A pure graph.
+    rules
+        Mapping from node name to the name under which a gradient was registered with ``tf.RegisterGradient``.
+    """
+    changed = tf.compat.v1.GraphDef()
+    changed.CopyFrom(graph_def)
+    for node in changed.node:
+        if node.name in rules:
+            node.attr["_gradient_op_type"].s = rules[node.name].encode()
+    return changed
