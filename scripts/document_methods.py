@@ -1,0 +1,27 @@
+"""Write docs/methods.md from the registry.
+
+python scripts/document_methods.py
+"""
+
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from absl import flags  # noqa: E402
+
+import attribution  # noqa: E402
+import command_line  # noqa: E402
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_string("output", str(ROOT / "docs" / "methods.md"), "file to write", flag_values=FLAGS)
+
+
+def main(values):
+    """Write the page."""
+    pathlib.Path(values.output).write_text(attribution.methods.fact_sheets())
+
+
+if __name__ == "__main__":
+    command_line.run(main, FLAGS, __doc__)

@@ -1,0 +1,125 @@
+"""Class activation maps against straightforward one-image oracles on the live Keras model."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+
+CAMS = ["grad_cam", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise"]
+
+
+def layer_of(model):
+    kinds = (keras.layers.ReLU, keras.layers.Conv1D)
+    return [layer for layer in model.layers if isinstance(layer, kinds)][-1]
+
+
+def split(model, x, target):
+    """Return one input's activations and the gradient of its target score, from the live model."""
+    both = keras.Model(model.inputs, [layer_of(model).output, model.outputs[0]])
+
+    @tf.function
+    def run(x):
+        with tf.GradientTape() as tape:
+            values, scores = both(x)
+            score = scores[0, target]
+        return values, tape.gradient(score, values)
+
+    values, gradients = run(x[np.newaxis])
+    return values.numpy()[0].astype(float), gradients.numpy()[0].astype(float)
+
+
+def upsampled(channel, shape):
+    image = channel.reshape(channel.shape if channel.ndim == 2 else (1, -1))
+    size = shape if len(shape) == 2 else (1, *shape)
+    return tf.image.resize(image[..., np.newaxis].astype(np.float32), size).numpy().reshape(shape)
+
+
+def expected_map(method, model, x, target):
+    values, gradients = split(model, x, target)
+    axes = tuple(range(values.ndim - 1))
+    spatial = x.shape[:-1]
+
+    def masked_score(channel):
+        mask = upsampled(values[..., channel], spatial)
+        mask = (mask - mask.min()) / (mask.max() - mask.min())
+        return float(model(x[np.newaxis] * mask[..., np.newaxis])[0, target])
+
+    channels = range(values.shape[-1])
+    live = [c for c in channels if values[..., c].max() > values[..., c].min()]
+    result = np.zeros(values.shape[:-1])
+    if method == "grad_cam":
+        weights = {c: gradients[..., c].mean() for c in channels}
+    elif method == "xgrad_cam":
+        weights = {c: (values[..., c] * gradients[..., c]).sum() / values[..., c].sum() for c in live}
+    elif method == "grad_cam_plus_plus":
+        weights = {}
+        for c in channels:
+            g, mass = gradients[..., c], values[..., c].sum()
+            alpha = np.array([v**2 / (2 * v**2 + mass * v**3) if v else 0.0 for v in g.ravel()]).reshape(g.shape)
+            weights[c] = (alpha * np.maximum(g, 0)).sum()
+    elif method == "score_cam":
+        scores = np.array([masked_score(c) for c in live])
+        weights = dict(zip(live, np.exp(scores) / np.exp(scores).sum(), strict=True))
+    else:
+        weights = {c: masked_score(c) for c in live if gradients[..., c].mean(axis=axes) > 0}
+        low, high = values.min(axis=axes), values.max(axis=axes)
+        values = (values - low) / np.where(high > low, high - low, 1)
+    for c, weight in weights.items():
+        result += weight * values[..., c]
+    return upsampled(np.maximum(result, 0), spatial)
+
+
+@pytest.mark.parametrize("kind", ["signal", "image"])
+@pytest.mark.parametrize("method", CAMS)
+def test_maps_equal_the_definition(method, kind, live, exported, inputs):
+    score = "probabilities" if kind == "signal" else "logits"  # what the live model returns
+    model, x = attribution.load_model(exported[kind], score=score), inputs[kind]
+    targets = np.arange(len(x)) % model.num_classes
+    maps = attribution.explain(method, model, x, targets, batch_size=3)
+    assert maps.shape == x.shape[:-1]
+    for row in range(len(x)):
+        expected = expected_map(method, live[kind], x[row], targets[row])
+        np.testing.assert_allclose(maps[row], expected, rtol=1e-4, atol=1e-5 * max(expected.max(), 1e-3))
+
+
+def test_the_layers_resolution_is_kept_on_request(models, inputs):
+    coarse = attribution.explain("grad_cam", models["image"], inputs["image"], resize=False)
+    fine = attribution.explain("grad_cam", models["image"], inputs["image"])
+    assert coarse.shape == (7, 8, 8) and fine.shape == (7, 16, 16)
+    np.testing.assert_allclose(tf.image.resize(coarse[..., np.newaxis], (16, 16))[..., 0], fine, atol=1e-6)
+
+
+def test_another_layer_by_name(models, inputs):
+    model = models["image"]
+    first = next(name for name in model.layers() if model.graph.nodes[name].op == "Relu")
+    maps = attribution.explain("grad_cam", model, inputs["image"], layer=first, resize=False)
+    assert maps.shape == (7, 16, 16)
+
+
+def dead_network(x):
+    """Two channels: one copies the input, the other is always off; the score sees both."""
+    y = tf.nn.relu(tf.nn.conv2d(x, np.array([[[[1.0, 0.0]]]], np.float32), 1, "SAME") + [0.0, -100.0])
+    sums = tf.reduce_sum(y, axis=[1, 2])
+    return tf.stack([sums[:, 0], sums[:, 1] - sums[:, 0]], axis=1)
+
+
+@pytest.mark.parametrize("method", CAMS)
+@pytest.mark.parametrize("target", [0, 1])
+def test_dead_channels_and_zero_gradients_give_no_nan(method, target, from_function):
+    model = from_function(dead_network, 4, 4, 1)
+    x = np.stack([np.zeros((4, 4, 1)), np.eye(4)[..., np.newaxis]]).astype(np.float32)
+    maps = attribution.explain(method, model, x, target)
+    assert np.isfinite(maps).all() and (maps >= 0).all()
+    np.testing.assert_array_equal(maps[0], 0)
+
+
+def test_score_cam_and_sise_skip_what_has_no_weight(from_function):
+    model = from_function(dead_network, 4, 4, 1)
+    x = np.random.default_rng(0).random((5, 4, 4, 1), dtype=np.float32)
+    attribution.explain("score_cam", model, x, 0)
+    assert model.counts["forward"] == 5  # one live channel each
+    model.counts.clear()
+    attribution.explain("sise", model, x, 1)
+    assert model.counts["forward"] == 0  # no channel has a positive gradient

@@ -1,0 +1,172 @@
+"""One contract for every method and every kind of input; methods of one's own; shared passes."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import attribution
+from attribution import Method
+from command_line import BadInput
+
+WITHOUT_CHANNELS = {"grad_cam", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise", "rise", "occlusion", "random"}
+FEWER = {"rise": {"masks": 20}, "smoothgrad": {"samples": 5}, "vargrad": {"samples": 5}}
+
+
+@pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
+@pytest.mark.parametrize("method", attribution.METHODS)
+def test_every_method_keeps_the_contract(method, kind, models, inputs):
+    model, x = models[kind], inputs[kind]
+    options = FEWER.get(method, {}) | ({"wrt": "image"} if kind == "two_inputs" else {})
+    explained = x["image"] if kind == "two_inputs" else x
+    options["targets"] = np.arange(len(explained)) % model.num_classes
+    maps = attribution.explain(method, model, x, batch_size=32, **options)
+    assert maps.dtype == np.float32 and np.isfinite(maps).all()
+    assert maps.shape == (explained.shape[:-1] if method in WITHOUT_CHANNELS else explained.shape)
+    assert np.abs(maps).max() > 0
+    scale = np.abs(maps).max()
+    for batch_size in (1, 7):
+        again = attribution.explain(method, model, x, batch_size=batch_size, **options)
+        np.testing.assert_allclose(again, maps, atol=2e-6 * scale, rtol=1e-4)
+    same = attribution.explain(method, model, x, batch_size=32, **options)
+    assert same.tobytes() == maps.tobytes()
+
+
+def test_the_predicted_class_is_the_default_target(models, inputs):
+    model, x = models["image"], inputs["image"]
+    predicted = model.predict(x)
+    for method in ("gradient", "grad_cam", "smoothgrad", "occlusion"):
+        options = FEWER.get(method, {})
+        np.testing.assert_allclose(
+            attribution.explain(method, model, x, **options),
+            attribution.explain(method, model, x, predicted, **options),
+            atol=1e-7,
+        )
+
+
+def test_targets_are_per_input(models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    targets = np.array([0, 1, 2, 3, 0, 1, 2])
+    together = attribution.explain("gradient", model, x, targets)
+    for row, target in enumerate(targets):
+        np.testing.assert_allclose(
+            together[row], attribution.explain("gradient", model, x[row : row + 1], target)[0], atol=1e-6
+        )
+
+
+def test_logits_and_probabilities_are_different_questions(exported, inputs):
+    maps = [
+        attribution.explain("gradient", attribution.load_model(exported["signal"], score=score), inputs["signal"], 1)
+        for score in ("logits", "probabilities")
+    ]
+    assert np.abs(maps[0] - maps[1]).max() > 1e-3
+
+
+def test_no_inputs_no_maps(models):
+    assert attribution.explain("gradient", models["signal"], np.zeros((0, 20, 2), np.float32)).shape == (0, 20, 2)
+
+
+@pytest.mark.parametrize("length", [6, 8])
+def test_keys_match_the_inputs(length, models, inputs):
+    with pytest.raises(BadInput, match=f"{length} keys were given for 7 inputs"):
+        attribution.explain("random", models["signal"], inputs["signal"], keys=range(length))
+
+
+OWN = """
+import numpy as np
+
+def largest(passes, *, power=1):
+    gradient = np.abs(passes.input_gradient()) ** power
+    return gradient.max(axis=-1)
+
+def too_short(passes):
+    return passes.inputs[:, :3]
+
+def not_a_number(passes):
+    return np.full(passes.inputs.shape, np.nan)
+"""
+
+
+@pytest.fixture
+def own_methods(tmp_path, monkeypatch):
+    (tmp_path / "own_methods_under_test.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    yield
+    sys.modules.pop("own_methods_under_test", None)
+
+
+@pytest.mark.parametrize("module", ["own_methods_under_test", "own_methods_under_test.py"])
+def test_a_method_of_ones_own(module, own_methods, models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    expected = np.abs(attribution.explain("gradient", model, x)).max(axis=-1)
+    np.testing.assert_array_equal(attribution.explain(f"{module}:largest", model, x), expected)
+    np.testing.assert_allclose(attribution.explain(f"{module}:largest", model, x, power=2), expected**2, rtol=1e-6)
+
+
+def test_what_a_method_of_ones_own_returns_is_checked(own_methods, models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    with pytest.raises(BadInput, match=r"returned float32 of shape \(7, 3, 2\); numbers of shape \(7, 20, 2\)"):
+        attribution.explain("own_methods_under_test:too_short", model, x)
+    with pytest.raises(BadInput, match="returned NaN or infinite values for input 0"):
+        attribution.explain("own_methods_under_test:not_a_number", model, x)
+
+
+def test_a_function_or_a_method_object_will_do(models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    expected = attribution.explain("gradient_x_input", model, x)
+
+    def own(passes):
+        return passes.inputs * passes.input_gradient()
+
+    np.testing.assert_array_equal(attribution.explain(own, model, x), expected)
+    np.testing.assert_array_equal(attribution.explain(Method("own", "Own", own), model, x), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("grad-cam", "no method 'grad-cam'; did you mean 'grad_cam'"),
+        ("integrated_gradient", "did you mean 'integrated_gradients'"),
+        ("no_such_module:f", "cannot import 'no_such_module'"),
+        ("json:f", "'json' has no function 'f'"),
+    ],
+)
+def test_unknown_methods_are_answered_with_the_nearest(name, message, models, inputs):
+    with pytest.raises(BadInput, match=message):
+        attribution.explain(name, models["signal"], inputs["signal"])
+
+
+def test_unknown_parameters_are_answered_with_the_known(models, inputs):
+    with pytest.raises(
+        BadInput, match="'rise' has no parameter 'mask'; its parameters are 'masks', 'cells', 'probability'"
+    ):
+        attribution.explain("rise", models["signal"], inputs["signal"], mask=3)
+    with pytest.raises(BadInput, match="'gradient' has no parameter 'layer'; it has none"):
+        attribution.explain("gradient", models["signal"], inputs["signal"], layer="x")
+
+
+@pytest.mark.parametrize("kind", ["signal", "image"])
+def test_explained_together_the_maps_are_the_same_bytes(kind, models, inputs):
+    methods = {name: (name, FEWER.get(name, {})) for name in attribution.METHODS}
+    together = attribution.explain_many(methods, models[kind], inputs[kind], 1, batch_size=3)
+    assert list(together) == list(attribution.METHODS)
+    for name, (_, overrides) in methods.items():
+        alone = attribution.explain(name, models[kind], inputs[kind], 1, batch_size=3, **overrides)
+        assert alone.tobytes() == together[name].tobytes(), name
+
+
+def test_passes_are_shared(models, inputs):
+    model, x = models["image"], inputs["image"]
+
+    def cost(methods):
+        model.counts.clear()
+        attribution.explain_many(methods, model, x, batch_size=7)
+        return model.counts["forward"], model.counts["backward"]
+
+    one_pass = ["gradient", "gradient_x_input", "grad_cam", "grad_cam_plus_plus", "xgrad_cam"]
+    assert cost(one_pass) == (0, 7)
+    assert cost(["smoothgrad", "vargrad"]) == (7, 25 * 7)
+    assert cost([*one_pass, "smoothgrad", "vargrad"]) == (0, 26 * 7)
+    both = cost(["score_cam", "sise"])
+    assert both == cost(["score_cam"])
+    assert cost({"a": ("smoothgrad", {"noise": 0.1}), "b": ("smoothgrad", {"noise": 0.2})}) == (7, 50 * 7)

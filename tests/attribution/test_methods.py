@@ -1,0 +1,59 @@
+"""The registry tells the truth about its methods."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import attribution
+from attribution import methods
+from command_line import BadInput
+
+
+@pytest.mark.parametrize("name", attribution.METHODS)
+def test_every_method_has_a_full_fact_sheet(name):
+    method = attribution.METHODS[name]
+    assert method.name == name and method.title
+    for part in ("citation", "needs", "cost", "randomness", "weaknesses"):
+        assert getattr(method.facts, part)
+    assert method.function.__doc__
+    assert method.parameters({}) == dict(method.defaults)
+
+
+@pytest.mark.parametrize("name", attribution.METHODS)
+def test_what_is_called_random_depends_on_the_seed_and_nothing_else_does(name, models, inputs):
+    maps = [
+        attribution.explain(
+            name, models["signal"], inputs["signal"], seed=seed, **({"masks": 10} if name == "rise" else {})
+        )
+        for seed in (0, 1)
+    ]
+    assert (maps[0].tobytes() != maps[1].tobytes()) == attribution.METHODS[name].is_random
+
+
+def test_the_registry_cannot_be_changed_by_accident():
+    with pytest.raises(TypeError):
+        attribution.METHODS["mine"] = None
+
+
+def test_a_parameter_without_default_must_be_given():
+    def needs_scale(passes, *, scale):
+        return passes.inputs * scale
+
+    method = attribution.Method("needs_scale", "Needs scale", needs_scale)
+    assert method.parameters({"scale": 2}) == {"scale": 2}
+    with pytest.raises(BadInput, match="needs a value for 'scale'"):
+        method.parameters({})
+
+
+def test_importing_the_registry_imports_no_tensorflow():
+    code = (
+        "import attribution, sys; attribution.METHODS; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_page_of_methods_is_up_to_date():
+    page = pathlib.Path(__file__).parents[2] / "docs" / "methods.md"
+    assert page.read_text() == methods.fact_sheets(), "run python scripts/document_methods.py"

@@ -1,0 +1,111 @@
+"""What a model accepts, refuses and counts."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from command_line import BadInput
+
+
+def test_scores_and_gradients_do_not_depend_on_the_batch(models, inputs):
+    for kind in ("signal", "image"):
+        model, x = models[kind], inputs[kind]
+        targets = model.predict(x)
+        for batch_size in (1, 3):
+            np.testing.assert_allclose(model.scores(x, batch_size), model.scores(x), atol=1e-6)
+            np.testing.assert_allclose(model.gradients(x, targets, batch_size), model.gradients(x, targets), atol=1e-6)
+
+
+def test_rows_and_passes_are_counted_with_their_padding(models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    model.counts.clear()
+    model.scores(x, batch_size=3)  # 7 rows in 3 passes of 3
+    assert model.counts == {"forward": 9, "forward_passes": 3}
+    model.counts.clear()
+    model.gradients(x, 0, batch_size=32)
+    assert model.counts == {"backward": 7, "backward_passes": 1}
+
+
+def test_one_target_for_all_or_one_each(models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    np.testing.assert_array_equal(model.gradients(x, 2), model.gradients(x, [2] * 7))
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (4, "target 4 is outside the model's classes 0 to 3"),
+        ([0, 1, 2, 3, -1, 0, 0], "target -1 is outside the model's classes 0 to 3"),
+        ([0, 1], "targets must be 7 whole numbers"),
+        ([0.5] * 7, "targets must be 7 whole numbers"),
+    ],
+)
+def test_targets_outside_the_classes_are_refused(targets, message, models, inputs):
+    with pytest.raises(BadInput, match=message):
+        attribution.explain("gradient", models["signal"], inputs["signal"], targets)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (
+            np.zeros((2, 21, 2), np.float32),
+            r"input 'keras_tensor.*' has shape \(2, 21, 2\), the model takes \(any, 20, 2\)",
+        ),
+        (np.zeros((20, 2), np.float32), r"has shape \(20, 2\), the model takes \(any, 20, 2\)"),
+        (np.full((2, 20, 2), [[np.nan, 1]], np.float32), "has NaN or infinite values, first in row 0"),
+        ({"x": np.zeros((1, 20, 2))}, "inputs 'x' were given, the model takes 'keras_tensor"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(x, message, models):
+    with pytest.raises(BadInput, match=message):
+        models["signal"].scores(x)
+
+
+def test_several_inputs_are_given_by_name(models, inputs):
+    model, x = models["two_inputs"], inputs["two_inputs"]
+    with pytest.raises(BadInput, match="give a mapping from name to array"):
+        model.scores(x["image"])
+    with pytest.raises(BadInput, match="inputs differ in length"):
+        model.scores({"image": x["image"], "question": x["question"][:3]})
+    with pytest.raises(BadInput, match="no input 'picture'; its inputs are"):
+        attribution.explain("gradient", model, x, wrt="picture")
+    with pytest.raises(BadInput, match="'question' is of type int32 and has no gradient"):
+        attribution.explain("gradient", model, x, wrt="question")
+
+
+def test_nan_scores_are_refused(from_function):
+    model = from_function(lambda x: tf.math.log(x), 3)
+    with pytest.raises(BadInput, match="scores are NaN or infinite"):
+        model.scores(-np.ones((1, 3), np.float32))
+    with pytest.raises(BadInput, match="scores are NaN or infinite"):
+        attribution.explain("gradient", model, -np.ones((1, 3), np.float32))
+
+
+def test_a_fixed_batch_in_the_signature_is_kept_to(tmp_path):
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: x * [1.0, 2.0, 3.0], input_signature=[tf.TensorSpec((4, 3), tf.float32, name="x")]
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    model = attribution.load_model(tmp_path)
+    x = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    np.testing.assert_allclose(model.scores(x, batch_size=32), x * [1, 2, 3], rtol=1e-6)
+    assert model.counts["forward"] == 8
+    expected = np.eye(3, dtype=np.float32)[[0, 1, 2, 0, 1, 2]] * [1, 2, 3]
+    np.testing.assert_allclose(attribution.explain("gradient", model, x, [0, 1, 2, 0, 1, 2]), expected)
+    np.testing.assert_allclose(
+        attribution.explain("integrated_gradients", model, x, [0, 1, 2, 0, 1, 2]), x * expected, rtol=1e-5
+    )
+
+
+def test_outputs_that_are_no_scores_are_refused(from_function):
+    with pytest.raises(BadInput, match=r"shape \(any, 2, 3\); scores of shape \(batch, classes\) are needed"):
+        from_function(lambda x: x, 2, 3)
+
+
+def test_a_single_score_per_input_is_one_class(from_function):
+    model = from_function(lambda x: tf.reduce_sum(x * [1.0, -2.0], axis=1), 2)
+    assert model.num_classes == 1
+    np.testing.assert_array_equal(attribution.explain("gradient", model, np.ones((3, 2), np.float32)), [[1, -2]] * 3)
