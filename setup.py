@@ -2,13 +2,18 @@
 
 from setuptools import setup
 
+RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they render a few images
+
 setup(
     name="attribution-benchmarks",
     version="0.1.0",
     description="Attribution methods for SavedModels, judged against known truth: SVEA, BIM and CLEVR-XAI",
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
-    packages=["attribution", "command_line", "leaderboard", "svea"],
+    packages=["attribution", "bim", "clevr_xai", "command_line", "leaderboard", "svea"],
+    package_data={
+        "clevr_xai": ["families/*.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
+    },
     install_requires=[
         "absl-py>=2.1,<3",
         "jinja2>=3.1,<4",
@@ -18,6 +23,7 @@ setup(
         "numpy>=1.26,<3",
         "opencv-python-headless>=4.9,<6",  # tf-explain imports cv2 and does not declare it
         "pillow>=10.3",
+        "pycocotools>=2.0.8,<3",
         "scikit-learn>=1.5,<2",
         "scipy>=1.12,<2",
         "tensorflow>=2.20,<2.22",
@@ -27,8 +33,8 @@ setup(
         "tqdm>=4.66,<5",
     ],
     extras_require={
-        "test": ["hypothesis>=6.100,<7", "pytest>=8,<10", "ruff>=0.17,<0.18"],
-        "render": [],
+        "test": ["hypothesis>=6.100,<7", "pytest>=8,<10", "ruff>=0.17,<0.18", *RENDER],
+        "render": RENDER,
         "serving": [],
     },
 )

@@ -1,0 +1,336 @@
+"""BIM's construction: objects cut out of MSCOCO and pasted on MiniPlaces scenes, in its authors' layout.
+
+Yang and Kim, "Benchmarking Attribution Methods with Relative Feature Importance" (arXiv:1907.09701),
+section 3. The i-th object of a class goes on the i-th image of every scene. Unlike the authors' code, the
+place and the size of each object follow from a seed and the image's name, and "stop sign" is spelt as COCO
+does.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import math
+import os
+import shutil
+import zlib
+
+import numpy as np
+from PIL import Image
+
+from bim import layout
+from bim.drawings import save_picture
+from bim.parallel import each
+from command_line import BadInput
+
+RECORD = "construction.json"
+
+
+def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, list[dict]]:
+    """Find the first ``count`` images of each object class and the largest instance in each.
+
+    Parameters
+    ----------
+    annotation_file
+        COCO's ``instances_train2017.json``, or one of the same form.
+    image_dir
+        The folder of its images.
+    count
+        How many images of each class are needed.
+
+    Returns
+    -------
+    dict
+        Object name -> list of {"path", "segmentation", "height", "width"}, in the order of image numbers.
+
+    Raises
+    ------
+    BadInput
+        If the file is missing, a category is absent or has too few images.
+    """
+    if not os.path.isfile(annotation_file):
+        raise BadInput(f"no COCO annotations at {annotation_file}; expected instances_train2017.json")
+    import contextlib
+    import io
+
+    from pycocotools.coco import COCO
+
+    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints what it does
+        coco = COCO(annotation_file)
+    numbers = {category["name"]: category["id"] for category in coco.dataset["categories"]}
+    found = {}
+    for name in layout.OBJECTS:
+        category = numbers.get(layout.coco_name(name))
+        if category is None:  # asking for an unknown name would return every image
+            raise BadInput(f"{annotation_file} has no category '{layout.coco_name(name)}'")
+        images = sorted(coco.getImgIds(catIds=[category]))
+        entries = []
+        for image in images:
+            instances = coco.loadAnns(coco.getAnnIds(imgIds=[image], catIds=[category], iscrowd=False))
+            if not instances:
+                continue
+            largest = max(instances, key=lambda instance: (instance["area"], -instance["id"]))
+            (record,) = coco.loadImgs([image])
+            entries.append(
+                {
+                    "path": os.path.join(image_dir, record["file_name"]),
+                    "segmentation": largest["segmentation"],
+                    "height": record["height"],
+                    "width": record["width"],
+                }
+            )
+            if len(entries) == count:
+                break
+        if len(entries) < count:
+            raise BadInput(f"{count} images of '{name}' are needed, {annotation_file} has {len(entries)}")
+        found[name] = entries
+    return found
+
+
+def load_cutout(entry: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Cut one object out of its photograph.
+
+    Returns
+    -------
+    image : numpy.ndarray
+        (h, w, 3) uint8, the bounding box of the object.
+    mask : numpy.ndarray
+        (h, w) bool, where the object is.
+    """
+    from pycocotools import mask as coco_mask
+
+    parts = entry["segmentation"]
+    if isinstance(parts, list):
+        parts = coco_mask.merge(coco_mask.frPyObjects(parts, entry["height"], entry["width"]))
+    elif isinstance(parts["counts"], list):
+        parts = coco_mask.frPyObjects(parts, entry["height"], entry["width"])
+    mask = coco_mask.decode(parts).astype(bool)
+    if not mask.any():
+        raise BadInput(f"the object of {entry['path']} has an empty outline")
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    box = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
+    with Image.open(entry["path"]) as file:
+        image = np.asarray(file.convert("RGB"))
+    return image[box], mask[box]
+
+
+def scene_files(miniplaces_dir: str, count: int) -> dict[str, list[str]]:
+    """Find the first ``count`` images of each scene in MiniPlaces' training folders.
+
+    Parameters
+    ----------
+    miniplaces_dir
+        The folder that holds ``images/train/b/bedroom`` and so on, or one of the folders between.
+    count
+        How many images of each scene are needed.
+    """
+    found = {}
+    for scene in layout.SCENES:
+        folder = layout.scene_folder(scene)
+        choices = [os.path.join(miniplaces_dir, *above, folder) for above in (("images", "train"), ("train",), ())]
+        existing = [choice for choice in choices if os.path.isdir(choice)]
+        if not existing:
+            raise BadInput(f"no scene '{scene}' in MiniPlaces; expected a folder {choices[0]}")
+        files = sorted(glob.glob(os.path.join(glob.escape(existing[0]), "*.jpg")))
+        if len(files) < count:
+            raise BadInput(f"{count} images of '{scene}' are needed, {existing[0]} has {len(files)}")
+        found[scene] = files[:count]
+    return found
+
+
+def placement(name: str, shape: tuple[int, int], side: int, seed: int) -> tuple[int, int, int, int]:
+    """Draw an object's size and place on a square scene, from the image's name and the seed alone.
+
+    The longer side of the object becomes U{int(s / sqrt 3) .. int(s / sqrt 2) - 1} for a scene of side s,
+    the other keeps the proportion; the place is uniform over where the object fits.
+
+    Parameters
+    ----------
+    name
+        Name of the image, such as ``dog-bedroom-0901``.
+    shape
+        Height and width of the cut-out object.
+    side
+        Side of the scene in pixels.
+    seed
+        The run's seed.
+
+    Returns
+    -------
+    tuple of int
+        Box row0, col0, row1, col1; the ends are exclusive.
+    """
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    longest = int(rng.integers(int(side / math.sqrt(3)), int(side / math.sqrt(2))))
+    height, width = (max(1, round(length * longest / max(shape))) for length in shape)
+    row, column = (int(rng.integers(0, side - length + 1)) for length in (height, width))
+    return row, column, row + height, column + width
+
+
+def paste(scene: np.ndarray, image: np.ndarray, mask: np.ndarray, box) -> np.ndarray:
+    """Return the scene with the object resized bilinearly into a box.
+
+    Parameters
+    ----------
+    scene
+        (H, W, 3) uint8.
+    image, mask
+        The cut-out object, (h, w, 3) uint8 and (h, w) bool.
+    box
+        row0, col0, row1, col1 in the scene.
+
+    Returns
+    -------
+    numpy.ndarray
+        (H, W, 3) uint8; outside the box the scene unchanged.
+    """
+    row0, col0, row1, col1 = box
+    cutout = Image.fromarray(np.dstack([image, mask * np.uint8(255)]))  # Pillow weighs colours by the alpha
+    placed = np.asarray(cutout.resize((col1 - col0, row1 - row0), Image.Resampling.BILINEAR), np.float32)
+    alpha = placed[..., 3:] / 255
+    result = scene.copy()
+    patch = alpha * placed[..., :3] + (1 - alpha) * scene[row0:row1, col0:col1]
+    result[row0:row1, col0:col1] = np.rint(patch).astype(np.uint8)
+    return result
+
+
+def load_scene(path: str) -> np.ndarray:
+    """Read a scene as (128, 128, 3) uint8, resizing it where it has another size."""
+    with Image.open(path) as file:
+        image = file.convert("RGB")
+        if image.size != (layout.IMAGE_SIDE, layout.IMAGE_SIDE):
+            image = image.resize((layout.IMAGE_SIDE, layout.IMAGE_SIDE), Image.Resampling.BILINEAR)
+        return np.asarray(image)
+
+
+def construct(
+    data_dir: str,
+    coco_annotations: str,
+    coco_images: str,
+    miniplaces_dir: str,
+    num_train: int = 900,
+    num_val: int = 100,
+    seed: int = 0,
+    jobs: int = 1,
+) -> None:
+    """Make all BIM sets below ``data_dir``; an interrupted construction continues where it stopped.
+
+    Parameters
+    ----------
+    data_dir
+        Folder to write.
+    coco_annotations, coco_images, miniplaces_dir
+        The two corpora in their public layouts.
+    num_train, num_val
+        Training and validation images of each (object, scene) pair, at most 900 and 100: the authors'
+        numbers. The sources' first ``num_train`` images are for training, the next for validation.
+    seed
+        Seed of sizes and places.
+    jobs
+        Processes.
+
+    Raises
+    ------
+    BadInput
+        If the sources lack something, or ``data_dir`` holds sets made with other parameters.
+    """
+    if not (0 <= num_train <= layout.FIRST_VALIDATION and 1 <= num_val <= 100):
+        raise BadInput(f"images per pair are 0 to 900 and 1 to 100, not {num_train} and {num_val}")
+    record = {"num_train": num_train, "num_val": num_val, "seed": seed, "format": 1}
+    _check_record(data_dir, record)
+    cutouts = coco_cutouts(coco_annotations, coco_images, num_train + num_val)
+    scenes = scene_files(miniplaces_dir, num_train + num_val)
+    for set_name in ("obj", "scene", "scene_only"):
+        classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
+        for folder in ("val", *(os.path.join("train", name) for name in classes)):
+            os.makedirs(os.path.join(data_dir, set_name, folder), exist_ok=True)
+    indices = [*range(num_train), *range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)]
+    only = [(data_dir, scene, i, scenes[scene][k]) for scene in layout.SCENES for k, i in enumerate(indices)]
+    each(_write_scene, only, jobs, "scenes alone")
+    pairs = [
+        (data_dir, name, i, cutouts[name][k], [scenes[scene][k] for scene in layout.SCENES], seed)
+        for name in layout.OBJECTS
+        for k, i in enumerate(indices)
+    ]
+    made = each(_write_pairs, pairs, jobs, "objects on scenes")
+    boxes = {name: box for part, _ in made for name, box in part.items()}
+    validation = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)
+    masks = {name: [] for name in layout.OBJECTS}
+    for (_, name, index, *_), (_, mask) in zip(pairs, made, strict=True):
+        if index in validation:
+            masks[name].append(mask)
+    from bim.subsets import write_lists, write_subsets
+
+    write_lists(data_dir, validation, boxes, masks)
+    write_subsets(data_dir, indices, boxes, masks["dog"], seed)
+    path = os.path.join(data_dir, RECORD)
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump({**record, "complete": True}, file, indent=1)
+    os.replace(path + ".part", path)
+
+
+def is_complete(data_dir: str) -> bool:
+    """Return whether ``data_dir`` holds finished sets."""
+    try:
+        with open(os.path.join(data_dir, RECORD), encoding="utf-8") as file:
+            return json.load(file).get("complete", False)
+    except (OSError, ValueError):
+        return False
+
+
+def link(source: str, target: str) -> None:
+    """Make ``target`` the same file as ``source``, or a copy where the file system has no hard links."""
+    if os.path.exists(target):
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target + ".part")
+        os.replace(target + ".part", target)
+
+
+def _check_record(data_dir: str, record: dict) -> None:
+    """Refuse a folder that was begun with other parameters, else note these ones."""
+    path = os.path.join(data_dir, RECORD)
+    os.makedirs(data_dir, exist_ok=True)
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            before = {key: value for key, value in json.load(file).items() if key != "complete"}
+        if before != record:
+            raise BadInput(f"{data_dir} was constructed with {before}, not {record}; give another --data_dir")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(record, file, indent=1)
+
+
+def _path(data_dir: str, set_name: str, label: str, name: str, index: int) -> str:
+    """Return where an image of a set lies."""
+    folder = "val" if index >= layout.FIRST_VALIDATION else os.path.join("train", label)
+    return os.path.join(data_dir, set_name, folder, name + ".jpg")
+
+
+def _write_scene(task) -> None:
+    """Write one scene image under the names of all ten objects."""
+    data_dir, scene, index, source = task
+    paths = [
+        _path(data_dir, "scene_only", scene, layout.pair_name(name, scene, index), index) for name in layout.OBJECTS
+    ]
+    if not os.path.exists(paths[0]):
+        save_picture(paths[0], load_scene(source))
+    for path in paths[1:]:
+        link(paths[0], path)
+
+
+def _write_pairs(task) -> tuple[dict, np.ndarray]:
+    """Write one object on its scene of each class; return the boxes by image name, and the mask."""
+    data_dir, object_name, index, entry, sources, seed = task
+    image, mask = load_cutout(entry)
+    boxes = {}
+    for scene, source in zip(layout.SCENES, sources, strict=True):
+        name = layout.pair_name(object_name, scene, index)
+        boxes[name] = placement(name, mask.shape, layout.IMAGE_SIDE, seed)
+        path = _path(data_dir, "scene", scene, name, index)
+        if not os.path.exists(path):
+            save_picture(path, paste(load_scene(source), image, mask, boxes[name]))
+        link(path, _path(data_dir, "obj", object_name, name, index))
+    return boxes, mask

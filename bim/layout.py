@@ -1,0 +1,49 @@
+"""The names of BIM: its classes, its images, its folders; as in the data its authors released."""
+
+from __future__ import annotations
+
+import os
+
+OBJECTS = ("backpack", "bird", "dog", "elephant", "kite", "pizza", "stop_sign", "toilet", "truck", "zebra")
+SCENES = (
+    "bamboo_forest",
+    "bedroom",
+    "bowling_alley",
+    "bus_interior",
+    "cockpit",
+    "corn_field",
+    "laundromat",
+    "runway",
+    "ski_slope",
+    "track",
+)
+IMAGE_SIDE = 128  # pixels, of MiniPlaces and of every BIM image
+FIRST_VALIDATION = 900  # of each pair's 1,000 images, those from here on are for validation
+CONTRAST_SETS = tuple(f"scene{count}" for count in range(1, 11))
+MODEL_NAMES = ("obj", "scene", "scene_only", *CONTRAST_SETS)
+COMMON_FEATURE = "dog"  # the object whose commonness scene1 .. scene10 vary
+CONTRAST_ORDER = ("bedroom", *(scene for scene in SCENES if scene != "bedroom"))
+
+
+def coco_name(object_name: str) -> str:
+    """Return an object's name in COCO: ``stop_sign`` is ``stop sign`` there."""
+    return object_name.replace("_", " ")
+
+
+def scene_folder(scene: str) -> str:
+    """Return a scene's folder below MiniPlaces' ``images/train``, such as ``b/bedroom``."""
+    return os.path.join("t", "track", "outdoor") if scene == "track" else os.path.join(scene[0], scene)
+
+
+def pair_name(object_name: str, scene: str, index: int) -> str:
+    """Return the name of an image without its suffix, such as ``dog-bedroom-0901``."""
+    return f"{object_name}-{scene}-{index:04d}"
+
+
+def scenes_with_dog(set_name: str) -> tuple[str, ...]:
+    """Return the scene classes that hold a dog in one of the sets scene1 .. scene10.
+
+    The bedroom is the first, so that the dog is in ``dog_bedroom``'s class in every set; the others follow
+    in alphabetical order.
+    """
+    return CONTRAST_ORDER[: int(set_name.removeprefix("scene"))]

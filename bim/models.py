@@ -1,0 +1,247 @@
+"""BIM's classifiers: residual networks with the endpoints its authors name, trained and exported.
+
+The authors use ResNet-50 (He et al. 2016) on 224-pixel photographs. ``small_resnet`` is the same idea at
+the native 128 pixels with nine 3x3 or 5x5 convolutions and some 200,000 parameters, for drawn data and CPUs.
+Both take RGB of 0 to 255 minus ``CHANNEL_MEANS``, unscaled, and give logits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import numpy as np
+
+from command_line import BadInput, listed
+
+CHANNEL_MEANS = np.array([123.68, 116.78, 103.94], np.float32)
+NUM_CLASSES = 10
+ENDPOINTS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")
+
+
+def small_resnet(side: int = 128, normalised: bool = True, widths=(16, 32, 64, 96)):
+    """Build the small residual network: a stem of stride 4, then one basic block a stage.
+
+    Parameters
+    ----------
+    side
+        Height and width of the input in pixels.
+    normalised
+        With batch normalisation, for training; without, for the exported network (see ``folded``).
+    widths
+        Channels of the four stages. The last keeps the third's resolution, so that Grad-CAM has 8 x 8 cells.
+
+    Returns
+    -------
+    keras.Model
+        (N, side, side, 3) float32 -> (N, 10) float32 logits.
+    """
+    import keras
+
+    image = keras.Input((side, side, 3), name="image")
+    x = _convolution(image, widths[0], 5, 2, "stem", normalised, relu=True)
+    x = keras.layers.MaxPooling2D(3, 2, padding="same", name="stem_pool")(x)
+    for stage, width in enumerate(widths, start=1):
+        stride = 2 if stage in (2, 3) else 1
+        shortcut = x
+        if stride > 1 or x.shape[-1] != width:
+            shortcut = _convolution(x, width, 1, stride, f"stage{stage}_shortcut", normalised)
+        x = _convolution(x, width, 3, stride, f"stage{stage}_1", normalised, relu=True)
+        x = _convolution(x, width, 3, 1, f"stage{stage}_2", normalised)
+        x = keras.layers.Add(name=f"stage{stage}_sum")([x, shortcut])
+        x = keras.layers.Activation("relu", name=f"block_layer{stage}")(x)
+    x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
+    return keras.Model(image, keras.layers.Dense(NUM_CLASSES, name="final_dense")(x), name="resnet_model")
+
+
+def resnet50(side: int = 224, normalised: bool = True, width: int = 64, blocks=(3, 4, 6, 3)):
+    """Build ResNet-50 (He et al. 2016; strides on the 3x3 convolutions) with BIM's endpoints.
+
+    Parameters
+    ----------
+    side
+        Height and width of the input in pixels.
+    normalised
+        With batch normalisation, for training; without, for the exported network.
+    width
+        Channels of the stem; 64 in the paper. Less makes a test quick.
+    blocks
+        Bottleneck blocks of each of the four stages.
+
+    Returns
+    -------
+    keras.Model
+        (N, side, side, 3) float32 -> (N, 10) float32 logits.
+    """
+    import keras
+
+    image = keras.Input((side, side, 3), name="image")
+    x = _convolution(image, width, 7, 2, "stem", normalised, relu=True)
+    x = keras.layers.MaxPooling2D(3, 2, padding="same", name="stem_pool")(x)
+    for stage, count in enumerate(blocks, start=1):
+        inner = width * 2 ** (stage - 1)
+        for block in range(1, count + 1):
+            stride = 2 if stage > 1 and block == 1 else 1
+            name = f"stage{stage}_block{block}"
+            shortcut = x if block > 1 else _convolution(x, 4 * inner, 1, stride, f"{name}_shortcut", normalised)
+            x = _convolution(x, inner, 1, 1, f"{name}_1", normalised, relu=True)
+            x = _convolution(x, inner, 3, stride, f"{name}_2", normalised, relu=True)
+            x = _convolution(x, 4 * inner, 1, 1, f"{name}_3", normalised)
+            x = keras.layers.Add(name=f"{name}_sum")([x, shortcut])
+            last = f"block_layer{stage}" if block == count else f"{name}_relu"
+            x = keras.layers.Activation("relu", name=last)(x)
+    x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
+    return keras.Model(image, keras.layers.Dense(NUM_CLASSES, name="final_dense")(x), name="resnet_model")
+
+
+def _convolution(x, width: int, size: int, stride: int, name: str, normalised: bool, relu: bool = False):
+    """Return a convolution with normalisation or bias, and ReLU where asked."""
+    import keras
+
+    x = keras.layers.Conv2D(
+        width, size, stride, padding="same", use_bias=not normalised, kernel_initializer="he_normal", name=name
+    )(x)
+    if normalised:
+        x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-3, name=f"{name}_norm")(x)
+    return keras.layers.Activation("relu", name=f"{name}_relu")(x) if relu else x
+
+
+ARCHITECTURES = {"small_resnet": small_resnet, "resnet50": resnet50}
+
+
+def train(
+    model, images, labels, epochs: float, batch_size: int = 64, learning_rate: float = 2e-3, seed: int = 0, log=None
+) -> None:
+    """Train with Adam and a cosine schedule on images held in memory.
+
+    Parameters
+    ----------
+    model
+        A network of this file; trained in place. Built under a ``tf.distribute`` strategy, it trains on the
+        strategy's devices.
+    images
+        (N, H, W, 3) uint8 RGB.
+    labels
+        (N,) integers.
+    epochs
+        Passes over the images; may be a fraction.
+    batch_size, learning_rate
+        Of Adam; the rate falls to 0 along half a cosine.
+    seed
+        Seed of the order of the images.
+    log
+        Called with (step, steps, mean loss since the last call) now and then.
+    """
+    import keras
+    import tensorflow as tf
+
+    steps = max(1, int(epochs * len(images) / batch_size))
+    side = model.input_shape[1]
+    rng = np.random.default_rng(seed)
+    model.compile(
+        keras.optimizers.AdamW(keras.optimizers.schedules.CosineDecay(learning_rate, steps), weight_decay=1e-4),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=False,
+    )
+
+    def batches():
+        """Yield the images in a new random order every epoch."""
+        while True:
+            order = rng.permutation(len(images))
+            for start in range(0, len(order) - batch_size + 1, batch_size):
+                rows = np.sort(order[start : start + batch_size])
+                yield images[rows], labels[rows].astype(np.int32)
+
+    shapes = (
+        tf.TensorSpec((batch_size, *images.shape[1:]), tf.uint8),
+        tf.TensorSpec((batch_size,), tf.int32),
+    )
+    data = tf.data.Dataset.from_generator(batches, output_signature=shapes)
+    data = data.map(lambda image, label: (network_input(image, side), label)).take(steps).prefetch(2)
+
+    class Report(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if log and (batch % 50 == 49 or batch == steps - 1):
+                log(batch + 1, steps, float(logs["loss"]))
+
+    model.fit(data, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[Report()])
+
+
+def network_input(images, side: int):
+    """Return uint8 RGB as the float input of a network of another side: bilinear, minus the means."""
+    import tensorflow as tf
+
+    images = tf.cast(images, tf.float32)
+    if images.shape[1] != side:
+        images = tf.image.resize(images, (side, side))
+    return images - CHANNEL_MEANS
+
+
+def folded(model, build):
+    """Return the network without batch normalisation that computes the same in inference.
+
+    Parameters
+    ----------
+    model
+        A trained network with normalisation.
+    build
+        Function that builds the same network with ``normalised=False``.
+
+    Returns
+    -------
+    keras.Model
+    """
+    plain = build()
+    names = {layer.name for layer in model.layers}
+    for layer in plain.layers:
+        if not layer.weights:
+            continue
+        weights = model.get_layer(layer.name).get_weights()
+        if f"{layer.name}_norm" in names:
+            norm = model.get_layer(f"{layer.name}_norm")
+            gamma, beta, mean, variance = norm.get_weights()
+            scale = gamma / np.sqrt(variance + norm.epsilon)
+            weights = [weights[0] * scale, beta - mean * scale]
+        layer.set_weights(weights)
+    return plain
+
+
+def export(model, directory: str, card: str) -> None:
+    """Export logits as ``directory/1`` and the model card as ``directory/MODEL_CARD.md``, or nothing at all.
+
+    The default signature takes ``rgb_minus_channel_means``, as the authors' models do; the signature
+    ``from_rgb`` takes uint8 RGB and subtracts the means itself.
+    """
+    import keras
+    import tensorflow as tf
+
+    side = model.input_shape[1]
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint(
+        "serving_default",
+        lambda rgb_minus_channel_means: {"final_dense": model(rgb_minus_channel_means, training=False)},
+        [tf.TensorSpec((None, side, side, 3), tf.float32, "rgb_minus_channel_means")],
+    )
+    archive.add_endpoint(
+        "from_rgb",
+        lambda rgb: {"final_dense": model(network_input(rgb, side), training=False)},
+        [tf.TensorSpec((None, side, side, 3), tf.uint8, "rgb")],
+    )
+    os.makedirs(directory, exist_ok=True)
+    part = os.path.join(directory, ".unfinished")
+    shutil.rmtree(part, ignore_errors=True)
+    archive.write_out(part, verbose=False)
+    shutil.rmtree(os.path.join(part, "assets"), ignore_errors=True)  # always empty here
+    final = os.path.join(directory, "1")
+    shutil.rmtree(final, ignore_errors=True)
+    os.replace(part, final)
+    with open(os.path.join(directory, "MODEL_CARD.md"), "w", encoding="utf-8") as file:
+        file.write(card)
+
+
+def architecture(name: str):
+    """Return the function that builds a network, by name."""
+    if name not in ARCHITECTURES:
+        raise BadInput(f"no architecture '{name}'; there are {listed(ARCHITECTURES)}")
+    return ARCHITECTURES[name]

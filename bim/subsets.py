@@ -1,0 +1,140 @@
+"""The lists beside BIM's images, and the sets that are made of images already there.
+
+``val.txt`` has lines ``name label``, ``val_loc.txt`` lines ``name row0,col0,row1,col1`` in 128-pixel
+coordinates; an image without an object has the box 0,0,0,0.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from bim import layout
+from bim.construct import link
+from bim.masks import save_masks
+
+NO_BOX = (0, 0, 0, 0)
+NUM_TCAV_IMAGES = 100
+NUM_RANDOM_SETS = 10
+
+
+def write_lists(data_dir: str, validation, boxes: dict, masks: dict) -> None:
+    """Write ``val.txt``, ``val_loc.txt`` and ``val_mask.npz`` of obj, scene and scene_only.
+
+    Parameters
+    ----------
+    data_dir
+        Folder of the sets.
+    validation
+        Indices of the validation images of each pair.
+    boxes
+        Image name -> row0, col0, row1, col1.
+    masks
+        Object name -> list of (h, w) bool, one per validation index.
+    """
+    triples = [(o, s, i) for o in layout.OBJECTS for s in layout.SCENES for i in validation]
+    names = [layout.pair_name(*triple) for triple in triples]
+    for set_name in ("obj", "scene", "scene_only"):
+        classes, position = (layout.OBJECTS, 0) if set_name == "obj" else (layout.SCENES, 1)
+        folder = os.path.join(data_dir, set_name)
+        write_list(folder, names, [classes.index(triple[position]) for triple in triples])
+        write_boxes(folder, names, [boxes[name] for name in names])
+        save_masks(os.path.join(folder, "val_mask.npz"), [mask for name in masks for mask in masks[name]])
+
+
+def write_list(folder: str, names, labels, suffix: str = ".jpg") -> None:
+    """Write ``val.txt`` of a set."""
+    _write_lines(folder, "val.txt", [f"{name}{suffix} {label}" for name, label in zip(names, labels, strict=True)])
+
+
+def write_boxes(folder: str, names, boxes, suffix: str = ".jpg") -> None:
+    """Write ``val_loc.txt`` of a set."""
+    lines = [f"{name}{suffix} {','.join(map(str, box))}" for name, box in zip(names, boxes, strict=True)]
+    _write_lines(folder, "val_loc.txt", lines)
+
+
+def write_subsets(data_dir: str, indices, boxes: dict, dog_masks, seed: int) -> None:
+    """Make scene1 .. scene10, dog_bedroom, bamboo_forest and tcav of the images of scene and scene_only.
+
+    Parameters
+    ----------
+    data_dir
+        Folder of the sets.
+    indices
+        All indices of a pair, training and validation.
+    boxes
+        Image name -> box.
+    dog_masks
+        Masks of the validation dogs.
+    seed
+        Seed of TCAV's choice of images.
+    """
+    validation = [index for index in indices if index >= layout.FIRST_VALIDATION]
+    for set_name in layout.CONTRAST_SETS:
+        _write_contrast_set(data_dir, set_name, indices, boxes)
+    for set_name, source, scene in (
+        ("dog_bedroom", "scene", "bedroom"),
+        ("bamboo_forest", "scene_only", "bamboo_forest"),
+    ):
+        folder = os.path.join(data_dir, set_name)
+        names = [layout.pair_name("dog", scene, index) for index in validation]
+        for name in names:
+            link(os.path.join(data_dir, source, "val", name + ".jpg"), os.path.join(folder, "val", name + ".jpg"))
+        write_list(folder, names, [layout.SCENES.index(scene)] * len(names))
+        write_boxes(folder, names, [boxes[name] for name in names])
+        save_masks(os.path.join(folder, "val_mask.npz"), dog_masks)
+    _write_tcav(data_dir, indices, seed)
+
+
+def _write_contrast_set(data_dir: str, set_name: str, indices, boxes: dict) -> None:
+    """Make one of scene1 .. scene10: a dog in the first i scene classes, no object in the others."""
+    folder = os.path.join(data_dir, set_name)
+    with_dog = layout.scenes_with_dog(set_name)
+    names, labels, places = [], [], []
+    for label, scene in enumerate(layout.SCENES):
+        os.makedirs(os.path.join(folder, "train", scene), exist_ok=True)
+        source = "scene" if scene in with_dog else "scene_only"
+        for index in indices:
+            dog_name = layout.pair_name("dog", scene, index)
+            name = dog_name if scene in with_dog else f"{scene}-{index:04d}"
+            part = "val" if index >= layout.FIRST_VALIDATION else os.path.join("train", scene)
+            link(os.path.join(data_dir, source, part, dog_name + ".jpg"), os.path.join(folder, part, name + ".jpg"))
+            if part == "val":
+                names.append(name)
+                labels.append(label)
+                places.append(boxes[name] if scene in with_dog else NO_BOX)
+    write_list(folder, names, labels)
+    write_boxes(folder, names, places)
+
+
+def _write_tcav(data_dir: str, indices, seed: int) -> None:
+    """Choose TCAV's images: dogs on scenes, and random counterparts of other objects on scenes.
+
+    The target is ``dog_bedroom``, so no image of the concept or of a counterpart shows a bedroom.
+    Training images serve where there are any.
+    """
+    train = [index for index in indices if index < layout.FIRST_VALIDATION]
+    part, pool = ("train", train) if train else ("val", list(indices))
+    scenes = [scene for scene in layout.SCENES if scene != "bedroom"]
+    others = [name for name in layout.OBJECTS if name != layout.COMMON_FEATURE]
+    for number in range(NUM_RANDOM_SETS + 1):
+        rng = np.random.default_rng([seed, 1907, number])
+        objects = [layout.COMMON_FEATURE] if number == 0 else others
+        triples = [(name, scene, index) for name in objects for scene in scenes for index in pool]
+        chosen = rng.choice(len(triples), min(NUM_TCAV_IMAGES, len(triples)), replace=False)
+        folder = "dog_scene" if number == 0 else f"random_{number - 1}"
+        for place in sorted(chosen):
+            name, scene, index = triples[place]
+            where = "val" if part == "val" else os.path.join("train", scene)
+            file = layout.pair_name(name, scene, index) + ".jpg"
+            link(os.path.join(data_dir, "scene", where, file), os.path.join(data_dir, "tcav", folder, file))
+
+
+def _write_lines(folder: str, name: str, lines) -> None:
+    """Write a text file whole or not at all."""
+    path = os.path.join(folder, name)
+    os.makedirs(folder, exist_ok=True)
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+    os.replace(path + ".part", path)

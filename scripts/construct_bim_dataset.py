@@ -1,0 +1,57 @@
+"""Construct BIM's sets from MSCOCO and MiniPlaces, or from drawings in their place.
+
+    python scripts/construct_bim_dataset.py --coco_dir=data/coco --miniplaces_dir=data/miniplaces --data_dir=data/bim
+    python scripts/construct_bim_dataset.py --drawn --num_train=100 --data_dir=data/bim_drawn
+
+An interrupted construction continues when the same command is given again.
+"""
+
+import os
+import sys
+
+from absl import flags
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import command_line
+from bim.construct import construct
+from bim.drawings import write_corpora
+from bim.layout import FIRST_VALIDATION
+
+FLAGS = flags.FlagValues()
+command_line.define_common_flags(FLAGS, data_dir="data/bim", seed=0)
+flags.DEFINE_string("coco_dir", "data/coco", "MSCOCO: annotations/ and train2017/ lie here", flag_values=FLAGS)
+flags.DEFINE_string(
+    "coco_annotations", "", "COCO annotation file, instead of the one below --coco_dir", flag_values=FLAGS
+)
+flags.DEFINE_string("miniplaces_dir", "data/miniplaces", "MiniPlaces: images/train/ lies here", flag_values=FLAGS)
+flags.DEFINE_bool("drawn", False, "draw both corpora instead of reading them", flag_values=FLAGS)
+flags.DEFINE_integer("num_train", 900, "training images of each object and scene", 0, 900, flag_values=FLAGS)
+flags.DEFINE_integer("num_val", 100, "validation images of each object and scene", 1, 100, flag_values=FLAGS)
+flags.DEFINE_integer("jobs", os.cpu_count() or 1, "processes", 1, flag_values=FLAGS)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Construct the sets that the flags describe."""
+    coco_dir, miniplaces_dir = flag_values.coco_dir, flag_values.miniplaces_dir
+    if flag_values.drawn:
+        corpora = os.path.join(flag_values.data_dir, "corpora")
+        validation = range(FIRST_VALIDATION, FIRST_VALIDATION + flag_values.num_val)
+        write_corpora(corpora, [*range(flag_values.num_train), *validation], flag_values.seed, flag_values.jobs)
+        coco_dir, miniplaces_dir = os.path.join(corpora, "coco"), os.path.join(corpora, "miniplaces")
+    annotations = flag_values.coco_annotations or os.path.join(coco_dir, "annotations", "instances_train2017.json")
+    construct(
+        flag_values.data_dir,
+        annotations,
+        os.path.join(coco_dir, "train2017"),
+        miniplaces_dir,
+        flag_values.num_train,
+        flag_values.num_val,
+        flag_values.seed,
+        flag_values.jobs,
+    )
+    print(f"BIM's sets are in {flag_values.data_dir}")
+
+
+if __name__ == "__main__":
+    command_line.run(main, FLAGS, __doc__)

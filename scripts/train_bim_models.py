@@ -1,0 +1,59 @@
+"""Train BIM's thirteen classifiers and export them as SavedModels.
+
+    python scripts/construct_bim_dataset.py --drawn --num_train=200 --data_dir=data/bim_drawn
+    python scripts/train_bim_models.py --data_dir=data/bim_drawn
+
+trains the small networks that come with the repository, in about 40 CPU minutes; for the real data
+
+    python scripts/train_bim_models.py --data_dir=data/bim --architecture=resnet50 --epochs=30 --output_dir=models/bim
+
+trains ResNet-50 on all GPUs of the machine. A model that is there already is left alone, so an interrupted
+run continues with the next.
+"""
+
+import os
+import sys
+
+from absl import flags
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import command_line
+from bim.layout import MODEL_NAMES
+from bim.train import train_models
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+FLAGS = flags.FlagValues()
+command_line.define_common_flags(FLAGS, data_dir="data/bim_drawn", batch_size=64, seed=0)
+flags.DEFINE_list("models", list(MODEL_NAMES), "which sets to train on", flag_values=FLAGS)
+flags.DEFINE_string("architecture", "small_resnet", "small_resnet or resnet50", flag_values=FLAGS)
+flags.DEFINE_float(
+    "epochs",
+    0.0,
+    "passes over a set's images; 0: as the committed models, 60,000 or 40,000 images",
+    0.0,
+    flag_values=FLAGS,
+)
+flags.DEFINE_float("learning_rate", 2e-3, "Adam's first learning rate", 0.0, flag_values=FLAGS)
+flags.DEFINE_integer("threads", 2, "threads of one operation; changes the last digits", 1, flag_values=FLAGS)
+flags.DEFINE_string("output_dir", os.path.join(ROOT, "saved_models", "bim"), "where to export to", flag_values=FLAGS)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Train what is missing."""
+    train_models(
+        flag_values.data_dir,
+        flag_values.output_dir,
+        flag_values.models,
+        flag_values.architecture,
+        flag_values.epochs,
+        flag_values.batch_size,
+        flag_values.learning_rate,
+        flag_values.seed,
+        flag_values.threads,
+    )
+
+
+if __name__ == "__main__":
+    command_line.run(main, FLAGS, __doc__)
