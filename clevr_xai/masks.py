@@ -1,0 +1,145 @@
+"""Ground-truth masks: which objects a question is about, and the pixels that show them.
+
+Arras, Osman and Samek, Information Fusion 81 (2022), sections on ground truth, and the masks of the official
+release. The objects follow from the ``_output`` of the program's nodes, the pixels from the mask image.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+
+from clevr_xai.programs import is_set_node, node_type
+from clevr_xai.scenes import BACKGROUND, linear
+
+SIMPLE = ("single_object", "all_objects")
+COMPLEX = ("unique", "unique_firstnonempty", "union", "all_objects")
+GROUND_TRUTHS = {"simple": SIMPLE, "complex": COMPLEX}
+SIZE = 128  # of the masks in the release
+
+_LINEAR = np.array([linear(component) for component in range(256)])
+
+
+def ground_truth_objects(
+    program: list[dict], ground_truth: str, num_objects: int, strict_branches: bool = False
+) -> list[int]:
+    """Return the objects of a ground truth.
+
+    Parameters
+    ----------
+    program
+        Nodes with their ``_output``.
+    ground_truth
+        "single_object", "all_objects", "unique", "unique_firstnonempty" or "union".
+    num_objects
+        Number of objects of the scene.
+    strict_branches
+        Only for "unique_firstnonempty". The authors' text says that comparisons look back along both of
+        their branches; their code, and so the release, never does. False follows the release.
+
+    Returns
+    -------
+    list of int
+        Sorted indices. Empty: the question has no such mask.
+    """
+    if ground_truth == "all_objects":
+        return list(range(num_objects))
+    if ground_truth == "single_object":
+        filters = [node["_output"] for node in program if node_type(node).startswith("filter_")]
+        return sorted(filters[-1]) if filters else []
+    if ground_truth == "unique":
+        return sorted(_unique_objects(program))
+    if ground_truth == "union":
+        return sorted({index for node in program if _is_set(node) for index in node["_output"]})
+    if ground_truth == "unique_firstnonempty":
+        return sorted(_unique_objects(program) | _first_nonempty(program, strict_branches))
+    raise ValueError(f"unknown ground truth {ground_truth!r}; these exist: {', '.join({*SIMPLE, *COMPLEX})}")
+
+
+def _is_set(node: dict) -> bool:
+    return is_set_node(node_type(node))
+
+
+def _unique_objects(program: list[dict]) -> set[int]:
+    return {node["_output"] for node in program if node_type(node) == "unique"}
+
+
+def _first_nonempty(program: list[dict], strict_branches: bool) -> set[int]:
+    """Return the first non-empty set found from the end of a program backwards.
+
+    An empty union or intersection is taken apart: each of its branches gives its own first non-empty set.
+    """
+    for node in reversed(program):
+        kind = node_type(node)
+        if _is_set(node) and node["_output"]:
+            return set(node["_output"])
+        compares = kind.startswith("equal_") or kind in ("less_than", "greater_than")
+        if kind in ("union", "intersect") or (strict_branches and compares):
+            return {index for start in node["inputs"] for index in _first_in_chain(program, start)}
+    return set()
+
+
+def _first_in_chain(program: list[dict], start: int) -> list[int]:
+    """Return the first non-empty set on the way back from a node through nodes of a single input."""
+    node = program[start]
+    while True:
+        if _is_set(node) and node["_output"]:
+            return node["_output"]
+        if len(node["inputs"]) != 1:
+            return []
+        node = program[node["inputs"][0]]
+
+
+def object_indices(mask_image: np.ndarray, mask_colors: list) -> np.ndarray:
+    """Return which object each pixel of a mask image shows.
+
+    Parameters
+    ----------
+    mask_image : (H, W, 3) uint8
+        Flat sRGB colours on the background (64, 64, 64).
+    mask_colors
+        One *linear* colour an object, components in [0, 1], as in the scene's JSON.
+
+    Returns
+    -------
+    (H, W) int16
+        Index of the object whose colour is nearest, -1 for the background.
+
+    Raises
+    ------
+    ValueError
+        When two colours of the image would stand for the same object.
+    """
+    colors, where = np.unique(mask_image[..., :3].reshape(-1, 3), axis=0, return_inverse=True)
+    known = np.array([_LINEAR[list(BACKGROUND)], *mask_colors], np.float64)
+    nearest = np.square(_LINEAR[colors][:, None] - known).sum(axis=2).argmin(axis=1)
+    if len(set(nearest)) != len(nearest):
+        raise ValueError(f"{len(colors)} colours for {len(set(nearest))} objects and background")
+    return (nearest - 1).astype(np.int16)[where.reshape(mask_image.shape[:2])]
+
+
+def resize(mask: np.ndarray, size: int = SIZE) -> np.ndarray:
+    """Return a mask at another size by the release's rule: every pixel that the mask touches belongs to it.
+
+    Pillow's bilinear filter on float values, which widens when it shrinks, then greater than zero.
+
+    Parameters
+    ----------
+    mask : (H, W) bool
+    size
+        Height and width of the result.
+
+    Returns
+    -------
+    (size, size) bool
+    """
+    values = Image.fromarray(np.asarray(mask, np.float32))
+    return np.asarray(values.resize((size, size), Image.Resampling.BILINEAR)) > 0
+
+
+def object_masks(indices: np.ndarray, num_objects: int, size: int = SIZE) -> np.ndarray:
+    """Return each object's resized mask, (num_objects, size, size) bool, from an (H, W) index image.
+
+    The filter's weights are not negative, so the mask of several objects is the union of their masks.
+    """
+    return np.stack([resize(indices == index, size) for index in range(num_objects)])

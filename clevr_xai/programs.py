@@ -1,0 +1,152 @@
+"""CLEVR's functional language: what each node of a question's program computes on a scene.
+
+A program is a list of nodes ``{"type", "inputs", "value_inputs"}`` in which inputs are positions of earlier
+nodes; CLEVR-XAI keeps what a node computed under ``"_output"``. Sets of objects are sorted lists of indices,
+a single object is its index. Public CLEVR files say ``function`` where CLEVR-XAI says ``type``; both are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clevr_xai.vocabulary import ATTRIBUTES
+
+
+class InvalidProgram(ValueError):
+    """A program that has no answer on this scene, or that is no program of CLEVR's language."""
+
+
+def node_type(node: dict) -> str:
+    """Return a node's type, whichever of the two names the file uses."""
+    return node["type"] if "type" in node else node["function"]
+
+
+def is_set_node(kind: str) -> bool:
+    """Return whether nodes of this type output a set of objects other than the whole scene."""
+    return kind.startswith(("filter_", "same_")) or kind in ("relate", "union", "intersect")
+
+
+def execute(program: list[dict], scene: dict) -> list:
+    """Return the output of every node of a program on a scene.
+
+    Parameters
+    ----------
+    program
+        Nodes in an order in which inputs come before their use.
+    scene
+        In CLEVR's JSON form: ``objects`` and ``relationships`` are read.
+
+    Returns
+    -------
+    list
+        One output a node: a sorted list of object indices, an index, a word, an integer or a bool.
+        The last one is the answer.
+
+    Raises
+    ------
+    InvalidProgram
+        For an unknown type, an input that is not yet computed, or a ``unique`` of not exactly one object.
+    """
+    outputs = []
+    for position, node in enumerate(program):
+        kind = node_type(node)
+        if kind not in NODES:
+            raise InvalidProgram(f"unknown node type {kind!r}; these exist: {', '.join(NODES)}")
+        if any(not 0 <= earlier < position for earlier in node["inputs"]):
+            raise InvalidProgram(f"node {position} ({kind}) has inputs {node['inputs']} that come after it")
+        inputs = [outputs[earlier] for earlier in node["inputs"]]
+        outputs.append(NODES[kind](scene, *inputs, *node.get("value_inputs", ())))
+    return outputs
+
+
+def answer(program: list[dict], scene: dict):
+    """Return the answer of a program on a scene, a bool, an int or a word; raises as ``execute`` does."""
+    return execute(program, scene)[-1]
+
+
+def unused_nodes_removed(program: list[dict]) -> list[dict]:
+    """Return a copy of a program without the nodes that its last node does not depend on."""
+    needed = {len(program) - 1}
+    for position in range(len(program) - 1, -1, -1):
+        if position in needed:
+            needed.update(program[position]["inputs"])
+    place = {old: new for new, old in enumerate(sorted(needed))}
+    return [{**program[old], "inputs": [place[earlier] for earlier in program[old]["inputs"]]} for old in place]
+
+
+def is_degenerate(program: list[dict], scene: dict) -> bool:
+    """Return whether some relation does not matter: with the whole scene in its place the answer stays.
+
+    A replacement without an answer (a ``unique`` that is no longer unique) changes the answer.
+    """
+    expected = answer(program, scene)
+    for position, node in enumerate(program):
+        if node_type(node) != "relate":
+            continue
+        changed = list(program)
+        changed[position] = {"type": "scene", "inputs": [], "value_inputs": []}
+        try:
+            if answer(unused_nodes_removed(changed), scene) == expected:
+                return True
+        except InvalidProgram:
+            continue
+    return False
+
+
+def _scene(scene):
+    return list(range(len(scene["objects"])))
+
+
+def _unique(scene, objects):
+    if len(objects) != 1:
+        raise InvalidProgram(f"'unique' of {len(objects)} objects, it needs exactly one")
+    return objects[0]
+
+
+def _relate(scene, index, relation):
+    return sorted(scene["relationships"][relation][index])
+
+
+def _filter(attribute):
+    def filter_node(scene, objects, value):
+        return [index for index in objects if scene["objects"][index][attribute] == value]
+
+    return filter_node
+
+
+def _same(attribute):
+    def same_node(scene, index):
+        value = scene["objects"][index][attribute]
+        return [other for other, item in enumerate(scene["objects"]) if other != index and item[attribute] == value]
+
+    return same_node
+
+
+def _query(attribute):
+    def query_node(scene, index):
+        return scene["objects"][index][attribute]
+
+    return query_node
+
+
+def _equal(scene, first, second):
+    return first == second
+
+
+# Called with the scene, the inputs' outputs and the value inputs.
+NODES: dict[str, Callable] = {
+    "scene": _scene,
+    "unique": _unique,
+    "relate": _relate,
+    "union": lambda scene, first, second: sorted({*first, *second}),
+    "intersect": lambda scene, first, second: sorted({*first} & {*second}),
+    "count": lambda scene, objects: len(objects),
+    "exist": lambda scene, objects: len(objects) > 0,
+    "equal_integer": _equal,
+    "less_than": lambda scene, first, second: first < second,
+    "greater_than": lambda scene, first, second: first > second,
+    **{f"filter_{attribute}": _filter(attribute) for attribute in ATTRIBUTES},
+    **{f"same_{attribute}": _same(attribute) for attribute in ATTRIBUTES},
+    **{f"query_{attribute}": _query(attribute) for attribute in ATTRIBUTES},
+    **{f"equal_{attribute}": _equal for attribute in ATTRIBUTES},
+}
