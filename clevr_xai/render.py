@@ -1,0 +1,266 @@
+"""Images of scenes and the masks that fit them to the pixel, with Mitsuba 3 and Open Image Denoise.
+
+Needs the extra ``render``. One process renders with one thread; the same scene gives the same bytes in every
+process. Light and materials follow CLEVR's Blender scene: three area lights, a pale ground, rubber with a
+soft sheen and metal that mirrors its surroundings.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import importlib.util
+import pathlib
+import tempfile
+
+import numpy as np
+from PIL import Image
+
+from clevr_xai import camera, meshes, scenes, shapes, vocabulary
+from command_line import BadInput
+
+SAMPLES = 16  # a pixel; with denoising within 41 to 44 dB of 256
+_LIGHTS = {  # watts and colour of CLEVR's lamps
+    "key": (78.5, (1.0, 0.932, 0.817)),
+    "fill": (23.6, (0.762, 0.818, 1.0)),
+    "back": (39.3, (1.0, 1.0, 1.0)),
+}
+_LIGHT_SIZE = 1.0
+_PUSH_OUT = 2.0  # lights stand that much further away, and are as much larger, so that none is in the picture
+_AMBIENT = 0.05
+_GROUND = 0.8
+_GROUND_SIZE = 60.0
+
+
+def render(scene: dict, width: int, height: int, samples: int = SAMPLES) -> tuple[np.ndarray, np.ndarray]:
+    """Render a scene.
+
+    Parameters
+    ----------
+    scene
+        As ``scenes.sample_scene`` returns it.
+    width, height
+        Of the image in pixels, 3 to 2 as the original's 480 x 320.
+    samples
+        Light paths a pixel, a square number.
+
+    Returns
+    -------
+    image : (height, width, 3) uint8
+        sRGB.
+    indices : (height, width) int16
+        The object that each pixel's centre sees, -1 for the background.
+
+    Raises
+    ------
+    BadInput
+        Without the extra ``render``.
+    """
+    mitsuba = _mitsuba()
+    world = mitsuba.load_dict(
+        {"type": "scene", **_world(scene), "sensor": _sensor(scene, width, height, samples)},
+        parallel=False,
+        optimize=False,  # merging meshes of one material would lose objects and their order
+    )
+    light = np.array(mitsuba.render(world, spp=samples, seed=scene["image_index"]), np.float32)[..., :3]
+    image = np.round(_srgb(denoise(light)) * 255).astype(np.uint8)
+    return image, _indices(mitsuba, world, scene, width, height)
+
+
+def render_indices(scene: dict, width: int, height: int) -> np.ndarray:
+    """Return which object each pixel sees, as ``render`` does, without the image."""
+    mitsuba = _mitsuba()
+    world = mitsuba.load_dict(
+        {"type": "scene", **_world(scene), "sensor": _sensor(scene, width, height, 1)},
+        parallel=False,
+        optimize=False,
+    )
+    return _indices(mitsuba, world, scene, width, height)
+
+
+def _indices(mitsuba, world, scene, width, height) -> np.ndarray:
+    """Trace one ray through each pixel's centre; -1 where it meets no object."""
+    sensor = mitsuba.load_dict(
+        {
+            **_sensor(scene, width, height, 1),
+            "sampler": {"type": "stratified", "sample_count": 1, "jitter": False},
+        }
+    )
+    integrator = mitsuba.load_dict({"type": "aov", "aovs": "index:shape_index"})
+    position = np.array(mitsuba.render(world, sensor=sensor, integrator=integrator, spp=1))[..., -1]
+    # Positions count from 1, in the order of the scene's shapes; 0 is nothing at all.
+    objects = {f"object_{index}": index for index in range(len(scene["objects"]))}
+    index_of = np.array([-1] + [objects.get(shape.id(), -1) for shape in world.shapes()], np.int16)
+    return index_of[np.round(position).astype(int)]
+
+
+def mask_image(indices: np.ndarray) -> Image.Image:
+    """Return an index image as a picture of flat colours on gray, with a palette to keep the file small."""
+    palette = np.array([scenes.BACKGROUND, *scenes.MASK_COLORS], np.uint8)
+    picture = Image.fromarray((indices + 1).astype(np.uint8))
+    picture.putpalette(palette.ravel().tolist())
+    return picture
+
+
+def denoise(light: np.ndarray) -> np.ndarray:
+    """Return an (H, W, 3) float32 image of linear light without its Monte Carlo noise, the same every time."""
+    import oidn
+
+    device, library = _denoiser()
+    height, width, _ = light.shape
+    noisy, clean = np.ascontiguousarray(light, np.float32), np.empty_like(light, np.float32)
+    task = oidn.NewFilter(device, "RT")
+    oidn.SetSharedFilterImage(task, "color", noisy, oidn.FORMAT_FLOAT3, width, height)
+    oidn.SetSharedFilterImage(task, "output", clean, oidn.FORMAT_FLOAT3, width, height)
+    library.oidnSetFilter1b(task, b"hdr", True)
+    oidn.CommitFilter(task)
+    oidn.ExecuteFilter(task)
+    oidn.ReleaseFilter(task)
+    return clean
+
+
+@functools.cache
+def _mitsuba():
+    """Return Mitsuba, set to trace rays on one thread without just-in-time compilation."""
+    try:
+        _load_threading_library()
+        for package in ("mitsuba", "oidn"):
+            importlib.import_module(package)
+    except (ImportError, OSError) as error:
+        raise BadInput(
+            f"rendering needs Mitsuba and Open Image Denoise ({error}); install the extra 'render': "
+            "pip install 'attribution-benchmarks[render]', or pip install -e '.[render]' in a checkout"
+        ) from None
+    import drjit
+    import mitsuba
+
+    mitsuba.set_variant("scalar_rgb")
+    drjit.set_thread_count(0)  # no helpers: the calling thread does all the work
+    mitsuba.set_log_level(mitsuba.LogLevel.Error)
+    return mitsuba
+
+
+def _load_threading_library() -> None:
+    """Load the threading library that lies beside the denoiser: on Linux the loader does not look there."""
+    package = importlib.util.find_spec("oidn")
+    for folder in package.submodule_search_locations if package else ():
+        for library in sorted(pathlib.Path(folder).glob("lib.linux.x64/libtbb.so*")):
+            ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+@functools.cache
+def _denoiser():
+    """Return a device of one thread and the library itself, for the settings its Python binding leaves out."""
+    import oidn
+
+    library = vars(oidn)["__lib_oidn"]
+    library.oidnSetDevice1i.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+    library.oidnSetDevice1b.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_bool]
+    library.oidnSetFilter1b.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_bool]
+    for function in (library.oidnSetDevice1i, library.oidnSetDevice1b, library.oidnSetFilter1b):
+        function.restype = None
+    device = oidn.NewDevice(oidn.DEVICE_TYPE_CPU)
+    library.oidnSetDevice1i(device, b"numThreads", 1)
+    library.oidnSetDevice1b(device, b"setAffinity", False)
+    oidn.CommitDevice(device)
+    return device, library
+
+
+@functools.cache
+def _mesh_files() -> tuple[tempfile.TemporaryDirectory, dict[str, str]]:
+    """Write the meshes once a process; the directory goes when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="clevr_xai_meshes_")
+    files = {}
+    for name, build in (("cube", meshes.cube), ("cylinder", meshes.cylinder)):
+        files[name] = str(pathlib.Path(folder.name) / f"{name}.ply")
+        meshes.write_ply(pathlib.Path(files[name]), *build())
+    return folder, files
+
+
+def _sensor(scene, width, height, samples) -> dict:
+    mitsuba = _mitsuba()
+    return {
+        "type": "perspective",
+        "fov": camera.FIELD_OF_VIEW,
+        "fov_axis": "larger",
+        "near_clip": 0.1,
+        "far_clip": 200.0,
+        "to_world": mitsuba.ScalarTransform4f().look_at(origin=scene["camera"], target=[0, 0, 0], up=[0, 0, 1]),
+        "sampler": {"type": "multijitter", "sample_count": samples},
+        "film": {
+            "type": "hdrfilm",
+            "width": width,
+            "height": height,
+            "pixel_format": "rgb",
+            "component_format": "float32",
+            "rfilter": {"type": "box"},
+        },
+    }
+
+
+def _world(scene) -> dict:
+    """Return the scene without its camera, in the dictionary form of Mitsuba."""
+    mitsuba = _mitsuba()
+    transform = mitsuba.ScalarTransform4f
+    world = {"integrator": {"type": "path", "max_depth": 9}}
+    for index, item in enumerate(scene["objects"]):
+        size = shapes.scale(item["shape"], vocabulary.SIZES[item["size"]])
+        place = transform().translate(item["3d_coords"]).rotate([0, 0, 1], item["rotation"]).scale(size)
+        if item["shape"] == "sphere":
+            solid = {"type": "sphere"}
+        else:
+            solid = {"type": "ply", "filename": _mesh_files()[1][item["shape"]]}
+        world[f"object_{index}"] = {**solid, "to_world": place, "bsdf": _material(item)}
+    world["ground"] = {
+        "type": "rectangle",
+        "to_world": transform().scale([_GROUND_SIZE, _GROUND_SIZE, 1]),
+        "bsdf": {"type": "diffuse", "reflectance": {"type": "rgb", "value": _GROUND}},
+    }
+    world["ambient"] = {"type": "constant", "radiance": {"type": "rgb", "value": _AMBIENT}}
+    for name, (watts, color) in _LIGHTS.items():
+        radiance = watts * 0.25 / _LIGHT_SIZE**2 * 0.95 * _PUSH_OUT**2
+        at = [component * _PUSH_OUT for component in scene["lights"][name]]
+        world[name] = {
+            "type": "rectangle",
+            "to_world": transform().look_at(origin=at, target=[0, 0, 0], up=[0, 0, 1])
+            @ transform().scale(_LIGHT_SIZE * _PUSH_OUT / 2),
+            "emitter": {"type": "area", "radiance": {"type": "rgb", "value": [radiance * c for c in color]}},
+        }
+    return world
+
+
+def _material(item) -> dict:
+    color = [component / 255 for component in vocabulary.COLORS[item["color"]]]
+    reflectance = {"type": "rgb", "value": color}
+    if item["material"] == "rubber":
+        return {
+            "type": "principled",
+            "base_color": reflectance,
+            "roughness": 0.6,
+            "specular": 0.3,
+            "sheen": 0.4,
+        }
+    conductor = {
+        "type": "roughconductor",
+        "distribution": "ggx",
+        "material": "none",
+        "specular_reflectance": reflectance,
+    }
+    return {
+        "type": "blendbsdf",
+        "weight": 0.4,
+        "rough": {**conductor, "alpha": 0.2},
+        "smooth": {**conductor, "alpha": 0.06},
+    }
+
+
+def _srgb(light: np.ndarray) -> np.ndarray:
+    """Return linear light as sRGB in [0, 1] (IEC 61966-2-1)."""
+    light = np.clip(light, 0.0, 1.0)
+    return np.where(light <= 0.0031308, light * 12.92, 1.055 * light ** (1 / 2.4) - 0.055)
+
+
+def check_available() -> None:
+    """Raise ``BadInput`` in one line when the extra ``render`` is not installed."""
+    _mitsuba()
