@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 
 from absl import flags
@@ -64,8 +64,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def command_of(program: str, flag_values: flags.FlagValues) -> str:
-    """Return the command line that sets the given flags again.
+def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[str] = ("output", "plot_dir")) -> str:
+    """Return the command line that computes the same numbers again.
 
     Parameters
     ----------
@@ -73,6 +73,8 @@ def command_of(program: str, flag_values: flags.FlagValues) -> str:
         For instance "python -m svea.benchmark".
     flag_values
         Parsed flags; those left at their default are not repeated.
+    without
+        Flags to leave out: those that say where to write, not what to compute.
     """
-    given = [flag_values[name].serialize() for name in flag_values if flag_values[name].present]
-    return " ".join([program, *given])
+    given = [name for name in flag_values if flag_values[name].present and name not in without]
+    return " ".join([program, *(flag_values[name].serialize() for name in given)])

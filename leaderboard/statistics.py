@@ -145,7 +145,26 @@ def paired_bootstrap(
     # The slack forgives rounding: with zeros and ones, many draws stray exactly as far as the observed mean.
     slack = 1e-12 * np.abs(differences).max()
     as_far = np.count_nonzero(np.abs(drawn - observed) >= abs(observed) - slack)
-    return PairedDifference(float(observed), low, high, (as_far + 1) / (resamples + 1), len(differences))
+    return PairedDifference(float(observed), low, high, float((as_far + 1) / (resamples + 1)), len(differences))
+
+
+def resampled_means(columns, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+    """Means of several methods over the same bootstrap draws, for intervals of what is computed from all of them.
+
+    Parameters
+    ----------
+    columns
+        (N, K) finite numbers: K methods' values for the same N inputs.
+    resamples, seed
+        As for ``mean_interval``; the draws are the same.
+
+    Returns
+    -------
+    np.ndarray
+        (resamples, K) float64.
+    """
+    columns = np.asarray(columns, np.float64)
+    return _resampled_sums(columns, resamples, seed) / len(columns)
 
 
 def spearman(first, second) -> float:

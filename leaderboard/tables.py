@@ -53,7 +53,9 @@ def check_output(path: str) -> None:
         raise BadInput(f"--output={path!r}: the directory {str(file.parent)!r} cannot be written to")
 
 
-def save(path: str, rows: Sequence[Mapping], manifest: Mapping) -> None:
+def save(
+    path: str, rows: Sequence[Mapping], manifest: Mapping, text: str | None = None, markdown: str | None = None
+) -> None:
     """Write rows to a file in the format of its suffix, whole or not at all.
 
     Parameters
@@ -65,6 +67,8 @@ def save(path: str, rows: Sequence[Mapping], manifest: Mapping) -> None:
         Scores in long form.
     manifest
         Result of ``manifest.describe_run``.
+    text, markdown
+        What to write to a ``.txt`` or ``.md`` file in place of the long form, for instance the table of ``wide``.
 
     Raises
     ------
@@ -73,20 +77,25 @@ def save(path: str, rows: Sequence[Mapping], manifest: Mapping) -> None:
     """
     check_output(path)
     file = pathlib.Path(path)
-    text = {
+    content = {
         ".json": lambda: to_json(rows, manifest),
         ".csv": lambda: to_csv(rows),
-        ".md": lambda: f"{to_markdown(rows)}\n```json\n{json.dumps(dict(manifest), indent=1)}\n```\n",
-        ".txt": lambda: to_text(rows),
+        ".md": lambda: _with_manifest(to_markdown(rows) if markdown is None else markdown, manifest),
+        ".txt": lambda: to_text(rows) if text is None else text,
     }[file.suffix]()
     unfinished = file.with_name(f".{file.name}.{os.getpid()}.unfinished")
     try:
         # newline="" keeps the line ends as they are on every platform: same rows, same bytes.
         with open(unfinished, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+            stream.write(content)
         os.replace(unfinished, file)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _with_manifest(markdown: str, manifest: Mapping) -> str:
+    """Return Markdown with the manifest below it, as a block of JSON."""
+    return f"{markdown}\n```json\n{json.dumps(dict(manifest), indent=1, ensure_ascii=False)}\n```\n"
 
 
 def to_json(rows: Sequence[Mapping], manifest: Mapping) -> str:

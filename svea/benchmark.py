@@ -1,0 +1,125 @@
+"""Score attribution methods on SVEA: its Table 1, with controls, intervals and the paper's figures beside ours.
+
+    python -m svea.benchmark
+    python -m svea.benchmark --models=saved_models/svea/baseline,saved_models/svea/baseline_seed1
+    python -m svea.benchmark --model=path/to/saved_model --methods=rise,my_module:my_method --output=scores.json
+
+Every method explains the probability of the predicted class for all 5,000 signals of MNIST-1D. ROE test: how often a
+linear support vector machine tells the class from the 12 points around the map's peak (higher is better). Drop and
+Increase: what becomes of the network's confidence when it sees these points alone.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import textwrap
+
+from absl import flags
+
+import command_line
+from command_line import BadInput
+from leaderboard import manifest, tables
+from svea import methods as svea_methods
+from svea import paper_table
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DEFAULT_MODEL = ROOT / "saved_models" / "svea" / "baseline"
+
+FLAGS = flags.FlagValues()
+command_line.define_common_flags(
+    FLAGS, methods=list(svea_methods.METHODS), model="", batch_size=1000, seed=0, output=""
+)
+flags.DEFINE_list(
+    "models",
+    [],
+    "directories of several SavedModels, separated by commas: mean and standard deviation over them",
+    flag_values=FLAGS,
+)
+flags.DEFINE_integer("rise_masks", svea_methods.RISE_MASKS, "masks of RISE", lower_bound=1, flag_values=FLAGS)
+flags.DEFINE_string("plot_dir", "", "directory to write figures to, as PNG", flag_values=FLAGS)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Check everything the user gave, score, print, save."""
+    tables.check_output(flag_values.output)
+    plot_dir = _checked_plot_dir(flag_values.plot_dir)
+    chosen = svea_methods.settings(flag_values.methods, flag_values.rise_masks)
+    paths = _model_paths(flag_values)
+
+    from svea import findings, mnist1d, scoring, table  # --help must not wait for scikit-learn and TensorFlow
+
+    models = {_shown(path): scoring.load_network(path) for path in paths}
+    data = mnist1d.load()
+    networks = []
+    for number, (name, model) in enumerate(models.items(), start=1):
+        print(f"network {number} of {len(models)}: {name}", file=sys.stderr)
+        networks.append(scoring.score_network(model, data, chosen, flag_values.seed, flag_values.batch_size))
+
+    rows = table.long_rows(networks, flag_values.seed)
+    titles = table.titles(networks)
+    heading = [
+        f"{name}: accuracy {network.accuracy(data):.1f} % on {mnist1d.TEST_SIGNALS:,} test signals "
+        f"(paper's network: {paper_table.BASELINE_ACCURACY} %)"
+        for name, network in zip(models, networks, strict=True)
+    ]
+    notes = findings.findings(networks, rows, titles, flag_values.seed)
+    text = _report(heading, tables.wide(rows, scoring.METRICS, titles), notes, width=118)
+    print(text, end="")
+    if flag_values.output:
+        run = manifest.describe_run(
+            "svea",
+            models={name: model.fingerprint for name, model in models.items()},
+            data={"mnist1d": mnist1d.FINGERPRINT},
+            seed=flag_values.seed,
+            command=manifest.command_of("python -m svea.benchmark", flag_values),
+        )
+        markdown = _report(heading, tables.wide(rows, scoring.METRICS, titles, markdown=True), notes, width=None)
+        tables.save(flag_values.output, rows, run, text=text, markdown=markdown)
+    if plot_dir:
+        from svea import figures
+
+        for path in figures.save_figures(plot_dir, data, networks[0], rows, titles):
+            print(f"figure: {path}", file=sys.stderr)
+
+
+def _model_paths(flag_values) -> list[pathlib.Path]:
+    """Return the directories of the networks to score."""
+    if flag_values.model and flag_values.models:
+        raise BadInput("--model and --models were both given; --model is for one network, --models for several")
+    given = [flag_values.model] if flag_values.model else flag_values.models
+    if not given and not DEFAULT_MODEL.is_dir():
+        raise BadInput("the default network is missing; train it with: python -m svea.baseline, or give --model=")
+    paths = [pathlib.Path(path) for path in given] or [DEFAULT_MODEL]
+    if len(set(paths)) < len(paths):
+        raise BadInput("--models names a network twice")
+    return paths
+
+
+def _shown(path: pathlib.Path) -> str:
+    """Return a path as the user gave it, and the default one without what leads to the repository."""
+    return path.relative_to(ROOT).as_posix() if path == DEFAULT_MODEL else path.as_posix()
+
+
+def _checked_plot_dir(path: str) -> pathlib.Path | None:
+    """Return the directory for figures, or None; refuse one that cannot be made."""
+    if not path:
+        return None
+    directory = pathlib.Path(path)
+    if directory.exists() and not directory.is_dir():
+        raise BadInput(f"--plot_dir={path!r} is a file; name a directory")
+    if not directory.parent.is_dir():
+        raise BadInput(f"--plot_dir={path!r}: there is no directory {str(directory.parent)!r}; create it first")
+    return directory
+
+
+def _report(heading, table: str, notes, width: int | None) -> str:
+    """Return heading, table and notes; notes as wrapped text, or as a Markdown list where width is None."""
+    if width is None:
+        return "\n\n".join(heading) + f"\n\n{table}\n" + "".join(f"- {note}\n" for note in notes)
+    wrapped = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
+    return "\n".join(["\n".join(heading), "", table, *wrapped]) + "\n"
+
+
+if __name__ == "__main__":
+    command_line.run(main, FLAGS, __doc__)

@@ -1,0 +1,144 @@
+"""What stands below the table: how the order compares with the paper's, what held, and what is known to differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leaderboard import statistics
+from svea import paper_table
+from svea.scoring import METRICS, NetworkScores
+from svea.table import rank_correlation, values_of
+
+LOWER_GROUP = ("gradient", "xgrad_cam", "grad_cam")
+UPPER_GROUP = ("grad_cam_plus_plus", "score_cam", "sise", "integrated_gradients", "rise")
+LEVEL = 0.05
+
+
+def findings(networks: Sequence[NetworkScores], rows: Sequence[dict], titles: dict[str, str], seed: int) -> list[str]:
+    """Return lines of text, all of them from computed scores.
+
+    Parameters
+    ----------
+    networks
+        Scores of one or several networks.
+    rows
+        Their ``table.long_rows``.
+    titles
+        Their ``table.titles``.
+    seed
+        Seed of the bootstrap.
+    """
+    score = {(row["method"], row["metric"]): row["value"] for row in rows}
+    return [
+        *_intervals(len(networks)),
+        *_rank_correlations(networks, seed),
+        *_comparisons(networks, score, titles, seed),
+        *_zero_maps(rows, titles),
+        *_what_holds(score, titles),
+        *_divergences(score),
+    ]
+
+
+def _intervals(count: int) -> list[str]:
+    over = "" if count == 1 else f"; ± is the standard deviation over {count} networks"
+    return [
+        "95 %: bootstrap over the 1,000 test signals (for the ROE test, over which of them the support vector machines "
+        f"got right); networks and machines stay as trained{over}.",
+    ]
+
+
+def _rank_correlations(networks, seed) -> list[str]:
+    """Return Spearman's rank correlation with the paper for each metric, with and without Score-CAM."""
+
+    def shown(metric, without=()):
+        found = rank_correlation(networks, metric, seed, without)
+        if found is None:
+            return None
+        estimate, count = found
+        return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f}) over {count} methods"
+
+    lines = []
+    for metric, heading in METRICS.items():
+        line = shown(metric)
+        if line and paper_table.NOT_REPRODUCIBLE in networks[0].methods:
+            without = shown(metric, (paper_table.NOT_REPRODUCIBLE,))
+            line += f"; without Score-CAM {without}" if without else ""
+        if line:
+            lines.append(f"Spearman's rank correlation with the paper, {heading}: {line}.")
+    return lines
+
+
+def _comparisons(networks, score, titles, seed) -> list[str]:
+    """Return which methods cannot be told from the best one, and which beat the rule without a network."""
+    names = list(networks[0].methods)
+
+    def against(first, second):
+        return statistics.paired_bootstrap(
+            values_of(networks, first, "roe_test").mean(axis=0),
+            values_of(networks, second, "roe_test").mean(axis=0),
+            seed=seed,
+        )
+
+    best = max(names, key=lambda name: score[name, "roe_test"])
+    tied = [
+        f"{titles[name]} (p = {test.p_value:.2f})"
+        for name in names
+        if name != best and (test := against(best, name)).p_value >= LEVEL
+    ]
+    lines = []
+    if len(names) > 1:
+        lines.append(
+            f"ROE test, paired bootstrap: {titles[best]} is highest; "
+            + (f"not told apart from it: {', '.join(tied)}." if tied else "all others are below it, p < 0.05.")
+        )
+    better = [
+        titles[name] for name in names if (test := against(name, "argmax_abs")).p_value < LEVEL and test.difference > 0
+    ]
+    lines.append(
+        f"Above the window at the largest |x|, which asks no network ({score['argmax_abs', 'roe_test']:.1f}), "
+        f"p < 0.05: {', '.join(better) or 'none'}."
+    )
+    return lines
+
+
+def _zero_maps(rows, titles) -> list[str]:
+    found = [f"{titles[row['method']]} {row['zero_maps']:.1f} %" for row in rows if row.get("zero_maps")]
+    counted = ", ".join(found) or "none"
+    return [f"Maps that are zero everywhere, so that the first window is taken for want of a peak: {counted}."]
+
+
+def _what_holds(score, titles) -> list[str]:
+    """Check what held in every network the specification's measurements were made on."""
+    lines = []
+    if all((name, "roe_test") in score for name in LOWER_GROUP + UPPER_GROUP):
+        highest = max(LOWER_GROUP, key=lambda name: score[name, "roe_test"])
+        lowest = min(UPPER_GROUP, key=lambda name: score[name, "roe_test"])
+        holds = score[highest, "roe_test"] < score[lowest, "roe_test"]
+        lines.append(
+            "ROE test of Vanilla Gradient, XGrad-CAM and Grad-CAM below that of Grad-CAM++, Score-CAM, SISE, "
+            f"Integrated Gradients and RISE: {'holds' if holds else 'does not hold'} ({titles[highest]} "
+            f"{score[highest, 'roe_test']:.1f}, {titles[lowest]} {score[lowest, 'roe_test']:.1f})."
+        )
+    drops = {name: score[name, "drop"] for name in paper_table.TABLE_1 if (name, "drop") in score}
+    if "rise" in drops and len(drops) > 1:
+        best = min(drops, key=drops.get)
+        holds = "holds" if best == "rise" else f"does not hold ({titles[best]} {drops[best]:.1f})"
+        lines.append(f"RISE has the lowest Drop (ours {drops['rise']:.1f}): {holds}.")
+    return lines
+
+
+def _divergences(score) -> list[str]:
+    """Return a line for each known difference from the paper."""
+    lines = [
+        "Known divergence, region: Eq. 1 of the paper, read literally, cannot give its own table; here the window "
+        "starts 6 points before the map's peak, counted from 0, and stays inside the signal.",
+        "Known divergence, machines: solved to convergence (LinearSVC), not by 10,000 gradient steps.",
+    ]
+    if (paper_table.NOT_REPRODUCIBLE, "roe_test") in score:
+        ours = score[paper_table.NOT_REPRODUCIBLE, "roe_test"]
+        paper = paper_table.figure(paper_table.NOT_REPRODUCIBLE, "roe_test")
+        lines.append(
+            f"Known divergence, Score-CAM: ours {ours:.1f}, paper {paper}. Score-CAM as published does not give the "
+            "paper's row; only a channel weight of the wrong sign, f(x) - f(masked x), comes near it."
+        )
+    return lines

@@ -1,0 +1,136 @@
+"""Score regions on one network: per test signal, was its window classified rightly, and what did confidence do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+import attribution
+from command_line import BadInput
+from svea import controls, faithfulness, roe
+from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
+
+METRICS = {"roe_test": "ROE test %", "drop": "Drop %", "increase": "Increase %"}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What one method, or one control, got on one network.
+
+    Attributes
+    ----------
+    values
+        Metric -> (1000,) float64, one value per test signal, in percent; their mean is the score.
+    zero_maps
+        How many of the 5,000 maps are zero everywhere; None for a control.
+    starts
+        (5000,) int, where the windows begin, training signals first; None where there is no window.
+    maps
+        (1000, 40) maps of the test signals, for figures; None for a control.
+    """
+
+    values: Mapping[str, np.ndarray]
+    zero_maps: int | None = None
+    starts: np.ndarray | None = None
+    maps: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class NetworkScores:
+    """Scores of all methods and controls on one network.
+
+    Attributes
+    ----------
+    methods, controls
+        Name -> Scores.
+    probabilities
+        (1000, 10), the network's output for the test signals.
+    """
+
+    methods: Mapping[str, Scores]
+    controls: Mapping[str, Scores]
+    probabilities: np.ndarray
+
+    def accuracy(self, data: Mnist1D) -> float:
+        """Return the accuracy on the test signals in percent."""
+        return float(100 * np.mean(self.probabilities.argmax(axis=1) == data.test.labels))
+
+
+def load_network(path: str):
+    """Load a network on MNIST-1D that gives probabilities.
+
+    Parameters
+    ----------
+    path
+        SavedModel directory.
+
+    Returns
+    -------
+    attribution.model.Model
+
+    Raises
+    ------
+    BadInput
+        If it cannot be loaded, or has not ten classes.
+    """
+    model = attribution.load_model(path, score="probabilities")
+    if model.num_classes != CLASSES:
+        raise BadInput(f"the network {str(path)!r} has {model.num_classes} classes; MNIST-1D has {CLASSES}")
+    model.feed(np.zeros((1, LENGTH, 1), np.float32))  # a wrong input shape is found here, before the work
+    return model
+
+
+def score_network(model, data: Mnist1D, methods: Mapping, seed: int, batch_size: int) -> NetworkScores:
+    """Explain all 5,000 signals with each method and score the regions, the controls' too.
+
+    Parameters
+    ----------
+    model
+        Result of ``load_network``.
+    data
+        MNIST-1D.
+    methods
+        Result of ``methods.settings``.
+    seed
+        Of random methods and of the random window.
+    batch_size
+        Rows in one pass.
+    """
+    signals = np.concatenate([data.train.signals, data.test.signals])
+    probabilities = model.scores(data.test.signals[..., None], batch_size)
+    maps = attribution.explain_many(methods, model, signals[..., None], seed=seed, batch_size=batch_size, progress=True)
+
+    def scores(starts, **more):
+        return Scores(_window_values(model, data, signals, starts, probabilities, batch_size), starts=starts, **more)
+
+    scored = {}
+    for name, found in maps.items():
+        if found.shape[1:] not in ((LENGTH,), (LENGTH, 1)):
+            raise BadInput(f"method '{name}' gave maps of shape {found.shape[1:]}; SVEA reads one value per point")
+        scored[name] = scores(
+            roe.region_of_explanation(found),
+            zero_maps=int(roe.all_zero(found).sum()),
+            maps=found[TRAIN_SIGNALS:].reshape(-1, LENGTH),
+        )
+    whole = roe.linear_svm_correct(data.train.signals, data.train.labels, data.test.signals, data.test.labels)
+    baseline = {controls.RAW_SIGNAL: Scores({"roe_test": 100.0 * whole})}
+    for name, control in controls.CONTROLS.items():
+        peaks = [control(data.train, seed, 0), control(data.test, seed, TRAIN_SIGNALS)]
+        baseline[name] = scores(roe.window_starts(np.concatenate(peaks)))
+    return NetworkScores(scored, baseline, probabilities)
+
+
+def _window_values(model, data: Mnist1D, signals, starts, probabilities, batch_size) -> dict[str, np.ndarray]:
+    """Return the three metrics' values of the test signals, in percent."""
+    cut = roe.windows(signals, starts)
+    correct = roe.linear_svm_correct(cut[:TRAIN_SIGNALS], data.train.labels, cut[TRAIN_SIGNALS:], data.test.labels)
+    kept = faithfulness.keep_windows(data.test.signals, starts[TRAIN_SIGNALS:])
+    rows, top = np.arange(len(kept)), probabilities.argmax(axis=1)
+    before, after = probabilities[rows, top], model.scores(kept[..., None], batch_size)[rows, top]
+    return {
+        "roe_test": 100.0 * correct,
+        "drop": 100.0 * faithfulness.confidence_drop(before, after),
+        "increase": 100.0 * faithfulness.confidence_increase(before, after),
+    }

@@ -1,0 +1,107 @@
+"""The rows of SVEA's table: scores of one network or several, with intervals, beside the paper's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import attribution
+from leaderboard import statistics
+from svea import controls, paper_table
+from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
+from svea.scoring import NetworkScores
+
+
+def values_of(networks: Sequence[NetworkScores], name: str, metric: str) -> np.ndarray:
+    """Return one value per network and test signal, (networks, 1000) float64, in percent.
+
+    Raises
+    ------
+    KeyError
+        If the method or control has no such metric.
+    """
+    return np.stack([{**network.methods, **network.controls}[name].values[metric] for network in networks])
+
+
+def long_rows(networks: Sequence[NetworkScores], seed: int) -> list[dict]:
+    """Return the scores in the long form of ``leaderboard.tables``.
+
+    The value is the mean over test signals and networks. The interval is a bootstrap over the 1,000 test signals,
+    each taken with its mean over the networks; networks and support vector machines stay as they are. Several networks
+    add ``std``, the standard deviation of their scores (divided by their number less one), and ``networks``, the scores
+    themselves. Rows of methods say in ``zero_maps`` which percentage of all 5,000 maps was zero everywhere.
+
+    Parameters
+    ----------
+    networks
+        Scores of one or several networks, on the same data with the same methods.
+    seed
+        Seed of the bootstrap.
+    """
+    rows = []
+    for kind, scored in (("method", networks[0].methods), ("control", networks[0].controls)):
+        for name, scores in scored.items():
+            for metric in scores.values:
+                values = values_of(networks, name, metric)
+                estimate = statistics.mean_interval(values.mean(axis=0), seed=seed)
+                row = {
+                    "method": name,
+                    "metric": metric,
+                    **estimate._asdict(),
+                    "paper": paper_table.figure(name, metric),
+                    "kind": kind,
+                }
+                if len(networks) > 1:
+                    row["std"] = float(values.mean(axis=1).std(ddof=1))
+                    row["networks"] = values.mean(axis=1).tolist()
+                if kind == "method" and metric == "roe_test":
+                    row["zero_maps"] = _zero_maps_percent(networks, name)
+                rows.append(row)
+    return rows
+
+
+def titles(networks: Sequence[NetworkScores]) -> dict[str, str]:
+    """Return method or control -> the name to print; a user's own method keeps the name it was called by."""
+    registered = {name: method.title for name, method in attribution.METHODS.items()}
+    return {name: registered.get(name, name) for name in networks[0].methods} | dict(controls.TITLES)
+
+
+def rank_correlation(
+    networks: Sequence[NetworkScores], metric: str, seed: int, without: Sequence[str] = ()
+) -> tuple[statistics.Estimate, int] | None:
+    """Compare our order of the methods with the paper's.
+
+    Parameters
+    ----------
+    networks
+        As for ``long_rows``.
+    metric
+        ``roe_test``, ``drop`` or ``increase``.
+    seed
+        Seed of the bootstrap.
+    without
+        Methods to leave out.
+
+    Returns
+    -------
+    (Estimate, int) or None
+        Spearman's rank correlation with its bootstrap interval over the test signals, and the number of methods; None
+        for fewer than three methods with a figure in the paper.
+    """
+    names = [name for name in networks[0].methods if name in paper_table.TABLE_1 and name not in without]
+    if len(names) < 3:
+        return None
+    paper = [paper_table.figure(name, metric) for name in names]
+    columns = np.stack([values_of(networks, name, metric).mean(axis=0) for name in names], axis=1)
+    drawn = [statistics.spearman(means, paper) for means in statistics.resampled_means(columns, seed=seed)]
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    estimate = statistics.Estimate(
+        statistics.spearman(columns.mean(axis=0), paper), float(low), float(high), len(columns)
+    )
+    return estimate, len(names)
+
+
+def _zero_maps_percent(networks, name) -> float:
+    counts = [network.methods[name].zero_maps for network in networks]
+    return 100.0 * float(np.mean(counts)) / (TRAIN_SIGNALS + TEST_SIGNALS)
