@@ -1,0 +1,300 @@
+"""Read CLEVR-XAI: the official release v1.0, data of our own generator, or the embedded 200 images.
+
+Questions and scenes are read at once, images and masks batch by batch. Masks come from the release's
+``.npy`` files where there are such folders, and otherwise from the mask images by the release's own rule,
+which gives the same pixels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from PIL import Image
+
+from clevr_xai import layout, masks
+from clevr_xai.vocabulary import answer_text
+from command_line import BadInput, listed
+
+EMBEDDED = pathlib.Path(__file__).parent / "embedded"
+KINDS = tuple(masks.GROUND_TRUTHS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Some rows of a dataset.
+
+    Attributes
+    ----------
+    rows : (N,) int64
+        Positions in the dataset.
+    images : (N, size, size, 3) uint8
+    questions, answers : list of str
+        Answers are among ``vocabulary.ANSWERS``.
+    masks : dict of (N, size, size) bool
+        By the name of the ground truth; all False where the question has none.
+    available : dict of (N,) bool
+        Whether the question has such a mask.
+    """
+
+    rows: np.ndarray
+    images: np.ndarray
+    questions: list[str]
+    answers: list[str]
+    masks: dict[str, np.ndarray]
+    available: dict[str, np.ndarray]
+
+
+class Dataset:
+    """The simple or the complex questions of a CLEVR-XAI directory.
+
+    Parameters
+    ----------
+    kind
+        "simple" or "complex".
+    data_dir
+        Directory of the official release, unpacked side by side or merged, or of our generator's output; the
+        embedded set when empty.
+    size
+        Height and width of images and masks. Images of another size are resized with Pillow's bilinear
+        filter, masks by the release's rule.
+    from_mask_images
+        Whether to make every mask from the mask images even where there are ``.npy`` files.
+
+    Attributes
+    ----------
+    questions : list of dict
+        As the JSON holds them.
+    ground_truths : tuple of str
+        Names of the masks: ``masks.SIMPLE`` or ``masks.COMPLEX``.
+
+    Raises
+    ------
+    BadInput
+        For a file that is missing, cannot be read, or does not fit the others; the message names it.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        data_dir: str | pathlib.Path = "",
+        size: int = masks.SIZE,
+        from_mask_images: bool = False,
+    ):
+        if kind not in KINDS:
+            raise BadInput(f"no questions {kind!r}; these exist: {listed(KINDS)}")
+        self.kind, self.size = kind, size
+        self.data_dir = pathlib.Path(data_dir) if data_dir else EMBEDDED
+        self.ground_truths = masks.GROUND_TRUTHS[kind]
+        if not self.data_dir.is_dir():
+            raise BadInput(f"no directory {self.data_dir}; name one that holds {layout.SCENES}")
+        self._questions_file = self._required(layout.QUESTIONS.format(kind=kind))
+        scenes_file = self._required(layout.SCENES)
+        self.questions = _entries(self._questions_file, "questions", ("question", "answer", "program"))
+        scenes = _entries(scenes_file, "scenes", ("image_filename", "objects"))
+        self.scenes = {scene["image_filename"]: scene for scene in scenes}
+        self._images = self._required(layout.IMAGES)
+        self._masks = layout.find(self.data_dir, layout.MASKS)
+        self._check_questions(scenes_file)
+        self._files = {name: self._ground_truth_folder(name, from_mask_images) for name in self.ground_truths}
+        # Questions on one image follow each other.
+        self._image = functools.lru_cache(maxsize=16)(self._read_image)
+        self._object_masks = functools.lru_cache(maxsize=16)(self._read_object_masks)
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    @functools.cached_property
+    def answers(self) -> list[str]:
+        """Every question's answer as one of the 28 words of ``vocabulary.ANSWERS``."""
+        return [self._answer(question) for question in self.questions]
+
+    def scene(self, row: int) -> dict:
+        """Return the scene that a question is about."""
+        return self.scenes[self.questions[row]["image_filename"]]
+
+    def images(self, rows: Sequence[int]) -> np.ndarray:
+        """Return the images of some questions, (N, size, size, 3) uint8."""
+        names = [self.questions[row]["image_filename"] for row in rows]
+        return np.array([self._image(name) for name in names], np.uint8).reshape(-1, self.size, self.size, 3)
+
+    def masks(self, ground_truth: str, rows: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Return one ground truth of some questions.
+
+        Parameters
+        ----------
+        ground_truth
+            One of ``ground_truths``.
+        rows
+            Positions in the dataset.
+
+        Returns
+        -------
+        masks : (N, size, size) bool
+            All False where the question has no such mask.
+        available : (N,) bool
+        """
+        if ground_truth not in self.ground_truths:
+            raise BadInput(
+                f"{self.kind} questions have no ground truth {ground_truth!r}; they have {listed(self.ground_truths)}"
+            )
+        found = np.zeros((len(rows), self.size, self.size), bool)
+        available = np.zeros(len(rows), bool)
+        for position, row in enumerate(rows):
+            objects = self.objects(ground_truth, row)
+            available[position] = bool(objects)
+            if objects:
+                found[position] = self._mask(ground_truth, row, objects)
+        return found, available
+
+    def objects(self, ground_truth: str, row: int) -> list[int]:
+        """Return the indices of the objects that a ground truth of a question shows, none if it has none."""
+        question = self.questions[row]
+        number = len(self.scene(row)["objects"])
+        try:
+            objects = masks.ground_truth_objects(question["program"], ground_truth, number)
+        except (KeyError, TypeError) as error:
+            raise BadInput(
+                f"{self._questions_file}: the program of question {question['question_index']} lacks {error}; "
+                "CLEVR-XAI's programs hold each node's '_output'"
+            ) from None
+        if objects and not 0 <= min(objects) <= max(objects) < number:
+            raise BadInput(
+                f"{self._questions_file}: question {question['question_index']} is about object "
+                f"{max(objects)}, but {question['image_filename']} has {number}"
+            )
+        return objects
+
+    def batches(
+        self,
+        batch_size: int = 32,
+        rows: Sequence[int] | None = None,
+        ground_truths: Sequence[str] | None = None,
+    ) -> Iterator[Batch]:
+        """Iterate over some rows (all by default) with some ground truths (all by default)."""
+        rows = np.arange(len(self)) if rows is None else np.asarray(rows, np.int64)
+        names = self.ground_truths if ground_truths is None else ground_truths
+        for start in range(0, len(rows), batch_size):
+            chosen = rows[start : start + batch_size]
+            truths = {name: self.masks(name, chosen) for name in names}
+            yield Batch(
+                rows=chosen,
+                images=self.images(chosen),
+                questions=[self.questions[row]["question"] for row in chosen],
+                answers=[self._answer(self.questions[row]) for row in chosen],
+                masks={name: found for name, (found, _) in truths.items()},
+                available={name: available for name, (_, available) in truths.items()},
+            )
+
+    def _required(self, name: str) -> pathlib.Path:
+        path = layout.find(self.data_dir, name)
+        if path is None:
+            raise BadInput(
+                f"no {name} in {self.data_dir}; expected the unpacked archives {listed(layout.ARCHIVES)} or the "
+                "output of scripts/generate_clevr_xai.py"
+            )
+        return path
+
+    def _check_questions(self, scenes_file: pathlib.Path) -> None:
+        """Refuse questions without a number of their own or without a scene."""
+        numbers = [question.setdefault("question_index", row) for row, question in enumerate(self.questions)]
+        if len(set(numbers)) != len(numbers):
+            raise BadInput(f"{self._questions_file}: some question_index occurs twice")
+        for question in self.questions:
+            if question.get("image_filename") not in self.scenes:
+                raise BadInput(
+                    f"{self._questions_file}: question {question['question_index']} is about "
+                    f"{question.get('image_filename')}, which {scenes_file.name} does not hold"
+                )
+
+    def _ground_truth_folder(self, ground_truth: str, from_mask_images: bool) -> pathlib.Path | None:
+        """Return the folder of a ground truth's files, None when masks are to be made from mask images."""
+        name = layout.GROUND_TRUTH.format(kind=self.kind, ground_truth=ground_truth)
+        folder = layout.find(self.data_dir, name)
+        if folder is None or from_mask_images or self.size != masks.SIZE:
+            if self._masks is None:
+                raise BadInput(
+                    f"neither {name} nor {layout.MASKS} in {self.data_dir}"
+                    + (f"; masks of {self.size} pixels are made from mask images" if folder else "")
+                )
+            return None
+        statistics = folder / layout.STATISTICS
+        if statistics.exists():
+            known = {str(question["question_index"]) for question in self.questions}
+            strangers = sorted(set(layout.read_json(statistics)) - known)
+            if strangers:
+                raise BadInput(f"{statistics} names question {strangers[0]}, {self._questions_file} does not")
+        return folder
+
+    def _mask(self, ground_truth: str, row: int, objects: list[int]) -> np.ndarray:
+        """Return the (size, size) bool mask of a question that has one."""
+        folder = self._files[ground_truth]
+        if folder is None:
+            return self._object_masks(self.questions[row]["image_filename"])[objects].any(axis=0)
+        path = folder / f"{self.questions[row]['question_index']}.npy"
+        try:
+            mask = np.load(path, allow_pickle=False)
+        except FileNotFoundError:
+            raise BadInput(f"no {path}, though the question's program has such objects") from None
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path} is not a readable array: {error}") from None
+        if mask.shape != (self.size, self.size) or mask.dtype != bool:
+            raise BadInput(
+                f"{path} holds {mask.dtype} of shape {mask.shape}; expected bool of {(self.size, self.size)}"
+            )
+        return mask
+
+    def _read_image(self, name: str) -> np.ndarray:
+        """Return an image file as (size, size, 3) uint8."""
+        with _opened(self._images / name) as picture:
+            picture = picture.convert("RGB")
+            if picture.size != (self.size, self.size):
+                picture = picture.resize((self.size, self.size), Image.Resampling.BILINEAR)
+            return np.asarray(picture)
+
+    def _read_object_masks(self, name: str) -> np.ndarray:
+        """Return the masks of all objects of an image, (objects, size, size) bool, from its mask image."""
+        scene = self.scenes[name]
+        path = self._masks / scene.get("mask_filename", name)
+        with _opened(path) as picture:
+            colors = np.asarray(picture.convert("RGB"))
+        try:
+            indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
+        except KeyError:
+            raise BadInput(f"the scene of {name} has an object without 'mask_color'") from None
+        except ValueError as error:
+            raise BadInput(f"{path} does not fit the scene's mask colours: {error}") from None
+        return masks.object_masks(indices, len(scene["objects"]), self.size)
+
+    def _answer(self, question: dict) -> str:
+        try:
+            return answer_text(question["answer"])
+        except ValueError as error:
+            raise BadInput(f"{self._questions_file}: question {question['question_index']}: {error}") from None
+
+
+def _entries(path: pathlib.Path, name: str, keys: tuple[str, ...]) -> list[dict]:
+    """Return the list under ``name`` in a JSON file after checking that every entry has some keys."""
+    content = layout.read_json(path)
+    entries = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(entries, list) or not entries:
+        raise BadInput(f"{path} holds no list {name!r}")
+    for position, entry in enumerate(entries):
+        missing = [key for key in keys if key not in entry]
+        if missing:
+            raise BadInput(f"{path}: entry {position} of {name!r} lacks {listed(missing)}")
+    return entries
+
+
+def _opened(path: pathlib.Path) -> Image.Image:
+    try:
+        picture = Image.open(path)
+        picture.load()
+    except FileNotFoundError:
+        raise BadInput(f"no {path}") from None
+    except OSError as error:
+        raise BadInput(f"{path} is not a readable image: {error}") from None
+    return picture

@@ -1,0 +1,208 @@
+"""Make a CLEVR-XAI of one's own: scenes, images, masks, questions, ground truths, in the release's layout.
+
+Everything follows from the seed and the settings. What is already there is not made again, so that a run
+that was stopped goes on where it stood and ends with the bytes of a run that was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import io
+import multiprocessing
+import os
+import pathlib
+
+import numpy as np
+from PIL import Image
+
+from clevr_xai import layout, masks, questions, render, scenes
+from clevr_xai.dataset import KINDS, Dataset
+from command_line import BadInput, listed
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What decides the bytes of a dataset.
+
+    Attributes
+    ----------
+    seed, num_images
+        Image i depends on the seed and i alone: a larger dataset begins with the smaller one.
+    width, height
+        Of the rendered images and of the mask images, in the ratio 3 to 2.
+    samples
+        Light paths a pixel.
+    stored_size
+        Height and width of the stored images; 0 keeps them as rendered. Masks are never resized.
+    """
+
+    seed: int = 0
+    num_images: int = 100
+    width: int = 480
+    height: int = 320
+    samples: int = render.SAMPLES
+    stored_size: int = 0
+
+    def __post_init__(self):
+        if self.width * 2 != self.height * 3 or self.width <= 0:
+            raise BadInput(
+                f"no images of {self.width}x{self.height}: width to height must be 3 to 2, as 480x320 or 192x128"
+            )
+        if round(self.samples**0.5) ** 2 != self.samples or self.samples < 1:
+            raise BadInput(f"{self.samples} samples a pixel do not form a square; 4, 9, 16, 25, ... do")
+
+
+def generate(
+    output_dir: str | pathlib.Path,
+    settings: Settings,
+    kinds: tuple[str, ...] = KINDS,
+    num_workers: int = 1,
+    ground_truth_files: bool = True,
+    compressed: bool = False,
+) -> None:
+    """Make a dataset, or what is missing of it.
+
+    Parameters
+    ----------
+    output_dir
+        Directory to write to; one that holds another dataset is refused.
+    settings
+    kinds
+        Of questions: "simple", "complex".
+    num_workers
+        Processes; each renders on one core.
+    ground_truth_files
+        Whether to write every ground truth as a ``.npy`` file as the release does. Without them ``Dataset``
+        makes the same masks from the mask images.
+    compressed
+        Whether to write scenes and questions as ``.json.gz``.
+
+    Raises
+    ------
+    BadInput
+        For a directory that holds other data, or without the extra ``render``.
+    """
+    if strangers := [kind for kind in kinds if kind not in KINDS]:
+        raise BadInput(f"no questions {strangers[0]!r}; these exist: {listed(KINDS)}")
+    output_dir = pathlib.Path(output_dir)
+    render.check_available()
+    _claim(output_dir, settings)
+    with _workers(num_workers) as imap:
+        made = functools.partial(make_image, output_dir, settings)
+        found = list(_progress(imap(made, range(settings.num_images)), settings.num_images, "images"))
+        content = {"info": _info(settings), "scenes": found}
+        layout.write_json(output_dir / layout.SCENES, content, compressed)
+        for kind in kinds:
+            blocks = [found[start : start + questions.BLOCK] for start in range(0, len(found), questions.BLOCK)]
+            ask = functools.partial(questions.generate_block, kind=kind, seed=settings.seed)
+            asked = [
+                question
+                for block in _progress(imap(ask, blocks), len(blocks), f"{kind} questions, in blocks")
+                for question in block
+            ]
+            numbered = [{**question, "question_index": number} for number, question in enumerate(asked)]
+            content = {"info": _info(settings), "questions": numbered}
+            layout.write_json(output_dir / layout.QUESTIONS.format(kind=kind), content, compressed)
+            if ground_truth_files:
+                _write_ground_truths(output_dir, kind)
+
+
+def make_image(output_dir: pathlib.Path, settings: Settings, index: int) -> dict:
+    """Sample a scene, render it unless its image and mask image are there, and return it."""
+    scene = scenes.sample_scene(settings.seed, index, settings.width, settings.height)
+    image_file = output_dir / layout.IMAGES / scene["image_filename"]
+    mask_file = output_dir / layout.MASKS / scene["mask_filename"]
+    if not (image_file.exists() and mask_file.exists()):
+        image, indices = render.render(scene, settings.width, settings.height, settings.samples)
+        picture = Image.fromarray(image)
+        if settings.stored_size:
+            picture = picture.resize((settings.stored_size,) * 2, Image.Resampling.BILINEAR)
+        layout.write(mask_file, _png(render.mask_image(indices)))
+        layout.write(image_file, _png(picture))
+    return scene
+
+
+def _png(picture: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def _write_ground_truths(output_dir: pathlib.Path, kind: str) -> None:
+    """Write the ``.npy`` files that are missing, and what each of them shows."""
+    folders = {
+        name: output_dir / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)
+        for name in masks.GROUND_TRUTHS[kind]
+    }
+    # Without its folders the dataset derives the masks from the mask images, which is what is to be written.
+    data = Dataset(kind, output_dir, from_mask_images=True)
+    for folder in folders.values():
+        folder.mkdir(exist_ok=True)
+    statistics: dict[str, dict] = {name: {} for name in folders}
+    for row in _progress(range(len(data)), len(data), f"ground truths of {kind} questions"):
+        number = data.questions[row]["question_index"]
+        for name, folder in folders.items():
+            objects = data.objects(name, row)
+            if not objects:
+                continue
+            statistics[name][str(number)] = {
+                "target_objects": len(objects),
+                "total_objects": len(data.scene(row)["objects"]),
+            }
+            file = folder / f"{number}.npy"
+            if not file.exists():
+                buffer = io.BytesIO()
+                np.save(buffer, data.masks(name, [row])[0][0])
+                layout.write(file, buffer.getvalue())
+    for name, folder in folders.items():
+        layout.write_json(folder / layout.STATISTICS, statistics[name])
+
+
+def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
+    """Make the directory, or make sure that it holds a beginning of this very dataset."""
+    file = output_dir / layout.SETTINGS
+    if file.exists():
+        there = layout.read_json(file)
+        expected = dataclasses.asdict(settings)
+        for name, value in expected.items():
+            if name != "num_images" and there.get(name) != value:
+                raise BadInput(
+                    f"{output_dir} holds images with {name} {there.get(name)}, not {value}; use another directory"
+                )
+        if there["num_images"] > settings.num_images:
+            raise BadInput(
+                f"{output_dir} holds {there['num_images']} images already; ask for as many, or use another directory"
+            )
+    elif output_dir.exists() and any(output_dir.iterdir()):
+        raise BadInput(f"{output_dir} is not empty and was not made by this command; use another directory")
+    for name in (layout.IMAGES, layout.MASKS):
+        (output_dir / name).mkdir(parents=True, exist_ok=True)
+    layout.write_json(file, dataclasses.asdict(settings))
+
+
+def _info(settings: Settings) -> dict:
+    return {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
+
+
+@contextlib.contextmanager
+def _workers(number: int):
+    """Yield a ``map`` over processes that keeps the order, or over this process alone."""
+    if number <= 1:
+        yield map
+        return
+    # Fresh processes: what a forked copy inherits of the renderer's threads does not work.
+    with multiprocessing.get_context("spawn").Pool(number) as pool:
+        yield functools.partial(pool.imap, chunksize=1)
+
+
+def _progress(items, total: int, what: str):
+    from tqdm import tqdm
+
+    return tqdm(items, total=total, desc=what, mininterval=1.0)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,61 @@
+"""Where things lie in a CLEVR-XAI directory: the layout of the official release v1.0, and how to find them.
+
+The release comes as two archives. Unpacked side by side they give two folders in one directory; merged they
+give one folder. Both are found, and so is either folder when it is named itself.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pathlib
+
+from command_line import BadInput
+
+SCENES = "CLEVR-XAI_scenes.json"
+QUESTIONS = "CLEVR-XAI_{kind}_questions.json"
+GROUND_TRUTH = "ground_truth_{kind}_questions_{ground_truth}"
+STATISTICS = "stats.json"  # in each ground truth's folder
+IMAGES, MASKS = "images", "masks"
+SETTINGS = "generation.json"  # only beside data of our own generator
+ARCHIVES = ("CLEVR-XAI_v1.0", "CLEVR-XAI_v1.0_images_masks")
+
+
+def find(data_dir: pathlib.Path, name: str) -> pathlib.Path | None:
+    """Return the path of a file or folder of the release in a directory, None when it is nowhere.
+
+    A JSON file may be compressed: its path then ends in ``.json.gz``.
+    """
+    roots = [data_dir, *(data_dir / archive for archive in ARCHIVES)]
+    if data_dir.name in ARCHIVES:
+        roots += [data_dir.parent / archive for archive in ARCHIVES]
+    for root in roots:
+        for path in (root / name, root / f"{name}.gz"):
+            if path.exists():
+                return path
+    return None
+
+
+def read_json(path: pathlib.Path):
+    """Return the content of a JSON file, compressed or not; ``BadInput`` names a file that cannot be read."""
+    try:
+        data = path.read_bytes()
+        return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+    except (OSError, EOFError, ValueError) as error:
+        raise BadInput(f"{path} is not a readable JSON file: {error}") from None
+
+
+def write_json(path: pathlib.Path, content, compress: bool = False) -> None:
+    """Write a JSON file, or a ``.json.gz`` file beside its name; the same content gives the same bytes."""
+    data = (json.dumps(content, separators=(",", ":")) + "\n").encode()
+    if compress:
+        path, data = path.with_name(path.name + ".gz"), gzip.compress(data, mtime=0)
+    write(path, data)
+
+
+def write(path: pathlib.Path, data: bytes) -> None:
+    """Write a file so that it is either whole or not there."""
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_bytes(data)
+    os.replace(unfinished, path)
