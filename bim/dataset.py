@@ -65,6 +65,13 @@ class BimSet:
             digests.append(content.hexdigest()[:32])
         return digests
 
+    def fingerprint(self) -> str:
+        """Return a hash of the set's lists; the pixels of each scored image are part of its score's key."""
+        content = hashlib.sha256()
+        for row, name in enumerate(self.names):
+            content.update(f"{name} {self.labels[row]} {self.boxes[row].tolist()}".encode())
+        return content.hexdigest()
+
     def mask(self, row: int) -> np.ndarray:
         """Return the mask of a row's object as it was cut out, (h, w) bool."""
         number = self._mask_numbers[row]

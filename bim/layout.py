@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 OBJECTS = ("backpack", "bird", "dog", "elephant", "kite", "pizza", "stop_sign", "toilet", "truck", "zebra")
 SCENES = (
     "bamboo_forest",
@@ -17,6 +19,7 @@ SCENES = (
     "ski_slope",
     "track",
 )
+CHANNEL_MEANS = np.array([123.68, 116.78, 103.94], np.float32)  # of RGB, subtracted from every input
 IMAGE_SIDE = 128  # pixels, of MiniPlaces and of every BIM image
 FIRST_VALIDATION = 900  # of each pair's 1,000 images, those from here on are for validation
 CONTRAST_SETS = tuple(f"scene{count}" for count in range(1, 11))

@@ -12,9 +12,9 @@ import shutil
 
 import numpy as np
 
+from bim.layout import CHANNEL_MEANS
 from command_line import BadInput, listed
 
-CHANNEL_MEANS = np.array([123.68, 116.78, 103.94], np.float32)
 NUM_CLASSES = 10
 ENDPOINTS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")
 
@@ -49,9 +49,9 @@ def small_resnet(side: int = 128, normalised: bool = True, widths=(16, 32, 64, 9
         x = _convolution(x, width, 3, stride, f"stage{stage}_1", normalised, relu=True)
         x = _convolution(x, width, 3, 1, f"stage{stage}_2", normalised)
         x = keras.layers.Add(name=f"stage{stage}_sum")([x, shortcut])
-        x = keras.layers.Activation("relu", name=f"block_layer{stage}")(x)
+        x = _relu(x, f"block_layer{stage}")
     x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
-    return keras.Model(image, keras.layers.Dense(NUM_CLASSES, name="final_dense")(x), name="resnet_model")
+    return keras.Model(image, _final_dense(x), name="resnet_model")
 
 
 def resnet50(side: int = 224, normalised: bool = True, width: int = 64, blocks=(3, 4, 6, 3)):
@@ -89,9 +89,9 @@ def resnet50(side: int = 224, normalised: bool = True, width: int = 64, blocks=(
             x = _convolution(x, 4 * inner, 1, 1, f"{name}_3", normalised)
             x = keras.layers.Add(name=f"{name}_sum")([x, shortcut])
             last = f"block_layer{stage}" if block == count else f"{name}_relu"
-            x = keras.layers.Activation("relu", name=last)(x)
+            x = _relu(x, last)
     x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
-    return keras.Model(image, keras.layers.Dense(NUM_CLASSES, name="final_dense")(x), name="resnet_model")
+    return keras.Model(image, _final_dense(x), name="resnet_model")
 
 
 def _convolution(x, width: int, size: int, stride: int, name: str, normalised: bool, relu: bool = False):
@@ -103,7 +103,33 @@ def _convolution(x, width: int, size: int, stride: int, name: str, normalised: b
     )(x)
     if normalised:
         x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-3, name=f"{name}_norm")(x)
-    return keras.layers.Activation("relu", name=f"{name}_relu")(x) if relu else x
+    return _relu(x, f"{name}_relu") if relu else x
+
+
+def _relu(x, name: str):
+    """Return ReLU as a node of exactly this name below ``resnet_model``: Keras would append numbers."""
+    import keras
+    import tensorflow as tf
+
+    class Relu(keras.layers.Layer):
+        def call(self, inputs):
+            with tf.name_scope("resnet_model/"):
+                return tf.nn.relu(inputs, name=self.name)
+
+    return Relu(name=name)(x)
+
+
+def _final_dense(x):
+    """Return the logits as a node called ``resnet_model/final_dense``."""
+    import keras
+    import tensorflow as tf
+
+    class FinalDense(keras.layers.Dense):
+        def call(self, inputs):
+            with tf.name_scope("resnet_model/"):
+                return tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias, name=self.name)
+
+    return FinalDense(NUM_CLASSES, name="final_dense")(x)
 
 
 ARCHITECTURES = {"small_resnet": small_resnet, "resnet50": resnet50}

@@ -1,0 +1,193 @@
+"""The twelve attribution maps of BIM, with its authors' settings, as methods of the registry.
+
+Settings: SmoothGrad is the mean of the *squares* over 25 copies with noise of 0.15 (max - min); Integrated
+Gradients takes 25 points with both ends from a black image; Grad-CAM stands on block_layer4, is divided by
+its maximum and resized as scikit-image does. Inputs are RGB minus the channel means, so black is minus the
+means. The noise of a copy follows from the run's seed, the input's key and the copy's number.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from attribution import METHODS, Method, explain, resolve_method
+from bim.layout import CHANNEL_MEANS
+from bim.regions import resize_like_skimage
+
+CAM_LAYER = "block_layer4"
+SAMPLES, NOISE, POINTS = 25, 0.15, 25
+
+
+def noise(passes, sample: int, rows=None) -> np.ndarray:
+    """Return the Gaussian noise of one noisy copy of each input, (rows, H, W, 3) float32."""
+    rows = range(len(passes)) if rows is None else rows
+    drawn = [
+        passes.generator(int(row), f"bim noise {sample}").standard_normal(passes.inputs.shape[1:], np.float32)
+        for row in rows
+    ]
+    spread = np.ptp(passes.inputs[rows].reshape(len(drawn), -1), axis=1)
+    return np.stack(drawn) * (np.float32(NOISE) * spread)[:, None, None, None]
+
+
+def noisy_copies(passes, sample: int, rows=None) -> np.ndarray:
+    """Return one noisy copy of each input, (rows, H, W, 3) float32."""
+    rows = np.arange(len(passes)) if rows is None else rows
+    return passes.inputs[rows] + noise(passes, sample, rows)
+
+
+def smoothgrad(passes, *, samples=SAMPLES, squared=True):
+    """Gradient SmoothGrad as in BIM: the mean of the squared gradients at noisy copies."""
+    moments = passes.gradient_moments(
+        samples, lambda sample, rows: noisy_copies(passes, sample, rows), key=("bim smoothgrad", samples)
+    )
+    return moments.mean_square if squared else moments.mean
+
+
+def smoothgrad_x_input(passes, *, samples=SAMPLES, squared=True):
+    """Gradient SmoothGrad times the input minus the channel means."""
+    return smoothgrad(passes, samples=samples, squared=squared) * passes.inputs
+
+
+def integrated_gradients(passes, *, points=POINTS):
+    """Integrated Gradients from black: (x - b) times the plain mean of the gradients at ``points`` points."""
+    difference = passes.inputs + CHANNEL_MEANS
+    total = np.zeros(passes.inputs.shape)
+    for _, rows, gradients in passes.variant_gradients(
+        points, lambda point, rows: difference[rows] * _share(point, points) - CHANNEL_MEANS
+    ):
+        total[rows] += gradients
+    return difference * total / points
+
+
+def integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
+    """Mean of the squared Integrated Gradients of noisy copies, each with its own path from black."""
+    kept = {}
+
+    def difference(sample):
+        """Return the noisy copies minus black; the last sample's are kept, since its points follow on it."""
+        if sample not in kept:
+            kept.clear()
+            kept[sample] = noisy_copies(passes, sample) + CHANNEL_MEANS
+        return kept[sample]
+
+    def on_path(number, rows):
+        sample, point = divmod(number, points)
+        return difference(sample)[rows] * _share(point, points) - CHANNEL_MEANS
+
+    path_sum = np.zeros(passes.inputs.shape)
+    squares = np.zeros(passes.inputs.shape)
+    for number, rows, gradients in passes.variant_gradients(points * samples, on_path):
+        sample, point = divmod(number, points)
+        path_sum[rows] += gradients
+        if point == points - 1:
+            copies = noisy_copies(passes, sample, rows) + CHANNEL_MEANS
+            squares[rows] += np.square(copies * path_sum[rows] / points)
+            path_sum[rows] = 0
+    return squares / samples
+
+
+def grad_cam(passes, *, layer=CAM_LAYER):
+    """Grad-CAM divided by its maximum, resized as ``skimage.transform.resize`` does, without channels."""
+    values, gradients = passes.layer_gradient(layer)
+    cam = np.maximum(np.einsum("nhwc,nc->nhw", values, gradients.mean(axis=(1, 2))), 0)
+    top = cam.max(axis=(1, 2), keepdims=True)
+    cam = np.divide(cam, top, out=np.zeros_like(cam), where=top > 0)
+    return resize_like_skimage(np.moveaxis(cam, 0, -1), passes.inputs.shape[1:3]).transpose(2, 0, 1)
+
+
+def grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
+    """Mean of the squared Grad-CAM maps of noisy copies."""
+    return _mean_square(passes, functools.partial(grad_cam, layer=layer), samples)
+
+
+def guided_backprop(passes):
+    """Guided Backprop, as in the registry."""
+    return METHODS["guided_backprop"].function(passes)
+
+
+def guided_backprop_smoothgrad(passes, *, samples=SAMPLES):
+    """Mean of the squared Guided Backprop maps of noisy copies."""
+    return _mean_square(passes, guided_backprop, samples)
+
+
+def guided_grad_cam(passes, *, layer=CAM_LAYER):
+    """Guided Backprop times Grad-CAM, with its sign."""
+    return guided_backprop(passes) * grad_cam(passes, layer=layer)[..., None]
+
+
+def guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
+    """Guided Backprop SmoothGrad times Grad-CAM SmoothGrad."""
+    guided = guided_backprop_smoothgrad(passes, samples=samples)
+    return guided * grad_cam_smoothgrad(passes, layer=layer, samples=samples)[..., None]
+
+
+def _share(point: int, points: int) -> np.float32:
+    """Return how far along its path a point lies, from 0 to 1, both ends included."""
+    return np.float32(point / (points - 1))
+
+
+def _mean_square(passes, method, samples: int) -> np.ndarray:
+    """Return the mean of a method's squared maps over noisy copies, for the inputs' own targets."""
+    total = 0.0
+    for sample in range(samples):
+        copies = noisy_copies(passes, sample)
+        maps = explain(
+            Method("noisy", "", lambda inner: method(inner)),
+            passes.model,
+            copies,
+            passes.targets,
+            batch_size=len(copies),
+        )
+        total = total + np.square(maps, dtype=np.float64)
+    return total / samples
+
+
+def _authors(name: str, title: str, function=None) -> Method:
+    """Return a method under the name users type, with the registry's fact sheet."""
+    known = METHODS.get(name)
+    return Method(name, title, function or known.function, known.facts if known else None)
+
+
+def _twelve() -> dict[str, Method]:
+    """Return the authors' twelve methods, in their order."""
+    methods = [
+        _authors("gradient", "Vanilla Gradient"),
+        _authors("smoothgrad", "Gradient SmoothGrad", smoothgrad),
+        _authors("guided_backprop", "Guided Backprop", guided_backprop),
+        _authors("guided_backprop_smoothgrad", "Guided Backprop SmoothGrad", guided_backprop_smoothgrad),
+        _authors("integrated_gradients", "Integrated Gradient", integrated_gradients),
+        _authors("integrated_gradients_smoothgrad", "Integrated Gradient SmoothGrad", integrated_gradients_smoothgrad),
+        _authors("grad_cam", "GradCam", grad_cam),
+        _authors("grad_cam_smoothgrad", "GradCam SmoothGrad", grad_cam_smoothgrad),
+        _authors("guided_grad_cam", "Guided GradCam", guided_grad_cam),
+        _authors("guided_grad_cam_smoothgrad", "Guided GradCam SmoothGrad", guided_grad_cam_smoothgrad),
+        _authors("gradient_x_input", "Gradient x Input"),
+        _authors("smoothgrad_x_input", "Gradient SmoothGrad x Input", smoothgrad_x_input),
+    ]
+    return {method.name: method for method in methods}
+
+
+MAPS = _twelve()
+PRINTED = (
+    "grad_cam",
+    "gradient",
+    "smoothgrad",
+    "integrated_gradients",
+    "integrated_gradients_smoothgrad",
+    "gradient_x_input",
+    "guided_backprop",
+    "guided_grad_cam",
+)
+
+
+def method_named(name: str) -> Method:
+    """Return one of BIM's methods or controls, or one of the registry, or the user's own ``module:function``."""
+    from bim.controls import CONTROLS
+
+    if name in MAPS:
+        return MAPS[name]
+    if name in CONTROLS:
+        return CONTROLS[name]
+    return resolve_method(name)

@@ -1,0 +1,224 @@
+"""Patches that look like a dog and mean nothing to the model, for the input independence rate.
+
+Yang and Kim, section 4.3: for an image x of a scene alone, find a change d of the dog's pixels that
+minimises ||f(x + d) - f(x)|| - 0.01 ||d||, f being the logits, plus a penalty for leaving the range of
+pixels; the search starts from the dog. A patch counts only if the class stays, and its distance in logits
+says how well it worked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+
+from bim import layout
+from bim.dataset import load_set, read_image
+from bim.drawings import save_picture
+from bim.layout import CHANNEL_MEANS
+from bim.masks import save_masks
+from bim.measure import TENSORS, input_side, network_inputs
+from bim.regions import place_mask
+from bim.subsets import write_boxes, write_list
+from command_line import BadInput
+
+STEPS, STEP_SIZE = 100, 2.0  # the authors: 300 steps of 500 times the raw gradient
+DISTANCE_WEIGHT = 0.01  # of ||d||, which keeps the patch from vanishing
+RANGE_WEIGHT = 0.01
+RECORD = "patches.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class PatchRecord:
+    """What became of each patch.
+
+    Attributes
+    ----------
+    model
+        Fingerprint of the model the patches were made for.
+    names
+        Images, without suffix.
+    before, after
+        Logit distance from the scene alone: of the dog as it was pasted, and of the finished patch as it was
+        saved, in whole pixel values.
+    change
+        Root mean square change of the patch's pixels against the scene, in pixel values.
+    accepted
+        Whether the class is that of the scene alone.
+    """
+
+    model: str
+    names: list[str]
+    before: list[float]
+    after: list[float]
+    change: list[float]
+    accepted: list[bool]
+
+    def summary(self) -> str:
+        """Return two lines about all patches."""
+        before, after, change = (np.median(values) for values in (self.before, self.after, self.change))
+        return (
+            f"patches: median logit distance from the scene alone {after:.2f}, of the dog itself {before:.2f}; "
+            f"their pixels differ from the scene's by {change:.0f} of 255 (root mean square)\n"
+            f"{sum(self.accepted)} of {len(self.accepted)} keep the class and are used"
+        )
+
+
+def construct(
+    data_dir: str,
+    model,
+    steps: int = STEPS,
+    step_size: float = STEP_SIZE,
+    batch_size: int = 25,
+    progress: bool = False,
+) -> PatchRecord:
+    """Make ``bamboo_forest_patch`` of ``bamboo_forest`` and the dogs that were pasted on the same images.
+
+    The set has the layout of the others: ``val/`` with lossless PNG files, ``val.txt``, ``val_loc.txt``,
+    ``val_mask.npz``; and ``patches.json`` with the distances. Refused patches are left out of the lists.
+
+    Parameters
+    ----------
+    data_dir
+        Folder of the constructed sets.
+    model
+        The model to which the patches shall mean nothing: ``scene_only``, from ``measure.load_classifier``.
+    steps, step_size, batch_size
+        Of ``optimise``.
+    progress
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    PatchRecord
+
+    Raises
+    ------
+    BadInput
+        If the sets are missing or no patch keeps the class.
+    """
+    import tqdm
+
+    plain = load_set(data_dir, "bamboo_forest")
+    dogs = os.path.join(data_dir, "scene", "val")
+    side = input_side(model)
+    directory = os.path.join(data_dir, "bamboo_forest_patch")
+    os.makedirs(os.path.join(directory, "val"), exist_ok=True)
+    stems = [os.path.splitext(name)[0] for name in plain.names]
+    columns = {"before": [], "after": [], "change": [], "accepted": []}
+    blocks = range(0, len(plain), batch_size)
+    for start in tqdm.tqdm(blocks, "patches", leave=False, disable=not progress):
+        rows = range(start, min(len(plain), start + batch_size))
+        scenes = plain.images(rows)
+        pasted = np.stack([read_image(os.path.join(dogs, plain.names[row])) for row in rows])
+        masks = np.stack([place_mask(plain.mask(row), plain.boxes[row], layout.IMAGE_SIDE) for row in rows])
+        images = optimise(model, scenes, pasted, masks, steps, step_size, side)
+        logits = [model.scores(network_inputs(part, side), batch_size) for part in (scenes, pasted, images)]
+        change = np.square(images.astype(float) - scenes).sum(axis=(1, 2, 3))
+        columns["before"] += np.linalg.norm(logits[1] - logits[0], axis=1).tolist()
+        columns["after"] += np.linalg.norm(logits[2] - logits[0], axis=1).tolist()
+        columns["change"] += np.sqrt(change / np.maximum(1, 3 * masks.sum(axis=(1, 2)))).tolist()
+        columns["accepted"] += (logits[2].argmax(axis=1) == logits[0].argmax(axis=1)).tolist()
+        for row, image in zip(rows, images, strict=True):
+            save_picture(os.path.join(directory, "val", stems[row] + ".png"), image)
+    record = PatchRecord(model.fingerprint, stems, **columns)
+    used = [row for row, accepted in enumerate(record.accepted) if accepted]
+    if not used:
+        raise BadInput("every patch changes the class of its image; more --steps or another --step_size may help")
+    names = [stems[row] for row in used]
+    write_list(directory, names, plain.labels[used], ".png")
+    write_boxes(directory, names, plain.boxes[used].tolist(), ".png")
+    save_masks(os.path.join(directory, "val_mask.npz"), [plain.mask(row) for row in used])
+    path = os.path.join(directory, RECORD)
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(dataclasses.asdict(record), file, indent=1)
+    os.replace(path + ".part", path)
+    return record
+
+
+def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, side=None) -> np.ndarray:
+    """Search for patches by gradient descent on the pixels of the dogs.
+
+    Each step moves every image by ``step_size`` pixel values (root mean square over its patch) against the
+    gradient, less and less along half a cosine; the patch with the smallest logit distance is kept. The
+    authors take steps of 500 times the raw gradient, which suits the logits of their ResNet-50 only.
+
+    Parameters
+    ----------
+    model
+        From ``measure.load_classifier``; its logits are f.
+    scenes, pasted
+        (N, H, W, 3) uint8: the scenes alone and with the dogs.
+    masks
+        (N, H, W) bool: the dogs' pixels.
+    steps, step_size
+        Of the descent.
+    side
+        Side of the model's input; the images are resized to it.
+
+    Returns
+    -------
+    numpy.ndarray
+        (N, H, W, 3) uint8; the scene outside the masks, whole pixel values inside.
+    """
+    import tensorflow as tf
+
+    logits = logit_function(model)
+    side = side or scenes.shape[1]
+    scenes_float = tf.constant(scenes, tf.float32)
+    mask = tf.constant(masks[..., None], tf.float32)
+    size = tf.maximum(3 * tf.reduce_sum(mask, (1, 2, 3)), 1)
+
+    def forward(images):
+        """Return the logits of RGB images of 0 to 255."""
+        if images.shape[1] != side:
+            images = tf.image.resize(images, (side, side))
+        return logits(images - CHANNEL_MEANS)
+
+    target = forward(scenes_float)
+
+    @tf.function
+    def descend(images, size_of_step):
+        with tf.GradientTape() as tape:
+            tape.watch(images)
+            distance = tf.norm(forward(images) - target + 1e-12, axis=1)
+            change = tf.sqrt(tf.reduce_sum(mask * tf.square(images - scenes_float), (1, 2, 3)) + 1e-6)
+            outside = tf.nn.relu(-images) + tf.nn.relu(images - 255)
+            penalty = tf.reduce_sum(mask * outside, (1, 2, 3))
+            loss = distance - DISTANCE_WEIGHT * change + RANGE_WEIGHT * penalty
+        gradient = tape.gradient(loss, images) * mask
+        scale = tf.sqrt(tf.reduce_sum(tf.square(gradient), (1, 2, 3)) / size) + 1e-12
+        return images - size_of_step * gradient / scale[:, None, None, None], distance
+
+    images = scenes_float + mask * (tf.constant(pasted, tf.float32) - scenes_float)
+    best, best_distance = images.numpy(), np.full(len(scenes), np.inf)
+    for step in range(steps):
+        moved, distance = descend(images, tf.constant(step_size * 0.5 * (1 + np.cos(np.pi * step / steps)), tf.float32))
+        better = distance.numpy() < best_distance
+        best[better], best_distance[better] = images.numpy()[better], distance.numpy()[better]
+        images = tf.where(mask > 0, tf.clip_by_value(moved, 0, 255), scenes_float)
+    return np.rint(np.clip(best, 0, 255)).astype(np.uint8)
+
+
+def logit_function(model):
+    """Return a model's logits as a function that ``tf.GradientTape`` can follow, (N, side, side, 3) -> (N, K)."""
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(model.path))
+    if "serving_default" in loaded.signatures:
+        signature = loaded.signatures["serving_default"]
+        (name,) = signature.structured_input_signature[1]
+        return lambda inputs, owner=loaded: next(iter(signature(**{name: inputs}).values()))
+    pruned = loaded.prune(TENSORS["inputs"], TENSORS["output"])
+    return lambda inputs: pruned(inputs)
+
+
+def read_record(directory: str) -> PatchRecord | None:
+    """Return what is known of a folder's patches; None where there is no record, as in the authors' data."""
+    path = os.path.join(directory, RECORD)
+    if not os.path.isfile(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return PatchRecord(**json.load(file))

@@ -1,0 +1,172 @@
+"""Which models and sets each BIM metric compares, and the comparison, image by image."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from attribution import Method
+from bim import scores
+from bim.dataset import BimSet, load_set
+from bim.layout import CONTRAST_SETS
+from bim.measure import Measured, load_classifier, measure
+from command_line import BadInput
+from leaderboard.store import ScoreStore
+
+METRICS = ("MCS", "IDR", "IIR", "RMCS")
+PATCH_SET = "bamboo_forest_patch"
+PAIRS = {  # (model, set) of the first and of the second member
+    "MCS": (("obj", "obj"), ("scene", "scene")),
+    "IDR": (("scene", "scene"), ("scene", "scene_only")),
+    "IIR": (("scene_only", "bamboo_forest"), ("scene_only", PATCH_SET)),
+}
+FUNCTIONS: dict[str, Callable] = {
+    "MCS": scores.model_contrast_score,
+    "IDR": scores.input_dependence_rate,
+    "IIR": scores.input_independence_rate,
+    "RMCS": scores.relative_model_contrast,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """One method under one metric.
+
+    Attributes
+    ----------
+    metric
+        ``MCS``, ``IDR``, ``IIR`` or ``RMCS``.
+    scene_model
+        For RMCS the number i of the model scene_i; None otherwise.
+    method
+        Name of the method.
+    values
+        (n,) one value per counted image; their mean is the score.
+    rows
+        (n,) places of these images among those drawn.
+    drawn
+        How many images were drawn.
+    flat
+        How many of the counted images had a map without a scale for either member.
+    """
+
+    metric: str
+    scene_model: int | None
+    method: str
+    values: np.ndarray
+    rows: np.ndarray
+    drawn: int
+    flat: int
+
+
+@dataclasses.dataclass
+class Benchmark:
+    """The models, sets and scores of one run.
+
+    Attributes
+    ----------
+    data_dir, models_dir
+        Folders of the sets and of the models.
+    methods
+        Name -> method.
+    store
+        Where scores are kept.
+    num_imgs
+        How many images to draw, or "all".
+    seed, batch_size
+        Of the run.
+    upstream
+        Follow the authors' code to the letter.
+    progress
+        Whether to show progress bars.
+    """
+
+    data_dir: str
+    models_dir: str
+    methods: Mapping[str, Method]
+    store: ScoreStore | None = None
+    num_imgs: int | str = 10
+    seed: int = 0
+    batch_size: int = 16
+    upstream: bool = False
+    progress: bool = False
+
+    def __post_init__(self):
+        self.models = {}
+        self.sets = {}
+
+    def model(self, name: str):
+        """Return a model, loaded once."""
+        if name not in self.models:
+            self.models[name] = load_classifier(self.models_dir, name, tensors=self.upstream)
+        return self.models[name]
+
+    def images(self, set_name: str) -> BimSet:
+        """Return a set, read once."""
+        if set_name not in self.sets:
+            self.sets[set_name] = load_set(self.data_dir, set_name)
+        return self.sets[set_name]
+
+    def measured(self, model_name: str, set_name: str, rows) -> Measured:
+        """Return a model's attributions on some images of a set."""
+        return measure(
+            self.model(model_name), model_name, self.images(set_name), rows, self.methods, self.store,
+            self.seed, self.batch_size, self.upstream, self.progress,
+        )  # fmt: skip
+
+    def compare(self, metric: str) -> list[Comparison]:
+        """Score every method under one metric.
+
+        Raises
+        ------
+        BadInput
+            If a model or a set is missing, or the two sets of a pair do not match.
+        """
+        if metric == "RMCS":
+            rows = self.drawn("dog_bedroom")
+            members = [self.measured(name, "dog_bedroom", rows) for name in CONTRAST_SETS]
+            return [
+                comparison
+                for number, member in enumerate(members[:-1], start=1)
+                for comparison in self._pair(metric, member, members[-1], len(rows), number)
+            ]
+        (first_model, first_set), (second_model, second_set) = PAIRS[metric]
+        rows, second_rows = self.matched(first_set, second_set)
+        first = self.measured(first_model, first_set, rows)
+        second = self.measured(second_model, second_set, second_rows)
+        return self._pair(metric, first, second, len(self.drawn(first_set)), None)
+
+    def drawn(self, set_name: str) -> list[int]:
+        """Return the rows of a set that this run draws."""
+        return scores.sample_rows(len(self.images(set_name)), self.num_imgs, self.seed)
+
+    def matched(self, first_set: str, second_set: str) -> tuple[list[int], list[int]]:
+        """Return the drawn rows of one set whose images the other set has too, and their rows there."""
+        first, second = self.images(first_set), self.images(second_set)
+        places = {os.path.splitext(name)[0]: row for row, name in enumerate(second.names)}
+        stems = {row: os.path.splitext(first.names[row])[0] for row in self.drawn(first_set)}
+        rows = [row for row, stem in stems.items() if stem in places]
+        if not rows:
+            raise BadInput(f"none of the images drawn from {first.directory} is in {second.directory}")
+        if second_set != PATCH_SET and len(rows) < len(stems):
+            raise BadInput(f"{len(stems) - len(rows)} images of {first.directory} are missing in {second.directory}")
+        return rows, [places[stems[row]] for row in rows]
+
+    def _pair(self, metric, first: Measured, second: Measured, drawn: int, number) -> list[Comparison]:
+        """Score every method on one pair of measurements."""
+        correct = scores.both_correct(first.predicted, first.labels, second.predicted, second.labels)
+        return [
+            Comparison(
+                metric,
+                number,
+                name,
+                FUNCTIONS[metric](first.attributions[name], second.attributions[name], correct),
+                np.flatnonzero(correct),
+                drawn,
+                int((first.flat[name] | second.flat[name])[correct].sum()),
+            )
+            for name in self.methods
+        ]

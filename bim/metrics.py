@@ -1,0 +1,238 @@
+"""Score attribution methods with BIM: MCS, IDR, IIR and relative MCS.
+
+    python -m bim.metrics --metrics=MCS --num_imgs=10
+    python -m bim.metrics --metrics=MCS,IDR,IIR,RMCS --num_imgs=all --output=bim.json
+
+The first run makes the embedded sets, drawn objects on drawn scenes; IIR makes its patches. Scores are kept
+in --scores_dir, so another run continues where one ended, and computes anew what a changed model, image,
+parameter or seed makes stale.
+
+MCS (model contrast score): how much more a model of objects attributes to the object than a model of scenes.
+IDR (input dependence rate): how often the scene model attributes less to the object than to what it covers.
+IIR (input independence rate): how often a patch that means nothing to the model changes nothing.
+RMCS (relative MCS): MCS of a model that saw dogs in i of 10 scenes against one that saw them in all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+from absl import flags
+
+import command_line
+from bim.evaluate import METRICS, PATCH_SET, Benchmark, Comparison
+from bim.scores import (
+    both_correct,
+    input_dependence_rate,
+    input_independence_rate,
+    model_contrast_score,
+    relative_model_contrast,
+    sample_rows,
+)
+from command_line import BadInput, listed
+from leaderboard import manifest, statistics, tables
+from leaderboard.store import ScoreStore
+
+__all__ = [
+    "both_correct",
+    "input_dependence_rate",
+    "input_independence_rate",
+    "model_contrast_score",
+    "relative_model_contrast",
+    "sample_rows",
+]
+
+SAVED_MODELS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "saved_models", "bim")
+DEFAULT_METHODS = (
+    "grad_cam",
+    "gradient",
+    "smoothgrad",
+    "integrated_gradients",
+    "integrated_gradients_smoothgrad",
+    "gradient_x_input",
+    "guided_backprop",
+    "guided_grad_cam",
+)
+CONTROL_NAMES = ("random", "centre_prior", "edge_detector")
+HEADINGS = {
+    "MCS": "MCS, model contrast score: object model minus scene model; more is better",
+    "IDR": "IDR, input dependence rate: object below the scene it covers; more is better",
+    "IIR": "IIR, input independence rate: unchanged by a patch without meaning; more is better",
+    "RMCS": "Relative MCS: dog in i scenes against dog in all ten",
+}
+
+FLAGS = flags.FlagValues()
+command_line.define_common_flags(
+    FLAGS, methods=list(DEFAULT_METHODS), data_dir="", num_imgs=10, batch_size=16, seed=0, output=""
+)
+flags.DEFINE_list("metrics", ["MCS", "IDR", "IIR"], "of MCS, IDR, IIR, RMCS", flag_values=FLAGS)
+flags.DEFINE_string(
+    "models_dir", SAVED_MODELS, "folder of the models obj, scene, scene_only, scene1, ...", flag_values=FLAGS
+)
+flags.DEFINE_bool("controls", True, "score random map, centre prior and edge detector too", flag_values=FLAGS)
+flags.DEFINE_string("compare", "random", "method to compare the others with, image by image", flag_values=FLAGS)
+flags.DEFINE_string("scores_dir", "", "folder of stored scores; 'scores' beside the sets when empty", flag_values=FLAGS)
+flags.DEFINE_enum(
+    "compat",
+    "house",
+    ["house", "upstream"],
+    "upstream: models by the authors' tensor names, and 0/0 where a map is flat, as in their code",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string("plot_dir", "", "folder for pictures: example maps, and a bar chart per metric", flag_values=FLAGS)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Print a table per metric and write what was asked for."""
+    metrics = [name.upper() for name in flag_values.metrics]
+    for name in metrics:
+        if name not in METRICS:
+            raise BadInput(f"no metric '{name}'; the metrics are {listed(METRICS)}")
+    tables.check_output(flag_values.output)
+    from bim.attributions import method_named
+    from bim.dataset import resolve_data_dir
+
+    names = list(dict.fromkeys([*flag_values.methods, *(CONTROL_NAMES if flag_values.controls else ())]))
+    methods = {name: method_named(name) for name in names}
+    data_dir = resolve_data_dir(flag_values.data_dir)
+    scores_dir = flag_values.scores_dir or os.path.join(data_dir, "scores")
+    benchmark = Benchmark(
+        data_dir,
+        flag_values.models_dir,
+        methods,
+        ScoreStore(scores_dir),
+        flag_values.num_imgs if flag_values.num_imgs == "all" else int(flag_values.num_imgs),
+        flag_values.seed,
+        flag_values.batch_size,
+        flag_values.compat == "upstream",
+        progress=True,
+    )
+    titles = {name: method.title for name, method in methods.items()}
+    rows, patches = [], None
+    for metric in metrics:
+        if metric == "IIR":
+            patches = _patches(benchmark, made_here=not flag_values.data_dir)
+        found = score_rows(benchmark.compare(metric), flag_values.compare, flag_values.seed)
+        rows += found
+        print(table(metric, found, titles), flush=True)
+        if metric == "IIR" and patches:
+            print(patches.summary() + "\n", flush=True)
+    description = manifest.describe_run(
+        "bim",
+        {name: model.fingerprint for name, model in benchmark.models.items()},
+        {name: images.fingerprint() for name, images in benchmark.sets.items()},
+        flag_values.seed,
+        manifest.command_of("python -m bim.metrics", flag_values),
+    )
+    if flag_values.output:
+        tables.save(flag_values.output, rows, description)
+    if flag_values.plot_dir:
+        from bim.pictures import write_pictures
+
+        write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles)
+    print(f"scores kept in {scores_dir}", file=sys.stderr)
+
+
+def score_rows(comparisons: list[Comparison], compared_with: str = "random", seed: int = 0) -> list[dict]:
+    """Return scores in long form, one dictionary per method and metric.
+
+    Parameters
+    ----------
+    comparisons
+        From ``Benchmark.compare``.
+    compared_with
+        Method whose values the others' are compared with, image by image; without effect where it was not
+        scored.
+    seed
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    list of dict
+        Keys of ``leaderboard.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps,
+        ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value.
+    """
+    reference = {(c.metric, c.scene_model): c.values for c in comparisons if c.method == compared_with}
+    rows = []
+    for comparison in comparisons:
+        row = {"method": comparison.method, "metric": comparison.metric.lower()}
+        if comparison.scene_model is not None:
+            row["scene_model"] = comparison.scene_model
+        values = comparison.values
+        nan = int(np.isnan(values).sum())
+        if not len(values):
+            row["reason"] = "no image is classified correctly by both"
+        elif nan:
+            row["reason"] = f"{nan} maps are flat, which upstream turns into 0 / 0"
+        defined = len(values) and not nan
+        estimate = statistics.mean_interval(values if defined else [], seed=seed)
+        row.update(
+            value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,
+            kind="control" if comparison.method in CONTROL_NAMES else "method",
+            drawn=comparison.drawn, flat=comparison.flat,
+        )  # fmt: skip
+        others = reference.get((comparison.metric, comparison.scene_model))
+        if defined and others is not None and not np.isnan(others).any() and comparison.method != compared_with:
+            paired = statistics.paired_bootstrap(values, others, seed=seed)
+            row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
+        rows.append(row)
+    return rows
+
+
+def table(metric: str, rows: list[dict], titles: dict[str, str]) -> str:
+    """Return one metric's scores for reading."""
+    drawn, counted = max(row["drawn"] for row in rows), sorted({row["n"] for row in rows})
+    shown = str(counted[0]) if len(counted) == 1 else f"{counted[0]} to {counted[-1]}"
+    lines = [HEADINGS[metric], f"{drawn} images drawn, {shown} classified correctly by both and counted"]
+    if metric == "RMCS":
+        numbers = sorted({row["scene_model"] for row in rows})
+        cells = {(row["method"], row["scene_model"]): row for row in rows}
+        header = ["method", *(f"i={number}" for number in numbers)]
+        body = [
+            [titles[name], *(_figure(cells[name, number]["value"]) for number in numbers)]
+            for name in dict.fromkeys(row["method"] for row in rows)
+        ]
+    else:
+        other = next((row["compared_with"] for row in rows if "compared_with" in row), None)
+        header = ["method", metric, "95 %", "flat maps", *([f"minus {other}", "p"] if other else [])]
+        body, kind = [], "method"
+        for row in rows:
+            if row["kind"] != kind:
+                body.append([])
+                kind = row["kind"]
+            line = [
+                titles[row["method"]],
+                _figure(row["value"]),
+                f"{_figure(row['low'])}, {_figure(row['high'])}",
+                str(row["flat"]),
+            ]
+            if other:
+                line += [_figure(row.get("difference")), _figure(row.get("p_value"), 4)]
+            body.append(line)
+    lines.append(tables.text_table(header, body).rstrip())
+    reasons = {f"{titles[row['method']]}: {row['reason']}" for row in rows if "reason" in row}
+    return "\n".join([*lines, *sorted(reasons), ""])
+
+
+def _figure(value, decimals: int = 3) -> str:
+    """Return a number for a table, or a dash for what does not exist."""
+    return "–" if value is None or not np.isfinite(value) else f"{value:.{decimals}f}"
+
+
+def _patches(benchmark: Benchmark, made_here: bool):
+    """Return the record of the delta patches, making those of the embedded sets when there are none."""
+    from bim import delta_patch
+
+    directory = os.path.join(benchmark.data_dir, PATCH_SET)
+    if made_here:
+        model = benchmark.model("scene_only")
+        record = delta_patch.read_record(directory)
+        if record is None or record.model != model.fingerprint:
+            delta_patch.construct(benchmark.data_dir, model, progress=True)
+    return delta_patch.read_record(directory)
+
+
+if __name__ == "__main__":
+    command_line.run(main, FLAGS, __doc__)

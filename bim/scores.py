@@ -1,0 +1,117 @@
+"""BIM's metrics as functions of arrays (Yang and Kim, arXiv:1907.09701, section 4).
+
+``correct`` marks the images that count: those which both members of a pair classify correctly, each against
+its own labels. Every function returns one value per counted image, whose mean is the metric, so that
+intervals and paired tests can be computed from it.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+CHANGE_THRESHOLD = 0.1  # IIR: a change below this share of the attribution is none
+
+
+def both_correct(first_predicted, first_labels, second_predicted, second_labels) -> np.ndarray:
+    """Return which images both members of a pair classify correctly, (N,) bool."""
+    first = np.asarray(first_predicted) == np.asarray(first_labels)
+    return first & (np.asarray(second_predicted) == np.asarray(second_labels))
+
+
+def model_contrast_score(object_model, scene_model, correct) -> np.ndarray:
+    """Return the model contrast per counted image.
+
+    Parameters
+    ----------
+    object_model, scene_model
+        (N,) attribution of the object for the two models.
+    correct
+        (N,) bool.
+
+    Returns
+    -------
+    numpy.ndarray
+        (n,) differences in [-1, 1]; their mean is the MCS. The object matters to the first model only, so
+        more is better.
+    """
+    correct = np.asarray(correct, bool)
+    return np.asarray(object_model, np.float64)[correct] - np.asarray(scene_model, np.float64)[correct]
+
+
+def input_dependence_rate(with_object, without_object, correct) -> np.ndarray:
+    """Return whether the region is attributed less with the object than with the scene it covers.
+
+    Parameters
+    ----------
+    with_object, without_object
+        (N,) attribution of the object's region for the scene model, on the image and on the scene alone.
+    correct
+        (N,) bool.
+
+    Returns
+    -------
+    numpy.ndarray
+        (n,) of 0 and 1; their mean is the IDR. Strict: equal attribution is a failure.
+    """
+    correct = np.asarray(correct, bool)
+    return (np.asarray(without_object)[correct] > np.asarray(with_object)[correct]).astype(np.float64)
+
+
+def input_independence_rate(plain, patched, correct, threshold: float = CHANGE_THRESHOLD) -> np.ndarray:
+    """Return whether a patch that means nothing to the model leaves the region's attribution as it was.
+
+    Parameters
+    ----------
+    plain, patched
+        (N,) attribution of the region without and with the patch.
+    correct
+        (N,) bool.
+    threshold
+        Largest change that counts as none, as a share of ``plain``.
+
+    Returns
+    -------
+    numpy.ndarray
+        (n,) of 0 and 1; their mean is the IIR. Strict, so a region without attribution is a failure.
+    """
+    correct = np.asarray(correct, bool)
+    plain = np.asarray(plain, np.float64)[correct]
+    change = np.abs(plain - np.asarray(patched, np.float64)[correct])
+    return (change < threshold * plain).astype(np.float64)
+
+
+def relative_model_contrast(fewer_dogs, all_dogs, correct) -> np.ndarray:
+    """Return the contrast between a model that knows the dog from i scenes and the one that knows it from all.
+
+    Parameters
+    ----------
+    fewer_dogs, all_dogs
+        (N,) attribution of the dog for the models scene_i and scene10.
+    correct
+        (N,) bool.
+
+    Returns
+    -------
+    numpy.ndarray
+        (n,) differences; their mean is the relative MCS, which should fall as i grows.
+    """
+    return model_contrast_score(fewer_dogs, all_dogs, correct)
+
+
+def sample_rows(total: int, count, seed: int = 0) -> list[int]:
+    """Return the rows to score, in rising order, drawn as the authors draw them.
+
+    Parameters
+    ----------
+    total
+        How many images there are.
+    count
+        How many to draw, or "all"; all where there are not as many.
+    seed
+        Of Python's own generator: 0 draws 663, 4242, ... of 10,000 first in order.
+    """
+    if count == "all" or int(count) >= total:
+        return list(range(total))
+    return sorted(random.Random(seed).sample(range(total), int(count)))
