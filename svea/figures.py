@@ -1,0 +1,243 @@
+"""Figures of SVEA: example maps with their regions, and the ROE test with where the regions lie."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from svea import roe
+from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
+from svea.scoring import NetworkScores
+
+_REGION = "#f2b134"
+_TEMPLATE = "#2a7f62"
+_OURS = "#3b5b92"
+_PAPER = "#c8553d"
+
+
+def save_figures(
+    directory: pathlib.Path,
+    data: Mnist1D,
+    network: NetworkScores,
+    rows: Sequence[Mapping],
+    titles: Mapping[str, str],
+) -> list[pathlib.Path]:
+    """Write ``examples.png`` and ``roe.png``.
+
+    Parameters
+    ----------
+    directory
+        Where to write; made if missing.
+    data
+        MNIST-1D.
+    network
+        Scores and maps of one network, from which the examples and the positions are taken.
+    rows
+        ``table.long_rows``, of one network or several, for the scores.
+    titles
+        Method -> title.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    directory.mkdir(exist_ok=True)
+    paths = []
+    for name, figure in (
+        ("examples.png", examples_figure(data, network, titles)),
+        ("roe.png", roe_figure(data, network, rows, titles)),
+    ):
+        unfinished = directory / f".{name}.{os.getpid()}.unfinished"
+        figure.savefig(unfinished, format="png", dpi=130, metadata={"Software": None})
+        plt.close(figure)
+        os.replace(unfinished, directory / name)
+        paths.append(directory / name)
+    return paths
+
+
+def choose_examples(labels, probabilities, count: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Choose test signals to show: the first of as many classes, classified rightly and wrongly.
+
+    Parameters
+    ----------
+    labels
+        (N,) int, true classes.
+    probabilities
+        (N, 10), the network's output.
+    count
+        Signals of either sort.
+
+    Returns
+    -------
+    (right, wrong)
+        Row indices, at most ``count`` each; no class twice among either.
+    """
+    predicted = np.asarray(probabilities).argmax(axis=1)
+    chosen = []
+    for wanted in (predicted == labels, predicted != labels):
+        rows = np.flatnonzero(wanted)
+        _, first = np.unique(np.asarray(labels)[rows], return_index=True)
+        chosen.append(rows[np.sort(first)][:count])
+    return chosen[0], chosen[1]
+
+
+def examples_figure(data: Mnist1D, network: NetworkScores, titles: Mapping[str, str]):
+    """Draw signal, map and region: a line per method, a column per example.
+
+    Parameters
+    ----------
+    data, network, titles
+        As for ``save_figures``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    right, wrong = choose_examples(data.test.labels, network.probabilities)
+    examples = [*right, *wrong]
+    names = list(network.methods)
+    figure, axes = plt.subplots(
+        len(names),
+        len(examples),
+        figsize=(2.35 * len(examples) + 1.6, 1.12 * len(names) + 1.5),
+        squeeze=False,
+        sharex=True,
+    )
+    for column, row in enumerate(examples):
+        for axis, name in zip(axes[:, column], names, strict=True):
+            scores = network.methods[name]
+            _draw_map(axis, data, row, scores.maps[row], scores.starts[TRAIN_SIGNALS + row])
+        predicted = network.probabilities[row].argmax()
+        truth = data.test.labels[row]
+        verdict = f"{predicted}, right" if predicted == truth else f"{predicted}, wrong (true: {truth})"
+        axes[0, column].set_title(
+            f"predicted {verdict}\nconfidence {network.probabilities[row].max():.2f}",
+            fontsize=9,
+            color="black" if predicted == truth else _PAPER,
+        )
+        axes[-1, column].set_xticks([0, 10, 20, 30, 39])
+        axes[-1, column].tick_params(labelsize=7)
+    for axis, name in zip(axes[:, 0], names, strict=True):
+        axis.set_ylabel(_wrapped(titles[name]), rotation=0, ha="right", va="center", fontsize=9, labelpad=8)
+    figure.legend(
+        handles=[
+            Line2D([], [], color="black", linewidth=1.2, label="signal"),
+            Patch(facecolor="#8fa8d0", edgecolor=_OURS, label="map (zero at its grey line), dot: its peak"),
+            Patch(facecolor=_REGION, alpha=0.35, label="region of explanation, 12 points"),
+            Line2D([], [], color=_TEMPLATE, linewidth=3, label="true template"),
+        ],
+        loc="lower center",
+        ncols=4,
+        fontsize=9,
+        frameon=False,
+    )
+    figure.tight_layout(rect=(0, 0.28 / figure.get_figheight(), 1, 1), h_pad=0.25, w_pad=0.4)
+    return figure
+
+
+def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], titles: Mapping[str, str]):
+    """Draw the ROE test of every method and control, and how far its windows lie from the true template.
+
+    Parameters
+    ----------
+    data, network, rows, titles
+        As for ``save_figures``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    import matplotlib.pyplot as plt
+
+    scored = sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
+    figure, (bars, positions) = plt.subplots(
+        1, 2, figsize=(11, 0.36 * len(scored) + 1.5), sharey=True, gridspec_kw={"width_ratios": (1.15, 1)}
+    )
+    heights = np.arange(len(scored))
+    values = np.array([row["value"] for row in scored])
+    margins = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in scored]).T
+    colours = [_OURS if row["kind"] == "method" else "#a9a9a9" for row in scored]
+    bars.barh(heights, values, xerr=margins, color=colours, height=0.66, error_kw={"linewidth": 1, "capsize": 2})
+    for kind, colour in (("method", _OURS), ("control", "#a9a9a9")):
+        bars.barh([np.nan], [np.nan], color=colour, label=f"{kind}, 95 % interval")
+    with_paper = [(height, row["paper"]) for height, row in zip(heights, scored, strict=True) if row["paper"]]
+    if with_paper:
+        bars.plot(*zip(*[(x, y) for y, x in with_paper], strict=True), "D", color=_PAPER, markersize=5, label="paper")
+    bars.set_yticks(heights, [titles[row["method"]] for row in scored], fontsize=9)
+    bars.set_xlim(0, 100)
+    bars.set_xlabel("ROE test: windows classified rightly, %")
+    bars.legend(loc="lower right", fontsize=8, frameon=False)
+
+    everything = {**network.methods, **network.controls}
+    edges = np.arange(-32.5, 33.5)
+    image = np.full((len(scored), len(edges) - 1), np.nan)
+    for height, row in enumerate(scored):
+        starts = everything[row["method"]].starts
+        if starts is not None:
+            distance = starts[TRAIN_SIGNALS:] + (roe.WINDOW - 1) / 2 - data.test.template_centre
+            image[height] = 100 * np.histogram(distance, edges)[0] / len(distance)
+    mesh = positions.pcolormesh(edges, np.arange(len(scored) + 1) - 0.5, np.sqrt(image), cmap="Blues", rasterized=True)
+    positions.hlines(np.arange(len(scored) - 1) + 0.5, edges[0], edges[-1], color="white", linewidth=3)
+    positions.axvline(0, color=_TEMPLATE, linewidth=0.8, linestyle=":")
+    which = " (first network)" if "networks" in scored[0] else ""
+    positions.set_xlabel(f"centre of the window − centre of the true template, points{which}")
+    ticks = np.array([0, 2, 10, 25, 50])
+    bar = figure.colorbar(mesh, ax=positions, ticks=np.sqrt(ticks), pad=0.02)
+    bar.ax.set_yticklabels([f"{tick} %" for tick in ticks], fontsize=8)
+    bar.set_label("of the test signals", fontsize=8)
+    for axis in (bars, positions):
+        for side in ("top", "right", "left"):
+            axis.spines[side].set_visible(False)
+        axis.tick_params(axis="y", length=0)
+    figure.tight_layout()
+    return figure
+
+
+def _draw_map(axis, data: Mnist1D, row: int, explanation, start: int) -> None:
+    """Draw one example: the signal above, the map as a filled curve below it, the region behind both."""
+    points = np.arange(LENGTH)
+    signal = data.test.signals[row]
+    axis.axvspan(start - 0.5, start + roe.WINDOW - 0.5, color=_REGION, alpha=0.35, linewidth=0)
+    # The signal takes the upper part of the axes and the map the lower one; both are scaled to the example.
+    axis.plot(points, 0.5 + 0.5 * _unit(signal), color="black", linewidth=1.1)
+    largest = np.abs(explanation).max()
+    scaled = explanation / largest if largest else explanation
+    span = max(scaled.max(), 0) - min(scaled.min(), 0) or 1.0
+    zero = 0.02 - 0.4 * min(scaled.min(), 0) / span
+    curve = zero + 0.4 * scaled / span
+    axis.axhline(zero, color="0.7", linewidth=0.5)
+    axis.fill_between(points, zero, curve, color="#8fa8d0", linewidth=0)
+    axis.plot(points, curve, color=_OURS, linewidth=0.9)
+    peak = explanation.argmax()
+    axis.plot(peak, curve[peak], "o", color=_OURS, markersize=3)
+    axis.plot(
+        [data.test.template_first[row], data.test.template_last[row]], [-0.07, -0.07], color=_TEMPLATE, linewidth=3
+    )
+    axis.set_xlim(-0.5, LENGTH - 0.5)
+    axis.set_ylim(-0.13, 1.04)
+    axis.set_yticks([])
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+
+
+def _unit(values):
+    """Scale values to [0, 1]."""
+    return (values - values.min()) / (np.ptp(values) or 1.0)
+
+
+def _wrapped(title: str) -> str:
+    """Break a title of two words or more into two lines."""
+    return title.replace(" ", "\n", 1).replace(":", ":\n", 1)
