@@ -13,8 +13,10 @@ import functools
 import numpy as np
 
 from attribution import METHODS, Method, explain, resolve_method
+from attribution.modified_relu import guided_backprop, guided_rules
 from bim.layout import CHANNEL_MEANS
 from bim.regions import resize_like_skimage
+from command_line import BadInput
 
 CAM_LAYER = "block_layer4"
 SAMPLES, NOISE, POINTS = 25, 0.15, 25
@@ -90,7 +92,7 @@ def integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
 
 def grad_cam(passes, *, layer=CAM_LAYER):
     """Grad-CAM divided by its maximum, resized as ``skimage.transform.resize`` does, without channels."""
-    values, gradients = passes.layer_gradient(layer)
+    values, gradients = passes.layer_gradient(_node(passes.model, layer))
     cam = np.maximum(np.einsum("nhwc,nc->nhw", values, gradients.mean(axis=(1, 2))), 0)
     top = cam.max(axis=(1, 2), keepdims=True)
     cam = np.divide(cam, top, out=np.zeros_like(cam), where=top > 0)
@@ -99,17 +101,24 @@ def grad_cam(passes, *, layer=CAM_LAYER):
 
 def grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
     """Mean of the squared Grad-CAM maps of noisy copies."""
-    return _mean_square(passes, functools.partial(grad_cam, layer=layer), samples)
-
-
-def guided_backprop(passes):
-    """Guided Backprop, as in the registry."""
-    return METHODS["guided_backprop"].function(passes)
+    total = 0.0
+    for sample in range(samples):
+        copies = noisy_copies(passes, sample)
+        maps = explain(
+            lambda inner: grad_cam(inner, layer=layer), passes.model, copies, passes.targets, batch_size=len(copies)
+        )
+        total = total + np.square(maps, dtype=np.float64)
+    return total / samples
 
 
 def guided_backprop_smoothgrad(passes, *, samples=SAMPLES):
     """Mean of the squared Guided Backprop maps of noisy copies."""
-    return _mean_square(passes, guided_backprop, samples)
+    total = np.zeros(passes.inputs.shape)
+    for _, rows, maps in passes.variant_gradients(
+        samples, lambda sample, rows: noisy_copies(passes, sample, rows), rules=guided_rules
+    ):
+        total[rows] += np.square(maps, dtype=np.float64)
+    return total / samples
 
 
 def guided_grad_cam(passes, *, layer=CAM_LAYER):
@@ -123,25 +132,37 @@ def guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
     return guided * grad_cam_smoothgrad(passes, layer=layer, samples=samples)[..., None]
 
 
+def _node(model, layer: str) -> str:
+    """Return the node of a layer by its name.
+
+    In the authors' files ``resnet_model/block_layer4`` is an identity, which freezing the graph removes; then
+    the node that feeds it is meant.
+    """
+    try:
+        return model.layer(layer)
+    except BadInput:
+        producer = _producer(str(model.path), layer)
+        if producer is None:
+            raise
+        return model.layer(producer)
+
+
+@functools.lru_cache(maxsize=32)
+def _producer(path: str, layer: str) -> str | None:
+    """Return the operation behind an identity of a TensorFlow 1 file, None where there is no such identity."""
+    import tensorflow as tf
+
+    graph = getattr(tf.saved_model.load(path), "graph", None)
+    operations = graph.get_operations() if graph is not None else []
+    found = next((op for op in operations if op.name.split("/")[-1] == layer and op.type == "Identity"), None)
+    while found is not None and found.type == "Identity":
+        found = found.inputs[0].op
+    return found.name if found is not None else None
+
+
 def _share(point: int, points: int) -> np.float32:
     """Return how far along its path a point lies, from 0 to 1, both ends included."""
     return np.float32(point / (points - 1))
-
-
-def _mean_square(passes, method, samples: int) -> np.ndarray:
-    """Return the mean of a method's squared maps over noisy copies, for the inputs' own targets."""
-    total = 0.0
-    for sample in range(samples):
-        copies = noisy_copies(passes, sample)
-        maps = explain(
-            Method("noisy", "", lambda inner: method(inner)),
-            passes.model,
-            copies,
-            passes.targets,
-            batch_size=len(copies),
-        )
-        total = total + np.square(maps, dtype=np.float64)
-    return total / samples
 
 
 def _authors(name: str, title: str, function=None) -> Method:
@@ -155,7 +176,7 @@ def _twelve() -> dict[str, Method]:
     methods = [
         _authors("gradient", "Vanilla Gradient"),
         _authors("smoothgrad", "Gradient SmoothGrad", smoothgrad),
-        _authors("guided_backprop", "Guided Backprop", guided_backprop),
+        _authors("guided_backprop", "Guided Backprop"),
         _authors("guided_backprop_smoothgrad", "Guided Backprop SmoothGrad", guided_backprop_smoothgrad),
         _authors("integrated_gradients", "Integrated Gradient", integrated_gradients),
         _authors("integrated_gradients_smoothgrad", "Integrated Gradient SmoothGrad", integrated_gradients_smoothgrad),

@@ -1,0 +1,94 @@
+"""Small sets and small models for BIM's tests, made once."""
+
+import os
+
+import numpy as np
+import pytest
+
+from bim import construct, drawings, models
+
+NUM_VAL = 2
+
+
+@pytest.fixture(scope="session")
+def corpora(tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("corpora"))
+    drawings.write_corpora(directory, [0, 900, 901], seed=0)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def construct_sets(corpora):
+    def run(data_dir, **options):
+        coco = os.path.join(corpora, "coco")
+        construct.construct(
+            str(data_dir),
+            os.path.join(coco, "annotations", "instances_train2017.json"),
+            os.path.join(coco, "train2017"),
+            os.path.join(corpora, "miniplaces"),
+            **{"num_train": 1, "num_val": NUM_VAL, "seed": 0, **options},
+        )
+        return str(data_dir)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sets(construct_sets, tmp_path_factory):
+    return construct_sets(tmp_path_factory.mktemp("sets"))
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory):
+    """Untrained networks with four channels a stage, under all of BIM's names."""
+    import keras
+
+    from bim.layout import MODEL_NAMES
+
+    directory = str(tmp_path_factory.mktemp("models"))
+    for seed, name in enumerate(MODEL_NAMES):
+        keras.utils.set_random_seed(seed)
+        network = models.small_resnet(32, normalised=False, widths=(4, 4, 4, 4))
+        randomise(network, seed)
+        models.export(network, os.path.join(directory, name), f"# {name}\n")
+    return directory
+
+
+def randomise(network, seed):
+    """Give every weight, biases too, a random value, so that no mistake hides behind a zero."""
+    rng = np.random.default_rng(seed)
+    for layer in network.layers:
+        layer.set_weights([w + 0.1 * rng.standard_normal(w.shape) for w in layer.get_weights()])
+
+
+@pytest.fixture(scope="session")
+def upstream_models(tmp_path_factory):
+    """SavedModels of TensorFlow 1 with the authors' tensor names and no signature."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    directory = str(tmp_path_factory.mktemp("upstream"))
+
+    def convolution(x, name, width, stride, rng):
+        shape = (3, 3, int(x.shape[-1]), width)
+        kernel = v1.get_variable(name, initializer=(rng.standard_normal(shape) * 0.3).astype(np.float32))
+        return tf.nn.conv2d(x, kernel, stride, "SAME")
+
+    for seed, name in enumerate(("obj", "scene", "scene_only")):
+        rng = np.random.default_rng(seed)
+        graph = tf.Graph()
+        with graph.as_default(), v1.Session(graph=graph) as session:
+            x = v1.placeholder(tf.float32, (None, 32, 32, 3), "input_tensor")
+            with v1.variable_scope("resnet_model"):
+                for block in range(1, 5):
+                    shortcut = convolution(x, f"shortcut{block}", 4, 2 if block < 4 else 1, rng)
+                    inner = tf.nn.relu(convolution(x, f"first{block}", 4, 2 if block < 4 else 1, rng))
+                    x = tf.nn.relu(shortcut + convolution(inner, f"second{block}", 4, 1, rng))
+                    x = tf.identity(x, f"block_layer{block}")
+                weights = v1.get_variable("dense", initializer=rng.standard_normal((4, 10)).astype(np.float32) * 0.01)
+                tf.identity(tf.matmul(tf.reduce_mean(x, (1, 2)), weights), "final_dense")
+            session.run(v1.global_variables_initializer())
+            builder = v1.saved_model.Builder(os.path.join(directory, name))
+            builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={})
+            builder.save()
+    return directory

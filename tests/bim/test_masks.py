@@ -1,0 +1,74 @@
+"""Masks without pickles, and the authors' pickles without their power."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from bim import masks
+from command_line import BadInput
+
+SHAPES = [(3, 5), (17, 1), (8, 8), (1, 1)]
+
+
+@pytest.fixture
+def some_masks():
+    rng = np.random.default_rng(0)
+    return [rng.random(shape) < 0.5 for shape in SHAPES]
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == bool
+        np.testing.assert_array_equal(one, other)
+
+
+def test_masks_come_back(tmp_path, some_masks):
+    masks.save_masks(str(tmp_path / "val_mask.npz"), some_masks)
+    assert_same(masks.load_masks(str(tmp_path)), some_masks)
+    with np.load(tmp_path / "val_mask.npz", allow_pickle=False) as file:
+        assert set(file.files) == {"bits", "shapes"}
+
+
+def as_objects(some_masks):
+    array = np.empty(len(some_masks), object)
+    array[:] = [mask.astype(np.uint8) for mask in some_masks]
+    return array
+
+
+def test_the_authors_object_array_is_read(tmp_path, some_masks):
+    with open(tmp_path / "val_mask", "wb") as file:
+        np.save(file, as_objects(some_masks))
+    assert_same(masks.load_masks(str(tmp_path)), some_masks)
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_a_plain_pickle_of_arrays_is_read(tmp_path, some_masks, protocol):
+    (tmp_path / "val_mask").write_bytes(pickle.dumps(as_objects(some_masks), protocol))
+    assert_same(masks.load_masks(str(tmp_path)), some_masks)
+
+
+class Malicious:
+    def __reduce__(self):
+        return (eval, ("__import__('os').system('touch ' + 'gotcha')",))
+
+
+@pytest.mark.parametrize("as_npy", [False, True])
+def test_a_pickle_that_calls_anything_else_is_refused(tmp_path, monkeypatch, as_npy):
+    monkeypatch.chdir(tmp_path)
+    array = np.empty(1, object)
+    array[0] = Malicious()
+    if as_npy:
+        with open(tmp_path / "val_mask", "wb") as file:
+            np.save(file, array)
+    else:
+        (tmp_path / "val_mask").write_bytes(pickle.dumps(array))
+    with pytest.raises(BadInput, match="only NumPy arrays"):
+        masks.load_masks(str(tmp_path))
+    assert not (tmp_path / "gotcha").exists()
+
+
+def test_missing_masks_are_named(tmp_path):
+    with pytest.raises(BadInput, match=r"expected val_mask\.npz"):
+        masks.load_masks(str(tmp_path))
