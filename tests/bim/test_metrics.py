@@ -1,0 +1,207 @@
+"""The command, end to end: against the authors' steps one by one, and what it keeps on disk."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import attribution
+import command_line
+from bim import dataset, evaluate, layout, measure, metrics
+from bim.attributions import MAPS, method_named
+from leaderboard.store import ScoreStore
+
+FAST = "grad_cam,gradient,gradient_x_input"
+
+
+@pytest.fixture(scope="module")
+def labelled(sets, upstream_models, tmp_path_factory):
+    """Sets whose labels are what the untrained models predict, but for every fifth image."""
+    data_dir = str(tmp_path_factory.mktemp("labelled"))
+    shutil.copytree(sets, data_dir, dirs_exist_ok=True)
+    for set_name, model_name in (("obj", "obj"), ("scene", "scene"), ("scene_only", "scene")):
+        images = dataset.load_set(data_dir, set_name)
+        model = measure.load_classifier(upstream_models, model_name, tensors=True)
+        labels = model.predict(measure.network_inputs(images.images(range(len(images))), 32))
+        labels[::5] = (labels[::5] + 1) % 10
+        with open(os.path.join(data_dir, set_name, "val.txt"), "w") as file:
+            file.writelines(f"{name} {label}\n" for name, label in zip(images.names, labels, strict=True))
+    return data_dir
+
+
+def run(tmp_path, labelled, upstream_models, *flags):
+    arguments = [
+        "metrics", f"--data_dir={labelled}", f"--models_dir={upstream_models}", "--compat=upstream",
+        f"--scores_dir={tmp_path / 'scores'}", f"--output={tmp_path / 'out.json'}", *flags,
+    ]  # fmt: skip
+    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 0
+    return json.loads((tmp_path / "out.json").read_text())
+
+
+def upstream_score(labelled, loaded, metric, name, rows):
+    """Follow the authors' code image by image: maps, 99th percentile, box, mask, mean, comparison."""
+    differences = []
+    for row in rows:
+        attributions, right = [], True
+        for model_name, set_name in {
+            "MCS": [("obj", "obj"), ("scene", "scene")],
+            "IDR": [("scene", "scene_only"), ("scene", "scene")],
+        }[metric]:
+            folder = os.path.join(labelled, set_name)
+            with open(os.path.join(folder, "val.txt")) as file:
+                file_name, label = file.readlines()[row].split()
+            with open(os.path.join(folder, "val_loc.txt")) as file:
+                corners = file.readlines()[row].split(" ")[-1].split(",")
+            box = [int(int(corner) * 32.0 / 128) for corner in corners]
+            picture = Image.open(os.path.join(folder, "val", file_name)).convert("RGB")
+            image = np.array(picture.resize((32, 32), Image.BILINEAR), np.float32) - layout.CHANNEL_MEANS
+            model = loaded[model_name]
+            predicted = model.predict(image[None])[0]
+            right = right and predicted == int(label)
+            key = f"{model_name}-{set_name}/{file_name}"
+            saliency = attribution.explain(MAPS[name], model, image[None], batch_size=1, seed=0, keys=[key])[0]
+            saliency = np.repeat(saliency[..., None], 3, 2) if saliency.ndim == 2 else saliency
+            flat = saliency.clip(min=0).sum(axis=2)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                scaled = np.clip((flat - flat.min()) / (np.percentile(flat, 99) - flat.min()), 0, 1)
+            parts = file_name.split(".")[0].split("-")
+            mask = dataset.load_set(labelled, set_name)._masks[layout.OBJECTS.index(parts[0]) * 2 + int(parts[2]) - 900]
+            size = (box[3] - box[1], box[2] - box[0])
+            placed = np.array(Image.fromarray(mask.astype(np.uint8)).resize(size, Image.BILINEAR))
+            inside = scaled[box[0] : box[2], box[1] : box[3]] * placed
+            attributions.append(inside.sum() / np.count_nonzero(placed))
+        if right:
+            differences.append(attributions[0] - attributions[1])
+    return np.mean(differences) if metric == "MCS" else np.mean([d > 0 for d in differences]), len(differences)
+
+
+def test_upstream_numbers_on_tensorflow_1_models(tmp_path, labelled, upstream_models, capsys):
+    methods = "gradient,gradient_x_input,smoothgrad,grad_cam"
+    found = run(
+        tmp_path, labelled, upstream_models, "--metrics=MCS,IDR", "--num_imgs=8", f"--methods={methods}", "--nocontrols"
+    )
+    rows = metrics.sample_rows(200, 8, 0)
+    loaded = {name: measure.load_classifier(upstream_models, name, tensors=True) for name in ("obj", "scene")}
+    assert len(found["rows"]) == 8
+    for row in found["rows"]:
+        expected, count = upstream_score(labelled, loaded, row["metric"].upper(), row["method"], rows)
+        assert row["n"] == count and 0 < count < 8
+        if np.isnan(expected):
+            assert row["value"] is None and "flat" in row["reason"]
+        else:
+            assert row["value"] == pytest.approx(expected, abs=1e-4), row
+    assert found["benchmark"] == "bim" and set(found["manifest"]["models"]) == {"obj", "scene"}
+    assert "MCS, model contrast score" in capsys.readouterr().out
+
+
+def test_a_second_run_explains_nothing_and_says_the_same(tmp_path, labelled, upstream_models, monkeypatch):
+    first = run(tmp_path, labelled, upstream_models, "--metrics=MCS", "--num_imgs=6", f"--methods={FAST}")
+    monkeypatch.setattr(attribution, "explain_many", lambda *_, **__: pytest.fail("explained again"))
+    assert run(tmp_path, labelled, upstream_models, "--metrics=MCS", "--num_imgs=6", f"--methods={FAST}") == first
+
+
+def benchmark(labelled, models_dir, store, **options):
+    methods = {name: method_named(name) for name in ("gradient", "random")}
+    options = {"num_imgs": 12, "batch_size": 4, **options}
+    return evaluate.Benchmark(labelled, models_dir, methods, store, upstream=True, **options)
+
+
+def test_killed_and_continued_gives_the_same_bytes(tmp_path, labelled, upstream_models, monkeypatch):
+    benchmark(labelled, upstream_models, ScoreStore(str(tmp_path / "whole"))).compare("MCS")
+    done = []
+    explain_many = attribution.explain_many
+
+    def killed(*arguments, **options):
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        done.append(1)
+        return explain_many(*arguments, **options)
+
+    monkeypatch.setattr(attribution, "explain_many", killed)
+    with pytest.raises(KeyboardInterrupt):
+        benchmark(labelled, upstream_models, ScoreStore(str(tmp_path / "cut"))).compare("MCS")
+    monkeypatch.setattr(attribution, "explain_many", explain_many)
+    benchmark(labelled, upstream_models, ScoreStore(str(tmp_path / "cut"))).compare("MCS")
+    whole, cut = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("whole", "cut"))
+    assert whole == cut and len(whole) == 6
+
+
+def test_a_changed_model_or_image_reuses_no_score(tmp_path, labelled, upstream_models):
+    models_dir = str(tmp_path / "models")
+    shutil.copytree(upstream_models, models_dir)
+    store = ScoreStore(str(tmp_path / "scores"))
+    before = benchmark(labelled, models_dir, store).compare("MCS")[0]
+    shutil.rmtree(os.path.join(models_dir, "obj"))
+    shutil.copytree(os.path.join(upstream_models, "scene_only"), os.path.join(models_dir, "obj"))
+    after = benchmark(labelled, models_dir, store).compare("MCS")[0]
+    assert before.values.tolist() != after.values.tolist()
+    data_dir = str(tmp_path / "data")
+    shutil.copytree(labelled, data_dir)
+    images = dataset.load_set(data_dir, "obj")
+    row = metrics.sample_rows(200, 12, 0)[0]
+    digest = images.digest([row])
+    Image.fromarray(255 - images.images([row])[0]).save(images.path(row))
+    assert images.digest([row]) != digest
+
+
+def test_controls_that_see_no_model_have_no_contrast(labelled, upstream_models):
+    methods = {name: method_named(name) for name in ("centre_prior", "edge_detector", "random")}
+    found = evaluate.Benchmark(labelled, upstream_models, methods, num_imgs=40, upstream=True).compare("MCS")
+    values = {comparison.method: comparison.values for comparison in found}
+    assert not values["centre_prior"].any() and not values["edge_detector"].any()
+    assert 0 < np.abs(values["random"]).max() and abs(values["random"].mean()) < 0.02
+
+
+def test_relative_contrast_compares_nine_models_with_the_tenth(sets, tiny_models):
+    methods = {"gradient": method_named("gradient")}
+    found = evaluate.Benchmark(sets, tiny_models, methods, num_imgs="all").compare("RMCS")
+    assert [comparison.scene_model for comparison in found] == list(range(1, 10))
+
+
+def test_no_correct_image_is_said_and_not_a_number_in_silence():
+    empty = evaluate.Comparison("MCS", None, "gradient", np.zeros(0), np.zeros(0, int), 10, 0)
+    (row,) = metrics.score_rows([empty])
+    assert row["n"] == 0 and "no image is classified correctly" in row["reason"]
+    assert "no image is classified correctly by both" in metrics.table("MCS", [row], {"gradient": "Gradient"})
+
+
+def test_flat_maps_are_counted_and_upstreams_nan_gets_its_reason():
+    house = evaluate.Comparison("MCS", None, "m", np.array([0.1, 0.3]), np.arange(2), 2, 1)
+    (row,) = metrics.score_rows([house])
+    assert row["flat"] == 1 and row["value"] == pytest.approx(0.2) and "reason" not in row
+    upstream = evaluate.Comparison("MCS", None, "m", np.array([0.1, np.nan]), np.arange(2), 2, 1)
+    (row,) = metrics.score_rows([upstream])
+    assert np.isnan(row["value"]) and "0 / 0" in row["reason"]
+
+
+def test_the_paired_comparison_is_against_the_random_map():
+    values = np.linspace(0.1, 0.5, 30)
+    found = [
+        evaluate.Comparison("MCS", None, name, numbers, np.arange(30), 30, 0)
+        for name, numbers in (("gradient", values), ("random", np.zeros(30)))
+    ]
+    gradient, random_map = metrics.score_rows(found)
+    assert gradient["difference"] == pytest.approx(0.3) and gradient["p_value"] < 0.001
+    assert "difference" not in random_map and random_map["kind"] == "control"
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--metrics=MCS,MSC", "no metric 'MSC'"),
+        ("--methods=gradinet", "no method 'gradinet'"),
+        ("--data_dir=nowhere", "no folder nowhere"),
+        ("--models_dir=nowhere", "no model 'obj' in nowhere"),
+        ("--output=scores.xls", "scores.xls"),
+        ("--num_imgs=0", "positive number"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(sets, tmp_path, capsys, flag, message):
+    arguments = ["metrics", f"--data_dir={sets}", f"--scores_dir={tmp_path}", flag]
+    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err and captured.err.startswith("error: ") and not captured.out
+    assert captured.err.count("\n") == 1
