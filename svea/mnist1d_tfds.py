@@ -1,7 +1,7 @@
 """MNIST-1D as a TensorFlow Datasets builder: ``import svea.mnist1d_tfds``, then ``tfds.load("mnist1d")``.
 
-The module is apart from ``svea.mnist1d`` because importing TensorFlow Datasets takes seconds. Nothing is downloaded: the
-signals are generated.
+The module is apart from ``svea.mnist1d`` because importing TensorFlow Datasets takes seconds. Nothing is downloaded:
+the signals are generated.
 """
 
 import numpy as np

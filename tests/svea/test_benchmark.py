@@ -1,0 +1,149 @@
+"""The command: what it prints and writes, and how it answers bad input."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import command_line
+from svea import baseline, benchmark, paper_table
+
+NETWORKS = [baseline.SAVED_MODELS / name for name in ("baseline", "baseline_seed1")]
+
+
+def run(*arguments):
+    return command_line.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, ["benchmark", *arguments])
+
+
+class Linear(tf.Module):
+    """A network of any input shape and number of classes."""
+
+    def __init__(self, input_shape, classes):
+        self.weights = tf.Variable(tf.random.stateless_normal((int(np.prod(input_shape)), classes), (0, 0)))
+        self.call = tf.function(
+            lambda x: tf.nn.softmax(tf.reshape(x, (-1, self.weights.shape[0])) @ self.weights),
+            input_signature=[tf.TensorSpec((None, *input_shape))],
+        )
+
+
+def saved(path, input_shape, classes):
+    network = Linear(input_shape, classes)
+    tf.saved_model.save(network, str(path), signatures={"serving_default": network.call})
+    return path
+
+
+def test_help_imports_nothing_heavy():
+    heavy = "{'tensorflow', 'keras', 'sklearn', 'matplotlib', 'scipy', 'mnist1d'}"
+    for module in ("svea.benchmark", "svea.baseline"):
+        code = f"import sys, {module}; sys.exit(str({heavy} & set(sys.modules) or ''))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stderr.strip() == ""
+
+
+def test_one_network_table_files_and_figures(tmp_path, capsys):
+    outputs = [tmp_path / f"scores{suffix}" for suffix in (".json", ".csv")]
+    flags = ["--methods=gradient,grad_cam,random", "--seed=3", f"--plot_dir={tmp_path / 'plots'}"]
+    printed = []
+    for output in outputs:
+        assert run(*flags, f"--output={output}") == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]  # same seed, same bytes
+    assert printed[0].startswith("saved_models/svea/baseline: accuracy 88.8 % on 1,000 test signals")
+
+    document = json.loads(outputs[0].read_text())
+    rows = {(row["method"], row["metric"]): row for row in document["rows"]}
+    assert len(rows) == len(document["rows"]) == 3 * 3 + 1 + 4 * 3
+    assert document["benchmark"] == "svea"
+    assert document["manifest"]["seed"] == 3
+    assert list(document["manifest"]["models"]) == ["saved_models/svea/baseline"]
+    assert document["manifest"]["command"] == "python -m svea.benchmark --methods=gradient,grad_cam,random --seed=3"
+    assert rows["raw_signal", "roe_test"]["value"] == pytest.approx(29.7)
+    assert rows["gradient", "roe_test"]["paper"] == paper_table.figure("gradient", "roe_test")
+    for row in document["rows"]:
+        assert row["low"] <= row["value"] <= row["high"]
+
+    with open(outputs[1], newline="") as stream:
+        assert [float(row["value"]) for row in csv.DictReader(stream)] == [row["value"] for row in document["rows"]]
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["examples.png", "roe.png"]
+
+    for title in ("Vanilla Gradient", "Grad-CAM", "Random map", "True template position", "Random window"):
+        assert sum(line.startswith(title + " ") for line in printed[0].splitlines()) == 1
+    # A map that explains nothing is worth a window drawn at random.
+    assert rows["random", "roe_test"]["low"] < rows["random_window", "roe_test"]["high"]
+    assert rows["random", "roe_test"]["value"] < 25
+
+
+def test_several_networks_and_a_method_of_ones_own(tmp_path, capsys, monkeypatch):
+    (tmp_path / "my_methods.py").write_text(
+        "import numpy as np\n\n\ndef peak(passes):\n    return np.abs(passes.inputs)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    output = tmp_path / "scores.md"
+    models = ",".join(map(str, NETWORKS))
+    assert run(f"--models={models}", "--methods=my_methods.py:peak,gradient", f"--output={output}") == 0
+    printed = capsys.readouterr().out
+    line = next(line for line in printed.splitlines() if line.startswith("my_methods.py:peak"))
+    control = next(line for line in printed.splitlines() if line.startswith("Largest |x|"))
+    assert line.split()[1:4] == control.split()[4:7] == ["61.4", "±", "0.0"]
+    assert "standard deviation over 2 networks" in printed
+    assert output.read_text().count("| my_methods.py:peak |") == 1
+
+
+def test_a_users_own_network(tmp_path, capsys):
+    network = saved(tmp_path / "mine", (40, 1), 10)
+    assert run(f"--model={network}", "--methods=gradient") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{network}: accuracy ")
+    # The controls that ask no network stay what they are.
+    assert next(line for line in printed.splitlines() if line.startswith("Whole signal")).split()[4] == "29.7"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods=grad_camm"], "no method 'grad_camm'; did you mean 'grad_cam'"),
+        (["--methods="], "--methods is empty"),
+        (["--methods=rise,rise"], "names 'rise' twice"),
+        (["--output=scores.xlsx"], "ends in none of '.json'"),
+        (["--output=no/such/place.json"], "there is no directory 'no/such'"),
+        (["--plot_dir=no/such/place"], "there is no directory 'no/such'"),
+        (["--plot_dir=file"], "is a file; name a directory"),
+        (["--model=a", "--models=b,c"], "both given"),
+        (["--models=a,a"], "names a network twice"),
+        (["--model=nowhere"], "nowhere"),
+        (["--model=empty"], "empty"),
+        (["--rise_masks=0"], "rise_masks"),
+        (["--batch_size=0"], "batch_size"),
+        (["--model=three_classes"], "has 3 classes; MNIST-1D has 10"),
+        (["--model=flat"], "(1, 40, 1)"),
+    ],
+)
+def test_bad_input_is_one_line_exit_code_2_and_no_file(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    if "three_classes" in arguments[0]:
+        saved(tmp_path / "three_classes", (40, 1), 3)
+    if "flat" in arguments[0]:
+        saved(tmp_path / "flat", (40,), 10)
+    before = sorted(tmp_path.rglob("*"))
+    capsys.readouterr()
+    assert run(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+    assert message in captured.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_method_that_fails_late_leaves_no_file(tmp_path, capsys, monkeypatch):
+    (tmp_path / "short.py").write_text("def maps(passes):\n    return passes.inputs[:, :7, 0]\n")
+    monkeypatch.chdir(tmp_path)
+    assert run("--methods=short.py:maps", "--output=scores.json", "--plot_dir=plots") == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and "one value per point" in captured.err.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["short.py"]

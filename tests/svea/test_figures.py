@@ -1,0 +1,62 @@
+"""Which examples are shown, and that every figure is drawn whatever the maps look like."""
+
+import numpy as np
+import pytest
+
+from svea import figures, mnist1d, roe, table
+from svea.scoring import METRICS, NetworkScores, Scores
+
+
+@pytest.fixture(scope="module")
+def network():
+    data = mnist1d.load()
+    generator = np.random.default_rng(0)
+    maps = {"rise": generator.random((5000, 40)), "gradient": np.zeros((5000, 40)), "my:own": -np.ones((5000, 40))}
+    methods = {
+        name: Scores(
+            {metric: generator.random(1000) for metric in METRICS}, 0, roe.region_of_explanation(array), array[4000:]
+        )
+        for name, array in maps.items()
+    }
+    controls = {"raw_signal": Scores({"roe_test": generator.random(1000)})}
+    probabilities = np.eye(10)[np.where(np.arange(1000) % 7, data.test.labels, (data.test.labels + 1) % 10)]
+    return NetworkScores(methods, controls, probabilities)
+
+
+def test_examples_are_right_and_wrong_ones_of_different_classes(network):
+    labels = mnist1d.load().test.labels
+    right, wrong = figures.choose_examples(labels, network.probabilities)
+    predicted = network.probabilities.argmax(axis=1)
+    assert len(right) == len(wrong) == 3
+    assert (predicted[right] == labels[right]).all() and (predicted[wrong] != labels[wrong]).all()
+    assert len(set(labels[right])) == len(set(labels[wrong])) == 3
+
+
+def test_a_network_without_mistakes_has_no_wrong_examples():
+    right, wrong = figures.choose_examples(np.arange(10), np.eye(10))
+    assert len(right) == 3 and len(wrong) == 0
+
+
+def test_all_figures_are_written_and_nothing_else_twice_the_same(network, tmp_path):
+    data, rows, titles = mnist1d.load(), table.long_rows([network], 0), table.titles([network])
+    written = figures.save_figures(tmp_path / "plots", data, network, rows, titles)
+    assert [path.name for path in written] == ["examples.png", "roe.png"]
+    assert sorted((tmp_path / "plots").iterdir()) == sorted(written)
+    first = [path.read_bytes() for path in written]
+    figures.save_figures(tmp_path / "plots", data, network, rows, titles)
+    assert [path.read_bytes() for path in written] == first
+
+
+def test_the_regions_drawn_are_the_regions_scored(network):
+    import matplotlib.pyplot as plt
+
+    data = mnist1d.load()
+    figure = figures.examples_figure(data, network, table.titles([network]))
+    right, wrong = figures.choose_examples(data.test.labels, network.probabilities)
+    axes = np.array(figure.axes).reshape(3, 6)
+    for column, row in enumerate([*right, *wrong]):
+        for line, name in enumerate(network.methods):
+            box = axes[line, column].patches[0].get_extents().transformed(axes[line, column].transData.inverted())
+            start = network.methods[name].starts[4000 + row]
+            assert (box.x0, box.x1) == pytest.approx((start - 0.5, start + 11.5))
+    plt.close(figure)

@@ -1,0 +1,42 @@
+"""SVEA's settings of the methods."""
+
+import numpy as np
+import pytest
+
+import attribution
+from command_line import BadInput
+from svea import baseline, methods, mnist1d, paper_table
+
+
+def test_the_papers_methods_and_smoothgrad_are_scored_by_default():
+    assert set(methods.METHODS) == (set(paper_table.TABLE_1) - {"raw_signal"}) | {"smoothgrad"}
+    assert set(methods.METHODS) <= set(attribution.METHODS)
+
+
+def test_the_vanilla_gradient_is_absolute():
+    model = attribution.load_model(baseline.SAVED_MODELS / "baseline", score="probabilities")
+    signals = mnist1d.load().test.signals[:20, :, None]
+    chosen = methods.settings(["gradient"])
+    maps = attribution.explain_many(chosen, model, signals)["gradient"]
+    np.testing.assert_array_equal(maps, np.abs(attribution.explain("gradient", model, signals)))
+
+
+def test_settings_of_svea_reach_the_methods():
+    chosen = methods.settings(["rise", "integrated_gradients", "occlusion"], rise_masks=17)
+    assert chosen["rise"][1] == {"masks": 17}
+    assert chosen["integrated_gradients"][1] == {"points": 51, "quadrature": "uniform"}
+    assert chosen["occlusion"][1] == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["grad_camm"], "no method 'grad_camm'; did you mean 'grad_cam'"),
+        (["rise", "rise"], "names 'rise' twice"),
+        ([], "--methods is empty"),
+        (["no_such_module:function"], "cannot import"),
+    ],
+)
+def test_methods_that_do_not_exist_are_refused(names, message):
+    with pytest.raises(BadInput, match=message):
+        methods.settings(names)

@@ -1,0 +1,36 @@
+"""What the paper's table claims, on the committed network of seed 0 with 200 masks of RISE."""
+
+import pytest
+
+from svea import baseline, findings, methods, mnist1d, scoring, table
+
+
+@pytest.fixture(scope="module")
+def scores():
+    model = scoring.load_network(baseline.SAVED_MODELS / "baseline")
+    chosen = methods.settings([name for name in methods.METHODS if name != "smoothgrad"], rise_masks=200)
+    networks = [scoring.score_network(model, mnist1d.load(), chosen, seed=0, batch_size=1000)]
+    return networks, {(row["method"], row["metric"]): row for row in table.long_rows(networks, seed=0)}
+
+
+def test_the_lower_group_stays_below_the_upper_one(scores):
+    roe = {name: scores[1][name, "roe_test"]["value"] for name in findings.LOWER_GROUP + findings.UPPER_GROUP}
+    assert max(map(roe.get, findings.LOWER_GROUP)) < min(map(roe.get, findings.UPPER_GROUP))
+
+
+def test_rise_has_the_lowest_drop_of_all(scores):
+    drops = {method: row["value"] for (method, metric), row in scores[1].items() if metric == "drop"}
+    assert min(drops, key=drops.get) == "rise"
+
+
+def test_no_method_knows_as_much_as_the_true_position(scores):
+    best = max(
+        row["high"] for (_, metric), row in scores[1].items() if metric == "roe_test" and row["kind"] == "method"
+    )
+    assert best < scores[1]["template_position", "roe_test"]["low"]
+
+
+def test_without_score_cam_the_order_is_the_papers_or_close_to_it(scores):
+    for metric in scoring.METRICS:
+        estimate, count = table.rank_correlation(scores[0], metric, 0, ("score_cam",))
+        assert count == 7 and estimate.value > 0.7

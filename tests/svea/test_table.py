@@ -1,0 +1,115 @@
+"""Rows, rank correlation and findings of made-up scores, whose results are known."""
+
+import numpy as np
+import pytest
+
+from svea import findings, paper_table, table
+from svea.scoring import METRICS, NetworkScores, Scores
+
+
+def made_up(means, shift=0.0):
+    """Scores whose mean is what is asked for: method or control -> mean of every metric."""
+
+    def scores(mean):
+        noise = np.random.default_rng(0).normal(size=1000)
+        return {metric: mean + shift + noise - noise.mean() for metric in METRICS}
+
+    methods = {name: Scores(scores(mean), zero_maps=50) for name, mean in means.items() if name != "argmax_abs"}
+    controls = {
+        "raw_signal": Scores({"roe_test": np.full(1000, 29.7)}),
+        "argmax_abs": Scores(scores(means.get("argmax_abs", 61.4))),
+    }
+    return NetworkScores(methods, controls, np.eye(10)[np.zeros(1000, int)])
+
+
+def as_in_the_paper(metric="roe_test"):
+    return {name: figures[metric] for name, figures in paper_table.TABLE_1.items() if metric in figures}
+
+
+@pytest.fixture
+def paper_scores():
+    means = as_in_the_paper()
+    del means["raw_signal"]
+    return made_up(means)
+
+
+def test_a_row_a_number_beside_the_papers(paper_scores):
+    rows = table.long_rows([paper_scores], seed=0)
+    assert len(rows) == 8 * 3 + 1 + 3
+    for row in rows:
+        assert row["low"] <= row["value"] <= row["high"] and row["n"] == 1000
+        assert row["paper"] == paper_table.figure(row["method"], row["metric"])
+        if row["metric"] == "roe_test" and row["kind"] == "method":
+            assert row["value"] == pytest.approx(row["paper"]) and row["zero_maps"] == 1.0
+        assert "std" not in row
+    assert [row["kind"] for row in rows[-4:]] == ["control"] * 4
+
+
+def test_several_networks_give_their_mean_and_standard_deviation():
+    networks = [made_up({"rise": 60.0}, shift) for shift in (-1.0, 0.0, 4.0)]
+    row = table.long_rows(networks, seed=0)[0]
+    assert row["value"] == pytest.approx(61.0)
+    assert row["networks"] == pytest.approx([59.0, 60.0, 64.0])
+    assert row["std"] == pytest.approx(np.std([59, 60, 64], ddof=1))
+
+
+def test_the_papers_own_order_correlates_perfectly(paper_scores):
+    estimate, count = table.rank_correlation([paper_scores], "roe_test", seed=0)
+    assert (estimate.value, count) == (pytest.approx(1.0), 8)
+
+
+def test_leaving_score_cam_out_leaves_seven_methods():
+    means = as_in_the_paper()
+    del means["raw_signal"]
+    network = made_up({**means, "score_cam": 99.0})
+    with_it, _ = table.rank_correlation([network], "roe_test", 0)
+    without, count = table.rank_correlation([network], "roe_test", 0, ("score_cam",))
+    # Score-CAM moves from rank 3 to 8, five others move down by one: 1 - 6 (5² + 5) / (8 · 63).
+    assert with_it.value == pytest.approx(1 - 6 * 30 / 504)
+    assert (without.value, count) == (pytest.approx(1.0), 7)
+
+
+def test_two_methods_have_no_order_worth_a_correlation():
+    assert table.rank_correlation([made_up({"rise": 60.0, "sise": 50.0})], "drop", 0) is None
+
+
+def test_titles_are_the_registrys_and_a_users_own_name_stays():
+    titles = table.titles([made_up({"rise": 60.0, "mine:map": 1.0})])
+    assert titles["rise"] == "RISE" and titles["mine:map"] == "mine:map" and "random_window" in titles
+
+
+def lines(network):
+    networks = [network]
+    return findings.findings(networks, table.long_rows(networks, 0), table.titles(networks), 0)
+
+
+def test_what_holds_is_said_to_hold_and_what_does_not_is_not(paper_scores):
+    means = as_in_the_paper()
+    del means["raw_signal"]
+    means["score_cam"] = 60.0  # the paper's Score-CAM is itself below its Grad-CAM
+    drops = as_in_the_paper("drop")
+
+    good = made_up(means)
+    for name in good.methods:
+        good.methods[name].values["drop"][:] = drops[name]
+    assert sum(": holds" in line for line in lines(good)) == 2
+
+    bad = made_up({**means, "gradient": 70.0})
+    for name in bad.methods:
+        bad.methods[name].values["drop"][:] = drops[name] if name != "rise" else 99.0
+    told = [line for line in lines(bad) if "does not hold" in line]
+    assert len(told) == 2
+    assert "Vanilla Gradient 70.0, Grad-CAM++ 59.0" in told[0] and "Integrated Gradients 9.8" in told[1]
+
+
+def test_every_known_divergence_has_its_line(paper_scores):
+    assert sum(line.startswith("Known divergence") for line in lines(paper_scores)) == 3
+    without = made_up({"rise": 60.0})
+    assert not any("Score-CAM" in line for line in lines(without))
+
+
+def test_methods_above_the_rule_without_a_network_are_named():
+    said = next(line for line in lines(made_up({"rise": 80.0, "sise": 40.0})) if line.startswith("Above the window"))
+    assert said.endswith("p < 0.05: RISE.")
+    said = next(line for line in lines(made_up({"sise": 40.0})) if line.startswith("Above the window"))
+    assert said.endswith("none.")
