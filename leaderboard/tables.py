@@ -154,6 +154,8 @@ def wide(
     metrics: Mapping[str, str],
     titles: Mapping[str, str] | None = None,
     markdown: bool = False,
+    lines: Sequence[str] = ("method",),
+    decimals: int = 1,
 ) -> str:
     """Lay long rows out for reading: a line per method, and per metric our figure, its interval, the paper's.
 
@@ -168,33 +170,44 @@ def wide(
         Method and the name to print; the method's own name where it is missing.
     markdown
         Markdown instead of aligned text.
+    lines
+        Keys whose values tell the table's lines apart, for instance ``("method", "pooling")``; a column each.
+    decimals
+        Decimals of all figures.
 
     Returns
     -------
     str
-        The table, one decimal; what does not exist is a dash. Columns without any paper's figure are left
-        out.
+        The table; what does not exist is a dash. Columns without any paper's figure are left out.
+
+    Raises
+    ------
+    ValueError
+        If two rows belong in the same place.
     """
     titles = titles or {}
-    cells = {(row["method"], row["metric"]): row for row in rows}
-    with_paper = {m for m in metrics if any(row["metric"] == m and row.get("paper") is not None for row in rows)}
-    header = ["method"]
+    shown = [row for row in _by_kind(rows) if row["metric"] in metrics]
+    cells = {(*(row[key] for key in lines), row["metric"]): row for row in shown}
+    if len(cells) < len(shown):
+        raise ValueError(f"several rows have the same metric and {', '.join(lines)}; name more keys in lines")
+    with_paper = {row["metric"] for row in shown if row.get("paper") is not None}
+    header = [*lines]
     for metric, heading in metrics.items():
         header += [heading, "95 %"] + (["paper"] if metric in with_paper else [])
     body, kind = [], None
-    for method, row_kind in dict((row["method"], row.get("kind")) for row in _by_kind(rows)).items():
+    for place, row_kind in {tuple(row[key] for key in lines): row.get("kind") for row in shown}.items():
         if kind not in (None, row_kind) and not markdown:
             body.append([])
         kind = row_kind
-        line = [titles.get(method, method)]
+        line = [titles.get(value, str(value)) for value in place]
         for metric in metrics:
-            row = cells.get((method, metric), {})
-            figure = _decimal(row.get("value"))
+            row = cells.get((*place, metric), {})
+            figure = _rounded(row.get("value"), decimals)
             if row.get("std") is not None:
-                figure += f" ± {_decimal(row['std'])}"
-            line += [figure, _interval(row)]
+                figure += f" ± {_rounded(row['std'], decimals)}"
+            line += [figure, _interval(row, decimals)]
             if metric in with_paper:
-                line.append(_decimal(row.get("paper")))
+                line.append(_rounded(row.get("paper"), decimals))
         body.append(line)
     return (markdown_table if markdown else text_table)(header, body)
 
@@ -205,15 +218,15 @@ def _by_kind(rows):
     return sorted(rows, key=lambda row: order.get(row.get("kind"), 2))
 
 
-def _interval(row: Mapping) -> str:
-    """Return "62.3-68.1", or a dash."""
-    low, high = (_decimal(row.get(end)) for end in ("low", "high"))
+def _interval(row: Mapping, decimals: int) -> str:
+    """Return "62.3–68.1", or a dash."""
+    low, high = (_rounded(row.get(end), decimals) for end in ("low", "high"))
     return "–" if "–" in (low, high) else f"{low}–{high}"
 
 
-def _decimal(value) -> str:
-    """Return one decimal, or a dash for what is missing or not a number."""
-    return "–" if value is None or not math.isfinite(value) else f"{value:.1f}"
+def _rounded(value, decimals: int) -> str:
+    """Return so many decimals, or a dash for what is missing or not a number."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{decimals}f}"
 
 
 def _plain(row: Mapping) -> dict:

@@ -163,6 +163,7 @@ def model_card(model, seed: int, epochs: int, accuracies: dict[str, float]) -> s
     import keras
     import tensorflow as tf
 
+    device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     command = f"python -m svea.baseline --seed={seed}" + (f" --epochs={epochs}" if epochs != EPOCHS else "")
     return rf"""# SVEA baseline, seed {seed}
 
@@ -186,7 +187,7 @@ it.
 Plain SGD, learning rate {LEARNING_RATE}, batch {TRAINING_BATCH}, {epochs} epochs, L2 {L2} on all four
 kernels, dense \ kernel drawn from N(0, 0.5), sparse cross-entropy. The network of the last epoch, not the
 best one; the test signals were used once, for the figure above. Trained with TensorFlow {tf.__version__} and
-Keras {keras.__version__} on a CPU.
+Keras {keras.__version__} on a {device}.
 
 ## Data
 

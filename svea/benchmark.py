@@ -53,7 +53,8 @@ def main(flag_values: flags.FlagValues) -> None:
     data = mnist1d.load()
     networks = []
     for number, (name, model) in enumerate(models.items(), start=1):
-        print(f"network {number} of {len(models)}: {name}", file=sys.stderr)
+        if len(models) > 1:
+            print(f"network {number} of {len(models)}: {name}", file=sys.stderr)
         networks.append(scoring.score_network(model, data, chosen, flag_values.seed, flag_values.batch_size))
 
     rows = table.long_rows(networks, flag_values.seed)
@@ -91,7 +92,7 @@ def _model_paths(flag_values) -> list[pathlib.Path]:
     if not given and not DEFAULT_MODEL.is_dir():
         raise BadInput("the default network is missing; train it with: python -m svea.baseline, or give --model=")
     paths = [pathlib.Path(path) for path in given] or [DEFAULT_MODEL]
-    if len(set(paths)) < len(paths):
+    if len({path.resolve() for path in paths}) < len(paths):
         raise BadInput("--models names a network twice")
     return paths
 

@@ -73,12 +73,13 @@ def load_network(path: str):
     Raises
     ------
     BadInput
-        If it cannot be loaded, or has not ten classes.
+        If it cannot be loaded, takes no signals of shape (40, 1), has not ten classes, or gives NaN.
     """
     model = attribution.load_model(path, score="probabilities")
     if model.num_classes != CLASSES:
         raise BadInput(f"the network {str(path)!r} has {model.num_classes} classes; MNIST-1D has {CLASSES}")
-    model.feed(np.zeros((1, LENGTH, 1), np.float32))  # a wrong input shape is found here, before the work
+    # A wrong input shape, or weights that are NaN, are found here, before the work.
+    model.scores(np.zeros((1, LENGTH, 1), np.float32))
     return model
 
 

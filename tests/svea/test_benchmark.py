@@ -22,16 +22,16 @@ def run(*arguments):
 class Linear(tf.Module):
     """A network of any input shape and number of classes."""
 
-    def __init__(self, input_shape, classes):
-        self.weights = tf.Variable(tf.random.stateless_normal((int(np.prod(input_shape)), classes), (0, 0)))
+    def __init__(self, input_shape, classes, scale):
+        self.weights = tf.Variable(scale * tf.random.stateless_normal((int(np.prod(input_shape)), classes), (0, 0)))
         self.call = tf.function(
             lambda x: tf.nn.softmax(tf.reshape(x, (-1, self.weights.shape[0])) @ self.weights),
             input_signature=[tf.TensorSpec((None, *input_shape))],
         )
 
 
-def saved(path, input_shape, classes):
-    network = Linear(input_shape, classes)
+def saved(path, input_shape, classes, scale=1.0):
+    network = Linear(input_shape, classes, scale)
     tf.saved_model.save(network, str(path), signatures={"serving_default": network.call})
     return path
 
@@ -120,6 +120,7 @@ def test_a_users_own_network(tmp_path, capsys):
         (["--batch_size=0"], "batch_size"),
         (["--model=three_classes"], "has 3 classes; MNIST-1D has 10"),
         (["--model=flat"], "(1, 40, 1)"),
+        (["--model=not_a_number"], "NaN"),
     ],
 )
 def test_bad_input_is_one_line_exit_code_2_and_no_file(arguments, message, tmp_path, capsys, monkeypatch):
@@ -130,6 +131,8 @@ def test_bad_input_is_one_line_exit_code_2_and_no_file(arguments, message, tmp_p
         saved(tmp_path / "three_classes", (40, 1), 3)
     if "flat" in arguments[0]:
         saved(tmp_path / "flat", (40,), 10)
+    if "not_a_number" in arguments[0]:
+        saved(tmp_path / "not_a_number", (40, 1), 10, scale=np.nan)
     before = sorted(tmp_path.rglob("*"))
     capsys.readouterr()
     assert run(*arguments) == 2
