@@ -21,6 +21,7 @@ from command_line import BadInput, listed
 
 EMBEDDED = pathlib.Path(__file__).parent / "embedded"
 KINDS = tuple(masks.GROUND_TRUTHS)
+_KEPT = 128  # images in memory with the masks of their objects: at most 27 MB at 128 pixels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,9 +101,9 @@ class Dataset:
         self._masks = layout.find(self.data_dir, layout.MASKS)
         self._check_questions(scenes_file)
         self._files = {name: self._ground_truth_folder(name, from_mask_images) for name in self.ground_truths}
-        # Questions on one image follow each other.
-        self._image = functools.lru_cache(maxsize=16)(self._read_image)
-        self._object_masks = functools.lru_cache(maxsize=16)(self._read_object_masks)
+        # Questions on one image follow each other, and one ground truth is asked for after the other.
+        self._image = functools.lru_cache(maxsize=_KEPT)(self._read_image)
+        self._object_masks = functools.lru_cache(maxsize=_KEPT)(self._read_object_masks)
 
     def __len__(self) -> int:
         return len(self.questions)

@@ -42,7 +42,10 @@ class Step:
     slot: int | None
     unnamed: tuple[int, ...]  # positions in ATTRIBUTES that the slot's description leaves out
     live: tuple[int, ...]  # earlier steps whose outputs this step or a later one depends on
-    keeps_value: bool  # later checks look at the description itself, not only at what it selects
+    # A slot behind a relation that is a step of its own: the check for degenerate questions looks at the
+    # description itself, not only at the objects it selects.
+    behind_relate: bool
+    after_such: bool  # comes later in the program than such a slot
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,13 +89,16 @@ def family(file: str, index: int, entry: dict) -> Family:
     unnamed = {
         int(slot): tuple(attributes.index(name) for name in names) for slot, names in entry.get("unnamed", {}).items()
     }
-    relations = [position for position, node in enumerate(program) if node["type"] == "relate"]
-    steps = []
+    behind: set[int] = set()
+    for position, node in enumerate(program):
+        if any(earlier in behind or program[earlier]["type"] == "relate" for earlier in node["inputs"]):
+            behind.add(position)
+    steps: list[Step] = []
     for position, node in enumerate(program):
         needed = {earlier for later in program[position:] for earlier in later["inputs"]}
         needed |= {first for first, second in differ if second >= position}
-        # The check for degenerate questions runs the program from every relation on.
-        needed |= set(relations)
+        # The check for degenerate questions runs the program again from every relation on.
+        needed |= {earlier for earlier, before in enumerate(program) if before["type"] == "relate"}
         slot = node.get("slot")
         steps.append(
             Step(
@@ -101,7 +107,8 @@ def family(file: str, index: int, entry: dict) -> Family:
                 slot=slot,
                 unnamed=unnamed.get(slot, ()),
                 live=tuple(sorted(earlier for earlier in needed if earlier < position)),
-                keeps_value=any(relation < position for relation in relations),
+                behind_relate=position in behind and slot is not None,
+                after_such=any(step.behind_relate for step in steps),
             )
         )
     return Family(file, index, tuple(entry["text"]), tuple(steps), differ)

@@ -126,7 +126,7 @@ def make_image(output_dir: pathlib.Path, settings: Settings, index: int) -> dict
 
 def _png(picture: Image.Image) -> bytes:
     buffer = io.BytesIO()
-    picture.save(buffer, "PNG", optimize=True)
+    picture.save(buffer, "PNG")
     return buffer.getvalue()
 
 

@@ -110,12 +110,18 @@ def object_indices(mask_image: np.ndarray, mask_colors: list) -> np.ndarray:
     ValueError
         When two colours of the image would stand for the same object.
     """
-    colors, where = np.unique(mask_image[..., :3].reshape(-1, 3), axis=0, return_inverse=True)
+    red, green, blue = np.moveaxis(mask_image[..., :3].astype(np.int32), -1, 0)
+    codes = (red << 16 | green << 8 | blue).ravel()
+    # The image consists of long runs of one colour: only their beginnings need to be looked up.
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    present, which = np.unique(codes[starts], return_inverse=True)
+    colors = np.stack([present >> 16, present >> 8 & 255, present & 255], axis=1)
     known = np.array([_LINEAR[list(BACKGROUND)], *mask_colors], np.float64)
     nearest = np.square(_LINEAR[colors][:, None] - known).sum(axis=2).argmin(axis=1)
     if len(set(nearest)) != len(nearest):
         raise ValueError(f"{len(colors)} colours for {len(set(nearest))} objects and background")
-    return (nearest - 1).astype(np.int16)[where.reshape(mask_image.shape[:2])]
+    lengths = np.diff(starts, append=len(codes))
+    return np.repeat((nearest - 1).astype(np.int16)[which], lengths).reshape(mask_image.shape[:2])
 
 
 def resize(mask: np.ndarray, size: int = SIZE) -> np.ndarray:

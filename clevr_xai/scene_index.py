@@ -10,7 +10,6 @@ from clevr_xai.vocabulary import ATTRIBUTES, RELATIONS
 _NAMES = tuple(ATTRIBUTES)
 # Which attributes a description names: all 16 choices.
 _NAMED = tuple(itertools.product((False, True), repeat=len(_NAMES)))
-TRIVIAL_SHARE = 0.1  # of the relations offered may filter nothing
 
 Description = tuple  # (size, color, material, shape), None where unnamed
 

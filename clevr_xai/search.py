@@ -10,12 +10,14 @@ from __future__ import annotations
 import random
 
 from clevr_xai.families import Family, Step
-from clevr_xai.scene_index import TRIVIAL_SHARE, Description, SceneIndex
+from clevr_xai.scene_index import Description, SceneIndex
 from clevr_xai.vocabulary import ATTRIBUTES, RELATIONS
 
 _NOTHING_NAMED = (None,) * len(ATTRIBUTES)
 _POSITION = {name: position for position, name in enumerate(ATTRIBUTES)}
 _VALUES = tuple((*values, None) for values in ATTRIBUTES.values())
+
+TRIVIAL_ODDS = 9  # useful relations offered for each that filters nothing: at most a tenth of all
 
 Choice = tuple  # (relation or None, description or None)
 
@@ -76,9 +78,10 @@ class Search:
                 return True
             self.outputs.pop()
             self.choices.pop()
-            if not step.keeps_value:
+            if not step.behind_relate:
                 useless.add(output)
-        self.failed.add(state)
+        if not step.after_such:
+            self.failed.add(state)
         return False
 
     def _equals_another(self, position: int, output) -> bool:
@@ -163,7 +166,7 @@ class Search:
             )
         elif step.kind == "relate_filter":
             useful, trivial = ([option for option in options if option[1]] for options in (useful, trivial))
-        allowed = round(len(useful) * TRIVIAL_SHARE / (1 - TRIVIAL_SHARE))
+        allowed = len(useful) // TRIVIAL_ODDS
         return useful + self.rng.sample(trivial, min(allowed, len(trivial)))
 
     def _output(self, step: Step, choice: Choice | None, outputs: list):

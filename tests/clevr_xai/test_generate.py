@@ -1,0 +1,147 @@
+"""Generation: the release's layout, resumed runs, refusals."""
+
+import importlib.util
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from clevr_xai import dataset, generate, layout, masks
+from command_line import BadInput, execute
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "generate_clevr_xai.py"
+TINY = generate.Settings(seed=4, num_images=3, width=48, height=32, samples=1)
+ARGUMENTS = ["--seed=4", "--num_images=12", "--image_size=48x32", "--samples=1", "--num_workers=2"]
+
+
+def content(directory):
+    return {
+        str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("made") / "data"
+    generate.generate(directory, TINY)
+    return directory
+
+
+@pytest.mark.parametrize("kind", ["simple", "complex"])
+def test_what_was_made_can_be_read(kind, made):
+    data = dataset.Dataset(kind, made, from_mask_images=True)
+    stored = dataset.Dataset(kind, made)
+    assert len(data.scenes) == 3 and len(data) == {"simple": 12, "complex": 30}[kind]
+    for name in data.ground_truths:
+        folder = made / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)
+        found, available = stored.masks(name, range(len(data)))
+        np.testing.assert_array_equal(found, data.masks(name, range(len(data)))[0])
+        statistics = layout.read_json(folder / "stats.json")
+        numbers = {
+            str(question["question_index"]) for question, known in zip(data.questions, available, strict=True) if known
+        }
+        assert set(statistics) == numbers == {path.stem for path in folder.glob("*.npy")}
+        for number, counts in statistics.items():
+            assert counts["target_objects"] == len(data.objects(name, int(number)))
+            assert counts["total_objects"] == len(data.scene(int(number))["objects"])
+    assert data.images([0]).shape == (1, 128, 128, 3)
+
+
+def test_a_larger_dataset_begins_with_the_smaller_one(made, tmp_path):
+    generate.generate(tmp_path / "one", TINY.__class__(**{**vars(TINY), "num_images": 2}))
+    small = content(tmp_path / "one")
+    for name, data in content(made).items():
+        if name in small and not name.endswith(".json"):
+            assert small[name] == data, name
+    generate.generate(tmp_path / "one", TINY)
+    assert content(tmp_path / "one") == content(made)
+
+
+@pytest.mark.parametrize("when", ["images", "later"])
+def test_a_killed_run_ends_with_the_same_bytes(when, tmp_path):
+    """Killed while it renders, or at some later moment; then started again."""
+    command = [sys.executable, str(SCRIPT), *ARGUMENTS]
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
+    run = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*command, f"--output_dir={tmp_path / 'whole'}"], check=True, **run)
+    broken = tmp_path / "broken"
+    awaited = "images/*.png" if when == "images" else "ground_truth_simple_questions_all_objects/*.npy"
+    process = subprocess.Popen([*command, f"--output_dir={broken}"], start_new_session=True, **run)
+    while process.poll() is None and len(list(broken.glob(awaited))) < 2:
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (broken / layout.QUESTIONS.format(kind="complex")).exists()  # it was not done
+    subprocess.run([*command, f"--output_dir={broken}"], check=True, **run)
+    assert content(broken) == content(tmp_path / "whole")
+
+
+def test_stored_images_are_the_resized_renders(made, tmp_path):
+    generate.generate(tmp_path, TINY.__class__(**{**vars(TINY), "num_images": 1, "stored_size": 16}), compressed=True)
+    name = "CLEVR_unique_000000.png"
+    small = np.asarray(Image.open(tmp_path / "images" / name))
+    expected = Image.open(made / "images" / name).resize((16, 16), Image.BILINEAR)
+    np.testing.assert_array_equal(small, np.asarray(expected))
+    assert (tmp_path / "masks" / name).read_bytes() == (made / "masks" / name).read_bytes()
+    assert (
+        layout.read_json(tmp_path / f"{layout.SCENES}.gz")["scenes"]
+        == layout.read_json(made / layout.SCENES)["scenes"][:1]
+    )
+
+
+def test_without_ground_truth_files_the_masks_are_the_same(made, tmp_path):
+    generate.generate(tmp_path, TINY, kinds=("complex",), ground_truth_files=False)
+    assert not list(tmp_path.glob("ground_truth*"))
+    data, stored = dataset.Dataset("complex", tmp_path), dataset.Dataset("complex", made)
+    for name in masks.COMPLEX:
+        for one, other in zip(data.masks(name, range(30)), stored.masks(name, range(30)), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 5}, "holds images with seed 4, not 5"),
+        ({"samples": 4}, "holds images with samples 1, not 4"),
+        ({"num_images": 2}, "holds 3 images already"),
+    ],
+)
+def test_other_data_are_not_mixed_in(change, message, made):
+    before = content(made)
+    with pytest.raises(BadInput, match=message):
+        generate.generate(made, TINY.__class__(**{**vars(TINY), **change}))
+    assert content(made) == before
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("")
+    with pytest.raises(BadInput, match="is not empty and was not made by this command"):
+        generate.generate(tmp_path, TINY)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--image_size=128x128", "width to height must be 3 to 2"),
+        ("--image_size=large", "write WIDTHxHEIGHT, as 480x320"),
+        ("--samples=10", "do not form a square"),
+        ("--questions=simple,odd", "no questions 'odd'; these exist: 'simple', 'complex'"),
+        ("--num_images=0", "num_images"),
+    ],
+)
+def test_bad_flags_are_one_line_and_leave_nothing(flag, message, tmp_path, capsys):
+    specification = importlib.util.spec_from_file_location("generate_clevr_xai", SCRIPT)
+    script = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(script)
+    directory = tmp_path / "data"
+    assert execute(script.main, script.FLAGS, script.__doc__, ["x", flag, f"--output_dir={directory}"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and message in captured.err and captured.err.count("\n") == 1
+    assert not directory.exists()
