@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from attribution import resizing
+from attribution import modified_relu, resizing
 
 
 def grad_cam(passes, *, layer=None, resize=True):
     """Grad-CAM (Selvaraju et al. 2017): ReLU of Σ_c mean(g_c) A_c."""
     values, gradients = passes.layer_gradient(layer)
     return _combine(passes, values, gradients.mean(axis=_positions(values)), resize)
+
+
+def guided_grad_cam(passes, *, layer=None):
+    """Guided Grad-CAM (Selvaraju et al. 2017): upsampled Grad-CAM times Guided Backprop.
+
+    Signed, and unlike the other maps here of the input's shape.
+    """
+    return grad_cam(passes, layer=layer)[..., np.newaxis] * modified_relu.guided_backprop(passes)
 
 
 def grad_cam_plus_plus(passes, *, layer=None, resize=True):

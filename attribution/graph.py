@@ -10,6 +10,7 @@ import collections
 import difflib
 from collections.abc import Iterable
 
+import numpy as np
 import tensorflow as tf
 
 from command_line import BadInput, listed
@@ -33,6 +34,8 @@ _AFTER_CONVOLUTION = (
     "BiasAdd", "Add", "AddV2", "Sub", "Mul", "Squeeze", "Identity",
     "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
 )  # fmt: skip
+# Operations that look at a shape and not at values.
+SHAPES = ("Shape", "ShapeN", "Size", "Rank")
 # Operations whose output a user may name as a layer.
 _LAYERS = tuple(op for op in _AFTER_CONVOLUTION if op != "Identity") + (
     *CONVOLUTIONS, *ACTIVATIONS, "MaxPool", "AvgPool", "ConcatV2",
@@ -75,11 +78,11 @@ class GraphView:
         self._shapes: dict[str, tf.TensorShape] | None = None
 
     def below(self, names: Iterable[str]) -> set[str]:
-        """Return the given nodes and all nodes that depend on them."""
+        """Return the given nodes and all nodes that depend on their values, not only on their shapes."""
         seen, stack = set(), list(names)
         while stack:
             name = stack.pop()
-            if name not in seen:
+            if name not in seen and self.nodes[name].op not in SHAPES:
                 seen.add(name)
                 stack.extend(self.consumers[name])
         return seen
@@ -110,6 +113,30 @@ class GraphView:
                 if operation.outputs
             }
         return self._shapes[name]
+
+    def uses(self, name: str) -> list[str]:
+        """Return the nodes that use a node's values, one entry for each use."""
+        return [
+            consumer
+            for consumer in self.consumers[name]
+            if self.nodes[consumer].op not in SHAPES
+            for tensor in self.nodes[consumer].input
+            if node_of(tensor) == name
+        ]
+
+    def constant_values(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+        """Return the values of floating-point nodes that depend on no input."""
+        names = sorted(set(names))
+        if not names:
+            return {}
+        constants = pure_subgraph(self.graph_def, names)
+
+        @tf.function
+        def evaluate():
+            return tf.graph_util.import_graph_def(constants, return_elements=[f"{name}:0" for name in names])
+
+        values = zip(names, evaluate(), strict=True)
+        return {name: value.numpy() for name, value in values if value.dtype.is_floating}
 
     def skip_identities(self, tensor: str) -> str:
         """Return the tensor that reaches this one unchanged, as an input entry names it."""
@@ -227,3 +254,16 @@ def pure_subgraph(graph_def, outputs, keep=()) -> tf.compat.v1.GraphDef:
             copy.input.extend(tensor for tensor in node.input if not tensor.startswith("^"))
             copy.attr.pop("_class", None)  # colocation with nodes that may be gone
     return pure
+
+
+def rebuild(operation, inputs):
+    """Return the first output of an operation of the same kind and attributes on other inputs.
+
+    Must be called while the operation's graph is being built.
+    """
+    return operation.graph.create_op(
+        operation.type,
+        list(inputs),
+        [output.dtype.base_dtype for output in operation.outputs],
+        attrs={name: value for name, value in operation.node_def.attr.items() if name != "_output_shapes"},
+    ).outputs[0]

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from attribution import cam, gradients, perturbation
+from attribution import cam, gradients, lrp, modified_relu, perturbation
 from attribution.passes import Needs
 from command_line import BadInput, listed
 
@@ -111,10 +111,13 @@ class Method:
         return chosen
 
 
-_CAMS = (cam.grad_cam, cam.grad_cam_plus_plus, cam.xgrad_cam, cam.score_cam, cam.sise)
+_CAMS = (cam.grad_cam, cam.grad_cam_plus_plus, cam.xgrad_cam, cam.score_cam, cam.sise, cam.guided_grad_cam)
 _SEED_PER_INPUT = "drawn from the run's seed and each input's key"
 _NO_RANDOMNESS = "None: same input, same map."
 _ANY = "Any model differentiable in its input."
+_RELU = "All activations between input and score are Relu operations; others are refused by name."
+_RULES = "Logits, and operations that have a relevance rule; others are refused by name."
+_LRP = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
 _CONVOLUTIONAL = "A layer that keeps positions; by default the last convolution's activation."
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -187,6 +190,97 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 ),
             ),
             Method(
+                "guided_backprop",
+                "Guided Backprop",
+                modified_relu.guided_backprop,
+                FactSheet(
+                    citation="Springenberg, Dosovitskiy, Brox and Riedmiller, Striving for Simplicity, ICLR workshop "
+                    "2015",
+                    needs=_RELU,
+                    cost="1 G",
+                    randomness=_NO_RANDOMNESS,
+                    weaknesses="Close to a reconstruction of the input: it changes little with the class or with the "
+                    "upper layers' weights (Adebayo et al. 2018; Nie et al. 2018).",
+                ),
+            ),
+            Method(
+                "deconvnet",
+                "Deconvnet",
+                modified_relu.deconvnet,
+                FactSheet(
+                    citation="Zeiler and Fergus, Visualizing and Understanding Convolutional Networks, ECCV 2014",
+                    needs=_RELU,
+                    cost="1 G",
+                    randomness=_NO_RANDOMNESS,
+                    weaknesses="Ignores which ReLUs were active, so that without max-pooling it hardly depends on "
+                    "the input.",
+                ),
+            ),
+            Method(
+                "lrp_epsilon",
+                "LRP-ε",
+                lrp.lrp_epsilon,
+                FactSheet(
+                    citation=_LRP,
+                    needs=_RULES,
+                    cost="about 2 G",
+                    randomness=_NO_RANDOMNESS,
+                    weaknesses="On ReLU networks no more than input times gradient.",
+                ),
+            ),
+            Method(
+                "lrp_epsilon_plus",
+                "LRP-ε+",
+                lrp.lrp_epsilon_plus,
+                FactSheet(
+                    citation="Montavon, Binder, Lapuschkin, Samek and Müller, Layer-Wise Relevance Propagation: An "
+                    "Overview, 2019",
+                    needs=_RULES,
+                    cost="about 2 G",
+                    randomness=_NO_RANDOMNESS,
+                    weaknesses="Negative evidence is lost in the convolutions.",
+                ),
+            ),
+            Method(
+                "lrp_alpha1beta0",
+                "LRP-α1β0",
+                lrp.lrp_alpha1beta0,
+                FactSheet(
+                    citation=_LRP + "; z+: Montavon, Lapuschkin, Binder, Samek and Müller, Deep Taylor "
+                    "Decomposition, Pattern Recognition 2017",
+                    needs=_RULES,
+                    cost="about 2 G",
+                    randomness=_NO_RANDOMNESS,
+                    weaknesses="Sees positive evidence alone; in deep networks the map hardly depends on the class "
+                    "(Sixt, Granz and Landgraf 2020).",
+                ),
+            ),
+            Method(
+                "lrp_clevr_xai",
+                "LRP (CLEVR-XAI)",
+                lrp.lrp_clevr_xai,
+                FactSheet(
+                    citation="Arras, Osman and Samek, CLEVR-XAI, Information Fusion 2022",
+                    needs=_RULES + " Inputs in a known range.",
+                    cost="about 2 G",
+                    randomness=_NO_RANDOMNESS,
+                    weaknesses="As LRP-α1β0; the range of the inputs has to be given rightly.",
+                ),
+            ),
+            Method(
+                "excitation_backprop",
+                "Excitation Backprop",
+                lrp.excitation_backprop,
+                FactSheet(
+                    citation="Zhang, Bargal, Lin, Brandt, Shen and Sclaroff, Top-Down Neural Attention by Excitation "
+                    "Backprop, IJCV 2018",
+                    needs=_RULES + " Made for non-negative activations.",
+                    cost="about 2 G",
+                    randomness=_NO_RANDOMNESS,
+                    weaknesses="Sees positive evidence alone; hardly depends on the class in deep networks.",
+                ),
+            ),
+            Method(
                 "grad_cam",
                 "Grad-CAM",
                 cam.grad_cam,
@@ -197,6 +291,19 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                     randomness=_NO_RANDOMNESS,
                     weaknesses="As coarse as the layer; all zero where every weighted sum is negative; averaging "
                     "the gradient over positions mixes several objects.",
+                ),
+            ),
+            Method(
+                "guided_grad_cam",
+                "Guided Grad-CAM",
+                cam.guided_grad_cam,
+                FactSheet(
+                    citation="Selvaraju, Cogswell, Das, Vedantam, Parikh and Batra, Grad-CAM, ICCV 2017",
+                    needs=_CONVOLUTIONAL + " " + _RELU,
+                    cost="1 G + 1 F + the backward pass down to the layer",
+                    randomness=_NO_RANDOMNESS,
+                    weaknesses="Fine detail from Guided Backprop, which is not specific to the class; where it is from "
+                    "Grad-CAM.",
                 ),
             ),
             Method(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from attribution import batching, saved_model
+from attribution import batching, canonise, relevance, saved_model
 from attribution.graph import GraphView, node_of
 from command_line import BadInput, listed
 
@@ -278,6 +278,70 @@ class Model:
             gradients=dict(zip(layers, (gradient.numpy() for gradient in gradients), strict=True)),
         )
 
+    def relevance(self, feed, targets, wrt, composite, layers: Sequence[str] | None = None):
+        """Run one chunk forward and propagate the relevance of its targets' logits back.
+
+        Parameters
+        ----------
+        feed, targets, wrt
+            As for ``backward``.
+        composite
+            A ``lrp.Composite``.
+        layers
+            Node names whose relevance is wanted instead of the input's.
+
+        Returns
+        -------
+        np.ndarray or dict[str, np.ndarray]
+            Relevance of the input, of its shape; or of each layer's output, by node name.
+
+        Raises
+        ------
+        BadInput
+            If an operation has no rule, or the model was loaded to explain probabilities.
+        """
+        if self.score != "logits":
+            raise BadInput("relevance methods share out logits; load the model with score='logits'")
+        wanted = (self.input_node(wrt),) if layers is None else tuple(layers)
+        function = self._function(
+            ("relevance", wrt, composite, wanted), lambda graph_def: self._relevance_function(wrt, composite, wanted)
+        )
+        scores, *found = function(targets, *feed.values())
+        self.counts.update(backward=len(targets), backward_passes=1)
+        _finite(scores.numpy())
+        found = [relevance.numpy() for relevance in found]
+        return found[0] if layers is None else dict(zip(wanted, found, strict=True))
+
+    def _relevance_function(self, wrt, composite, wanted):
+        graph_def, view = self._frozen.graph_def, self.graph
+        if composite.batch_norm == "fold":
+            graph_def = canonise.fold_batch_norm(view)
+            view = GraphView(graph_def)
+        position = list(self.inputs).index(wrt)
+        inputs = list(self._frozen.input_nodes.values())
+        names = [name for name in view.nodes if name not in inputs]
+
+        @tf.function(
+            input_signature=[tf.TensorSpec((None,), tf.int32), *self.inputs.values()],
+            jit_compile=self._jit_compile,
+            autograph=False,
+        )
+        def propagate(targets, *arrays):
+            scores, found = self._import(graph_def, arrays, names, as_operations=True)
+            operations = dict(zip(names, found, strict=True))
+            operations.update({name: array.op for name, array in zip(inputs, arrays, strict=True)})
+            targets = tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)
+            start = tf.one_hot(targets, self.num_classes)
+            if composite.start == "score":
+                start *= scores
+            relevances = relevance.propagate(view, operations, inputs, inputs[position], self.logits, start, composite)
+            missing = [name for name in wanted if name not in relevances]
+            if missing:
+                raise BadInput(f"no relevance reaches {listed(missing)} from the score")
+            return [scores, *(relevances[name] for name in wanted)]
+
+        return propagate
+
     def _function(self, key, build, rules=()):
         """Return the compiled function for a key, building it at the first call."""
         if key not in self._functions:
@@ -285,14 +349,15 @@ class Model:
             self._functions[key] = build(graph_def)
         return self._functions[key]
 
-    def _import(self, graph_def, arrays, tensors):
-        """Import the graph on the given arrays; return its scores and the named tensors."""
-        wanted = [self._score_tensor or self.logits, *tensors]
+    def _import(self, graph_def, arrays, tensors, as_operations=False):
+        """Import the graph on the given arrays; return its scores and the named tensors (or operations)."""
+        wanted = [self._score_tensor or self.logits, *(tensors if not as_operations else ())]
         scores, *found = tf.graph_util.import_graph_def(
             graph_def,
             input_map=dict(zip((f"{node}:0" for node in self._frozen.input_nodes.values()), arrays, strict=True)),
-            return_elements=[name if ":" in name else f"{name}:0" for name in wanted],
-            name="",
+            return_elements=[name if ":" in name else f"{name}:0" for name in wanted]
+            + (list(tensors) if as_operations else []),
+            name="model",
         )
         scores = tf.cast(scores, tf.float32)
         if scores.shape.rank == 1:
@@ -302,7 +367,7 @@ class Model:
         return scores, found
 
     def _forward_function(self, graph_def):
-        @tf.function(input_signature=list(self.inputs.values()), jit_compile=self._jit_compile)
+        @tf.function(input_signature=list(self.inputs.values()), jit_compile=self._jit_compile, autograph=False)
         def forward(*arrays):
             return self._import(graph_def, arrays, ())[0]
 
@@ -312,7 +377,9 @@ class Model:
         position = list(self.inputs).index(wrt)
         targets_spec = tf.TensorSpec((None,), tf.int32)
 
-        @tf.function(input_signature=[targets_spec, *self.inputs.values()], jit_compile=self._jit_compile)
+        @tf.function(
+            input_signature=[targets_spec, *self.inputs.values()], jit_compile=self._jit_compile, autograph=False
+        )
         def backward(targets, *arrays):
             scores, values = self._import(graph_def, arrays, layers)
             targets = tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)

@@ -106,6 +106,19 @@ class Passes:
             self._joint_backward(of_input=True)
         return self._memory["input"]
 
+    def relevance(self, composite) -> np.ndarray:
+        """Return the relevance of the inputs, of their shape, after a ``lrp.Composite``."""
+
+        def run():
+            relevance = np.empty(self.inputs.shape, np.float32)
+            targets = np.full(len(self), -1, np.int32) if self._targets is None else self._targets
+            for rows, real in self.model.chunks(len(self), self._batch_size):
+                feed = {name: array[rows] for name, array in self._feed.items()}
+                relevance[rows[:real]] = self.model.relevance(feed, targets[rows], self._wrt, composite)[:real]
+            return relevance
+
+        return self._once(composite, run)
+
     def layer_gradient(self, layer: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return a layer's values and the gradient of the target score with respect to them.
 
@@ -221,7 +234,7 @@ class Passes:
     def _node_rules(self, rules):
         if rules is None:
             return None
-        return rules(self.model.graph, self.model.input_node(self._wrt), self.model.logits)
+        return rules(self.model.graph, self.model.input_node(self._wrt), self.model.logits.split(":")[0])
 
     def _once(self, key, compute):
         if key not in self._memory:

@@ -1,5 +1,6 @@
 """Small models, exported once, whose weights and BatchNorm statistics are random so that mistakes show."""
 
+import functools
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -23,44 +24,44 @@ def randomise(model, seed=0):
     return model
 
 
-def residual_block(x, channels, stride):
+def residual_block(x, channels, stride, relu):
     layers = keras.layers
     shortcut = layers.BatchNormalization()(layers.Conv2D(channels, 1, strides=stride, use_bias=False)(x))
     y = layers.Conv2D(channels, 3, strides=stride, padding="same", use_bias=False)(x)
-    y = layers.ReLU()(layers.BatchNormalization()(y))
+    y = layers.Activation(relu)(layers.BatchNormalization()(y))
     y = layers.BatchNormalization()(layers.Conv2D(channels, 3, padding="same", use_bias=False)(y))
-    return layers.ReLU()(layers.Add()([y, shortcut]))
+    return layers.Activation(relu)(layers.Add()([y, shortcut]))
 
 
-def build_signal():
+def build_signal(relu):
     return keras.Sequential(
         [
             keras.Input((20, 2)),
-            keras.layers.Conv1D(6, 5, padding="same", activation="relu"),
-            keras.layers.Conv1D(5, 3, padding="same", activation="relu"),
+            keras.layers.Conv1D(6, 5, padding="same", activation=relu),
+            keras.layers.Conv1D(5, 3, padding="same", activation=relu),
             keras.layers.Flatten(),
             keras.layers.Dense(4, activation="softmax"),
         ]
     )
 
 
-def build_image():
+def build_image(relu):
     inputs = keras.Input((16, 16, 3), name="image")
-    x = keras.layers.Conv2D(6, 3, padding="same")(inputs)
-    x = keras.layers.ReLU()(keras.layers.BatchNormalization()(x))
-    x = residual_block(x, 7, stride=2)
+    x = keras.layers.Conv2D(8, 3, padding="same")(inputs)
+    x = keras.layers.Activation(relu)(keras.layers.BatchNormalization()(x))
+    x = residual_block(x, 8, 2, relu)
     x = keras.layers.GlobalAveragePooling2D()(x)
     return keras.Model(inputs, keras.layers.Dense(5)(x))
 
 
-def build_two_inputs():
+def build_two_inputs(relu):
     image = keras.Input((16, 16, 3), name="image")
     question = keras.Input((6,), dtype="int32", name="question")
-    x = keras.layers.Conv2D(6, 3, strides=2, activation="relu")(image)
-    x = keras.layers.Dense(8, activation="relu")(keras.layers.Reshape((-1, 6))(x))
+    x = keras.layers.Conv2D(6, 3, strides=2, activation=relu)(image)
+    x = keras.layers.Dense(8, activation=relu)(keras.layers.Reshape((-1, 6))(x))
     words = keras.layers.LSTM(4)(keras.layers.Embedding(9, 3)(question))
     x = keras.layers.Concatenate()([keras.ops.sum(x, axis=1), words])
-    return keras.Model([image, question], keras.layers.Dense(5)(keras.layers.Dense(7, activation="relu")(x)))
+    return keras.Model([image, question], keras.layers.Dense(5)(keras.layers.Dense(7, activation=relu)(x)))
 
 
 BUILDERS = {"signal": build_signal, "image": build_image, "two_inputs": build_two_inputs}
@@ -69,7 +70,19 @@ BUILDERS = {"signal": build_signal, "image": build_image, "two_inputs": build_tw
 @pytest.fixture(scope="session")
 def live():
     """Live Keras models by kind."""
-    return {kind: randomise(build()) for kind, build in BUILDERS.items()}
+    return {kind: randomise(build("relu")) for kind, build in BUILDERS.items()}
+
+
+@pytest.fixture(scope="session")
+def with_relu(live):
+    """Return a maker of the same live model with another ReLU."""
+
+    def build(kind, relu):
+        model = BUILDERS[kind](relu)
+        model.set_weights(live[kind].get_weights())
+        return model
+
+    return build
 
 
 @pytest.fixture(scope="session")
@@ -102,16 +115,18 @@ def inputs():
 def export_function(function, spec, path):
     """Write a plain TensorFlow function of one input as a SavedModel; return it loaded."""
     module = tf.Module()
-    module.call = tf.function(function, input_signature=[spec])
+    module.call = tf.function(function, input_signature=[spec], autograph=False)
     tf.saved_model.save(module, str(path), signatures=module.call)
     return attribution.load_model(path)
 
 
-@pytest.fixture
-def from_function(tmp_path):
-    """Return a maker of models from TensorFlow functions."""
+@pytest.fixture(scope="session")
+def from_function(tmp_path_factory):
+    """Return a maker of models from TensorFlow functions of one input."""
     return lambda function, *shape: export_function(
-        lambda x: {"scores": function(x)}, tf.TensorSpec((None, *shape), tf.float32, name="x"), tmp_path / "model"
+        lambda x: {"scores": function(x)},
+        tf.TensorSpec((None, *shape), tf.float32, name="x"),
+        tmp_path_factory.mktemp("function"),
     )
 
 
@@ -147,28 +162,28 @@ def write_tf1(path, use_resource, with_signature):
     return weights
 
 
-def tf1_twin(weights):
+def tf1_twin(weights, relu=tf.nn.relu):
     """Return the same network as a function of eager TensorFlow 2."""
 
     def scores(x):
         y = tf.nn.conv2d(x, weights["kernel"], 2, "SAME")
         y = (y - weights["mean"]) / np.sqrt(weights["variance"] + 1e-3) * weights["gamma"] + weights["beta"]
-        return tf.matmul(tf.reduce_mean(tf.nn.relu(y), [1, 2]), weights["dense"])
+        return tf.matmul(tf.reduce_mean(relu(y), [1, 2]), weights["dense"])
 
     return scores
 
 
 @pytest.fixture(scope="session", params=["reference", "resource"])
 def tf1(request, tmp_path_factory):
-    """Directory of a TensorFlow 1 SavedModel without signature, and its twin as a function."""
+    """Directory of a TensorFlow 1 SavedModel without signature, and a maker of its twin as a function."""
     path = tmp_path_factory.mktemp("tf1") / request.param
-    return path, tf1_twin(write_tf1(path, use_resource=request.param == "resource", with_signature=False))
+    return path, functools.partial(tf1_twin, write_tf1(path, request.param == "resource", with_signature=False))
 
 
 @pytest.fixture(scope="session")
 def tf1_with_signature(tmp_path_factory):
     path = tmp_path_factory.mktemp("tf1") / "signature"
-    return path, tf1_twin(write_tf1(path, use_resource=False, with_signature=True))
+    return path, functools.partial(tf1_twin, write_tf1(path, use_resource=False, with_signature=True))
 
 
 def tape_gradients(scores, x, targets):

@@ -11,7 +11,7 @@ CAMS = ["grad_cam", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise"]
 
 
 def layer_of(model):
-    kinds = (keras.layers.ReLU, keras.layers.Conv1D)
+    kinds = (keras.layers.Activation, keras.layers.Conv1D)
     return [layer for layer in model.layers if isinstance(layer, kinds)][-1]
 
 

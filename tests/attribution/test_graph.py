@@ -10,7 +10,7 @@ from command_line import BadInput
 
 
 def test_the_default_layer_is_the_activation_of_the_last_convolution(models):
-    for kind, scope in (("signal", "conv1d"), ("image", "re_lu"), ("two_inputs", "conv2d")):
+    for kind, scope in (("signal", "conv1d"), ("image", "activation"), ("two_inputs", "conv2d")):
         wrt = "image" if kind == "two_inputs" else None
         layer = models[kind].layer(wrt=wrt)
         assert models[kind].graph.nodes[layer].op == "Relu" and scope in layer
@@ -21,7 +21,7 @@ def test_the_default_layer_is_the_activation_of_the_last_convolution(models):
 
 def test_the_last_activation_of_a_residual_network_closes_the_block(models, live):
     x = np.random.default_rng(0).random((2, 16, 16, 3), dtype=np.float32)
-    relu = [layer for layer in live["image"].layers if isinstance(layer, keras.layers.ReLU)][-1]
+    relu = [layer for layer in live["image"].layers if isinstance(layer, keras.layers.Activation)][-1]
     expected = keras.Model(live["image"].inputs, relu.output)(x).numpy()
     model = models["image"]
     values = model.backward({"image": x}, np.zeros(2, np.int32), "image", [model.layer()]).values[model.layer()]

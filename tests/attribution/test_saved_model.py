@@ -38,7 +38,7 @@ def test_tf_saved_model_save_equals_the_live_model(live, inputs, oracle, tmp_pat
 
 
 def test_tensorflow_1_file_by_tensor_names(tf1, inputs, oracle):
-    path, twin = tf1
+    path, twin = tf1[0], tf1[1]()
     model = attribution.load_model(path, **TF1_NAMES)
     np.testing.assert_allclose(model.scores(inputs["image"]), twin(inputs["image"]), rtol=1e-5, atol=1e-6)
     expected = oracle(twin, inputs["image"], TARGETS)
@@ -47,7 +47,7 @@ def test_tensorflow_1_file_by_tensor_names(tf1, inputs, oracle):
 
 
 def test_tensorflow_1_file_by_signature(tf1_with_signature, inputs, oracle):
-    path, twin = tf1_with_signature
+    path, twin = tf1_with_signature[0], tf1_with_signature[1]()
     model = attribution.load_model(path)
     assert list(model.inputs) == ["pixels"]
     expected = oracle(twin, inputs["image"], TARGETS)
