@@ -178,7 +178,7 @@ def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], t
         bars.plot(*zip(*[(x, y) for y, x in with_paper], strict=True), "D", color=_PAPER, markersize=5, label="paper")
     bars.set_yticks(heights, [titles[row["method"]] for row in scored], fontsize=9)
     bars.set_xlim(0, 100)
-    bars.set_xlabel("ROE test: windows classified rightly, %")
+    bars.set_xlabel("ROE test: windows classified rightly, %", fontsize=9)
     bars.legend(loc="lower right", fontsize=8, frameon=False)
 
     everything = {**network.methods, **network.controls}
@@ -193,7 +193,7 @@ def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], t
     positions.hlines(np.arange(len(scored) - 1) + 0.5, edges[0], edges[-1], color="white", linewidth=3)
     positions.axvline(0, color=_TEMPLATE, linewidth=0.8, linestyle=":")
     which = " (first network)" if "networks" in scored[0] else ""
-    positions.set_xlabel(f"centre of the window − centre of the true template, points{which}")
+    positions.set_xlabel(f"centre of the window − centre of the true template, points{which}", fontsize=9)
     ticks = np.array([0, 2, 10, 25, 50])
     bar = figure.colorbar(mesh, ax=positions, ticks=np.sqrt(ticks), pad=0.02)
     bar.ax.set_yticklabels([f"{tick} %" for tick in ticks], fontsize=8)

@@ -102,7 +102,7 @@ def _comparisons(networks, score, titles, seed) -> list[str]:
 
 
 def _zero_maps(rows, titles) -> list[str]:
-    found = [f"{titles[row['method']]} {row['zero_maps']:.1f} %" for row in rows if row.get("zero_maps")]
+    found = [f"{titles[row['method']]} {row['zero_maps']:.2f} %" for row in rows if row.get("zero_maps")]
     counted = ", ".join(found) or "none"
     return [f"Maps that are zero everywhere, so that the first window is taken for want of a peak: {counted}."]
 
