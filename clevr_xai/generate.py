@@ -95,15 +95,13 @@ def generate(
         content = {"info": _info(settings), "scenes": found}
         layout.write_json(output_dir / layout.SCENES, content, compressed)
         for kind in kinds:
-            blocks = [found[start : start + questions.BLOCK] for start in range(0, len(found), questions.BLOCK)]
-            ask = functools.partial(questions.generate_block, kind=kind, seed=settings.seed)
-            asked = [
-                question
-                for block in _progress(imap(ask, blocks), len(blocks), f"{kind} questions, in blocks")
-                for question in block
-            ]
-            numbered = [{**question, "question_index": number} for number, question in enumerate(asked)]
-            content = {"info": _info(settings), "questions": numbered}
+            title = f"{kind} questions, in blocks of {questions.BLOCK} images"
+
+            def blockwise(ask, blocks, title=title):
+                return _progress(imap(ask, blocks), len(blocks), title)
+
+            asked = questions.generate(found, kind, settings.seed, blockwise)
+            content = {"info": _info(settings), "questions": asked}
             layout.write_json(output_dir / layout.QUESTIONS.format(kind=kind), content, compressed)
             if ground_truth_files:
                 _write_ground_truths(output_dir, kind)
@@ -163,6 +161,8 @@ def _write_ground_truths(output_dir: pathlib.Path, kind: str) -> None:
 def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
     """Make the directory, or make sure that it holds a beginning of this very dataset."""
     file = output_dir / layout.SETTINGS
+    if output_dir.exists() and not output_dir.is_dir():
+        raise BadInput(f"{output_dir} is a file; name a directory to write to")
     if file.exists():
         there = layout.read_json(file)
         expected = dataclasses.asdict(settings)
@@ -175,11 +175,12 @@ def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
             raise BadInput(
                 f"{output_dir} holds {there['num_images']} images already; ask for as many, or use another directory"
             )
-    elif output_dir.exists() and any(output_dir.iterdir()):
+    elif output_dir.exists() and {path.name for path in output_dir.iterdir()} - {f"{layout.SETTINGS}.part"}:
         raise BadInput(f"{output_dir} is not empty and was not made by this command; use another directory")
-    for name in (layout.IMAGES, layout.MASKS):
-        (output_dir / name).mkdir(parents=True, exist_ok=True)
+    output_dir.mkdir(parents=True, exist_ok=True)
     layout.write_json(file, dataclasses.asdict(settings))
+    for name in (layout.IMAGES, layout.MASKS):
+        (output_dir / name).mkdir(exist_ok=True)
 
 
 def _info(settings: Settings) -> dict:

@@ -6,8 +6,10 @@ images, so a block of 250 scenes is the unit of work: blocks depend on nothing b
 
 from __future__ import annotations
 
+import functools
+import itertools
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 
 from clevr_xai import families, programs, sentences
 from clevr_xai.families import Family
@@ -19,7 +21,7 @@ BLOCK = 250  # scenes between resets of the counts
 QUESTIONS_PER_IMAGE = 10  # at most; there are only four simple families
 
 
-def generate(scenes: Iterable[dict], kind: str, seed: int) -> list[dict]:
+def generate(scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = map) -> list[dict]:
     """Ask questions about scenes.
 
     Parameters
@@ -30,6 +32,8 @@ def generate(scenes: Iterable[dict], kind: str, seed: int) -> list[dict]:
         "simple" or "complex".
     seed
         Of the run.
+    mapped
+        Does what ``map`` does for a function and the list of blocks, perhaps in several processes.
 
     Returns
     -------
@@ -38,16 +42,12 @@ def generate(scenes: Iterable[dict], kind: str, seed: int) -> list[dict]:
         ``value_inputs``, ``_output``), ``answer`` (a bool, an int or a word), ``template_filename``,
         ``question_family_index``, ``question_index``.
     """
-    scenes = list(scenes)
-    asked = [
-        question
-        for start in range(0, len(scenes), BLOCK)
-        for question in generate_block(scenes[start : start + BLOCK], kind, seed)
-    ]
+    blocks = [scenes[start : start + BLOCK] for start in range(0, len(scenes), BLOCK)]
+    asked = itertools.chain.from_iterable(mapped(functools.partial(generate_block, kind=kind, seed=seed), blocks))
     return [{**question, "question_index": number} for number, question in enumerate(asked)]
 
 
-def generate_block(scenes: list[dict], kind: str, seed: int) -> list[dict]:
+def generate_block(scenes: Sequence[dict], kind: str, seed: int) -> list[dict]:
     """Ask questions about at most 250 scenes, without ``question_index``; as ``generate`` otherwise."""
     known = families.load(kind)
     used = dict.fromkeys(known, 0)
