@@ -34,7 +34,14 @@ setup(
         "tqdm>=4.66,<5",
     ],
     extras_require={
-        "test": ["dill>=0.3.8,<0.5", "hypothesis>=6.100,<7", "pytest>=8,<10", "ruff>=0.17,<0.18", *RENDER],
+        "test": [
+            "dill>=0.3.8,<0.5",  # tfds.testing imports it and does not declare it
+            "hypothesis>=6.100,<7",
+            "pytest>=8,<10",
+            "ruff>=0.17,<0.18",
+            "saliency>=0.2.1,<0.3",
+            *RENDER,
+        ],
         "render": RENDER,
         "serving": [],
     },

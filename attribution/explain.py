@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attribution.methods import Method, resolve_method
+from attribution.method import Method
+from attribution.methods import resolve_method
 from attribution.passes import Needs, Passes
 from command_line import BadInput
 

@@ -54,6 +54,8 @@ class Model:
         The signature's inputs.
     num_classes : int
         Number of scores per input.
+    live : keras.Model or None
+        The live network, where ``attribution.peers.attach`` gave one.
     counts : collections.Counter
         What went through the model since it was loaded: rows ``forward`` and ``backward`` (each of these with
         a forward pass of its own) in so many ``forward_passes`` and ``backward_passes``. Padding counts,
@@ -65,6 +67,7 @@ class Model:
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
         self.path = saved_model.find_saved_model(path)
         self.score = score
+        self.live = None
         self.counts = collections.Counter()
         self._jit_compile = jit_compile
         self._frozen = saved_model.freeze(path, signature, inputs, output)

@@ -94,7 +94,7 @@ def test_integrated_gradients_and_grad_cam_equal_saliency(live, models, inputs):
     # Its path has both ends and, in effect, a plain mean.
     own = attribution.explain("integrated_gradients", models["image"], x[:2], 2, points=11, quadrature="uniform")
     for row in range(2):
-        theirs = saliency.IntegratedGradients().GetMask(x[row], call, x_steps=10, x_baseline=0 * x[row], batch_size=4)
+        theirs = saliency.IntegratedGradients().GetMask(x[row], call, x_steps=11, x_baseline=0 * x[row], batch_size=4)
         np.testing.assert_allclose(own[row], theirs, rtol=1e-4, atol=1e-7)
     own = attribution.explain("grad_cam", models["image"], x[:2], 2, resize=False)
     for row in range(2):

@@ -1,0 +1,205 @@
+"""Methods of tf-keras-vis and tf-explain, to be scored beside this project's.
+
+Neither library can explain a SavedModel, so that each method here needs the live Keras network behind it:
+``attach(model, network)`` gives a network of the same architecture the file's weights and checks that both agree.
+
+What differs from the methods that lend them their names is in docs/methods.md and pinned by tests.
+Every function takes the passes of a block of inputs and returns maps without the channel axis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from command_line import BadInput
+
+
+def attach(model, network, tolerance: float = 1e-4) -> None:
+    """Give a SavedModel the live Keras network that some methods need.
+
+    Parameters
+    ----------
+    model : attribution.model.Model
+        The loaded SavedModel.
+    network : keras.Model
+        The architecture it was exported from; its weights are replaced by the file's. Its output must be the score
+        the model was loaded for, logits or probabilities.
+    tolerance
+        Largest difference of scores on random inputs, relative to the largest score.
+
+    Raises
+    ------
+    BadInput
+        If the network has other variables, or gives other scores.
+    """
+    import keras
+    import tensorflow as tf
+
+    variables = tf.saved_model.load(str(model.path), tags=["serve"]).variables
+    shapes, expected = [tuple(v.shape) for v in variables], [tuple(v.shape) for v in network.weights]
+    if shapes != expected:
+        raise BadInput(f"'{model.path}' was not exported from this network: its variables have shapes {shapes}")
+    network.set_weights([variable.numpy() for variable in variables])
+    name = model.explained_input()
+    sample = np.random.default_rng(0).random((4, *model.inputs[name].shape[1:]), dtype=np.float32)
+    ours, theirs = model.scores(sample), np.asarray(network(sample))
+    if ours.shape != theirs.shape or np.abs(ours - theirs).max() > tolerance * np.abs(ours).max():
+        raise BadInput(f"the network does not give the {model.score} of '{model.path}'")
+    model.live = keras.Model(network.inputs[0], network.outputs[0])  # a Sequential lacks what tf-explain asks for
+
+
+def tf_keras_vis_gradient(passes):
+    """tf-keras-vis's Saliency as it comes: |gradient|, largest channel, each map scaled to [0, 1]."""
+    return _saliency(passes)
+
+
+def tf_keras_vis_smoothgrad(passes, *, samples=25, noise=0.15):
+    """tf-keras-vis's Saliency with noise: as its gradient, of the mean over noisy copies."""
+    return _saliency(passes, smooth_samples=samples, smooth_noise=noise)
+
+
+def tf_keras_vis_guided_backprop(passes):
+    """tf-keras-vis's Saliency on a network whose ReLUs its GuidedBackpropagation has replaced."""
+    from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
+
+    return _saliency(passes, modifier=GuidedBackpropagation())
+
+
+def tf_keras_vis_grad_cam(passes):
+    """tf-keras-vis's Gradcam: cubic instead of bilinear upsampling, each map scaled to [0, 1]."""
+    from tf_keras_vis.gradcam import Gradcam
+
+    return _cam(passes, Gradcam)
+
+
+def tf_keras_vis_grad_cam_plus_plus(passes):
+    """tf-keras-vis's GradcamPlusPlus: upsampled and scaled as its Gradcam."""
+    from tf_keras_vis.gradcam_plus_plus import GradcamPlusPlus
+
+    return _cam(passes, GradcamPlusPlus)
+
+
+def tf_keras_vis_score_cam(passes):
+    """tf-keras-vis's Scorecam: upsampled and scaled as its Gradcam."""
+    from tf_keras_vis.scorecam import Scorecam
+
+    return _cam(passes, Scorecam)
+
+
+def tf_explain_gradient(passes):
+    """tf-explain's VanillaGradients: |gradient|, summed over channels."""
+    from tf_explain.core.vanilla_gradients import VanillaGradients
+
+    return _by_class(passes, lambda x, target, network: VanillaGradients.compute_gradients(x, network, target))
+
+
+def tf_explain_gradient_x_input(passes):
+    """tf-explain's GradientsInputs: |input times gradient|, summed over channels."""
+    from tf_explain.core.gradients_inputs import GradientsInputs
+
+    return _by_class(passes, lambda x, target, network: GradientsInputs.compute_gradients(x, network, target))
+
+
+def tf_explain_integrated_gradients(passes, *, points=10):
+    """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
+    from tf_explain.core.integrated_gradients import IntegratedGradients
+
+    def run(x, target, network):
+        path = IntegratedGradients.generate_interpolations(x, points).astype(np.float32)
+        return IntegratedGradients.get_integrated_gradients(path, network, target, points)
+
+    return _by_class(passes, run)
+
+
+def tf_explain_smoothgrad(passes, *, samples=5, noise=1.0):
+    """tf-explain's SmoothGrad: |mean gradient of the cross-entropy| with noise of a fixed standard deviation."""
+    from tf_explain.core.smoothgrad import SmoothGrad
+
+    def run(x, target, network, rows):
+        noisy = np.repeat(x, samples, axis=0)
+        drawn = [passes.generator(row, "tf-explain").normal(0, noise, (samples, *x.shape[1:])) for row in rows]
+        return SmoothGrad.get_averaged_gradients(
+            noisy + np.concatenate(drawn, dtype=np.float32), network, target, samples
+        )
+
+    return _by_class(passes, run, with_rows=True)
+
+
+def tf_explain_grad_cam(passes, *, layer=None):
+    """tf-explain's GradCAM: gradients guided by activation and sign before they are averaged, no final ReLU.
+
+    ``layer`` is a Keras layer's name; by default the last with a spatial output, which the library itself cannot
+    find on Keras 3.
+    """
+    from tf_explain.core.grad_cam import GradCAM
+
+    from attribution import resizing
+
+    network = _network(passes)
+    name = layer or [item.name for item in network.layers if len(item.output.shape) == passes.inputs.ndim][-1]
+
+    def run(x, target, network):
+        values, gradients = GradCAM.get_gradients_and_filters(network, x, name, int(target), True)
+        maps = np.stack([np.asarray(one) for one in GradCAM.generate_ponderated_output(values, gradients)])
+        return resizing.resize(maps, x.shape[1:-1])
+
+    return _by_class(passes, run)
+
+
+def tf_explain_occlusion(passes, *, patch=None):
+    """tf-explain's OcclusionSensitivity: 1 - score under a patch of the value 127.5, whatever the input's range."""
+    from tf_explain.core.occlusion_sensitivity import OcclusionSensitivity
+
+    from attribution import resizing
+
+    def run(x, target, network):
+        side = patch or -(-x.shape[1] // 8)
+        maps = [OcclusionSensitivity(len(x)).get_sensitivity_map(network, image, int(target), side) for image in x]
+        return resizing.resize(np.stack(maps).astype(np.float32), x.shape[1:-1])
+
+    return _by_class(passes, run)
+
+
+def _network(passes):
+    network = passes.model.live
+    if network is None:
+        raise BadInput(
+            "methods of tf-keras-vis and tf-explain need the live Keras network behind the SavedModel; "
+            "give it with attribution.peers.attach(model, network)"
+        )
+    return network
+
+
+def _score(passes):
+    from tf_keras_vis.utils.scores import CategoricalScore
+
+    return CategoricalScore([int(target) for target in passes.targets])
+
+
+def _saliency(passes, modifier=None, **options):
+    from tf_keras_vis.saliency import Saliency
+
+    explainer = Saliency(_network(passes), model_modifier=modifier, clone=True)
+    # Its noise comes from NumPy's global generator, which is put back as it was.
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(passes.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
+    try:
+        return np.asarray(explainer(_score(passes), passes.inputs, **options))
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+def _cam(passes, kind):
+    return np.asarray(kind(_network(passes), clone=False)(_score(passes), passes.inputs, penultimate_layer=-1))
+
+
+def _by_class(passes, run, with_rows=False):
+    """Run a method of tf-explain, which takes one class a call, on the inputs of each class."""
+    if passes.inputs.ndim != 4:
+        raise BadInput("tf-explain explains images alone")
+    network, maps = _network(passes), np.empty(passes.inputs.shape[:-1], np.float32)
+    for target in np.unique(passes.targets):
+        rows = np.flatnonzero(passes.targets == target)
+        result = np.asarray(run(passes.inputs[rows], target, network, *([rows] if with_rows else [])))
+        maps[rows] = np.abs(result).sum(axis=-1) if result.ndim == 4 else result
+    return maps

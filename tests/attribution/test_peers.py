@@ -1,0 +1,116 @@
+"""What the methods of tf-keras-vis and tf-explain compute, pinned to facts."""
+
+import keras
+import numpy as np
+import pytest
+
+import attribution
+from attribution import peers
+from command_line import BadInput
+
+PEERS = [name for name, method in attribution.METHODS.items() if method.library]
+EIGHT = np.random.default_rng(8).random((8, 16, 16, 3), dtype=np.float32)
+TARGETS = np.array([0, 1, 2, 3, 4, 0, 1, 2])
+
+
+def build():
+    return keras.Sequential(
+        [
+            keras.Input((16, 16, 3)),
+            keras.layers.Conv2D(8, 3, padding="same", activation="relu"),
+            keras.layers.Conv2D(8, 3, padding="same", activation="relu"),
+            keras.layers.GlobalAveragePooling2D(),
+            keras.layers.Dense(5),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def with_live(tmp_path_factory):
+    """A SavedModel with a network of the same architecture attached."""
+    path = tmp_path_factory.mktemp("live")
+    build().export(path, verbose=False)
+    model = attribution.load_model(path)
+    peers.attach(model, build())
+    return model
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_peer_keeps_the_contract(name, with_live):
+    maps = attribution.explain(name, with_live, EIGHT, TARGETS, batch_size=4)
+    assert maps.shape == (8, 16, 16) and np.isfinite(maps).all() and np.abs(maps).max() > 0
+    assert attribution.explain(name, with_live, EIGHT, TARGETS, batch_size=4).tobytes() == maps.tobytes()
+
+
+def scaled(maps):
+    low, high = maps.min(axis=(1, 2), keepdims=True), maps.max(axis=(1, 2), keepdims=True)
+    return (maps - low) / (high - low + keras.config.epsilon())
+
+
+def test_tf_keras_vis_gradients_are_the_largest_channel_scaled(with_live):
+    for peer, own in (("gradient", "gradient"), ("guided_backprop", "guided_backprop")):
+        expected = scaled(np.abs(attribution.explain(own, with_live, EIGHT, TARGETS)).max(axis=-1))
+        maps = attribution.explain(f"tf_keras_vis.{peer}", with_live, EIGHT, TARGETS)
+        np.testing.assert_allclose(maps, expected, atol=1e-5)
+
+
+def test_tf_explain_gradients_are_absolute_sums(with_live):
+    for name in ("gradient", "gradient_x_input"):
+        expected = np.abs(attribution.explain(name, with_live, EIGHT, TARGETS)).sum(axis=-1)
+        maps = attribution.explain(f"tf_explain.{name}", with_live, EIGHT, TARGETS)
+        np.testing.assert_allclose(maps, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_tf_explain_does_not_multiply_its_integrated_gradients_by_the_input(with_live):
+    own = attribution.explain("integrated_gradients", with_live, EIGHT, TARGETS, points=10, quadrature="uniform")
+    maps = attribution.explain("tf_explain.integrated_gradients", with_live, EIGHT, TARGETS)
+    np.testing.assert_allclose(maps, np.abs(own / EIGHT).sum(axis=-1), rtol=1e-3, atol=1e-6)
+
+
+def test_tf_explain_smoothgrad_differentiates_the_cross_entropy(with_live):
+    """Of a score that no input changes, the score's gradient is zero; the cross-entropy's would be too.
+
+    Without noise, one sample: the gradient of -log(score / sum of scores), as Keras has it for scores taken
+    for probabilities, is not the gradient of the score.
+    """
+    maps = attribution.explain("tf_explain.smoothgrad", with_live, EIGHT, TARGETS, samples=1, noise=0.0)
+    gradient = np.abs(attribution.explain("gradient", with_live, EIGHT, TARGETS)).sum(axis=-1)
+    assert np.abs(maps - gradient).max() > 0.1 * gradient.max()
+
+
+def test_tf_explain_grad_cam_has_no_final_relu_and_guides_its_gradients(with_live):
+    maps = attribution.explain("tf_explain.grad_cam", with_live, EIGHT, TARGETS)
+    own = attribution.explain("grad_cam", with_live, EIGHT, TARGETS)
+    assert np.abs(maps - own).max() > 0.01 * np.abs(own).max()
+
+
+def test_tf_explain_occlusion_covers_with_half_of_255(with_live):
+    x = EIGHT[:1].copy()
+    x[:] = 127.5
+    maps = attribution.explain("tf_explain.occlusion", with_live, x, 1, patch=4)
+    np.testing.assert_allclose(maps, 1 - with_live.scores(x)[0, 1], rtol=1e-4)
+
+
+def test_without_a_live_network_peers_say_what_is_missing(models, inputs):
+    with pytest.raises(BadInput, match="need the live Keras network"):
+        attribution.explain("tf_keras_vis.grad_cam", models["image"], inputs["image"])
+
+
+def test_only_the_network_behind_the_file_can_be_attached(with_live, tmp_path):
+    with pytest.raises(BadInput, match="was not exported from this network"):
+        peers.attach(
+            with_live, keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Flatten(), keras.layers.Dense(5)])
+        )
+    build().export(tmp_path, verbose=False)
+    probabilities = attribution.load_model(tmp_path, score="probabilities")
+    with pytest.raises(BadInput, match="does not give the probabilities of"):
+        peers.attach(probabilities, build())
+    assert probabilities.live is None
+
+
+def test_signals_are_for_tf_keras_vis_alone(live, exported, inputs):
+    model = attribution.load_model(exported["signal"], score="probabilities")
+    peers.attach(model, keras.models.clone_model(live["signal"]))
+    assert attribution.explain("tf_keras_vis.grad_cam", model, inputs["signal"]).shape == (7, 20)
+    with pytest.raises(BadInput, match="tf-explain explains images alone"):
+        attribution.explain("tf_explain.gradient", model, inputs["signal"])
