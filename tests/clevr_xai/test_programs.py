@@ -23,53 +23,56 @@ def node(kind, *inputs, value=None):
     return {"type": kind, "inputs": list(inputs), "value_inputs": [] if value is None else [value]}
 
 
-def run(*nodes):
-    return programs.execute(list(nodes), SCENE)
+SCENE_NODE = node("scene")
+BLUE = [SCENE_NODE, node("filter_color", 0, value="blue"), node("unique", 1)]
+SPHERES = [SCENE_NODE, node("filter_shape", 0, value="sphere")]
+RED_AND_SPHERES = [SCENE_NODE, node("filter_color", 0, value="red"), node("filter_shape", 0, value="sphere")]
+COUNTS = [
+    *(SCENE_NODE, node("filter_color", 0, value="blue"), node("count", 1)),
+    *(node("filter_color", 0, value="red"), node("count", 3)),
+]
+SHAPES = [
+    *(*BLUE, node("query_shape", 2)),
+    *(node("filter_color", 0, value="red"), node("filter_size", 4, value="small"), node("unique", 5)),
+    node("query_shape", 6),
+]
 
 
-def test_every_kind_of_node():
-    assert run(node("scene")) == [[0, 1, 2]]
-    spheres = (node("scene"), node("filter_shape", 0, value="sphere"))
-    assert run(*spheres, node("count", 1)) == [[0, 1, 2], [1, 2], 2]
-    assert run(*spheres, node("filter_color", 1, value="red"), node("unique", 2), node("query_size", 3))[-2:] == [
-        1,
-        "small",
-    ]
-    blue = (node("scene"), node("filter_color", 0, value="blue"), node("unique", 1))
-    assert run(*blue, node("relate", 2, value="left"))[-1] == [0, 1]
-    assert run(*blue, node("relate", 2, value="front"), node("exist", 3))[-1] is False
-    assert run(*blue, node("same_shape", 2))[-1] == [1]
-    assert run(*blue, node("same_material", 2))[-1] == [0]
-    red = (node("scene"), node("filter_color", 3, value="red"))
-    assert run(
-        node("scene"),
-        node("scene"),
-        *spheres[:1],
-        node("scene"),
-        node("filter_color", 3, value="red"),
-        node("filter_shape", 0, value="sphere"),
-        node("union", 4, 5),
-        node("intersect", 4, 5),
-    )[-2:] == [[0, 1, 2], [1]]
-    assert len(red) == 2
-    for kind, expected in (("equal_integer", False), ("less_than", True), ("greater_than", False)):
-        counts = [
-            node("scene"),
-            node("filter_color", 0, value="blue"),
-            node("count", 1),
-            node("filter_color", 0, value="red"),
-            node("count", 3),
-        ]
-        assert run(*counts, node(kind, 2, 4))[-1] is expected
-    colors = [
-        *blue,
-        node("query_color", 2),
-        node("relate", 2, value="left"),
-        node("filter_shape", 4, value="cube"),
-        node("unique", 5),
-        node("query_color", 6),
-    ]
-    assert run(*colors, node("equal_color", 3, 7))[-1] is False
+@pytest.mark.parametrize(
+    ("program", "output"),
+    [
+        ([SCENE_NODE], [0, 1, 2]),
+        (SPHERES, [1, 2]),
+        ([*SPHERES, node("filter_material", 1, value="metal")], [2]),
+        ([*SPHERES, node("filter_size", 1, value="large")], []),
+        ([*SPHERES, node("count", 1)], 2),
+        ([*SPHERES, node("exist", 1)], True),
+        (BLUE, 2),
+        ([*BLUE, node("query_size", 2)], "small"),
+        ([*BLUE, node("query_color", 2)], "blue"),
+        ([*BLUE, node("query_material", 2)], "metal"),
+        ([*BLUE, node("relate", 2, value="left")], [0, 1]),
+        ([*BLUE, node("relate", 2, value="front")], []),
+        ([*BLUE, node("relate", 2, value="front"), node("exist", 3)], False),
+        ([*BLUE, node("same_size", 2)], [1]),
+        ([*BLUE, node("same_color", 2)], []),
+        ([*BLUE, node("same_shape", 2)], [1]),
+        ([*BLUE, node("same_material", 2)], [0]),
+        ([*RED_AND_SPHERES, node("union", 1, 2)], [0, 1, 2]),
+        ([*RED_AND_SPHERES, node("intersect", 1, 2)], [1]),
+        ([*COUNTS, node("equal_integer", 2, 4)], False),
+        ([*COUNTS, node("less_than", 2, 4)], True),
+        ([*COUNTS, node("greater_than", 2, 4)], False),
+        ([*SHAPES, node("equal_shape", 3, 7)], True),
+    ],
+)
+def test_every_kind_of_node(program, output):
+    found = programs.answer(program, SCENE)
+    assert found == output and type(found) is type(output)
+
+
+def test_the_output_of_every_node_is_kept():
+    assert programs.execute([*SPHERES, node("count", 1)], SCENE) == [[0, 1, 2], [1, 2], 2]
 
 
 def test_the_names_of_public_clevr_are_read():
