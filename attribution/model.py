@@ -301,10 +301,8 @@ class Model:
         Raises
         ------
         BadInput
-            If an operation has no rule, or the model was loaded to explain probabilities.
+            If an operation has no rule.
         """
-        if self.score != "logits":
-            raise BadInput("relevance methods share out logits; load the model with score='logits'")
         wanted = (self.input_node(wrt),) if layers is None else tuple(layers)
         function = self._function(
             ("relevance", wrt, composite, wanted), lambda graph_def: self._relevance_function(wrt, composite, wanted)
@@ -334,9 +332,13 @@ class Model:
             operations = dict(zip(names, found, strict=True))
             operations.update({name: array.op for name, array in zip(inputs, arrays, strict=True)})
             targets = tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)
-            start = tf.one_hot(targets, self.num_classes)
+            # The logit is shared out also where the model was loaded to explain probabilities: a softmax is no sum.
+            node, _, number = self.logits.partition(":")
+            logits = operations[node].outputs[int(number or 0)]
+            start = tf.one_hot(targets, self.num_classes, dtype=logits.dtype)
             if composite.start == "score":
-                start *= scores
+                start *= tf.reshape(logits, tf.shape(start))
+            start = tf.reshape(start, tf.shape(logits))
             relevances = relevance.propagate(view, operations, inputs, inputs[position], self.logits, start, composite)
             missing = [name for name in wanted if name not in relevances]
             if missing:

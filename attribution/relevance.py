@@ -115,10 +115,7 @@ class _Propagation:
         elif kind in _MOVES + _SELECTS:
             self._follow_gradient(operation, given)
         else:
-            raise BadInput(
-                f"no relevance rule for the operation {kind} (node '{self._node(operation)}')"
-                + ("; load the model with score='logits'" if kind in ("Softmax", "Sigmoid", "LogSoftmax") else "")
-            )
+            raise BadInput(f"no relevance rule for the operation {kind} (node '{self._node(operation)}')")
 
     def _share_sum(self, operation, given):
         """Share the relevance of a sum of linear operations out among all their inputs."""

@@ -50,6 +50,9 @@ def main(flag_values: flags.FlagValues) -> None:
     from svea import findings, mnist1d, scoring, table  # --help must not wait for scikit-learn and TensorFlow
 
     models = {_shown(path): scoring.load_network(path) for path in paths}
+    if any(getattr(method, "library", None) for method, _ in chosen.values()):
+        for model in models.values():
+            scoring.attach_live_network(model)
     data = mnist1d.load()
     networks = []
     for number, (name, model) in enumerate(models.items(), start=1):

@@ -83,6 +83,20 @@ def load_network(path: str):
     return model
 
 
+def attach_live_network(model) -> None:
+    """Put the baseline's live network behind its SavedModel, for the methods of other libraries.
+
+    Raises
+    ------
+    BadInput
+        If the SavedModel is another network than SVEA's.
+    """
+    from attribution import peers
+    from svea import baseline
+
+    peers.attach(model, baseline.build(seed=0))
+
+
 def score_network(model, data: Mnist1D, methods: Mapping, seed: int, batch_size: int) -> NetworkScores:
     """Explain all 5,000 signals with each method and score the regions, the controls' too.
 

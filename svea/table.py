@@ -50,7 +50,7 @@ def long_rows(networks: Sequence[NetworkScores], seed: int) -> list[dict]:
                     "metric": metric,
                     **estimate._asdict(),
                     "paper": paper_table.figure(name, metric),
-                    "kind": kind,
+                    "kind": "peer" if name in attribution.METHODS and attribution.METHODS[name].library else kind,
                 }
                 if len(networks) > 1:
                     row["std"] = float(values.mean(axis=1).std(ddof=1))

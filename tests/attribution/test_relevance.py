@@ -274,10 +274,12 @@ def test_an_operation_without_rule_is_refused_by_name(from_function):
         attribution.explain("lrp_epsilon", model, np.ones((1, 3), np.float32))
 
 
-def test_probabilities_are_not_shared_out(exported, inputs):
-    model = attribution.load_model(exported["signal"], score="probabilities")
-    with pytest.raises(BadInput, match="load the model with score='logits'"):
-        attribution.explain("lrp_epsilon", model, inputs["signal"])
+def test_what_is_shared_out_is_the_logit_whatever_the_model_was_loaded_for(exported, models, inputs):
+    probabilities = attribution.load_model(exported["signal"], score="probabilities")
+    maps = attribution.explain("lrp_epsilon", probabilities, inputs["signal"], 1)
+    np.testing.assert_allclose(
+        maps, attribution.explain("lrp_epsilon", models["signal"], inputs["signal"], 1), atol=1e-6
+    )
 
 
 def test_an_unknown_rule_is_refused(models, inputs):
