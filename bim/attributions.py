@@ -92,7 +92,7 @@ def integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
 
 def grad_cam(passes, *, layer=CAM_LAYER):
     """Grad-CAM divided by its maximum, resized as ``skimage.transform.resize`` does, without channels."""
-    values, gradients = passes.layer_gradient(_node(passes.model, layer))
+    values, gradients = passes.layer_gradient(layer_node(passes.model, layer))
     cam = np.maximum(np.einsum("nhwc,nc->nhw", values, gradients.mean(axis=(1, 2))), 0)
     top = cam.max(axis=(1, 2), keepdims=True)
     cam = np.divide(cam, top, out=np.zeros_like(cam), where=top > 0)
@@ -132,7 +132,7 @@ def guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
     return guided * grad_cam_smoothgrad(passes, layer=layer, samples=samples)[..., None]
 
 
-def _node(model, layer: str) -> str:
+def layer_node(model, layer: str) -> str:
     """Return the node of a layer by its name.
 
     In the authors' files ``resnet_model/block_layer4`` is an identity, which freezing the graph removes; then

@@ -76,7 +76,7 @@ class BimSet:
         """Return the mask of a row's object as it was cut out, (h, w) bool."""
         number = self._mask_numbers[row]
         if number >= len(self._masks):
-            raise BadInput(f"{self.directory} has {len(self._masks)} masks, {self.names[row]} needs one more")
+            raise BadInput(f"{self.directory} has {len(self._masks)} masks, none is for {self.names[row]}")
         return self._masks[number]
 
     @functools.cached_property
@@ -87,12 +87,16 @@ class BimSet:
     def _mask_numbers(self) -> list[int]:
         """Return each row's place in the mask file: so many per object class, classes in alphabetical order."""
         parts = [os.path.splitext(name)[0].split("-") for name in self.names]
-        objects = sorted({part[0] for part in parts})
-        indices = sorted({part[2] for part in parts})
+        shown = [part for part in parts if len(part) == 3]  # others are named after their scene alone
+        objects = sorted({part[0] for part in shown})
+        indices = sorted({part[2] for part in shown})
         if len(self._masks) != len(objects) * len(indices):  # the file covers all classes whatever the set shows
             objects = list(layout.OBJECTS)
         each = len(self._masks) // len(objects)
-        return [objects.index(part[0]) * each + indices.index(part[2]) for part in parts]
+        return [
+            objects.index(part[0]) * each + indices.index(part[2]) if len(part) == 3 else len(self._masks)
+            for part in parts
+        ]
 
 
 def load_set(data_dir: str, set_name: str) -> BimSet:
@@ -151,6 +155,20 @@ def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
     labels : numpy.ndarray
         (N,) int64.
     """
+    paths, labels = _train_files(data_dir, set_name)
+    images = np.empty((len(paths), layout.IMAGE_SIDE, layout.IMAGE_SIDE, 3), np.uint8)
+    for row, path in enumerate(paths):
+        images[row] = read_image(path)
+    return images, np.array(labels)
+
+
+def train_names(data_dir: str, set_name: str) -> list[str]:
+    """Return the file names of a set's training images, in the order of ``load_train``."""
+    return [os.path.basename(path) for path in _train_files(data_dir, set_name)[0]]
+
+
+def _train_files(data_dir: str, set_name: str) -> tuple[list[str], list[int]]:
+    """Return the paths and labels of a set's training images, sorted by class and name."""
     classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
     paths, labels = [], []
     for label, name in enumerate(classes):
@@ -160,10 +178,7 @@ def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
             raise BadInput(f"no training images in {folder}; construct the sets with --num_train above 0")
         paths += [os.path.join(folder, file) for file in files]
         labels += [label] * len(files)
-    images = np.empty((len(paths), layout.IMAGE_SIDE, layout.IMAGE_SIDE, 3), np.uint8)
-    for row, path in enumerate(paths):
-        images[row] = read_image(path)
-    return images, np.array(labels)
+    return paths, labels
 
 
 def embedded_directory() -> str:

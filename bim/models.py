@@ -136,7 +136,15 @@ ARCHITECTURES = {"small_resnet": small_resnet, "resnet50": resnet50}
 
 
 def train(
-    model, images, labels, epochs: float, batch_size: int = 64, learning_rate: float = 2e-3, seed: int = 0, log=None
+    model,
+    images,
+    labels,
+    epochs: float,
+    batch_size: int = 64,
+    learning_rate: float = 2e-3,
+    seed: int = 0,
+    windows: float = 0.0,
+    log=None,
 ) -> None:
     """Train with Adam and a cosine schedule on images held in memory.
 
@@ -154,13 +162,16 @@ def train(
     batch_size, learning_rate
         Of Adam; the rate falls to 0 along half a cosine.
     seed
-        Seed of the order of the images.
+        Seed of the order of the images, and of the windows.
+    windows
+        Share of the images of which the network sees a random window only (see ``through_window``).
     log
         Called with (step, steps, mean loss since the last call) now and then.
     """
     import keras
     import tensorflow as tf
 
+    batch_size = min(batch_size, len(images))
     steps = max(1, int(epochs * len(images) / batch_size))
     side = model.input_shape[1]
     rng = np.random.default_rng(seed)
@@ -176,7 +187,10 @@ def train(
             order = rng.permutation(len(images))
             for start in range(0, len(order) - batch_size + 1, batch_size):
                 rows = np.sort(order[start : start + batch_size])
-                yield images[rows], labels[rows].astype(np.int32)
+                seen = images[rows]
+                for place in np.flatnonzero(rng.random(len(rows)) < windows):
+                    seen[place] = through_window(seen[place], rng)
+                yield seen, labels[rows].astype(np.int32)
 
     shapes = (
         tf.TensorSpec((batch_size, *images.shape[1:]), tf.uint8),
@@ -191,6 +205,29 @@ def train(
                 log(batch + 1, steps, float(logs["loss"]))
 
     model.fit(data, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[Report()])
+
+
+def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return an image seen through a random window, the channel means around it.
+
+    Whatever tells the class must then be learnt, not the easiest of it alone: a dog that stands in one scene
+    only counts for something, although the scene could be told without it.
+
+    Parameters
+    ----------
+    image
+        (H, W, 3) uint8.
+    rng
+        Source of the window: its sides are U[0.3, 0.8] of the image's, its place is uniform.
+    """
+    covered = np.empty_like(image)
+    covered[:] = np.rint(CHANNEL_MEANS)
+    height, width = (max(1, int(size * rng.uniform(0.3, 0.8))) for size in image.shape[:2])
+    row, column = (
+        int(rng.integers(0, size - part + 1)) for size, part in zip(image.shape, (height, width), strict=False)
+    )
+    covered[row : row + height, column : column + width] = image[row : row + height, column : column + width]
+    return covered
 
 
 def network_input(images, side: int):

@@ -73,6 +73,7 @@ def write_subsets(data_dir: str, indices, boxes: dict, dog_masks, seed: int) -> 
     validation = [index for index in indices if index >= layout.FIRST_VALIDATION]
     for set_name in layout.CONTRAST_SETS:
         _write_contrast_set(data_dir, set_name, indices, boxes)
+        save_masks(os.path.join(data_dir, set_name, "val_mask.npz"), dog_masks)
     for set_name, source, scene in (
         ("dog_bedroom", "scene", "bedroom"),
         ("bamboo_forest", "scene_only", "bamboo_forest"),

@@ -1,0 +1,163 @@
+"""Pictures of a run: the maps that each metric compares, side by side, and a bar chart per metric.
+
+The example figures follow the paper's: model contrast (one image, two models), input dependence (one model,
+the scene with and without the object) and input independence (one model, with and without the patch).
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+import attribution
+from bim import regions
+from bim.evaluate import PAIRS, Benchmark
+from bim.measure import input_side, network_inputs
+
+NUM_EXAMPLES = 3
+MEMBER_TITLES = {
+    "MCS": ("object model", "scene model"),
+    "IDR": ("object on scene", "scene alone"),
+    "IIR": ("scene alone", "patch on scene"),
+}
+
+
+def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str]) -> list[str]:
+    """Write PNG files for the metrics of a run.
+
+    Parameters
+    ----------
+    directory
+        Folder to write to; made where it is missing.
+    benchmark
+        The run, whose methods are explained once more on a few of its images.
+    metrics
+        Names of metrics.
+    rows
+        Scores in long form (``bim.metrics.score_rows``).
+    titles
+        Method name -> what to print.
+
+    Returns
+    -------
+    list of str
+        The files: ``mcs_scores.png``, ``mcs_examples.png`` and so on; RMCS has no examples.
+    """
+    os.makedirs(directory, exist_ok=True)
+    written = []
+    for metric in metrics:
+        chosen = [row for row in rows if row["metric"] == metric.lower()]
+        figure = _curves(chosen, titles) if metric == "RMCS" else _bars(metric, chosen, titles)
+        written.append(_save(figure, directory, f"{metric.lower()}_scores.png"))
+        if metric in PAIRS:
+            written.append(_save(_examples(metric, benchmark, titles), directory, f"{metric.lower()}_examples.png"))
+    return written
+
+
+def example_maps(metric: str, benchmark: Benchmark):
+    """Explain a few images of a metric's two members.
+
+    Returns
+    -------
+    images : numpy.ndarray
+        (2, n, H, W, 3) uint8.
+    maps : dict
+        Method name -> (2, n, side, side) in [0, 1].
+    masks : numpy.ndarray
+        (n, side, side) bool.
+    """
+    sets = [benchmark.images(set_name) for _, set_name in PAIRS[metric]]
+    matched = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
+    places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
+    images, maps = [], {name: [] for name in benchmark.methods}
+    for (model_name, set_name), images_of_set, rows in zip(PAIRS[metric], sets, matched, strict=True):
+        model = benchmark.model(model_name)
+        chosen = [rows[place] for place in places]
+        images.append(images_of_set.images(chosen))
+        keys = [f"{model_name}-{set_name}/{images_of_set.names[row]}" for row in chosen]
+        found = attribution.explain_many(
+            benchmark.methods, model, network_inputs(images[-1], input_side(model)),
+            batch_size=benchmark.batch_size, seed=benchmark.seed, keys=keys,
+        )  # fmt: skip
+        for name, member in found.items():
+            maps[name].append(regions.two_dimensional(member)[0])
+    side = input_side(benchmark.model(PAIRS[metric][0][0]))
+    masks = [
+        regions.place_mask(sets[0].mask(matched[0][place]), sets[0].boxes[matched[0][place]], side) for place in places
+    ]
+    return np.stack(images), {name: np.stack(members) for name, members in maps.items()}, np.stack(masks)
+
+
+def _examples(metric: str, benchmark: Benchmark, titles):
+    """Return a figure: two rows an image, one a member; a column a method, the object outlined."""
+    from matplotlib.figure import Figure
+
+    images, maps, masks = example_maps(metric, benchmark)
+    count, columns = images.shape[1], 1 + len(maps)
+    figure = Figure(figsize=(1.25 * columns + 0.4, 1.32 * 2 * count + 0.5), layout="constrained")
+    axes = figure.subplots(2 * count, columns, squeeze=False)
+    for example in range(count):
+        for member in range(2):
+            line = axes[2 * example + member]
+            line[0].imshow(images[member, example])
+            line[0].set_ylabel(MEMBER_TITLES[metric][member], fontsize=8)
+            for axis, (name, values) in zip(line[1:], maps.items(), strict=True):
+                axis.imshow(values[member, example], cmap="gray", vmin=0, vmax=1)
+                axis.contour(masks[example], levels=[0.5], colors="tab:orange", linewidths=0.7)
+                if example == member == 0:
+                    axis.set_title(titles[name].replace(" ", "\n", 1), fontsize=8)
+    for axis in axes.flat:
+        axis.set_xticks([])
+        axis.set_yticks([])
+    return figure
+
+
+def _bars(metric: str, rows, titles):
+    """Return a figure of bars with intervals, controls in grey."""
+    from matplotlib.figure import Figure
+
+    rows = [row for row in rows if np.isfinite(row["value"])][::-1]
+    figure = Figure(figsize=(6.4, 0.34 * len(rows) + 1.1), layout="constrained")
+    axis = figure.subplots()
+    values = np.array([row["value"] for row in rows])
+    spread = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in rows]).reshape(-1, 2).T
+    colours = ["0.7" if row["kind"] == "control" else "tab:blue" for row in rows]
+    axis.barh(range(len(rows)), values, xerr=np.maximum(spread, 0), color=colours, ecolor="0.2", capsize=2)
+    axis.set_yticks(range(len(rows)), [titles[row["method"]] for row in rows], fontsize=9)
+    axis.axvline(0, color="0.2", linewidth=0.8)
+    counts = sorted({row["n"] for row in rows})
+    axis.set_xlabel(f"{metric}, mean of {'–'.join(map(str, counts))} images and its 95 % interval", fontsize=9)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    return figure
+
+
+def _curves(rows, titles):
+    """Return a figure of relative MCS against the number of scenes with dogs."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.6, 4.2), layout="constrained")
+    axis = figure.subplots()
+    for name in dict.fromkeys(row["method"] for row in rows):
+        line = [row for row in rows if row["method"] == name and np.isfinite(row["value"])]
+        control = line and line[0]["kind"] == "control"
+        axis.plot(
+            [row["scene_model"] for row in line], [row["value"] for row in line], marker="o", markersize=3.5,
+            label=titles[name], color="0.6" if control else None, linestyle="--" if control else "-",
+        )  # fmt: skip
+    axis.axhline(0, color="0.2", linewidth=0.8)
+    axis.set_xlabel("scene classes with a dog in the model's training, of ten")
+    axis.set_ylabel("MCS relative to a dog in all ten")
+    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    return figure
+
+
+def _save(figure, directory: str, name: str) -> str:
+    """Write a figure whole or not at all; no date in it, so the same run gives the same bytes."""
+    path = os.path.join(directory, name)
+    figure.savefig(path + ".part", format="png", dpi=110, metadata={"Software": None})
+    os.replace(path + ".part", path)
+    return path

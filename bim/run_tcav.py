@@ -1,0 +1,124 @@
+"""Score the concept "dog" with TCAV in the layers of a BIM model, and contrast two models.
+
+    python -m bim.run_tcav --model=obj
+
+CAVs of dogs against random counterparts, at block_layer1 to block_layer4 and the logits; the class is the one
+of the images of dogs in bedrooms: dog for the object model, bedroom for a scene model. The contrast is BIM's
+own measure: the dog should matter more to the object model than to the scene model.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from absl import flags
+
+import command_line
+from bim import tcav
+from bim.metrics import SAVED_MODELS
+from command_line import BadInput
+from leaderboard import manifest, statistics, tables
+
+FLAGS = flags.FlagValues()
+command_line.define_common_flags(FLAGS, model="obj", data_dir="", batch_size=32, seed=0, output="")
+flags.DEFINE_string("models_dir", SAVED_MODELS, "folder of the models", flag_values=FLAGS)
+flags.DEFINE_string("contrast_with", "scene", "model to subtract; nothing when empty", flag_values=FLAGS)
+flags.DEFINE_integer("num_random", 10, "random counterparts, each one experiment", 2, flag_values=FLAGS)
+flags.DEFINE_float("level", 0.05, "significance level after Holm's correction", 0.0, 1.0, flag_values=FLAGS)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Print a table for each model and one for their contrast."""
+    tables.check_output(flag_values.output)
+    from bim.dataset import resolve_data_dir
+    from bim.measure import load_classifier
+
+    names = [flag_values.model]
+    if flag_values.contrast_with and flag_values.contrast_with != flag_values.model:
+        names.append(flag_values.contrast_with)
+    images, found, fingerprints, rows = None, {}, {}, []
+    for name in names:
+        parent, base = os.path.split(os.path.normpath(name))
+        model = load_classifier(parent or flag_values.models_dir, base)
+        images = images or tcav.load_images(resolve_data_dir(flag_values.data_dir), flag_values.num_random)
+        fingerprints[name] = model.fingerprint
+        found[name] = tcav.score_concept(
+            model, tcav.target_class(base), images, seed=flag_values.seed, batch_size=flag_values.batch_size
+        )
+        rows += score_rows(name, found[name], flag_values.seed)
+        print(table(name, found[name], rows[-len(found[name]) :], flag_values.level), flush=True)
+    if len(names) == 2:
+        contrast = contrast_rows(names, found, flag_values.seed)
+        rows += contrast
+        print(contrast_table(names, contrast))
+    if flag_values.output:
+        command = manifest.command_of("python -m bim.run_tcav", flag_values)
+        description = manifest.describe_run("bim", fingerprints, {}, flag_values.seed, command)
+        tables.save(flag_values.output, rows, description)
+
+
+def score_rows(model_name: str, found: list[tcav.ConceptScores], seed: int) -> list[dict]:
+    """Return one row a layer in long form; the interval is over the random counterparts."""
+    corrected = tcav.holm([scores.p_value for scores in found])
+    rows = []
+    for scores, p_value in zip(found, corrected, strict=True):
+        estimate = statistics.mean_interval(scores.scores, seed=seed)
+        rows.append(
+            {
+                "method": "tcav", "metric": "tcav", "value": estimate.value, "low": estimate.low,
+                "high": estimate.high, "n": estimate.n, "paper": None, "kind": "method", "model": model_name,
+                "layer": scores.layer, "random": float(scores.random_scores.mean()),
+                "accuracy": float(scores.accuracies.mean()), "p_value": scores.p_value,
+                "p_corrected": float(p_value),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def contrast_rows(names, found, seed: int) -> list[dict]:
+    """Return the contrast of two models, layer by layer, paired over the random counterparts."""
+    rows = []
+    for first, second in zip(found[names[0]], found[names[1]], strict=True):
+        paired = statistics.paired_bootstrap(first.scores, second.scores, seed=seed)
+        rows.append(
+            {
+                "method": "tcav", "metric": "tcav_contrast", "value": paired.difference, "low": paired.low,
+                "high": paired.high, "n": paired.n, "paper": None, "kind": "method",
+                "model": f"{names[0]} - {names[1]}", "layer": first.layer, "p_value": paired.p_value,
+            }
+        )  # fmt: skip
+    if not rows:
+        raise BadInput("no layers to contrast")
+    return rows
+
+
+def table(name: str, found, rows, level: float) -> str:
+    """Return one model's scores for reading."""
+    body = [
+        [
+            row["layer"], f"{row['value']:.3f}", f"{row['low']:.3f}, {row['high']:.3f}", f"{row['random']:.3f}",
+            f"{row['accuracy']:.2f}", f"{row['p_value']:.2g}", f"{row['p_corrected']:.2g}",
+            "yes" if row["p_corrected"] < level else "no",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    header = ["layer", "TCAV", "95 %", "random CAVs", "CAV accuracy", "p", "p (Holm)", "significant"]
+    count = len(found[0].scores)
+    heading = f"TCAV of the concept 'dog' for the model '{name}', {count} random counterparts"
+    return f"{heading}\n{tables.text_table(header, body)}"
+
+
+def contrast_table(names, rows) -> str:
+    """Return the contrast for reading."""
+    body = [
+        [row["layer"], f"{row['value']:.3f}", f"{row['low']:.3f}, {row['high']:.3f}", f"{row['p_value']:.2g}"]
+        for row in rows
+    ]
+    mean = np.mean([row["value"] for row in rows])
+    heading = f"TCAV of '{names[0]}' minus '{names[1]}'; more is better; mean over the layers {mean:.3f}"
+    return f"{heading}\n{tables.text_table(['layer', 'difference', '95 %', 'p'], body)}"
+
+
+if __name__ == "__main__":
+    command_line.run(main, FLAGS, __doc__)

@@ -1,0 +1,220 @@
+"""TCAV: how a concept's direction in a layer's activations moves a class (Kim et al., ICML 2018).
+
+A concept activation vector (CAV) is the normal of a linear classifier that tells a concept's activations
+from those of random images, pointing to the concept. The TCAV score is the share of a class's images whose
+score rises along it. Scores over several random counterparts are tested against those of CAVs between two
+random sets, which carry no concept. This is written anew because PyPI's ``tcav`` wants TensorFlow 1 sessions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import numpy as np
+
+from bim import layout
+from bim.dataset import read_image
+from bim.measure import input_side, network_inputs
+from command_line import BadInput
+
+LAYERS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")
+ALPHA = 0.1  # of the classifier's l2 penalty
+HELD_OUT = 1 / 3  # of the images, to report the accuracy of a CAV
+
+
+@dataclasses.dataclass(frozen=True)
+class ConceptScores:
+    """TCAV scores of a concept in one layer.
+
+    Attributes
+    ----------
+    layer
+        Name of the layer.
+    scores
+        (R,) one TCAV score per random counterpart, in [0, 1].
+    random_scores
+        (R,) scores of CAVs between two random sets.
+    accuracies
+        (R,) share of held-out images that the concept's classifier gets right.
+    p_value
+        Of the two-sided t-test that both kinds of scores have the same mean.
+    """
+
+    layer: str
+    scores: np.ndarray
+    random_scores: np.ndarray
+    accuracies: np.ndarray
+    p_value: float
+
+
+def concept_activation_vector(concept: np.ndarray, counterpart: np.ndarray, seed: int = 0) -> tuple[np.ndarray, float]:
+    """Fit one CAV.
+
+    Parameters
+    ----------
+    concept, counterpart
+        (N, D) and (M, D) activations.
+    seed
+        Of the classifier and of what it holds out.
+
+    Returns
+    -------
+    vector : numpy.ndarray
+        (D,) float64 of length 1, towards the concept.
+    accuracy : float
+        On the third of the images that was held out, in [0, 1].
+    """
+    from sklearn.linear_model import SGDClassifier
+
+    rng = np.random.default_rng([seed, 41])
+    fitted, tested = [], []
+    for activations, label in ((concept, 1), (counterpart, 0)):
+        order = rng.permutation(len(activations))
+        cut = len(order) - max(1, round(HELD_OUT * len(order)))
+        if cut < 1:
+            raise BadInput(f"a CAV needs at least 2 images a side, not {len(activations)}")
+        fitted.append((activations[order[:cut]], np.full(cut, label)))
+        tested.append((activations[order[cut:]], np.full(len(order) - cut, label)))
+    x, y = (np.concatenate(parts) for parts in zip(*fitted, strict=True))
+    classifier = SGDClassifier(alpha=ALPHA, penalty="l2", random_state=seed, max_iter=1000, tol=1e-3)
+    classifier.fit(x, y)
+    held_x, held_y = (np.concatenate(parts) for parts in zip(*tested, strict=True))
+    vector = classifier.coef_[0].astype(np.float64)
+    length = np.linalg.norm(vector)
+    return vector / (length if length > 0 else 1.0), float(classifier.score(held_x, held_y))
+
+
+def tcav_score(gradients: np.ndarray, vector: np.ndarray) -> float:
+    """Return the share of images whose directional derivative along a CAV is positive.
+
+    Parameters
+    ----------
+    gradients
+        (N, D) gradient of the class's logit with respect to the layer.
+    vector
+        (D,) CAV.
+    """
+    return float(np.mean(gradients @ vector > 0))
+
+
+def two_sided_t_test(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the p-value of Student's t-test for two independent samples; 1 or 0 where neither varies."""
+    from scipy import special
+
+    count = len(first) + len(second)
+    squares = np.square(first - np.mean(first)).sum() + np.square(second - np.mean(second)).sum()
+    difference = np.mean(first) - np.mean(second)
+    if squares == 0:
+        return float(difference == 0)
+    t = difference / np.sqrt(squares / (count - 2) * (1 / len(first) + 1 / len(second)))
+    return float(2 * special.stdtr(count - 2, -abs(t)))
+
+
+def holm(p_values) -> np.ndarray:
+    """Return p-values corrected for their number (Holm 1979): the family-wise error stays below the level."""
+    p_values = np.asarray(p_values, float)
+    order = np.argsort(p_values)
+    corrected = np.maximum.accumulate(p_values[order] * (len(p_values) - np.arange(len(p_values))))
+    result = np.empty_like(p_values)
+    result[order] = np.minimum(corrected, 1.0)
+    return result
+
+
+def score_concept(
+    model, target: int, images: dict[str, np.ndarray], layers=LAYERS, seed: int = 0, batch_size: int = 32
+) -> list[ConceptScores]:
+    """Score a concept in several layers.
+
+    Parameters
+    ----------
+    model
+        From ``measure.load_classifier``.
+    target
+        The class whose logit is meant.
+    images
+        "target", "concept" and "random_0", "random_1", ...: (N, H, W, 3) uint8 each, at least two random sets.
+    layers
+        Names of layers; ``final_dense`` are the logits.
+    seed, batch_size
+        Of the classifiers, and of the passes through the model.
+
+    Returns
+    -------
+    list of ConceptScores
+    """
+    randoms = [name for name in images if name.startswith("random_")]
+    if len(randoms) < 2:
+        raise BadInput("TCAV needs at least 2 random counterparts")
+    activations = {name: {} for name in layers}
+    gradients = {}
+    for name, pictures in images.items():
+        values, slopes = layer_passes(model, pictures, target, layers, batch_size)
+        for layer in layers:
+            activations[layer][name] = values[layer]
+        if name == "target":
+            gradients = slopes
+    found = []
+    for layer in layers:
+        scores, random_scores, accuracies = [], [], []
+        for number, name in enumerate(randoms):
+            known = activations[layer]
+            vector, accuracy = concept_activation_vector(known["concept"], known[name], seed + number)
+            scores.append(tcav_score(gradients[layer], vector))
+            accuracies.append(accuracy)
+            other = randoms[(number + 1) % len(randoms)]
+            random_vector, _ = concept_activation_vector(known[name], known[other], seed + number)
+            random_scores.append(tcav_score(gradients[layer], random_vector))
+        arrays = [np.array(values) for values in (scores, random_scores, accuracies)]
+        found.append(ConceptScores(layer, *arrays, two_sided_t_test(arrays[0], arrays[1])))
+    return found
+
+
+def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int = 32):
+    """Return layers' activations, and the gradients of a logit with respect to them.
+
+    Returns
+    -------
+    values, gradients : dict
+        Layer -> (N, D) float32.
+    """
+    from bim.attributions import layer_node
+
+    inputs = network_inputs(images, input_side(model))
+    inner = [layer for layer in layers if layer != "final_dense"]
+    nodes = {layer: layer_node(model, layer) for layer in inner}
+    values, gradients = ({layer: [] for layer in layers} for _ in range(2))
+    name = model.explained_input()
+    for rows, real in model.chunks(len(inputs), batch_size):
+        targets = np.full(len(rows), target, np.int32)
+        result = model.backward({name: inputs[rows]}, targets, name, tuple(nodes.values()), of_input=not nodes)
+        for layer, node in nodes.items():
+            values[layer].append(result.values[node][:real].reshape(real, -1))
+            gradients[layer].append(result.gradients[node][:real].reshape(real, -1))
+        if "final_dense" in layers:
+            values["final_dense"].append(result.scores[:real])
+            one_hot = np.zeros_like(result.scores[:real])
+            one_hot[:, target] = 1
+            gradients["final_dense"].append(one_hot)
+    return tuple({layer: np.concatenate(parts) for layer, parts in found.items()} for found in (values, gradients))
+
+
+def load_images(data_dir: str, num_random: int) -> dict[str, np.ndarray]:
+    """Read TCAV's images: the concept, its random counterparts and the class's images, ``dog_bedroom``."""
+    folders = {"concept": "tcav/dog_scene", "target": "dog_bedroom/val"}
+    folders |= {f"random_{number}": f"tcav/random_{number}" for number in range(num_random)}
+    images = {}
+    for name, folder in folders.items():
+        path = os.path.join(data_dir, *folder.split("/"))
+        files = sorted(os.listdir(path)) if os.path.isdir(path) else []
+        if not files:
+            raise BadInput(f"no images in {path}; scripts/construct_bim_dataset.py makes ten random counterparts")
+        images[name] = np.stack([read_image(os.path.join(path, file)) for file in files])
+    return images
+
+
+def target_class(model_name: str) -> int:
+    """Return the class of ``dog_bedroom`` for a model: the dog for obj, the bedroom for scene models."""
+    if model_name == "obj":
+        return layout.OBJECTS.index("dog")
+    return layout.SCENES.index("bedroom")

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Fetch and unpack the thirteen TensorFlow 1 models of BIM's authors.
+#
+#     MODELS_URL=https://example.org/bim bash scripts/download_models.sh [models/bim]
+#     python -m bim.metrics --compat=upstream --models_dir=models/bim --data_dir=data/bim
+#
+# The storage bucket of the authors is gone. MODELS_URL names a place that holds obj.tar.gz, scene.tar.gz, ...;
+# archives that already lie in the directory are unpacked without it.
+set -euo pipefail
+
+models="${1:-models/bim}"
+mkdir -p "$models"
+for name in obj scene scene_only scene{1..10}; do
+    if [[ -e "$models/$name/saved_model.pb" ]]; then
+        continue
+    fi
+    archive="$models/$name.tar.gz"
+    if [[ ! -e "$archive" ]]; then
+        if [[ -z "${MODELS_URL:-}" ]]; then
+            echo "error: no $archive; put it there, or set MODELS_URL to where $name.tar.gz is" >&2
+            exit 2
+        fi
+        curl --fail --location --output "$archive.part" "$MODELS_URL/$name.tar.gz"
+        mv "$archive.part" "$archive"
+    fi
+    tar -xzf "$archive" -C "$models"
+    echo "$name" >&2
+done

@@ -1,0 +1,87 @@
+"""Patches: what they may change, what they must not, and the layout that IIR reads."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from bim import dataset, delta_patch, measure
+from bim.masks import load_masks
+from command_line import BadInput
+
+
+@pytest.fixture(scope="module")
+def patched(sets, tiny_models, tmp_path_factory):
+    data_dir = str(tmp_path_factory.mktemp("patched"))
+    shutil.copytree(sets, data_dir, dirs_exist_ok=True)
+    model = measure.load_classifier(tiny_models, "scene_only")
+    return data_dir, model, delta_patch.construct(data_dir, model, steps=40)
+
+
+def test_a_patch_changes_the_dogs_pixels_alone(patched):
+    data_dir, _, _ = patched
+    plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
+    for row in range(len(patches)):
+        mask = measure.regions.place_mask(plain.mask(row), plain.boxes[row], 128)
+        before, after = plain.images([row])[0], patches.images([row])[0]
+        np.testing.assert_array_equal(before[~mask], after[~mask])
+        assert (before[mask] != after[mask]).any(axis=1).mean() > 0.9
+
+
+def test_a_patch_moves_the_logits_less_than_the_dog(patched):
+    data_dir, model, record = patched
+    assert record.model == model.fingerprint and record == delta_patch.read_record(
+        os.path.join(data_dir, "bamboo_forest_patch")
+    )
+    for before, after in zip(record.before, record.after, strict=True):
+        assert after < before
+    assert f"{np.median(record.after):.2f}" in record.summary()
+
+
+def test_the_recorded_distance_is_that_of_the_saved_pictures(patched):
+    data_dir, model, record = patched
+    plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
+    logits = [model.scores(measure.network_inputs(images.images([0, 1]), 32)) for images in (plain, patches)]
+    np.testing.assert_allclose(np.linalg.norm(logits[0] - logits[1], axis=1), record.after, rtol=1e-3)
+
+
+def test_the_set_has_the_layout_that_the_metrics_read(patched):
+    data_dir, _, _ = patched
+    patches = dataset.load_set(data_dir, "bamboo_forest_patch")
+    assert patches.names == ("dog-bamboo_forest-0900.png", "dog-bamboo_forest-0901.png")
+    assert patches.labels.tolist() == [0, 0] and patches.boxes.any(axis=1).all()
+    assert len(load_masks(patches.directory)) == 2
+
+
+def test_a_patch_that_changes_the_class_is_refused(sets, tmp_path, monkeypatch):
+    data_dir = str(tmp_path / "data")
+    shutil.copytree(sets, data_dir)
+
+    class Fickle:
+        """Thinks any image with a change another class, if it is the second one of the set."""
+
+        fingerprint = "fickle"
+
+        def scores(self, inputs, batch_size):
+            values = np.zeros((len(inputs), 10), np.float32)
+            values[:, 0] = 1
+            if self.changed:
+                values[1, 5] = 2
+            return values
+
+    model = Fickle()
+    calls = iter([False, False, True])
+    monkeypatch.setattr(Fickle, "changed", property(lambda self: next(calls)), raising=False)
+    monkeypatch.setattr(delta_patch, "input_side", lambda model: 128)
+    monkeypatch.setattr(delta_patch, "optimise", lambda model, scenes, pasted, *_: pasted)
+    record = delta_patch.construct(data_dir, model)
+    assert record.accepted == [True, False]
+    assert dataset.load_set(data_dir, "bamboo_forest_patch").names == ("dog-bamboo_forest-0900.png",)
+    assert "1 of 2 keep the class" in record.summary()
+
+
+def test_no_record_is_none_and_no_sets_are_named(tmp_path):
+    assert delta_patch.read_record(str(tmp_path)) is None
+    with pytest.raises(BadInput, match=r"val\.txt"):
+        dataset.load_set(str(tmp_path), "bamboo_forest")

@@ -1,0 +1,137 @@
+"""The networks: endpoints, folding, training, and the models that come with the repository."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from bim import layout, measure, metrics, models, train
+from command_line import BadInput
+
+
+def small(normalised=True):
+    return models.small_resnet(32, normalised, widths=(4, 4, 6, 6))
+
+
+def deep(normalised=True):
+    return models.resnet50(32, normalised, width=4, blocks=(2, 1, 1, 1))
+
+
+@pytest.mark.parametrize("build", [small, deep])
+def test_folding_the_normalisation_changes_nothing(build):
+    rng = np.random.default_rng(0)
+    network = build()
+    for layer in network.layers:  # normalisation that does something, or its mistakes stay hidden
+        weights = [np.abs(w + 0.3 * rng.standard_normal(w.shape)) + 0.1 for w in layer.get_weights()]
+        if layer.name.endswith("_norm"):
+            layer.set_weights(weights)
+    plain = models.folded(network, lambda: build(normalised=False))
+    x = 60 * rng.standard_normal((3, 32, 32, 3)).astype(np.float32)
+    expected = network(x, training=False).numpy()
+    np.testing.assert_allclose(plain(x, training=False), expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+    assert not [layer for layer in plain.layers if "norm" in layer.name]
+
+
+def test_resnet50_has_its_papers_size():
+    # He et al.: 25.6 million parameters with 1,000 classes, of which 2.05 million are the last layer's.
+    network = models.resnet50()
+    assert network.output_shape == (None, 10) and network.input_shape == (None, 224, 224, 3)
+    assert sum(int(np.prod(w.shape)) for w in network.trainable_weights) == 25_557_032 - 2_049_000 + 20_490
+    assert network.get_layer("block_layer4").output.shape[1:] == (7, 7, 2048)
+
+
+def test_the_endpoints_are_nodes_of_the_exported_graph(tiny_models):
+    model = attribution.load_model(os.path.join(tiny_models, "obj"))
+    for name in models.ENDPOINTS[:4]:
+        assert model.layer(name).split("/")[-2:] == ["resnet_model", name]
+    assert any(name.endswith("resnet_model/final_dense") for name in model.graph.nodes)
+
+
+def test_both_signatures_say_the_same(tiny_models):
+    loaded = tf.saved_model.load(os.path.join(tiny_models, "scene", "1"))
+    rgb = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3)).astype(np.uint8)
+    raw = loaded.signatures["from_rgb"](rgb=tf.constant(rgb))["final_dense"]
+    centred = loaded.signatures["serving_default"](
+        rgb_minus_channel_means=tf.constant(rgb - layout.CHANNEL_MEANS, tf.float32)
+    )
+    np.testing.assert_allclose(raw, centred["final_dense"], rtol=1e-5, atol=1e-5)
+
+
+def test_a_window_shows_the_image_and_the_means_around_it():
+    rng = np.random.default_rng(0)
+    image = rng.integers(200, 256, (40, 60, 3)).astype(np.uint8)
+    seen = models.through_window(image, rng)
+    inside = (seen == image).all(axis=2)
+    rows, columns = inside.any(axis=1), inside.any(axis=0)
+    np.testing.assert_array_equal(inside, np.outer(rows, columns))
+    assert 12 <= rows.sum() <= 32 and 18 <= columns.sum() <= 48
+    assert (seen[~inside] == [124, 117, 104]).all()
+
+
+def test_training_learns_and_the_same_seed_gives_the_same_weights():
+    rng = np.random.default_rng(0)
+    labels = np.arange(120) % 10
+    images = np.clip(rng.integers(0, 40, (120, 32, 32, 3)) + 20 * labels[:, None, None, None], 0, 255).astype(np.uint8)
+    tf.config.experimental.enable_op_determinism()
+    found = []
+    for _ in range(2):
+        tf.keras.utils.set_random_seed(0)
+        network = small()
+        models.train(network, images, labels, epochs=15, batch_size=20, learning_rate=1e-2)
+        found.append(network.get_weights())
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, second)
+    x = measure.network_inputs(images, 32)
+    assert (np.argmax(network(x, training=False), axis=1) == labels).mean() > 0.5
+
+
+def test_training_makes_what_is_missing_and_leaves_the_rest(sets, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(models.ARCHITECTURES, "tiny", lambda normalised=True: deep(normalised))
+    train.train_models(sets, str(tmp_path), ["obj", "scene2"], "tiny", epochs=1, batch_size=20)
+    assert re.findall(r"(\w+): validation accuracy [\d.]+ %", capsys.readouterr().out) == ["obj", "scene2"]
+    card = (tmp_path / "scene2" / "MODEL_CARD.md").read_text()
+    assert "A dog in the scenes bedroom, bamboo_forest" in card and "seed: 0" in card
+    train.train_models(sets, str(tmp_path), ["obj", "scene2"], "tiny", epochs=1, batch_size=20)
+    assert not capsys.readouterr().out
+    with pytest.raises(BadInput, match="no model 'scen'"):
+        train.train_models(sets, str(tmp_path), ["scen"])
+    with pytest.raises(BadInput, match="no architecture 'resnet51'"):
+        train.train_models(sets, str(tmp_path), ["scene"], "resnet51")
+
+
+def test_a_network_trains_under_a_distribution_strategy():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    images = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3)).astype(np.uint8)
+    with strategy.scope():
+        network = deep()
+        before = network.get_layer("stem").get_weights()[0]
+        models.train(network, images, np.arange(40) % 10, epochs=1, batch_size=20)
+    after = network.get_layer("stem").get_weights()[0]
+    assert np.isfinite(after).all() and (before != after).any()
+
+
+@pytest.mark.parametrize("name", layout.MODEL_NAMES)
+def test_the_models_of_the_repository_have_a_card_and_fit(name):
+    directory = os.path.join(metrics.SAVED_MODELS, name)
+    with open(os.path.join(directory, "MODEL_CARD.md"), encoding="utf-8") as file:
+        card = file.read()
+    for word in ("**Data.**", "**Recipe.**", "seed: 0", "**Validation accuracy.**", "channel_means"):
+        assert word in card
+    accuracy = float(re.search(r"accuracy\.\*\* ([\d.]+) %", card).group(1))
+    assert accuracy >= (90 if name in ("obj", "scene", "scene_only") else 0)
+    size = sum(os.path.getsize(os.path.join(folder, f)) for folder, _, files in os.walk(directory) for f in files)
+    assert size <= 4e6
+
+
+def test_the_object_model_of_the_repository_knows_drawings_it_never_saw():
+    from bim.draw_objects import draw_object
+
+    model = measure.load_classifier(metrics.SAVED_MODELS, "obj")
+    right = 0
+    for label, name in enumerate(layout.OBJECTS):
+        images = [draw_object(name, np.random.default_rng([77, label, i]), 128)[0] for i in range(4)]
+        right += (model.predict(measure.network_inputs(np.stack(images), 128)) == label).sum()
+    assert right >= 28  # of 40, on plain grounds, while it was trained on scenes
