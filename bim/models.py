@@ -188,8 +188,9 @@ def train(
             for start in range(0, len(order) - batch_size + 1, batch_size):
                 rows = np.sort(order[start : start + batch_size])
                 seen = images[rows]
-                for place in np.flatnonzero(rng.random(len(rows)) < windows):
-                    seen[place] = through_window(seen[place], rng)
+                if windows:
+                    for place in np.flatnonzero(rng.random(len(rows)) < windows):
+                        seen[place] = through_window(seen[place], rng)
                 yield seen, labels[rows].astype(np.int32)
 
     shapes = (
@@ -204,7 +205,7 @@ def train(
             if log and (batch % 50 == 49 or batch == steps - 1):
                 log(batch + 1, steps, float(logs["loss"]))
 
-    model.fit(data, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[Report()])
+    model.fit(data, steps_per_epoch=steps, epochs=1, shuffle=False, verbose=0, callbacks=[Report()])
 
 
 def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
