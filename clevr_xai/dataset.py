@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from PIL import Image
@@ -21,6 +21,8 @@ from command_line import BadInput, listed
 
 EMBEDDED = pathlib.Path(__file__).parent / "embedded"
 KINDS = tuple(masks.GROUND_TRUTHS)
+_QUESTION = {"question": str, "answer": (str, int), "program": list, "image_filename": str}  # true is an int, too
+_SCENE = {"image_filename": str, "objects": list}
 _KEPT = 128  # images in memory with the masks of their objects: at most 27 MB at 128 pixels
 
 
@@ -94,9 +96,11 @@ class Dataset:
             raise BadInput(f"no directory {self.data_dir}; name one that holds {layout.SCENES}")
         self._questions_file = self._required(layout.QUESTIONS.format(kind=kind))
         scenes_file = self._required(layout.SCENES)
-        self.questions = _entries(self._questions_file, "questions", ("question", "answer", "program"))
-        scenes = _entries(scenes_file, "scenes", ("image_filename", "objects"))
+        self.questions = _entries(self._questions_file, "questions", _QUESTION)
+        scenes = _entries(scenes_file, "scenes", _SCENE)
         self.scenes = {scene["image_filename"]: scene for scene in scenes}
+        if len(self.scenes) < len(scenes):
+            raise BadInput(f"{scenes_file}: some image_filename occurs twice")
         self._images = self._required(layout.IMAGES)
         self._masks = layout.find(self.data_dir, layout.MASKS)
         self._check_questions(scenes_file)
@@ -157,10 +161,14 @@ class Dataset:
         number = len(self.scene(row)["objects"])
         try:
             objects = masks.ground_truth_objects(question["program"], ground_truth, number)
-        except (KeyError, TypeError) as error:
+        except KeyError as error:
             raise BadInput(
                 f"{self._questions_file}: the program of question {question['question_index']} lacks {error}; "
                 "CLEVR-XAI's programs hold each node's '_output'"
+            ) from None
+        except (AttributeError, TypeError) as error:
+            raise BadInput(
+                f"{self._questions_file}: the program of question {question['question_index']} is damaged: {error}"
             ) from None
         if objects and not 0 <= min(objects) <= max(objects) < number:
             raise BadInput(
@@ -202,13 +210,16 @@ class Dataset:
     def _check_questions(self, scenes_file: pathlib.Path) -> None:
         """Refuse questions without a number of their own or without a scene."""
         numbers = [question.setdefault("question_index", row) for row, question in enumerate(self.questions)]
+        strange = [number for number in numbers if type(number) is not int]
+        if strange:
+            raise BadInput(f"{self._questions_file}: question_index {strange[0]!r} is not a whole number")
         if len(set(numbers)) != len(numbers):
             raise BadInput(f"{self._questions_file}: some question_index occurs twice")
         for question in self.questions:
-            if question.get("image_filename") not in self.scenes:
+            if question["image_filename"] not in self.scenes:
                 raise BadInput(
                     f"{self._questions_file}: question {question['question_index']} is about "
-                    f"{question.get('image_filename')}, which {scenes_file.name} does not hold"
+                    f"{question['image_filename']}, which {scenes_file.name} does not hold"
                 )
 
     def _ground_truth_folder(self, ground_truth: str, from_mask_images: bool) -> pathlib.Path | None:
@@ -240,8 +251,10 @@ class Dataset:
             mask = np.load(path, allow_pickle=False)
         except FileNotFoundError:
             raise BadInput(f"no {path}, though the question's program has such objects") from None
-        except (OSError, ValueError) as error:
+        except (EOFError, OSError, ValueError) as error:
             raise BadInput(f"{path} is not a readable array: {error}") from None
+        if not isinstance(mask, np.ndarray):
+            raise BadInput(f"{path} is an archive of arrays; expected one array")
         if mask.shape != (self.size, self.size) or mask.dtype != bool:
             raise BadInput(
                 f"{path} holds {mask.dtype} of shape {mask.shape}; expected bool of {(self.size, self.size)}"
@@ -259,7 +272,7 @@ class Dataset:
     def _read_object_masks(self, name: str) -> np.ndarray:
         """Return the masks of all objects of an image, (objects, size, size) bool, from its mask image."""
         scene = self.scenes[name]
-        path = self._masks / scene.get("mask_filename", name)
+        path = self._masks / str(scene.get("mask_filename", name))
         with _opened(path) as picture:
             colors = np.asarray(picture.convert("RGB"))
         try:
@@ -277,16 +290,24 @@ class Dataset:
             raise BadInput(f"{self._questions_file}: question {question['question_index']}: {error}") from None
 
 
-def _entries(path: pathlib.Path, name: str, keys: tuple[str, ...]) -> list[dict]:
-    """Return the list under ``name`` in a JSON file after checking that every entry has some keys."""
+def _entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[type, ...]]) -> list[dict]:
+    """Return the list under ``name`` in a JSON file after checking what every entry holds."""
     content = layout.read_json(path)
     entries = content.get(name) if isinstance(content, dict) else None
     if not isinstance(entries, list) or not entries:
         raise BadInput(f"{path} holds no list {name!r}")
     for position, entry in enumerate(entries):
+        place = f"{path}: entry {position} of {name!r}"
+        if not isinstance(entry, dict):
+            raise BadInput(f"{place} is not an object of JSON")
         missing = [key for key in keys if key not in entry]
         if missing:
-            raise BadInput(f"{path}: entry {position} of {name!r} lacks {listed(missing)}")
+            raise BadInput(f"{place} lacks {listed(missing)}")
+        for key, kinds in keys.items():
+            if not isinstance(entry[key], kinds):
+                raise BadInput(f"{place} holds {entry[key]!r} as {key!r}")
+        if not all(isinstance(item, dict) for item in entry.get("objects", ())):
+            raise BadInput(f"{place} holds an object that is not an object of JSON")
     return entries
 
 

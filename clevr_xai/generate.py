@@ -13,6 +13,8 @@ import io
 import multiprocessing
 import os
 import pathlib
+import signal
+import threading
 
 import numpy as np
 from PIL import Image
@@ -86,6 +88,10 @@ def generate(
     """
     if strangers := [kind for kind in kinds if kind not in KINDS]:
         raise BadInput(f"no questions {strangers[0]!r}; these exist: {listed(KINDS)}")
+    if len(set(kinds)) < len(kinds) or not kinds:
+        raise BadInput(f"questions {listed(kinds) or 'of no kind'}; name each kind once, of {listed(KINDS)}")
+    if not str(output_dir):
+        raise BadInput("the directory to write to has no name; name one that is new or was made by this command")
     output_dir = pathlib.Path(output_dir)
     render.check_available()
     _claim(output_dir, settings)
@@ -165,6 +171,8 @@ def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
         raise BadInput(f"{output_dir} is a file; name a directory to write to")
     if file.exists():
         there = layout.read_json(file)
+        if not isinstance(there, dict) or not isinstance(there.get("num_images"), int):
+            raise BadInput(f"{file} does not hold the settings of a dataset; use another directory")
         expected = dataclasses.asdict(settings)
         for name, value in expected.items():
             if name != "num_images" and there.get(name) != value:
@@ -177,7 +185,10 @@ def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
             )
     elif output_dir.exists() and {path.name for path in output_dir.iterdir()} - {f"{layout.SETTINGS}.part"}:
         raise BadInput(f"{output_dir} is not empty and was not made by this command; use another directory")
-    output_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        output_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{output_dir} cannot be made: {error.strerror}; name another directory") from None
     layout.write_json(file, dataclasses.asdict(settings))
     for name in (layout.IMAGES, layout.MASKS):
         (output_dir / name).mkdir(exist_ok=True)
@@ -194,8 +205,22 @@ def _workers(number: int):
         yield map
         return
     # Fresh processes: what a forked copy inherits of the renderer's threads does not work.
-    with multiprocessing.get_context("spawn").Pool(number) as pool:
+    with multiprocessing.get_context("spawn").Pool(number, _end_with_the_parent) as pool:
         yield functools.partial(pool.imap, chunksize=1)
+
+
+def _end_with_the_parent() -> None:
+    """Leave the keyboard to the parent process, and end when it ends, however it does.
+
+    A pool's processes outlive a parent that was killed: they would go on writing while the next run does.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _progress(items, total: int, what: str):

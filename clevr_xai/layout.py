@@ -10,6 +10,7 @@ import gzip
 import json
 import os
 import pathlib
+import zlib
 
 from command_line import BadInput
 
@@ -42,7 +43,7 @@ def read_json(path: pathlib.Path):
     try:
         data = path.read_bytes()
         return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise BadInput(f"{path} is not a readable JSON file: {error}") from None
 
 

@@ -53,7 +53,9 @@ def ground_truth_objects(
         return sorted({index for node in program if _is_set(node) for index in node["_output"]})
     if ground_truth == "unique_firstnonempty":
         return sorted(_unique_objects(program) | _first_nonempty(program, strict_branches))
-    raise ValueError(f"unknown ground truth {ground_truth!r}; these exist: {', '.join({*SIMPLE, *COMPLEX})}")
+    raise ValueError(
+        f"unknown ground truth {ground_truth!r}; these exist: {', '.join(dict.fromkeys((*SIMPLE, *COMPLEX)))}"
+    )
 
 
 def _is_set(node: dict) -> bool:

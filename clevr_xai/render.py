@@ -135,7 +135,7 @@ def _mitsuba():
     import mitsuba
 
     mitsuba.set_variant("scalar_rgb")
-    drjit.set_thread_count(0)  # no helpers: the calling thread does all the work
+    drjit.set_thread_count(0)  # none beside it: the calling thread does all the work
     mitsuba.set_log_level(mitsuba.LogLevel.Error)
     return mitsuba
 

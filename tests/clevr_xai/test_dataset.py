@@ -154,6 +154,18 @@ def spoil(path, data=b"not what it says"):
     path.write_bytes(data)
 
 
+def save_archive(path):
+    with path.open("wb") as file:  # a file, lest savez append its own suffix
+        np.savez(file, mask=np.zeros((128, 128), bool))
+
+
+def damaged_gzip(content):
+    """Return compressed content whose first block has no valid type."""
+    data = bytearray(gzip.compress(content, mtime=0))
+    data[10] |= 0b110
+    return bytes(data)
+
+
 SIMPLE = "ground_truth_simple_questions_single_object"
 PICTURES = "../CLEVR-XAI_v1.0_images_masks"
 SPOILED = {
@@ -226,6 +238,52 @@ SPOILED = {
             home / "CLEVR-XAI_simple_questions.json", lambda content: content["questions"][0].pop("program")
         ),
         "entry 0 of 'questions' lacks 'program'",
+    ),
+    "empty file": (lambda home: spoil(home / SIMPLE / "1.npy", b""), "1.npy is not a readable array"),
+    "archive of arrays": (lambda home: save_archive(home / SIMPLE / "1.npy"), "1.npy is an archive of arrays"),
+    "damaged compressed json": (
+        lambda home: (
+            spoil(home / f"{layout.SCENES}.gz", damaged_gzip((home / layout.SCENES).read_bytes())),
+            (home / layout.SCENES).unlink(),
+        ),
+        "scenes.json.gz is not a readable JSON file",
+    ),
+    "same image twice": (
+        lambda home: change_json(
+            home / layout.SCENES, lambda content: content["scenes"].append(content["scenes"][0])
+        ),
+        "scenes.json: some image_filename occurs twice",
+    ),
+    "a number in place of a question": (
+        lambda home: change_json(
+            home / "CLEVR-XAI_simple_questions.json", lambda content: content["questions"].append(5)
+        ),
+        "entry 2 of 'questions' is not an object of JSON",
+    ),
+    "a list in place of a name": (
+        lambda home: change_json(
+            home / "CLEVR-XAI_simple_questions.json",
+            lambda content: content["questions"][0].update(image_filename=[1]),
+        ),
+        r"entry 0 of 'questions' holds \[1\] as 'image_filename'",
+    ),
+    "a word in place of a number": (
+        lambda home: change_json(
+            home / "CLEVR-XAI_simple_questions.json",
+            lambda content: content["questions"][0].update(question_index="first"),
+        ),
+        "question_index 'first' is not a whole number",
+    ),
+    "a number in place of an object": (
+        lambda home: change_json(home / layout.SCENES, lambda content: content["scenes"][0]["objects"].append(5)),
+        "entry 0 of 'scenes' holds an object that is not an object of JSON",
+    ),
+    "damaged program": (
+        lambda home: change_json(
+            home / "CLEVR-XAI_simple_questions.json",
+            lambda content: content["questions"][1]["program"][1].update(type=None),
+        ),
+        "program of question 1 is damaged",
     ),
 }  # fmt: skip
 

@@ -78,6 +78,28 @@ def test_a_killed_run_ends_with_the_same_bytes(tmp_path):
     assert content(broken) == content(tmp_path / "whole")
 
 
+def test_an_interrupted_run_says_one_word_and_its_processes_end(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
+    for number, group in ((signal.SIGINT, True), (signal.SIGKILL, False)):
+        directory = tmp_path / number.name
+        process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), *ARGUMENTS, "--num_images=2000", f"--output_dir={directory}"],
+            env=environment,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while process.poll() is None and not list(directory.glob("images/*.png")):
+            time.sleep(0.01)
+        (os.killpg if group else os.kill)(process.pid, number)
+        # Standard error is at its end only when every process that could write to it has ended.
+        said = process.communicate(timeout=30)[1]
+        if number == signal.SIGINT:
+            assert process.returncode == 130
+            assert said.rstrip().endswith("interrupted") and "Traceback" not in said
+
+
 @pytest.mark.parametrize("writes", [0, 1, 2, 3, 8, 20, 33, 35, 80])
 def test_a_run_that_stops_at_any_file_ends_with_the_same_bytes(writes, made, tmp_path, monkeypatch):
     """The file at which it stops is left half-written under its unfinished name."""
@@ -143,6 +165,16 @@ def test_a_directory_of_something_else_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     with pytest.raises(BadInput, match="is a file"):
         generate.generate(tmp_path / "thesis.txt", TINY)
+    with pytest.raises(BadInput, match=r"thesis.txt/data cannot be made: Not a directory"):
+        generate.generate(tmp_path / "thesis.txt" / "data", TINY)
+
+
+@pytest.mark.parametrize("settings", ["{", "[]", "{}", '{"num_images": "many"}'])
+def test_damaged_settings_are_refused(settings, tmp_path):
+    (tmp_path / layout.SETTINGS).write_text(settings)
+    with pytest.raises(BadInput, match=layout.SETTINGS):
+        generate.generate(tmp_path, TINY)
+    assert (tmp_path / layout.SETTINGS).read_text() == settings
 
 
 @pytest.mark.parametrize(
@@ -152,6 +184,8 @@ def test_a_directory_of_something_else_is_refused(tmp_path):
         ("--image_size=large", "write WIDTHxHEIGHT, as 480x320"),
         ("--samples=10", "do not form a square"),
         ("--questions=simple,odd", "no questions 'odd'; these exist: 'simple', 'complex'"),
+        ("--questions=", "questions of no kind; name each kind once, of 'simple', 'complex'"),
+        ("--questions=simple,simple", "name each kind once"),
         ("--num_images=0", "num_images"),
     ],
 )
