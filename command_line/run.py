@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 
 from absl import flags
 
+from command_line.chatter import import_tensorflow_quietly
 from command_line.errors import BadInput
 
 
@@ -23,6 +23,7 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
     description
         The module's docstring, shown by ``--help`` above the flags.
     """
+    import_tensorflow_quietly()
     sys.exit(execute(main, flag_values, description, sys.argv))
 
 
@@ -44,7 +45,6 @@ def execute(main, flag_values: flags.FlagValues, description: str, argv: Sequenc
     if any(argument in ("--help", "-help", "-h", "--helpshort", "--helpfull") for argument in argv[1:]):
         print(f"{description.strip()}\n\nFlags:\n{_help(flag_values)}")
         return 0
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's start-up chatter is not a result
     flag_values.unparse_flags()
     try:
         rest = flag_values(argv)[1:]
