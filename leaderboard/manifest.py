@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
@@ -77,4 +78,4 @@ def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[st
         Flags to leave out: those that say where to write, not what to compute.
     """
     given = [name for name in flag_values if flag_values[name].present and name not in without]
-    return " ".join([program, *(flag_values[name].serialize() for name in given)])
+    return " ".join([program, *(shlex.quote(flag_values[name].serialize()) for name in given)])

@@ -34,6 +34,7 @@ LEARNING_RATE = 0.01
 TRAINING_BATCH = 32
 L2 = 5e-4
 VALIDATION_SHARE = 0.1
+MAX_SEED = 2**32 - 1
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, seed=0)
@@ -165,10 +166,9 @@ def model_card(model, seed: int, epochs: int, accuracies: dict[str, float]) -> s
 
     device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     command = f"python -m svea.baseline --seed={seed}" + (f" --epochs={epochs}" if epochs != EPOCHS else "")
-    return rf"""# SVEA baseline, seed {seed}
+    return f"""# SVEA baseline, seed {seed}
 
-Classifies MNIST-1D signals into ten classes. It exists to be explained: SVEA judges attribution methods on
-it.
+Classifies MNIST-1D signals into ten classes. It exists to be explained: SVEA judges attribution methods on it.
 
 | | |
 |---|---|
@@ -184,10 +184,10 @@ it.
 
 `{command}`
 
-Plain SGD, learning rate {LEARNING_RATE}, batch {TRAINING_BATCH}, {epochs} epochs, L2 {L2} on all four
-kernels, dense \ kernel drawn from N(0, 0.5), sparse cross-entropy. The network of the last epoch, not the
-best one; the test signals were used once, for the figure above. Trained with TensorFlow {tf.__version__} and
-Keras {keras.__version__} on a {device}.
+Plain SGD, learning rate {LEARNING_RATE}, batch {TRAINING_BATCH}, {epochs} epochs, L2 {L2} on all four kernels, \
+dense kernel drawn from N(0, 0.5),
+sparse cross-entropy. The network of the last epoch, not the best one; the test signals were used once, for the
+figure above. Trained with TensorFlow {tf.__version__} and Keras {keras.__version__} on a {device}.
 
 ## Data
 
@@ -233,6 +233,8 @@ def _progress(epochs: int):
 def main(flag_values: flags.FlagValues) -> None:
     """Train, evaluate, export, and print the accuracies."""
     seed, epochs = flag_values.seed, flag_values.epochs
+    if seed > MAX_SEED:
+        raise command_line.BadInput(f"--seed={seed} is too large for Keras; at most {MAX_SEED}")
     name = "baseline" if seed == 0 else f"baseline_seed{seed}"
     directory = pathlib.Path(flag_values.output_dir) if flag_values.output_dir else SAVED_MODELS / name
     if (directory / "1").exists():
@@ -241,6 +243,12 @@ def main(flag_values: flags.FlagValues) -> None:
         )
     if directory.exists() and not directory.is_dir():
         raise command_line.BadInput(f"--output_dir={str(directory)!r} is a file; name a directory")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise command_line.BadInput(
+            f"--output_dir={str(directory)!r} cannot be made: {error.strerror}; name another directory"
+        ) from None
     _use_one_thread()
     data = mnist1d.load()
     model = build(seed)

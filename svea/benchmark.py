@@ -91,6 +91,8 @@ def _model_paths(flag_values) -> list[pathlib.Path]:
     """Return the directories of the networks to score."""
     if flag_values.model and flag_values.models:
         raise BadInput("--model and --models were both given; --model is for one network, --models for several")
+    if flag_values.models and not all(flag_values.models):
+        raise BadInput("--models has an empty name; write --models=first,second")
     given = [flag_values.model] if flag_values.model else flag_values.models
     if not given and not DEFAULT_MODEL.is_dir():
         raise BadInput("the default network is missing; train it with: python -m svea.baseline, or give --model=")

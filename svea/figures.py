@@ -16,6 +16,7 @@ _REGION = "#f2b134"
 _TEMPLATE = "#2a7f62"
 _OURS = "#3b5b92"
 _PAPER = "#c8553d"
+_BARS = {"method": _OURS, "control": "#a9a9a9", "peer": "#8f6bb3"}
 
 
 def save_figures(
@@ -169,10 +170,11 @@ def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], t
     heights = np.arange(len(scored))
     values = np.array([row["value"] for row in scored])
     margins = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in scored]).T
-    colours = [_OURS if row["kind"] == "method" else "#a9a9a9" for row in scored]
+    colours = [_BARS[row["kind"]] for row in scored]
     bars.barh(heights, values, xerr=margins, color=colours, height=0.66, error_kw={"linewidth": 1, "capsize": 2})
-    for kind, colour in (("method", _OURS), ("control", "#a9a9a9")):
-        bars.barh([np.nan], [np.nan], color=colour, label=f"{kind}, 95 % interval")
+    for kind, colour in _BARS.items():
+        if colour in colours:
+            bars.barh([np.nan], [np.nan], color=colour, label=f"{kind}, 95 % interval")
     with_paper = [(height, row["paper"]) for height, row in zip(heights, scored, strict=True) if row["paper"]]
     if with_paper:
         bars.plot(*zip(*[(x, y) for y, x in with_paper], strict=True), "D", color=_PAPER, markersize=5, label="paper")

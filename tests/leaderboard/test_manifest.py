@@ -1,6 +1,7 @@
 """A manifest says what a table was computed from, and nothing that changes from run to run."""
 
 import json
+import shlex
 
 import numpy as np
 from absl import flags
@@ -32,3 +33,10 @@ def test_the_command_repeats_what_was_given_except_where_to_write():
     flags.DEFINE_string("output", "", "", flag_values=values)
     values(["program", "--methods=x,y", "--output=here.json"])
     assert manifest.command_of("python -m svea.benchmark", values) == "python -m svea.benchmark --methods=x,y"
+
+
+def test_a_shell_reads_the_command_as_it_was_given():
+    values = flags.FlagValues()
+    flags.DEFINE_string("model", "", "", flag_values=values)
+    values(["program", "--model=my model's/1"])
+    assert shlex.split(manifest.command_of("bench", values)) == ["bench", "--model=my model's/1"]

@@ -96,6 +96,14 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert run(f"--output_dir={tmp_path / 'file'}") == 2
     assert "is a file; name a directory" in capsys.readouterr().err
+    assert run(f"--output_dir={tmp_path / 'file' / 'below'}") == 2
+    assert "cannot be made: Not a directory" in capsys.readouterr().err
+
+
+def test_a_seed_that_keras_cannot_take_is_refused(tmp_path, capsys):
+    assert run(f"--seed={2**32}", f"--output_dir={tmp_path / 'net'}") == 2
+    assert "is too large for Keras; at most 4294967295" in capsys.readouterr().err
+    assert not (tmp_path / "net").exists()
 
 
 @pytest.mark.parametrize("name", COMMITTED)
@@ -105,3 +113,24 @@ def test_committed_networks_reach_the_accuracy_of_their_cards(name):
     accuracy = 100 * np.mean(model.predict(data.signals[..., None], batch_size=1000) == data.labels)
     assert 86.5 <= accuracy <= 91.5
     assert f"| {accuracy:.1f} % (paper: 87.7 %) |" in (baseline.SAVED_MODELS / name / "MODEL_CARD.md").read_text()
+
+
+@pytest.mark.parametrize(("name", "seed"), zip(COMMITTED, range(3), strict=True))
+def test_committed_cards_are_what_the_command_writes(name, seed):
+    data = mnist1d.load()
+    model = attribution.load_model(baseline.SAVED_MODELS / name, score="probabilities")
+
+    def accuracy(signals, labels):
+        return 100 * np.mean(model.predict(signals[..., None], batch_size=1000) == labels)
+
+    accuracies = {
+        "train": accuracy(data.train.signals[:3600], data.train.labels[:3600]),
+        "validation": accuracy(data.train.signals[3600:], data.train.labels[3600:]),
+        "test": accuracy(data.test.signals, data.test.labels),
+    }
+    written = baseline.model_card(baseline.build(seed), seed, baseline.EPOCHS, accuracies)
+
+    def text(card):
+        return re.sub(r"Trained with TensorFlow \S+ and Keras \S+ on a \w+\.", "", card)
+
+    assert text((baseline.SAVED_MODELS / name / "MODEL_CARD.md").read_text()) == text(written)

@@ -113,6 +113,7 @@ def test_a_users_own_network(tmp_path, capsys):
         (["--plot_dir=no/such/place"], "there is no directory 'no/such'"),
         (["--plot_dir=file"], "is a file; name a directory"),
         (["--model=a", "--models=b,c"], "both given"),
+        (["--models=a,"], "--models has an empty name"),
         (["--models=a,a"], "names a network twice"),
         (["--model=nowhere"], "nowhere"),
         (["--model=empty"], "empty"),

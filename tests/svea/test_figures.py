@@ -47,6 +47,22 @@ def test_all_figures_are_written_and_nothing_else_twice_the_same(network, tmp_pa
     assert [path.read_bytes() for path in written] == first
 
 
+def test_methods_of_other_libraries_have_a_colour_of_their_own(network):
+    import matplotlib.pyplot as plt
+
+    data, titles = mnist1d.load(), table.titles([network])
+    rows = [{**row, "kind": "peer"} if row["method"] == "my:own" else row for row in table.long_rows([network], 0)]
+    figure = figures.roe_figure(data, network, rows, titles)
+    scored = sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
+    drawn = {}
+    for row, bar in zip(scored, figure.axes[0].patches, strict=False):
+        drawn.setdefault(row["kind"], set()).add(bar.get_facecolor())
+    legend = {text.get_text().split(",")[0] for text in figure.axes[0].get_legend().get_texts()}
+    plt.close(figure)
+    assert all(len(colours) == 1 for colours in drawn.values()) and len(set.union(*drawn.values())) == 3
+    assert legend == {"paper", "method", "control", "peer"}
+
+
 def test_the_regions_drawn_are_the_regions_scored(network):
     import matplotlib.pyplot as plt
 
