@@ -212,7 +212,8 @@ def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return an image seen through a random window, the channel means around it.
 
     Whatever tells the class must then be learnt, not the easiest of it alone: a dog that stands in one scene
-    only counts for something, although the scene could be told without it.
+    only counts for something, although the scene could be told without it. Chosen by looking at the score of the
+    contrast models: see ``bim.train.CHOICE_OF_WINDOWS``.
 
     Parameters
     ----------
