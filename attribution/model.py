@@ -95,7 +95,7 @@ class Model:
         source, target = self.input_node(wrt), node_of(self.logits)
         if name is None:
             return self.graph.last_convolution(source, target)
-        return self.graph.find_layer(name, source, target)
+        return self.graph.find_layer(self._frozen.aliases.get(node_of(name), name), source, target)
 
     def layers(self, wrt=None) -> list[str]:
         """Return the node names of all layers a map can stand on, first to last."""

@@ -34,12 +34,16 @@ class FrozenModel:
         The same names to the placeholder's node name.
     output
         Tensor name of the chosen output.
+    aliases
+        Names of identities of a TensorFlow 1 file, whole and by their last component, to the node whose values they
+        repeat. Freezing removes identities, and TensorFlow 1 networks like to name their layers by them.
     """
 
     graph_def: tf.compat.v1.GraphDef
     inputs: dict[str, tf.TensorSpec]
     input_nodes: dict[str, str]
     output: str
+    aliases: dict[str, str]
 
 
 def find_saved_model(path) -> pathlib.Path:
@@ -132,6 +136,7 @@ def freeze(path, signature=None, inputs=None, output=None) -> FrozenModel:
         inputs=specs,
         input_nodes=dict(zip(input_names, nodes, strict=True)),
         output=tensor,
+        aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
     )
 
 
@@ -170,6 +175,19 @@ def _prune(loaded, path, inputs, output):
         names = [op.name + ":0" for op in loaded.graph.get_operations() if op.type == "Placeholder"]
         raise BadInput(f"'{path}': {_gist(error)}; its placeholders are {listed(names)}") from error
     return function, [name.split(":")[0] for name in inputs], [output]
+
+
+def _identities(imported) -> dict[str, str]:
+    """Return name -> node behind it, for every identity of a graph."""
+    aliases = {}
+    for operation in imported.get_operations():
+        behind = operation
+        while behind.type == "Identity":
+            behind = behind.inputs[0].op
+        if behind is not operation:
+            aliases.setdefault(operation.name.split("/")[-1], behind.name)
+            aliases[operation.name] = behind.name
+    return aliases
 
 
 def _gist(error: Exception, limit: int = 160) -> str:

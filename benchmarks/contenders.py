@@ -151,6 +151,8 @@ def captum(network, batch_size, masks, patch):
     import torch_networks
     from captum import attr as library
 
+    torch.set_num_threads(1)  # its threads spin while they wait, which would count as work
+
     module = torch_networks.small_resnet() if network.output_shape[-1] == 10 else torch_networks.resnet50()
     last = [layer for layer in module if isinstance(layer, torch_networks.Block)][-1]
 

@@ -149,7 +149,7 @@ def write_tf1(path, use_resource, with_signature):
             v = {name: v1.get_variable(name, initializer=value) for name, value in weights.items()}
             y = tf.nn.conv2d(x, v["kernel"], 2, "SAME")
             y = v1.nn.fused_batch_norm(y, v["gamma"], v["beta"], v["mean"], v["variance"], is_training=False)[0]
-            y = tf.nn.relu(y, name="block_layer1")
+            y = tf.identity(tf.nn.relu(y), name="block_layer1")
             y = tf.reduce_mean(y, [1, 2])
             scores = tf.identity(tf.matmul(y, v["dense"]), name="final_dense")
         session.run(v1.global_variables_initializer())
