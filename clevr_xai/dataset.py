@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from PIL import Image
@@ -96,8 +96,8 @@ class Dataset:
             raise BadInput(f"no directory {self.data_dir}; name one that holds {layout.SCENES}")
         self._questions_file = self._required(layout.QUESTIONS.format(kind=kind))
         scenes_file = self._required(layout.SCENES)
-        self.questions = _entries(self._questions_file, "questions", _QUESTION)
-        scenes = _entries(scenes_file, "scenes", _SCENE)
+        self.questions = layout.read_entries(self._questions_file, "questions", _QUESTION)
+        scenes = layout.read_entries(scenes_file, "scenes", _SCENE)
         self.scenes = {scene["image_filename"]: scene for scene in scenes}
         if len(self.scenes) < len(scenes):
             raise BadInput(f"{scenes_file}: some image_filename occurs twice")
@@ -288,27 +288,6 @@ class Dataset:
             return answer_text(question["answer"])
         except ValueError as error:
             raise BadInput(f"{self._questions_file}: question {question['question_index']}: {error}") from None
-
-
-def _entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[type, ...]]) -> list[dict]:
-    """Return the list under ``name`` in a JSON file after checking what every entry holds."""
-    content = layout.read_json(path)
-    entries = content.get(name) if isinstance(content, dict) else None
-    if not isinstance(entries, list) or not entries:
-        raise BadInput(f"{path} holds no list {name!r}")
-    for position, entry in enumerate(entries):
-        place = f"{path}: entry {position} of {name!r}"
-        if not isinstance(entry, dict):
-            raise BadInput(f"{place} is not an object of JSON")
-        missing = [key for key in keys if key not in entry]
-        if missing:
-            raise BadInput(f"{place} lacks {listed(missing)}")
-        for key, kinds in keys.items():
-            if not isinstance(entry[key], kinds):
-                raise BadInput(f"{place} holds {entry[key]!r} as {key!r}")
-        if not all(isinstance(item, dict) for item in entry.get("objects", ())):
-            raise BadInput(f"{place} holds an object that is not an object of JSON")
-    return entries
 
 
 def _opened(path: pathlib.Path) -> Image.Image:

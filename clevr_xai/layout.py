@@ -11,8 +11,9 @@ import json
 import os
 import pathlib
 import zlib
+from collections.abc import Mapping
 
-from command_line import BadInput
+from command_line import BadInput, listed
 
 SCENES = "CLEVR-XAI_scenes.json"
 QUESTIONS = "CLEVR-XAI_{kind}_questions.json"
@@ -45,6 +46,42 @@ def read_json(path: pathlib.Path):
         return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise BadInput(f"{path} is not a readable JSON file: {error}") from None
+
+
+def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[type, ...]]) -> list[dict]:
+    """Return the list under ``name`` in a JSON file after checking what every entry holds.
+
+    Parameters
+    ----------
+    path
+        JSON file, compressed or not.
+    name
+        "scenes" or "questions".
+    keys
+        What every entry must have, and the types it may be of.
+
+    Raises
+    ------
+    BadInput
+        With the file's name and the position of the first entry that is not so.
+    """
+    content = read_json(path)
+    entries = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(entries, list) or not entries:
+        raise BadInput(f"{path} holds no list {name!r}")
+    for position, entry in enumerate(entries):
+        place = f"{path}: entry {position} of {name!r}"
+        if not isinstance(entry, dict):
+            raise BadInput(f"{place} is not an object of JSON")
+        missing = [key for key in keys if key not in entry]
+        if missing:
+            raise BadInput(f"{place} lacks {listed(missing)}")
+        for key, kinds in keys.items():
+            if not isinstance(entry[key], kinds):
+                raise BadInput(f"{place} holds {entry[key]!r} as {key!r}")
+        if not all(isinstance(item, dict) for item in entry.get("objects", ())):
+            raise BadInput(f"{place} holds an object that is not an object of JSON")
+    return entries
 
 
 def write_json(path: pathlib.Path, content, compress: bool = False) -> None:

@@ -224,6 +224,8 @@ def _column(values, name: str) -> np.ndarray:
 def _resampled_sums(columns: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """Draw rows with replacement and sum the columns: (N, K) -> (resamples, K)."""
     n = len(columns)
+    if n < 1 or resamples < 1:
+        raise ValueError(f"{resamples} draws of {n} inputs; at least one of each is needed")
     # A benchmark asks for many scores over the same inputs; where they fit, the draws are kept for the next one.
     draws = _kept_draws(n, resamples, seed) if n * resamples <= _DRAWS_AT_ONCE else _draws(n, resamples, seed)
     return np.concatenate([counts @ columns for counts in draws])

@@ -235,11 +235,17 @@ def _plain(row: Mapping) -> dict:
     for name, value in row.items():
         if hasattr(value, "tolist"):
             value = value.tolist()
-        if isinstance(value, float) and not math.isfinite(value):
+        if _not_finite(value):
             value = None
             plain.setdefault("reason", row.get("reason") or f"{name} is not a finite number")
+        elif isinstance(value, (list, tuple)):
+            value = [None if _not_finite(item) else item for item in value]
         plain[name] = value
     return plain
+
+
+def _not_finite(value) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _cells(rows: Sequence[Mapping], number) -> list[list[str]]:

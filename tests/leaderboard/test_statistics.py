@@ -110,6 +110,8 @@ def test_draws_without_denominator_are_left_out():
         (lambda: statistics.paired_bootstrap([1.0], [1.0, 2.0]), "the same inputs"),
         (lambda: statistics.paired_bootstrap([], []), "no values"),
         (lambda: statistics.spearman([1.0], [1.0, 2.0]), "1 values against 2"),
+        (lambda: statistics.mean_interval([1.0], resamples=0), "0 draws of 1 inputs"),
+        (lambda: statistics.resampled_means(np.zeros((0, 2))), "draws of 0 inputs"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, message):

@@ -48,6 +48,12 @@ def test_numbers_of_numpy_become_plain_numbers():
     assert written == {"value": 0.5, "n": 3, "flag": True, "several": [1.0, 2.0]}
 
 
+def test_what_is_not_finite_within_a_list_is_null_too():
+    row = {"method": "a", "value": 1.0, "networks": np.array([1.0, np.nan])}
+    assert json.loads(tables.to_json([row], MANIFEST))["rows"][0]["networks"] == [1.0, None]
+    assert next(csv.DictReader(io.StringIO(tables.to_csv([row]))))["networks"] == "[1.0, null]"
+
+
 def test_no_rows_are_still_a_document():
     assert json.loads(tables.to_json([], MANIFEST))["rows"] == []
 
