@@ -1,7 +1,7 @@
 """What a method may ask of a model about some inputs; each pass is run once, however many methods ask.
 
 This is the only argument of an attribution method besides its parameters. A method of one's own is a function
-``method(passes, **parameters)`` that returns one map per input.
+``method(passes, **parameters)`` that returns one map per input. The arrays given to it are read-only.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Passes:
 
     def __init__(self, model, feed, wrt, targets, batch_size, seed, keys, expected=None):
         self.model = model
-        self.inputs = feed[wrt]
+        self.inputs = _locked(feed[wrt].view())
         self.seed = seed
         self.keys = keys
         self._feed = feed
@@ -79,8 +79,8 @@ class Passes:
 
     @property
     def scores(self) -> np.ndarray:
-        """``(N, classes)``: scores of the inputs. Costs a forward pass unless a gradient was asked for before."""
-        return self._once("scores", lambda: self.model.scores(self._feed, self._batch_size))
+        """``(N, classes)``: scores of the inputs."""
+        return self._once("scores", lambda: _locked(self.model.scores(self._feed, self._batch_size)))
 
     @property
     def target_scores(self) -> np.ndarray:
@@ -101,7 +101,9 @@ class Passes:
             ``None`` for the true gradient.
         """
         if rules is not None:
-            return self._once(("modified", rules), lambda: self._backward((), True, self._node_rules(rules))[0])
+            return self._once(
+                ("modified", rules), lambda: _locked(self._backward((), True, self._node_rules(rules))[0])
+            )
         if "input" not in self._memory:
             self._joint_backward(of_input=True)
         return self._memory["input"]
@@ -115,7 +117,7 @@ class Passes:
             for rows, real in self.model.chunks(len(self), self._batch_size):
                 feed = {name: array[rows] for name, array in self._feed.items()}
                 relevance[rows[:real]] = self.model.relevance(feed, targets[rows], self._wrt, composite)[:real]
-            return relevance
+            return _locked(relevance)
 
         return self._once(composite, run)
 
@@ -212,10 +214,11 @@ class Passes:
         layers = tuple(layer for layer in layers if ("layer", layer) not in self._memory)
         gradient, scores, values, gradients = self._backward(layers, of_input, None)
         if of_input:
-            self._memory["input"] = gradient
-        self._memory.setdefault("scores", scores)
+            self._memory["input"] = _locked(gradient)
         for layer in layers:
-            self._memory["layer", layer] = values[layer], gradients[layer]
+            self._memory["layer", layer] = _locked(values[layer]), _locked(gradients[layer])
+        if self._targets is None:  # the pass has predicted the classes that it explained
+            self._targets = scores.argmax(axis=1).astype(np.int32)
 
     def _backward(self, layers, of_input, node_rules):
         """Run backward passes over all inputs; return input gradient, scores, and values and gradients by layer."""
@@ -240,6 +243,12 @@ class Passes:
         if key not in self._memory:
             self._memory[key] = compute()
         return self._memory[key]
+
+
+def _locked(array: np.ndarray) -> np.ndarray:
+    """Return an array that a method cannot change by accident: other methods are given the same one."""
+    array.flags.writeable = False
+    return array
 
 
 def _pieces(numbers: np.ndarray) -> list[tuple[int, int, int]]:

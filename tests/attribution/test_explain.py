@@ -123,6 +123,26 @@ def test_a_function_or_a_method_object_will_do(models, inputs):
     np.testing.assert_array_equal(attribution.explain(Method("own", "Own", own), model, x), expected)
 
 
+def test_a_method_cannot_change_what_others_are_given(models, inputs):
+    def careless(passes):
+        gradient = passes.input_gradient()
+        gradient *= 2
+        return gradient
+
+    before = inputs["signal"].copy()
+    with pytest.raises(ValueError, match="read-only"):
+        attribution.explain(careless, models["signal"], inputs["signal"])
+
+    def also_careless(passes):
+        passes.inputs[:] = 0
+        return passes.inputs
+
+    with pytest.raises(ValueError, match="read-only"):
+        attribution.explain(also_careless, models["signal"], inputs["signal"])
+    np.testing.assert_array_equal(inputs["signal"], before)
+    inputs["signal"][:] = before  # the caller's own array stays writable
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
