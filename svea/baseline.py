@@ -249,11 +249,14 @@ def main(flag_values: flags.FlagValues) -> None:
         raise command_line.BadInput(
             f"--output_dir={str(directory)!r} cannot be made: {error.strerror}; name another directory"
         ) from None
-    _use_one_thread()
-    data = mnist1d.load()
-    model = build(seed)
-    accuracies = train(model, data, epochs)
-    export(model, directory, model_card(model, seed, epochs, accuracies))
+    try:
+        _use_one_thread()
+        model = build(seed)
+        accuracies = train(model, mnist1d.load(), epochs)
+        export(model, directory, model_card(model, seed, epochs, accuracies))
+    finally:
+        if not any(directory.iterdir()):  # interrupted, or failed
+            directory.rmdir()
     for split, accuracy in accuracies.items():
         print(f"accuracy, {split}: {accuracy:.1f} %")
     print(f"exported to {directory / '1'}")

@@ -92,6 +92,16 @@ def test_the_command_trains_exports_and_refuses_to_overwrite(tmp_path, capsys):
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
 
+def test_an_interrupted_training_leaves_nothing(tmp_path, monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(baseline, "train", interrupt)
+    assert run(f"--output_dir={tmp_path / 'net'}") == 130
+    assert capsys.readouterr().err.endswith("interrupted\n")
+    assert not (tmp_path / "net").exists()
+
+
 def test_a_file_in_place_of_the_directory_is_refused(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert run(f"--output_dir={tmp_path / 'file'}") == 2
