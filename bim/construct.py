@@ -19,6 +19,8 @@ import numpy as np
 from PIL import Image
 
 from bim import layout
+from bim.dataset import read_image
+from bim.disk import check_directory, failures_in_one_line
 from bim.drawings import save_picture
 from bim.parallel import each
 from command_line import BadInput
@@ -55,9 +57,15 @@ def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, 
 
     from pycocotools.coco import COCO
 
-    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints what it does
-        coco = COCO(annotation_file)
-    numbers = {category["name"]: category["id"] for category in coco.dataset["categories"]}
+    try:
+        with failures_in_one_line(), contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints what it does
+            coco = COCO(annotation_file)
+        numbers = {category["name"]: category["id"] for category in coco.dataset["categories"]}
+        coco.dataset["images"], coco.dataset["annotations"]
+    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{annotation_file} is no file of COCO instances ({type(error).__name__}: {error})") from error
     found = {}
     for name in layout.OBJECTS:
         category = numbers.get(layout.coco_name(name))
@@ -109,8 +117,9 @@ def load_cutout(entry: dict) -> tuple[np.ndarray, np.ndarray]:
         raise BadInput(f"the object of {entry['path']} has an empty outline")
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     box = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
-    with Image.open(entry["path"]) as file:
-        image = np.asarray(file.convert("RGB"))
+    image = read_image(entry["path"])
+    if image.shape[:2] != mask.shape:
+        raise BadInput(f"{entry['path']} has not the {entry['width']} x {entry['height']} pixels of its annotation")
     return image[box], mask[box]
 
 
@@ -196,11 +205,11 @@ def paste(scene: np.ndarray, image: np.ndarray, mask: np.ndarray, box) -> np.nda
 
 def load_scene(path: str) -> np.ndarray:
     """Read a scene as (128, 128, 3) uint8, resizing it where it has another size."""
-    with Image.open(path) as file:
-        image = file.convert("RGB")
-        if image.size != (layout.IMAGE_SIDE, layout.IMAGE_SIDE):
-            image = image.resize((layout.IMAGE_SIDE, layout.IMAGE_SIDE), Image.Resampling.BILINEAR)
-        return np.asarray(image)
+    image = read_image(path)
+    if image.shape[:2] != (layout.IMAGE_SIDE, layout.IMAGE_SIDE):
+        picture = Image.fromarray(image)
+        image = np.asarray(picture.resize((layout.IMAGE_SIDE, layout.IMAGE_SIDE), Image.Resampling.BILINEAR))
+    return image
 
 
 def construct(
@@ -237,9 +246,11 @@ def construct(
     if not (0 <= num_train <= layout.FIRST_VALIDATION and 1 <= num_val <= 100):
         raise BadInput(f"images per pair are 0 to 900 and 1 to 100, not {num_train} and {num_val}")
     record = {"num_train": num_train, "num_val": num_val, "seed": seed, "format": 1}
+    check_directory("data_dir", data_dir)
     _check_record(data_dir, record)
     cutouts = coco_cutouts(coco_annotations, coco_images, num_train + num_val)
     scenes = scene_files(miniplaces_dir, num_train + num_val)
+    _write_record(data_dir, record)
     for set_name in ("obj", "scene", "scene_only"):
         classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
         for folder in ("val", *(os.path.join("train", name) for name in classes)):
@@ -263,10 +274,7 @@ def construct(
 
     write_lists(data_dir, validation, boxes, masks)
     write_subsets(data_dir, indices, boxes, masks["dog"], seed)
-    path = os.path.join(data_dir, RECORD)
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump({**record, "complete": True}, file, indent=1)
-    os.replace(path + ".part", path)
+    _write_record(data_dir, {**record, "complete": True})
 
 
 def is_complete(data_dir: str) -> bool:
@@ -291,16 +299,27 @@ def link(source: str, target: str) -> None:
 
 
 def _check_record(data_dir: str, record: dict) -> None:
-    """Refuse a folder that was begun with other parameters, else note these ones."""
+    """Refuse a folder that was begun with other parameters."""
     path = os.path.join(data_dir, RECORD)
-    os.makedirs(data_dir, exist_ok=True)
-    if os.path.exists(path):
+    if not os.path.exists(path):
+        return
+    try:
         with open(path, encoding="utf-8") as file:
             before = {key: value for key, value in json.load(file).items() if key != "complete"}
-        if before != record:
-            raise BadInput(f"{data_dir} was constructed with {before}, not {record}; give another --data_dir")
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(record, file, indent=1)
+    except (OSError, ValueError, AttributeError) as error:
+        raise BadInput(f"{path} is damaged; remove {data_dir}, or give another --data_dir") from error
+    if before != record:
+        raise BadInput(f"{data_dir} was constructed with {before}, not {record}; give another --data_dir")
+
+
+def _write_record(data_dir: str, record: dict) -> None:
+    """Note what a folder is constructed with, whole or not at all."""
+    path = os.path.join(data_dir, RECORD)
+    with failures_in_one_line():
+        os.makedirs(data_dir, exist_ok=True)
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=1)
+        os.replace(path + ".part", path)
 
 
 def _path(data_dir: str, set_name: str, label: str, name: str, index: int) -> str:

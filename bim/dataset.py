@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from bim import layout
+from bim.disk import check_directory, failures_in_one_line
 from bim.masks import load_masks
 from command_line import BadInput, listed
 
@@ -47,7 +48,7 @@ class BimSet:
 
     def images(self, rows) -> np.ndarray:
         """Return the images of some rows, (len(rows), 128, 128, 3) uint8."""
-        return np.stack([read_image(self.path(row)) for row in rows])
+        return np.stack([read_image(self.path(row), layout.IMAGE_SIDE) for row in rows])
 
     def path(self, row: int) -> str:
         """Return the file of a row's image."""
@@ -57,7 +58,7 @@ class BimSet:
         """Return for each of some rows a hash of all that its score depends on: pixels, label, box, mask."""
         digests = []
         for row in rows:
-            with open(self.path(row), "rb") as file:
+            with failures_in_one_line(), open(self.path(row), "rb") as file:
                 content = hashlib.sha256(file.read())
             content.update(f"{self.names[row]} {self.labels[row]} {self.boxes[row].tolist()}".encode())
             if self.boxes[row].any():
@@ -89,6 +90,9 @@ class BimSet:
         parts = [os.path.splitext(name)[0].split("-") for name in self.names]
         shown = [part for part in parts if len(part) == 3]  # others are named after their scene alone
         objects = sorted({part[0] for part in shown})
+        unknown = set(objects) - set(layout.OBJECTS)
+        if unknown:
+            raise BadInput(f"{self.directory} has images of {listed(sorted(unknown))}, which are none of BIM's objects")
         indices = sorted({part[2] for part in shown})
         if len(self._masks) != len(objects) * len(indices):  # the file covers all classes whatever the set shows
             objects = list(layout.OBJECTS)
@@ -113,14 +117,18 @@ def load_set(data_dir: str, set_name: str) -> BimSet:
     try:
         names = tuple(name for name, _ in labels)
         located = {name: [int(value) for value in box.split(",")] for name, box in boxes}
-        return BimSet(
-            directory,
-            names,
-            np.array([int(label) for _, label in labels]),
-            np.array([located[name] for name in names]).reshape(-1, 4),
-        )
-    except (KeyError, ValueError) as error:
+        corners = np.array([located[name] for name in names], np.int64).reshape(len(names), 4)
+        numbers = np.array([int(label) for _, label in labels], np.int64)
+    except (KeyError, ValueError, OverflowError) as error:
         raise BadInput(f"{directory}: val.txt and val_loc.txt do not fit each other ({error})") from error
+    if len(set(names)) < len(names):
+        raise BadInput(f"{directory}/val.txt names an image twice; expected one line an image")
+    for name, label, (row0, col0, row1, col1) in zip(names, numbers, corners, strict=True):
+        if not 0 <= label < len(layout.SCENES):
+            raise BadInput(f"{directory}/val.txt: label {label} of {name} is none of 0 to {len(layout.SCENES) - 1}")
+        if not (0 <= row0 <= row1 <= layout.IMAGE_SIDE and 0 <= col0 <= col1 <= layout.IMAGE_SIDE):
+            raise BadInput(f"{directory}/val_loc.txt: the box of {name} does not lie in {layout.IMAGE_SIDE} pixels")
+    return BimSet(directory, names, numbers, corners)
 
 
 def _read_list(directory: str, name: str, form: str) -> list[tuple[str, str]]:
@@ -128,20 +136,23 @@ def _read_list(directory: str, name: str, form: str) -> list[tuple[str, str]]:
     path = os.path.join(directory, name)
     if not os.path.isfile(path):
         raise BadInput(f"no {path}; expected lines '{form}', as scripts/construct_bim_dataset.py writes them")
-    with open(path, encoding="utf-8") as file:
+    with failures_in_one_line(), open(path, encoding="utf-8", errors="replace") as file:
         rows = [tuple(line.split(None, 1)) for line in file if line.strip()]
     if not rows or any(len(row) != 2 for row in rows):
         raise BadInput(f"{path}: expected lines '{form}'")
     return [(first, second.strip()) for first, second in rows]
 
 
-def read_image(path: str) -> np.ndarray:
-    """Read a picture as (H, W, 3) uint8."""
+def read_image(path: str, side: int | None = None) -> np.ndarray:
+    """Read a picture as (H, W, 3) uint8; where a side is given, a picture of another size is refused."""
     try:
         with Image.open(path) as file:
-            return np.asarray(file.convert("RGB"))
-    except OSError as error:
+            image = np.asarray(file.convert("RGB"))
+    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three on damaged files
         raise BadInput(f"cannot read the image {path}: {error}") from error
+    if side is not None and image.shape != (side, side, 3):
+        raise BadInput(f"{path} has {image.shape[1]} x {image.shape[0]} pixels; BIM's images have {side} x {side}")
+    return image
 
 
 def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -158,7 +169,7 @@ def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:
     paths, labels = _train_files(data_dir, set_name)
     images = np.empty((len(paths), layout.IMAGE_SIDE, layout.IMAGE_SIDE, 3), np.uint8)
     for row, path in enumerate(paths):
-        images[row] = read_image(path)
+        images[row] = read_image(path, layout.IMAGE_SIDE)
     return images, np.array(labels)
 
 
@@ -206,6 +217,7 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
 
     directory = embedded_directory()
     if not is_complete(directory):
+        check_directory("data_dir", directory)
         jobs = jobs or os.cpu_count() or 1
         corpora = os.path.join(directory, "corpora")
         first = layout.FIRST_VALIDATION

@@ -11,11 +11,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 
 import numpy as np
 
 from bim import layout
 from bim.dataset import load_set, read_image
+from bim.disk import check_directory, failures_in_one_line
 from bim.drawings import save_picture
 from bim.layout import CHANNEL_MEANS
 from bim.masks import save_masks
@@ -101,23 +103,39 @@ def construct(
     BadInput
         If the sets are missing or no patch keeps the class.
     """
+    directory = os.path.join(data_dir, "bamboo_forest_patch")
+    check_directory("data_dir", directory)
+    part = directory + ".part"  # what is there is replaced when all is done: a mixture would be scored as one set
+    try:
+        with failures_in_one_line():
+            shutil.rmtree(part, ignore_errors=True)
+            os.makedirs(os.path.join(part, "val"))
+            record = _write_patches(part, data_dir, model, steps, step_size, batch_size, progress)
+            if os.path.isdir(directory):
+                shutil.rmtree(directory)
+            os.replace(part, directory)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return record
+
+
+def _write_patches(directory, data_dir, model, steps, step_size, batch_size, progress) -> PatchRecord:
+    """Make the patches and write them, their lists and their record to a folder."""
     import tqdm
 
     plain = load_set(data_dir, "bamboo_forest")
     dogs = os.path.join(data_dir, "scene", "val")
     side = input_side(model)
-    directory = os.path.join(data_dir, "bamboo_forest_patch")
-    os.makedirs(os.path.join(directory, "val"), exist_ok=True)
     stems = [os.path.splitext(name)[0] for name in plain.names]
     columns = {"before": [], "after": [], "change": [], "accepted": []}
     blocks = range(0, len(plain), batch_size)
     for start in tqdm.tqdm(blocks, "patches", leave=False, disable=not progress):
         rows = range(start, min(len(plain), start + batch_size))
         scenes = plain.images(rows)
-        pasted = np.stack([read_image(os.path.join(dogs, plain.names[row])) for row in rows])
+        pasted = np.stack([read_image(os.path.join(dogs, plain.names[row]), layout.IMAGE_SIDE) for row in rows])
         masks = np.stack([place_mask(plain.mask(row), plain.boxes[row], layout.IMAGE_SIDE) for row in rows])
         images = optimise(model, scenes, pasted, masks, steps, step_size, side)
-        logits = [model.scores(network_inputs(part, side), batch_size) for part in (scenes, pasted, images)]
+        logits = [model.scores(network_inputs(shown, side), batch_size) for shown in (scenes, pasted, images)]
         change = np.square(images.astype(float) - scenes).sum(axis=(1, 2, 3))
         columns["before"] += np.linalg.norm(logits[1] - logits[0], axis=1).tolist()
         columns["after"] += np.linalg.norm(logits[2] - logits[0], axis=1).tolist()
@@ -133,10 +151,8 @@ def construct(
     write_list(directory, names, plain.labels[used], ".png")
     write_boxes(directory, names, plain.boxes[used].tolist(), ".png")
     save_masks(os.path.join(directory, "val_mask.npz"), [plain.mask(row) for row in used])
-    path = os.path.join(directory, RECORD)
-    with open(path + ".part", "w", encoding="utf-8") as file:
+    with open(os.path.join(directory, RECORD), "w", encoding="utf-8") as file:
         json.dump(dataclasses.asdict(record), file, indent=1)
-    os.replace(path + ".part", path)
     return record
 
 
@@ -168,6 +184,7 @@ def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, sid
     import tensorflow as tf
 
     logits = logit_function(model)
+    check_gives_logits(model, logits)
     side = side or scenes.shape[1]
     scenes_float = tf.constant(scenes, tf.float32)
     mask = tf.constant(masks[..., None], tf.float32)
@@ -209,12 +226,30 @@ def logit_function(model):
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(model.path))
-    if "serving_default" in loaded.signatures:
-        signature = loaded.signatures["serving_default"]
+    if loaded.signatures:
+        name = next((n for n in ("serving_default", "serve") if n in loaded.signatures), next(iter(loaded.signatures)))
+        signature = loaded.signatures[name]
         (name,) = signature.structured_input_signature[1]
         return lambda inputs, owner=loaded: next(iter(signature(**{name: inputs}).values()))
     pruned = loaded.prune(TENSORS["inputs"], TENSORS["output"])
     return lambda inputs: pruned(inputs)
+
+
+def check_gives_logits(model, logits) -> None:
+    """Refuse a model whose file does not give the logits themselves, but probabilities, say.
+
+    Parameters
+    ----------
+    model
+        From ``measure.load_classifier``, which finds the logits wherever they are.
+    logits
+        Its ``logit_function``.
+    """
+    shape = (2, *model.inputs[model.explained_input()].shape[1:])
+    sample = np.random.default_rng(0).normal(0, 50, shape).astype(np.float32)
+    scores, given = model.scores(sample), np.asarray(logits(sample))
+    if given.shape != scores.shape or np.abs(given - scores).max() > 1e-3 * max(1.0, np.abs(scores).max()):
+        raise BadInput(f"'{model.path}' does not give logits; the patches need them, export it without its softmax")
 
 
 def read_record(directory: str) -> PatchRecord | None:
@@ -222,5 +257,8 @@ def read_record(directory: str) -> PatchRecord | None:
     path = os.path.join(directory, RECORD)
     if not os.path.isfile(path):
         return None
-    with open(path, encoding="utf-8") as file:
-        return PatchRecord(**json.load(file))
+    try:
+        with open(path, encoding="utf-8") as file:
+            return PatchRecord(**json.load(file))
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(f"{path} is damaged; make the patches anew with scripts/construct_delta_patch.py") from error

@@ -11,9 +11,9 @@ import numpy as np
 from attribution import Method
 from bim import scores
 from bim.dataset import BimSet, load_set
-from bim.layout import CONTRAST_SETS
-from bim.measure import Measured, load_classifier, measure
-from command_line import BadInput
+from bim.layout import CONTRAST_SETS, MODEL_NAMES
+from bim.measure import Measured, classifier_at, load_classifier, measure
+from command_line import BadInput, listed
 from leaderboard.store import ScoreStore
 
 METRICS = ("MCS", "IDR", "IIR", "RMCS")
@@ -29,6 +29,43 @@ FUNCTIONS: dict[str, Callable] = {
     "IIR": scores.input_independence_rate,
     "RMCS": scores.relative_model_contrast,
 }
+
+
+def members(metric: str) -> tuple[tuple[str, str], ...]:
+    """Return the (model, set) pairs whose attributions a metric compares."""
+    return tuple((name, "dog_bedroom") for name in CONTRAST_SETS) if metric == "RMCS" else PAIRS[metric]
+
+
+def own_models(entries, metrics) -> dict[str, str]:
+    """Return the models that the user scores in place of members, ``obj=DIR`` as ``{"obj": "DIR"}``.
+
+    Parameters
+    ----------
+    entries
+        Sequence of ``name=directory``.
+    metrics
+        Names of the metrics of the run.
+
+    Raises
+    ------
+    BadInput
+        If an entry has another form or comes twice, or its name is no member of these metrics.
+    """
+    used = {name for metric in metrics for name, _ in members(metric)}
+    found = {}
+    for entry in entries:
+        name, _, directory = entry.partition("=")
+        if name not in MODEL_NAMES or not directory:
+            raise BadInput(f"--models has '{entry}'; expected name=directory with a name of {listed(MODEL_NAMES)}")
+        if name in found:
+            raise BadInput(f"--models names '{name}' twice; one model can take its place")
+        if name not in used:
+            takers = [metric for metric in METRICS if name in dict(members(metric))]
+            raise BadInput(f"model '{name}' has no part in {listed(metrics)}, only in {listed(takers)}")
+        if not os.path.isdir(directory):
+            raise BadInput(f"--models={entry}: no directory {directory}; expected a SavedModel")
+        found[name] = directory
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +119,8 @@ class Benchmark:
         Follow the authors' code to the letter.
     progress
         Whether to show progress bars.
+    own_models
+        Name of a member, such as ``obj``, -> SavedModel to score in its place; ``models_dir`` has the others.
     """
 
     data_dir: str
@@ -93,6 +132,7 @@ class Benchmark:
     batch_size: int = 16
     upstream: bool = False
     progress: bool = False
+    own_models: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         self.models = {}
@@ -101,7 +141,10 @@ class Benchmark:
     def model(self, name: str):
         """Return a model, loaded once."""
         if name not in self.models:
-            self.models[name] = load_classifier(self.models_dir, name, tensors=self.upstream)
+            if name in self.own_models:
+                self.models[name] = classifier_at(self.own_models[name], tensors=self.upstream)
+            else:
+                self.models[name] = load_classifier(self.models_dir, name, tensors=self.upstream)
         return self.models[name]
 
     def images(self, set_name: str) -> BimSet:
@@ -127,17 +170,30 @@ class Benchmark:
         """
         if metric == "RMCS":
             rows = self.drawn("dog_bedroom")
-            members = [self.measured(name, "dog_bedroom", rows) for name in CONTRAST_SETS]
+            measured = [self.measured(name, "dog_bedroom", rows) for name in CONTRAST_SETS]
             return [
                 comparison
-                for number, member in enumerate(members[:-1], start=1)
-                for comparison in self._pair(metric, member, members[-1], len(rows), number)
+                for number, member in enumerate(measured[:-1], start=1)
+                for comparison in self._pair(metric, member, measured[-1], len(rows), number)
             ]
         (first_model, first_set), (second_model, second_set) = PAIRS[metric]
         rows, second_rows = self.matched(first_set, second_set)
         first = self.measured(first_model, first_set, rows)
         second = self.measured(second_model, second_set, second_rows)
         return self._pair(metric, first, second, len(self.drawn(first_set)), None)
+
+    def check(self, metrics) -> None:
+        """Load every model and list that the metrics need, so that what is wrong is said before any work.
+
+        Raises
+        ------
+        BadInput
+            If one is missing or unusable; the patches are not looked for, since they may yet be made.
+        """
+        for model_name, set_name in dict.fromkeys(pair for metric in metrics for pair in members(metric)):
+            self.model(model_name)
+            if set_name != PATCH_SET:
+                self.images(set_name)
 
     def drawn(self, set_name: str) -> list[int]:
         """Return the rows of a set that this run draws."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import zipfile
+import zlib
 
 import numpy as np
 
@@ -62,17 +64,26 @@ def load_masks(folder: str) -> list[np.ndarray]:
     """
     safe, pickled = os.path.join(folder, "val_mask.npz"), os.path.join(folder, "val_mask")
     if os.path.exists(safe):
-        with np.load(safe) as file:
-            shapes, bits = file["shapes"], file["bits"]
-        sizes = shapes.prod(axis=1)
-        flat = np.unpackbits(bits, count=int(sizes.sum())).astype(bool)
-        parts = np.split(flat, np.cumsum(sizes)[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        try:
+            with np.load(safe, allow_pickle=False) as file:
+                shapes, bits = file["shapes"], file["bits"]
+            sizes = shapes.prod(axis=1)
+            flat = np.unpackbits(bits, count=int(sizes.sum())).astype(bool)
+            parts = np.split(flat, np.cumsum(sizes)[:-1])
+            return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+            raise BadInput(f"{safe} is damaged ({error}); construct the sets anew") from error
     if not os.path.exists(pickled):
         raise BadInput(f"no masks in {folder}; expected val_mask.npz, or val_mask as the authors released it")
     with open(pickled, "rb") as file:
         array = _read_pickled(file, pickled)
-    return [np.asarray(mask).astype(bool) for mask in array]
+    try:
+        masks = [np.asarray(mask).astype(bool) for mask in array]
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{pickled} holds no sequence of masks ({error})") from error
+    if any(mask.ndim != 2 for mask in masks):
+        raise BadInput(f"{pickled} holds no masks of two axes, (height, width) each")
+    return masks
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -98,6 +109,8 @@ def _read_pickled(file, path: str):
         return _ArrayUnpickler(_rewound(file), encoding="latin1").load()
     except pickle.UnpicklingError as error:
         raise BadInput(f"{path} asks for {error}; only NumPy arrays are admitted in a mask file") from error
+    except (EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise BadInput(f"{path} is damaged ({type(error).__name__}); fetch it again") from error
 
 
 def _rewound(file):

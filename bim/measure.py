@@ -15,7 +15,7 @@ import attribution
 from attribution import Method
 from bim import regions
 from bim.dataset import BimSet
-from bim.layout import CHANNEL_MEANS
+from bim.layout import CHANNEL_MEANS, SCENES
 from command_line import BadInput, listed
 from leaderboard.store import ScoreStore
 
@@ -68,10 +68,34 @@ def load_classifier(models_dir: str, name: str, tensors: bool = False):
             else []
         )
         raise BadInput(f"no model '{name}' in {models_dir}; there are {listed(have) if have else 'none'}")
+    return classifier_at(path, tensors)
+
+
+def classifier_at(path: str, tensors: bool = False):
+    """Load any SavedModel that can classify BIM's images.
+
+    Parameters
+    ----------
+    path
+        Its directory.
+    tensors
+        Address it by the authors' tensor names instead of its signature.
+
+    Returns
+    -------
+    attribution.model.Model
+
+    Raises
+    ------
+    BadInput
+        If it cannot be loaded, takes no square colour images of one size, or has not ten classes.
+    """
     model = attribution.load_model(path, score="logits", **(TENSORS if tensors else {}))
     shape = model.inputs[model.explained_input()].shape
-    if shape.rank != 4 or shape[1] is None or shape[3] != 3:
+    if shape.rank != 4 or shape[1] is None or shape[1] != shape[2] or shape[3] != 3:
         raise BadInput(f"{path} takes inputs of shape {shape}; BIM's images are (batch, side, side, 3)")
+    if model.num_classes != len(SCENES):
+        raise BadInput(f"{path} tells {model.num_classes} classes; BIM's sets have {len(SCENES)}")
     return model
 
 
@@ -225,7 +249,7 @@ def _keep(store: ScoreStore, series, records: dict) -> None:
 
 
 def _method_key(name: str, method: Method) -> dict:
-    """Return what a method's scores depend on: its name, parameters, and the text of a user's own function."""
+    """Return what a method's scores depend on: its name, parameters, and the file of a user's own function."""
     parameters = {key: value for key, value in method.parameters({}).items()}
     key = {
         "method": name,
@@ -234,5 +258,9 @@ def _method_key(name: str, method: Method) -> dict:
         },
     }
     if ":" in name:
-        key["source"] = hashlib.sha256(inspect.getsource(method.function).encode()).hexdigest()
+        try:  # the whole file, since a function calls others
+            with open(inspect.getsourcefile(inspect.unwrap(method.function)), "rb") as file:
+                key["source"] = hashlib.sha256(file.read()).hexdigest()
+        except (TypeError, OSError) as error:
+            raise BadInput(f"method '{name}' is no function of a Python file; write one that calls it") from error
     return key

@@ -2,6 +2,10 @@
 
     python -m bim.metrics --metrics=MCS --num_imgs=10
     python -m bim.metrics --metrics=MCS,IDR,IIR,RMCS --num_imgs=all --output=bim.json
+    python -m bim.metrics --metrics=MCS --models=obj=my/object_model,scene=my/scene_model
+
+The last scores models of your own: SavedModels that take square RGB images minus the channel means, of any size,
+and tell the ten objects or the ten scenes in the order of bim/layout.py.
 
 The first run makes the embedded sets, drawn objects on drawn scenes; IIR makes its patches. Scores are kept
 in --scores_dir, so another run continues where one ended, and computes anew what a changed model, image,
@@ -22,7 +26,10 @@ import numpy as np
 from absl import flags
 
 import command_line
-from bim.evaluate import METRICS, PATCH_SET, Benchmark, Comparison
+from bim.attributions import PRINTED as DEFAULT_METHODS
+from bim.disk import check_directory, failures_in_one_line
+from bim.evaluate import METRICS, PATCH_SET, Benchmark, Comparison, own_models
+from bim.layout import CONTRAST_SETS
 from bim.scores import (
     both_correct,
     input_dependence_rate,
@@ -45,16 +52,6 @@ __all__ = [
 ]
 
 SAVED_MODELS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "saved_models", "bim")
-DEFAULT_METHODS = (
-    "grad_cam",
-    "gradient",
-    "smoothgrad",
-    "integrated_gradients",
-    "integrated_gradients_smoothgrad",
-    "gradient_x_input",
-    "guided_backprop",
-    "guided_grad_cam",
-)
 CONTROL_NAMES = ("random", "centre_prior", "edge_detector")
 HEADINGS = {
     "MCS": "MCS, model contrast score: object model minus scene model; more is better",
@@ -63,6 +60,11 @@ HEADINGS = {
     "RMCS": "Relative MCS: dog in i scenes against dog in all ten",
 }
 
+CHECK_OF_SENSE = (
+    "a check of the data's sense, no independent result: how the models scene1 to scene10 were trained was chosen "
+    "after\nlooking at this score on images of the same set (see their cards)"
+)
+
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
     FLAGS, methods=list(DEFAULT_METHODS), data_dir="", num_imgs=10, batch_size=16, seed=0, output=""
@@ -70,6 +72,13 @@ command_line.define_common_flags(
 flags.DEFINE_list("metrics", ["MCS", "IDR", "IIR"], "of MCS, IDR, IIR, RMCS", flag_values=FLAGS)
 flags.DEFINE_string(
     "models_dir", SAVED_MODELS, "folder of the models obj, scene, scene_only, scene1, ...", flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "models",
+    [],
+    "SavedModels of your own in place of members, as name=directory,...: obj=my/model,scene=my/other; the names are "
+    "obj, scene, scene_only, scene1 to scene10, and the members not named come from --models_dir",
+    flag_values=FLAGS,
 )
 flags.DEFINE_bool("controls", True, "score random map, centre prior and edge detector too", flag_values=FLAGS)
 flags.DEFINE_string("compare", "random", "method to compare the others with, image by image", flag_values=FLAGS)
@@ -90,12 +99,19 @@ def main(flag_values: flags.FlagValues) -> None:
     for name in metrics:
         if name not in METRICS:
             raise BadInput(f"no metric '{name}'; the metrics are {listed(METRICS)}")
+    if not metrics:
+        raise BadInput(f"--metrics is empty; the metrics are {listed(METRICS)}")
     tables.check_output(flag_values.output)
+    check_directory("plot_dir", flag_values.plot_dir)
+    check_directory("scores_dir", flag_values.scores_dir)
+    replaced = own_models(flag_values.models, metrics)
     from bim.attributions import method_named
     from bim.dataset import resolve_data_dir
 
     names = list(dict.fromkeys([*flag_values.methods, *(CONTROL_NAMES if flag_values.controls else ())]))
     methods = {name: method_named(name) for name in names}
+    if not methods:
+        raise BadInput("--methods is empty and there are no controls; name at least one method")
     data_dir = resolve_data_dir(flag_values.data_dir)
     scores_dir = flag_values.scores_dir or os.path.join(data_dir, "scores")
     benchmark = Benchmark(
@@ -108,15 +124,19 @@ def main(flag_values: flags.FlagValues) -> None:
         flag_values.batch_size,
         flag_values.compat == "upstream",
         progress=True,
+        own_models=replaced,
     )
+    benchmark.check(metrics)
     titles = {name: method.title for name, method in methods.items()}
     rows, patches = [], None
     for metric in metrics:
         if metric == "IIR":
-            patches = _patches(benchmark, made_here=not flag_values.data_dir)
+            patches = patches_for(benchmark, made_here=not flag_values.data_dir)
         found = score_rows(benchmark.compare(metric), flag_values.compare, flag_values.seed)
         rows += found
         print(table(metric, found, titles), flush=True)
+        if metric == "RMCS" and _any_embedded(flag_values.models_dir, replaced):
+            print(CHECK_OF_SENSE + "\n", flush=True)
         if metric == "IIR" and patches:
             print(patches.summary() + "\n", flush=True)
     description = manifest.describe_run(
@@ -131,7 +151,8 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.plot_dir:
         from bim.pictures import write_pictures
 
-        write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles)
+        with failures_in_one_line():
+            write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles)
     print(f"scores kept in {scores_dir}", file=sys.stderr)
 
 
@@ -221,17 +242,41 @@ def _figure(value, decimals: int = 3) -> str:
     return "–" if value is None or not np.isfinite(value) else f"{value:.{decimals}f}"
 
 
-def _patches(benchmark: Benchmark, made_here: bool):
-    """Return the record of the delta patches, making those of the embedded sets when there are none."""
+def _any_embedded(models_dir: str, replaced) -> bool:
+    """Return whether one of the scored contrast models is one that comes with the repository."""
+    embedded = os.path.realpath(SAVED_MODELS)
+    paths = (os.path.realpath(replaced.get(name, os.path.join(models_dir, name))) for name in CONTRAST_SETS)
+    return any(os.path.commonpath([path, embedded]) == embedded for path in paths)
+
+
+def patches_for(benchmark: Benchmark, made_here: bool):
+    """Return the record of the delta patches; None where there is none, as in the authors' data.
+
+    Parameters
+    ----------
+    benchmark
+        The run.
+    made_here
+        Whether to make patches when there are none for this model.
+
+    Raises
+    ------
+    BadInput
+        If the patches were made for another model than the one to be scored and are not made here.
+    """
     from bim import delta_patch
 
     directory = os.path.join(benchmark.data_dir, PATCH_SET)
-    if made_here:
-        model = benchmark.model("scene_only")
-        record = delta_patch.read_record(directory)
-        if record is None or record.model != model.fingerprint:
-            delta_patch.construct(benchmark.data_dir, model, progress=True)
-    return delta_patch.read_record(directory)
+    model = benchmark.model("scene_only")
+    record = delta_patch.read_record(directory)
+    if made_here and (record is None or record.model != model.fingerprint):
+        return delta_patch.construct(benchmark.data_dir, model, progress=True)
+    if record is not None and record.model != model.fingerprint:
+        raise BadInput(
+            f"the patches in {directory} were made for another model, to this one they may mean something; make its "
+            f"own with scripts/construct_delta_patch.py --data_dir={benchmark.data_dir} --model={model.path}"
+        )
+    return record
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@
 
 CAVs of dogs against random counterparts, at block_layer1 to block_layer4 and the logits; the class is the one
 of the images of dogs in bedrooms: dog for the object model, bedroom for a scene model. The contrast is BIM's
-own measure: the dog should matter more to the object model than to the scene model.
+own measure: the dog should matter more to the object model than to the scene model. A model of your own is
+
+    python -m bim.run_tcav --model=my/model --target=dog --contrast_with=my/other --contrast_target=bedroom
 """
 
 from __future__ import annotations
@@ -16,14 +18,21 @@ from absl import flags
 
 import command_line
 from bim import tcav
+from bim.layout import MODEL_NAMES
 from bim.metrics import SAVED_MODELS
 from command_line import BadInput
 from leaderboard import manifest, statistics, tables
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, model="obj", data_dir="", batch_size=32, seed=0, output="")
+FLAGS["model"].help = "obj, scene, ...: a model of --models_dir; or the directory of any SavedModel"
+flags.DEFINE_string(
+    "target", "", "class that --model gives images of dogs in bedrooms: dog or bedroom; by its name when empty",
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("models_dir", SAVED_MODELS, "folder of the models", flag_values=FLAGS)
-flags.DEFINE_string("contrast_with", "scene", "model to subtract; nothing when empty", flag_values=FLAGS)
+flags.DEFINE_string("contrast_with", "scene", "model to subtract, as --model; nothing when empty", flag_values=FLAGS)
+flags.DEFINE_string("contrast_target", "", "as --target, for --contrast_with", flag_values=FLAGS)
 flags.DEFINE_integer("num_random", 10, "random counterparts, each one experiment", 2, flag_values=FLAGS)
 flags.DEFINE_float("level", 0.05, "significance level after Holm's correction", 0.0, 1.0, flag_values=FLAGS)
 
@@ -32,19 +41,25 @@ def main(flag_values: flags.FlagValues) -> None:
     """Print a table for each model and one for their contrast."""
     tables.check_output(flag_values.output)
     from bim.dataset import resolve_data_dir
-    from bim.measure import load_classifier
+    from bim.measure import classifier_at, load_classifier
 
-    names = [flag_values.model]
+    targets = {flag_values.model: tcav.target_class(flag_values.model, flag_values.target)}
     if flag_values.contrast_with and flag_values.contrast_with != flag_values.model:
-        names.append(flag_values.contrast_with)
-    images, found, fingerprints, rows = None, {}, {}, []
-    for name in names:
-        parent, base = os.path.split(os.path.normpath(name))
-        model = load_classifier(parent or flag_values.models_dir, base)
-        images = images or tcav.load_images(resolve_data_dir(flag_values.data_dir), flag_values.num_random)
-        fingerprints[name] = model.fingerprint
+        targets[flag_values.contrast_with] = tcav.target_class(
+            flag_values.contrast_with, flag_values.contrast_target, flag="contrast_target"
+        )
+    names, found, rows = list(targets), {}, []
+    models = {
+        name: classifier_at(name)
+        if os.path.basename(name) != name or name not in MODEL_NAMES
+        else load_classifier(flag_values.models_dir, name)
+        for name in names
+    }
+    fingerprints = {name: model.fingerprint for name, model in models.items()}
+    images = tcav.load_images(resolve_data_dir(flag_values.data_dir), flag_values.num_random)
+    for name, model in models.items():
         found[name] = tcav.score_concept(
-            model, tcav.target_class(base), images, seed=flag_values.seed, batch_size=flag_values.batch_size
+            model, targets[name], images, seed=flag_values.seed, batch_size=flag_values.batch_size
         )
         rows += score_rows(name, found[name], flag_values.seed)
         print(table(name, found[name], rows[-len(found[name]) :], flag_values.level), flush=True)

@@ -16,7 +16,7 @@ import numpy as np
 from bim import layout
 from bim.dataset import read_image
 from bim.measure import input_side, network_inputs
-from command_line import BadInput
+from command_line import BadInput, listed
 
 LAYERS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")
 ALPHA = 0.1  # of the classifier's l2 penalty
@@ -209,12 +209,36 @@ def load_images(data_dir: str, num_random: int) -> dict[str, np.ndarray]:
         files = sorted(os.listdir(path)) if os.path.isdir(path) else []
         if not files:
             raise BadInput(f"no images in {path}; scripts/construct_bim_dataset.py makes ten random counterparts")
-        images[name] = np.stack([read_image(os.path.join(path, file)) for file in files])
+        images[name] = np.stack([read_image(os.path.join(path, file), layout.IMAGE_SIDE) for file in files])
     return images
 
 
-def target_class(model_name: str) -> int:
-    """Return the class of ``dog_bedroom`` for a model: the dog for obj, the bedroom for scene models."""
-    if model_name == "obj":
-        return layout.OBJECTS.index("dog")
-    return layout.SCENES.index("bedroom")
+def target_class(model: str, target: str = "", flag: str = "target") -> int:
+    """Return the class of ``dog_bedroom`` for a model: the dog for object models, the bedroom for scene models.
+
+    Parameters
+    ----------
+    model
+        Name or directory of the model.
+    target
+        ``dog`` or ``bedroom``; when empty, what the model's name says.
+    flag
+        Name of the flag that gives ``target``, for the message.
+
+    Raises
+    ------
+    BadInput
+        If the target is another, or the name is none of BIM's.
+    """
+    classes = {"dog": layout.OBJECTS.index("dog"), "bedroom": layout.SCENES.index("bedroom")}
+    if target:
+        if target not in classes:
+            raise BadInput(f"--{flag}={target}: the images are dogs in bedrooms; choose one of {listed(classes)}")
+        return classes[target]
+    parts = [part for part in os.path.normpath(model).split(os.sep) if not part.isdecimal()]  # 1 is a version
+    if not parts or parts[-1] not in layout.MODEL_NAMES:
+        raise BadInput(
+            f"the name of the model '{model}' does not say whether it knows objects or scenes; give --{flag}=dog or "
+            f"--{flag}=bedroom, or a model of {listed(layout.MODEL_NAMES)}"
+        )
+    return classes["dog" if parts[-1] == "obj" else "bedroom"]

@@ -10,6 +10,8 @@ import sys
 import numpy as np
 
 from bim import layout
+from bim.construct import RECORD
+from bim.disk import check_directory
 from command_line import BadInput, listed
 
 PAIR_SET_IMAGES = 60_000  # training images seen, for obj, scene and scene_only
@@ -71,6 +73,8 @@ def train_models(
     from bim import dataset, models
 
     build = models.architecture(architecture)
+    check_directory("output_dir", output_dir)
+    record = _construction(data_dir)
     with contextlib.suppress(RuntimeError):  # another command of this process may have begun already
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.experimental.enable_op_determinism()
@@ -80,6 +84,7 @@ def train_models(
         if os.path.isfile(os.path.join(directory, "MODEL_CARD.md")):
             continue
         images, labels = dataset.load_train(data_dir, name)
+        validation = dataset.load_set(data_dir, name)  # before the training, which would be lost without it
         wanted = CONTRAST_SET_IMAGES if name in layout.CONTRAST_SETS else PAIR_SET_IMAGES
         passes = epochs or wanted / len(images)
         windows = CONTRAST_SET_WINDOWS if name in layout.CONTRAST_SETS else 0.0
@@ -88,7 +93,7 @@ def train_models(
             network = build()
             models.train(network, images, labels, passes, batch_size, learning_rate, seed, windows, _log(name))
         plain = models.folded(network, lambda: build(normalised=False))
-        accuracy = validation_accuracy(plain, dataset.load_set(data_dir, name))
+        accuracy = validation_accuracy(plain, validation)
         print(f"{name}: validation accuracy {100 * accuracy:.1f} %", flush=True)
         recipe = {
             "architecture": architecture,
@@ -103,7 +108,7 @@ def train_models(
             "TensorFlow": tf.__version__,
             "Keras": keras.__version__,
         }
-        models.export(plain, directory, model_card(name, data_dir, recipe, accuracy))
+        models.export(plain, directory, model_card(name, data_dir, record, recipe, accuracy))
         keras.backend.clear_session()
 
 
@@ -121,11 +126,20 @@ def validation_accuracy(model, images, batch_size: int = 100) -> float:
     return correct / len(images)
 
 
-def model_card(name: str, data_dir: str, recipe: dict, accuracy: float) -> str:
-    """Return the text of a model's card."""
+def _construction(data_dir: str) -> dict:
+    """Return what the sets were constructed with."""
+    path = os.path.join(data_dir, RECORD)
+    try:
+        with open(path, encoding="utf-8") as file:
+            record = json.load(file)
+        return {key: record[key] for key in ("seed", "num_train", "num_val")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"no {path} as scripts/construct_bim_dataset.py writes it; construct the sets first") from error
+
+
+def model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: float) -> str:
+    """Return the text of a model's card; ``record`` is what the sets were constructed with."""
     classes = layout.OBJECTS if name == "obj" else layout.SCENES
-    with open(os.path.join(data_dir, "construction.json"), encoding="utf-8") as file:
-        record = json.load(file)
     drawn = os.path.isdir(os.path.join(data_dir, "corpora"))
     source = "drawn objects on drawn scenes (`bim/drawings.py`)" if drawn else "MSCOCO objects on MiniPlaces scenes"
     if name == "scene_only":

@@ -4,17 +4,24 @@ A store is a directory. Each series of scores has one file of JSON lines: the fi
 fingerprint, data fingerprint, method, parameters, seed: whatever the scores depend on), each further line
 the record of one input. The file's name is a hash of the key, so a changed model or parameter finds no old
 scores. A process that is killed leaves at most half a line, which is cut off when the series is opened again;
-one that continues in the same order writes the same bytes as one that was never interrupted.
+one that continues in the same order writes the same bytes as one that was never interrupted. Processes that
+append to one series wait for each other.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
 
 from command_line import BadInput
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on Windows, where two processes must not share a store
+    fcntl = None
 
 
 class ScoreStore:
@@ -106,45 +113,58 @@ class Series:
         lines = "".join(
             json.dumps([name, record], sort_keys=True, allow_nan=False) + "\n" for name, record in fresh.items()
         )
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        if not os.path.exists(self.path):
-            lines = f"{self._header}\n{lines}"
-        else:
-            self._cut_half_line()
-        with open(self.path, "ab") as file:
-            file.write(lines.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            with open(self.path, "ab+") as file, _locked(file):
+                if not _cut_half_line(file):
+                    lines = f"{self._header}\n{lines}"
+                file.write(lines.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise BadInput(f"cannot write scores to {self.path}: {error.strerror}; choose another folder") from error
         # Read back through JSON, so that a record is the same whether it was just written or found.
         self._records.update({name: json.loads(json.dumps(record)) for name, record in fresh.items()})
 
     def _read(self) -> dict:
         """Return the records of the file; the first of an input counts."""
-        if not os.path.exists(self.path):
+        try:
+            with open(self.path, "rb") as file:
+                lines = _whole_lines(file.read())
+        except (FileNotFoundError, NotADirectoryError):
             return {}
-        with open(self.path, "rb") as file:
-            lines = _whole_lines(file.read())
-        if not lines:  # killed while the first line was written
-            os.remove(self.path)
+        except OSError as error:
+            raise BadInput(f"cannot read scores from {self.path}: {error.strerror}; choose another folder") from error
+        if not lines:  # killed while the first line was written; the next append cuts it off
             return {}
-        if lines[0].decode() != self._header:
+        if lines[0] != self._header.encode():
             raise BadInput(f"{self.path} holds scores of another key; remove it or choose another directory")
         records = {}
         for number, line in enumerate(lines[1:], start=2):
             try:
                 name, record = json.loads(line)
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 raise BadInput(f"{self.path}, line {number} is damaged; remove the file to compute anew") from error
             records.setdefault(name, record)
         return records
 
-    def _cut_half_line(self) -> None:
-        """Drop what a killed process wrote after the last whole line."""
-        with open(self.path, "rb+") as file:
-            content = file.read()
-            whole = content.rfind(b"\n") + 1
-            if whole != len(content):
-                file.truncate(whole)
+
+def _cut_half_line(file) -> int:
+    """Drop what a killed process wrote after the last whole line; return how many bytes are left."""
+    file.seek(0)
+    content = file.read()
+    whole = content.rfind(b"\n") + 1
+    if whole != len(content):
+        file.truncate(whole)
+    return whole
+
+
+@contextlib.contextmanager
+def _locked(file):
+    """Keep other processes from writing to a file meanwhile; closing it, even by a kill, sets it free."""
+    if fcntl:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    yield
 
 
 def _whole_lines(content: bytes) -> list[bytes]:

@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import command_line
 from bim.construct import construct
+from bim.disk import check_directory
 from bim.drawings import write_corpora
 from bim.layout import FIRST_VALIDATION
 
@@ -34,6 +35,7 @@ flags.DEFINE_integer("jobs", os.cpu_count() or 1, "processes", 1, flag_values=FL
 def main(flag_values: flags.FlagValues) -> None:
     """Construct the sets that the flags describe."""
     coco_dir, miniplaces_dir = flag_values.coco_dir, flag_values.miniplaces_dir
+    check_directory("data_dir", flag_values.data_dir)
     if flag_values.drawn:
         corpora = os.path.join(flag_values.data_dir, "corpora")
         validation = range(FIRST_VALIDATION, FIRST_VALIDATION + flag_values.num_val)

@@ -32,11 +32,10 @@ flags.DEFINE_float(
 def main(flag_values: flags.FlagValues) -> None:
     """Make the patches and print their distances."""
     from bim.dataset import resolve_data_dir
-    from bim.measure import load_classifier
+    from bim.measure import classifier_at
 
+    model = classifier_at(flag_values.model)
     data_dir = resolve_data_dir(flag_values.data_dir)
-    parent, name = os.path.split(os.path.normpath(flag_values.model))
-    model = load_classifier(parent, name)
     record = delta_patch.construct(
         data_dir, model, flag_values.steps, flag_values.step_size, flag_values.batch_size, progress=True
     )

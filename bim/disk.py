@@ -1,0 +1,45 @@
+"""What goes wrong with files, said in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from command_line import BadInput
+
+
+@contextlib.contextmanager
+def failures_in_one_line() -> Iterator[None]:
+    """Turn what the file system refuses (no such folder, no permission, disk full) into ``BadInput``."""
+    try:
+        yield
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        raise BadInput(f"{where}{error.strerror or error}; give a file or folder that can be used") from error
+
+
+def check_directory(flag: str, path: str) -> None:
+    """Refuse, before any work is done, a folder to write to that is none or cannot be made.
+
+    Parameters
+    ----------
+    flag
+        Name of the flag, for the message.
+    path
+        The folder; empty means none.
+
+    Raises
+    ------
+    BadInput
+        If the path or the nearest part of it that exists is a file, or cannot be written to.
+    """
+    if not path:
+        return
+    existing = os.path.abspath(path)
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    if not os.path.isdir(existing):
+        raise BadInput(f"--{flag}={path}: {existing} is not a folder; name a folder to write to")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise BadInput(f"--{flag}={path}: {existing} cannot be written to; name another folder")
