@@ -3,7 +3,8 @@
     python scripts/generate_clevr_xai.py --num_images=100 --output_dir=data/clevr_xai
 
 Needs the extra ``render``: pip install -e '.[render]'. A run that was stopped goes on where it stood. Training
-data are a seed and a size, smaller pictures, and no ground-truth files, which only evaluation reads:
+data are a seed and a size, smaller pictures, and no ground-truth files, which only evaluation reads. Their seed must
+not be 0: the embedded set, on which networks are judged, begins that sequence of scenes.
 
     python scripts/generate_clevr_xai.py --num_images=10000 --seed=1 --image_size=192x128 --stored_size=128 \
         --noground_truth_files --output_dir=data/clevr_xai_training
