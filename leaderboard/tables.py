@@ -173,7 +173,7 @@ def wide(
     lines
         Keys whose values tell the table's lines apart, for instance ``("method", "pooling")``; a column each.
     decimals
-        Decimals of all figures.
+        Decimals of our figures. The paper's keep theirs where they have more.
 
     Returns
     -------
@@ -207,7 +207,7 @@ def wide(
                 figure += f" ± {_rounded(row['std'], decimals)}"
             line += [figure, _interval(row, decimals)]
             if metric in with_paper:
-                line.append(_rounded(row.get("paper"), decimals))
+                line.append(_as_published(row.get("paper"), decimals))
         body.append(line)
     return (markdown_table if markdown else text_table)(header, body)
 
@@ -227,6 +227,12 @@ def _interval(row: Mapping, decimals: int) -> str:
 def _rounded(value, decimals: int) -> str:
     """Return so many decimals, or a dash for what is missing or not a number."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.{decimals}f}"
+
+
+def _as_published(value, decimals: int) -> str:
+    """Return a paper's figure with all its decimals, and at least so many; a dash for what is missing."""
+    own = len(repr(float(value)).partition(".")[2]) if value is not None else 0
+    return _rounded(value, max(decimals, own))
 
 
 def _plain(row: Mapping) -> dict:

@@ -54,6 +54,12 @@ def test_what_is_not_finite_within_a_list_is_null_too():
     assert next(csv.DictReader(io.StringIO(tables.to_csv([row]))))["networks"] == "[1.0, null]"
 
 
+@pytest.mark.parametrize(("paper", "printed"), [(9.85, "9.85"), (59.0, "59.0"), (7, "7.0"), (66.4, "66.4")])
+def test_a_papers_figure_is_not_rounded(paper, printed):
+    row = {"method": "a", "metric": "drop", "value": 11.234, "paper": paper, "kind": "method"}
+    assert tables.wide([row], {"drop": "Drop %"}).splitlines()[-1].split() == ["a", "11.2", "–", printed]
+
+
 def test_no_rows_are_still_a_document():
     assert json.loads(tables.to_json([], MANIFEST))["rows"] == []
 
