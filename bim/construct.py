@@ -243,11 +243,7 @@ def construct(
     BadInput
         If the sources lack something, or ``data_dir`` holds sets made with other parameters.
     """
-    if not (0 <= num_train <= layout.FIRST_VALIDATION and 1 <= num_val <= 100):
-        raise BadInput(f"images per pair are 0 to 900 and 1 to 100, not {num_train} and {num_val}")
-    record = {"num_train": num_train, "num_val": num_val, "seed": seed, "format": 1}
-    check_directory("data_dir", data_dir)
-    _check_record(data_dir, record)
+    record = _checked_record(data_dir, num_train, num_val, seed)
     cutouts = coco_cutouts(coco_annotations, coco_images, num_train + num_val)
     scenes = scene_files(miniplaces_dir, num_train + num_val)
     _write_record(data_dir, record)
@@ -277,6 +273,19 @@ def construct(
     _write_record(data_dir, {**record, "complete": True})
 
 
+def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> None:
+    """Note what ``data_dir`` is going to hold, before the drawings for it are made.
+
+    Drawings that are there are not made again, so those of another seed or number must not get mixed with them.
+
+    Raises
+    ------
+    BadInput
+        If ``data_dir`` was begun with other parameters.
+    """
+    _write_record(data_dir, _checked_record(data_dir, num_train, num_val, seed))
+
+
 def is_complete(data_dir: str) -> bool:
     """Return whether ``data_dir`` holds finished sets."""
     try:
@@ -298,11 +307,15 @@ def link(source: str, target: str) -> None:
         os.replace(target + ".part", target)
 
 
-def _check_record(data_dir: str, record: dict) -> None:
-    """Refuse a folder that was begun with other parameters."""
+def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:
+    """Return what is to be noted of a construction; refuse a folder that was begun with other parameters."""
+    if not (0 <= num_train <= layout.FIRST_VALIDATION and 1 <= num_val <= 100):
+        raise BadInput(f"images per pair are 0 to 900 and 1 to 100, not {num_train} and {num_val}")
+    record = {"num_train": num_train, "num_val": num_val, "seed": seed, "format": 1}
+    check_directory("data_dir", data_dir)
     path = os.path.join(data_dir, RECORD)
     if not os.path.exists(path):
-        return
+        return record
     try:
         with open(path, encoding="utf-8") as file:
             before = {key: value for key, value in json.load(file).items() if key != "complete"}
@@ -310,6 +323,7 @@ def _check_record(data_dir: str, record: dict) -> None:
         raise BadInput(f"{path} is damaged; remove {data_dir}, or give another --data_dir") from error
     if before != record:
         raise BadInput(f"{data_dir} was constructed with {before}, not {record}; give another --data_dir")
+    return record
 
 
 def _write_record(data_dir: str, record: dict) -> None:

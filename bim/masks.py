@@ -86,12 +86,21 @@ def load_masks(folder: str) -> list[np.ndarray]:
     return masks
 
 
+_BROKEN_PICKLE = (  # what unpickling of bytes at random raises
+    pickle.UnpicklingError, EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError,
+)  # fmt: skip
+
+
+class _NotAdmitted(pickle.UnpicklingError):
+    """A pickle names something beyond NumPy arrays."""
+
+
 class _ArrayUnpickler(pickle.Unpickler):
     """An unpickler that rebuilds NumPy arrays and calls nothing else."""
 
     def find_class(self, module, name):
         if (module, name) not in _ADMITTED:
-            raise pickle.UnpicklingError(f"{module}.{name}")
+            raise _NotAdmitted(f"{module}.{name}")
         return super().find_class(module, name)
 
 
@@ -107,9 +116,9 @@ def _read_pickled(file, path: str):
             array = _ArrayUnpickler(file, encoding="latin1").load()
             return array.reshape(shape, order="F" if fortran else "C")
         return _ArrayUnpickler(_rewound(file), encoding="latin1").load()
-    except pickle.UnpicklingError as error:
+    except _NotAdmitted as error:
         raise BadInput(f"{path} asks for {error}; only NumPy arrays are admitted in a mask file") from error
-    except (EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+    except _BROKEN_PICKLE as error:
         raise BadInput(f"{path} is damaged ({type(error).__name__}); fetch it again") from error
 
 

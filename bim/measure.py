@@ -232,10 +232,14 @@ def measure(
             source = found if store.directory != os.devnull else fresh[name]
             records[name].update({key: source[key] for key in keys})
     rows = list(rows)
-    scores = {name: np.array(list(records[name].values()), np.float64).reshape(-1, 2) for name in methods}
+    try:
+        scores = {name: np.array(list(records[name].values()), np.float64).reshape(len(rows), 2) for name in methods}
+        predicted = np.array(list(records["prediction"].values()), np.int64).reshape(len(rows))
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"the scores in {store.directory} are damaged; remove that folder to compute anew") from error
     flats = {name: score[:, 1].astype(bool) for name, score in scores.items()}
     return Measured(
-        np.array(list(records["prediction"].values()), np.int64),
+        predicted,
         images.labels[rows],
         {n: np.where(flats[n], np.nan, score[:, 0]) if upstream else score[:, 0] for n, score in scores.items()},
         flats,

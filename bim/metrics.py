@@ -112,6 +112,8 @@ def main(flag_values: flags.FlagValues) -> None:
     methods = {name: method_named(name) for name in names}
     if not methods:
         raise BadInput("--methods is empty and there are no controls; name at least one method")
+    if flag_values["compare"].present and flag_values.compare and flag_values.compare not in methods:
+        raise BadInput(f"--compare={flag_values.compare} is not scored; choose one of {listed(methods)}")
     data_dir = resolve_data_dir(flag_values.data_dir)
     scores_dir = flag_values.scores_dir or os.path.join(data_dir, "scores")
     benchmark = Benchmark(
@@ -127,6 +129,8 @@ def main(flag_values: flags.FlagValues) -> None:
         own_models=replaced,
     )
     benchmark.check(metrics)
+    if "IIR" in metrics and flag_values.data_dir:
+        patches_for(benchmark, made_here=False)  # what is wrong with them is said before any work
     titles = {name: method.title for name, method in methods.items()}
     rows, patches = [], None
     for metric in metrics:
@@ -269,6 +273,11 @@ def patches_for(benchmark: Benchmark, made_here: bool):
     directory = os.path.join(benchmark.data_dir, PATCH_SET)
     model = benchmark.model("scene_only")
     record = delta_patch.read_record(directory)
+    if not made_here and not os.path.isdir(directory):
+        raise BadInput(
+            f"no patches in {directory}; make them with scripts/construct_delta_patch.py "
+            f"--data_dir={benchmark.data_dir} --model={model.path}"
+        )
     if made_here and (record is None or record.model != model.fingerprint):
         return delta_patch.construct(benchmark.data_dir, model, progress=True)
     if record is not None and record.model != model.fingerprint:

@@ -24,7 +24,8 @@ def each(function: Callable, tasks: Sequence, jobs: int, title: str) -> list:
     import tqdm
 
     if jobs <= 1 or len(tasks) < 64:
-        return [function(task) for task in tqdm.tqdm(tasks, title, leave=False)]
+        # The function runs inside the bar's iterator, so that an error clears the bar before it is printed.
+        return list(tqdm.tqdm(map(function, tasks), title, len(tasks), leave=False))
     context = multiprocessing.get_context("spawn")  # a fork would copy TensorFlow's threads half-way
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
         chunk = max(1, min(32, len(tasks) // (4 * jobs)))

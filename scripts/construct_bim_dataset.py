@@ -14,8 +14,7 @@ from absl import flags
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import command_line
-from bim.construct import construct
-from bim.disk import check_directory
+from bim.construct import begin, construct
 from bim.drawings import write_corpora
 from bim.layout import FIRST_VALIDATION
 
@@ -35,8 +34,8 @@ flags.DEFINE_integer("jobs", os.cpu_count() or 1, "processes", 1, flag_values=FL
 def main(flag_values: flags.FlagValues) -> None:
     """Construct the sets that the flags describe."""
     coco_dir, miniplaces_dir = flag_values.coco_dir, flag_values.miniplaces_dir
-    check_directory("data_dir", flag_values.data_dir)
     if flag_values.drawn:
+        begin(flag_values.data_dir, flag_values.num_train, flag_values.num_val, flag_values.seed)
         corpora = os.path.join(flag_values.data_dir, "corpora")
         validation = range(FIRST_VALIDATION, FIRST_VALIDATION + flag_values.num_val)
         write_corpora(corpora, [*range(flag_values.num_train), *validation], flag_values.seed, flag_values.jobs)

@@ -1,6 +1,8 @@
 """Scores on disk: found by what they depend on, unchanged by an interruption."""
 
+import concurrent.futures
 import json
+import os
 
 import pytest
 
@@ -98,3 +100,47 @@ def test_the_manifest_lists_every_series(tmp_path):
         json.dumps({**KEY, "seed": seed}, sort_keys=True) for seed in (0, 5)
     }
     assert ScoreStore(str(tmp_path / "none")).manifest() == []
+
+
+def test_writers_that_begin_at_once_write_one_header_and_lose_nothing(tmp_path):
+    every = [ScoreStore(str(tmp_path)).series(**KEY) for _ in range(16)]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda pair: pair[1].append({f"image-{pair[0]}": pair[0]}), enumerate(every)))
+    series = ScoreStore(str(tmp_path)).series(**KEY)
+    assert [series[f"image-{number}"] for number in range(16)] == list(range(16))
+
+
+def test_a_writer_waits_until_the_file_is_free(tmp_path):
+    import fcntl
+
+    series = written(tmp_path, 2).series(**KEY)
+    with open(series.path, "rb") as held, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        before = held.read()
+        waiting = pool.submit(series.append, {"late": 1})
+        with pytest.raises(concurrent.futures.TimeoutError):
+            waiting.result(timeout=0.3)
+        held.seek(0)
+        assert held.read() == before
+        fcntl.flock(held, fcntl.LOCK_UN)
+        waiting.result(timeout=30)
+    assert ScoreStore(str(tmp_path)).series(**KEY)["late"] == 1
+
+
+@pytest.mark.parametrize("line", [b"5\n", b'["name"]\n', b"\xff\xfe\n"])
+def test_a_line_of_another_form_is_named(tmp_path, line):
+    path = written(tmp_path, 12).series(**KEY).path
+    with open(path, "ab") as file:
+        file.write(line)
+    with pytest.raises(BadInput, match="line 14 is damaged"):
+        ScoreStore(str(tmp_path)).series(**KEY)
+
+
+def test_what_cannot_be_read_or_written_is_one_line(tmp_path):
+    path = ScoreStore(str(tmp_path)).series(**KEY).path
+    os.mkdir(path)
+    with pytest.raises(BadInput, match="cannot read scores"):
+        ScoreStore(str(tmp_path)).series(**KEY)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BadInput, match="cannot write scores"):
+        ScoreStore(str(tmp_path / "file")).series(**KEY).append({"a": 1})

@@ -1,0 +1,149 @@
+"""Models of one's own in place of members, on the command lines of the metrics, of TCAV and of the patches."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import command_line
+from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, tcav, train
+from bim.attributions import method_named
+from command_line import BadInput
+
+
+@pytest.fixture
+def predicted(sets, tiny_models, tmp_path):
+    """Sets labelled with what the model obj predicts, so that all images count where it stands twice."""
+    data_dir = str(tmp_path / "data")
+    shutil.copytree(sets, data_dir)
+    model = measure.load_classifier(tiny_models, "obj")
+    for set_name in ("obj", "scene", "dog_bedroom"):
+        images = evaluate.load_set(data_dir, set_name)
+        labels = model.predict(measure.network_inputs(images.images(range(len(images))), 32))
+        with open(os.path.join(data_dir, set_name, "val.txt"), "w") as file:
+            file.writelines(f"{name} {label}\n" for name, label in zip(images.names, labels, strict=True))
+    return data_dir
+
+
+def scored(tmp_path, *flags, code=0):
+    arguments = ["metrics", f"--scores_dir={tmp_path / 'scores'}", "--methods=gradient", "--nocontrols", *flags]
+    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == code
+
+
+def test_a_model_against_itself_has_no_contrast(predicted, tiny_models, tmp_path):
+    own = shutil.copytree(os.path.join(tiny_models, "obj"), tmp_path / "mine")
+    output = tmp_path / "out.json"
+    scored(
+        tmp_path, f"--data_dir={predicted}", f"--models_dir={tiny_models}", f"--models=obj={own},scene={own}",
+        "--metrics=MCS", f"--output={output}",
+    )  # fmt: skip
+    found = json.loads(output.read_text())
+    fingerprint = measure.classifier_at(str(own)).fingerprint
+    assert found["manifest"]["models"] == {"obj": fingerprint, "scene": fingerprint}
+    assert found["rows"][0]["n"] == 10 and found["rows"][0]["value"] == 0
+
+
+def test_the_others_come_from_the_folder_of_models(tiny_models, tmp_path):
+    own = os.path.join(tiny_models, "scene")
+    run = evaluate.Benchmark("", tiny_models, {"gradient": method_named("gradient")}, own_models={"obj": own})
+    assert run.model("obj").fingerprint == measure.classifier_at(own).fingerprint
+    assert run.model("scene_only").fingerprint == measure.load_classifier(tiny_models, "scene_only").fingerprint
+    assert run.model("obj").fingerprint != measure.load_classifier(tiny_models, "obj").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        (["obj"], "expected name=directory"),
+        (["object=."], "expected name=directory"),
+        (["obj=.", "obj=."], "names 'obj' twice"),
+        (["scene_only=."], "no part in 'MCS', 'IDR', only in 'IIR'"),
+        (["scene10=."], "only in 'RMCS'"),
+        (["obj=nowhere"], "no directory nowhere"),
+    ],
+)
+def test_models_without_a_part_or_a_place_are_refused(entries, message):
+    with pytest.raises(BadInput, match=message):
+        evaluate.own_models(entries, ["MCS", "IDR"])
+
+
+def test_relative_contrast_of_embedded_models_says_what_it_is(predicted, tiny_models, tmp_path, monkeypatch, capsys):
+    flags = [f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=RMCS", "--num_imgs=2"]
+    scored(tmp_path, *flags)
+    assert metrics.CHECK_OF_SENSE not in capsys.readouterr().out
+    monkeypatch.setattr(metrics, "SAVED_MODELS", tiny_models)
+    scored(tmp_path, *flags)
+    assert metrics.CHECK_OF_SENSE in capsys.readouterr().out
+    own = ",".join(f"{name}={shutil.copytree(os.path.join(tiny_models, name), tmp_path / name)}"
+                   for name in layout.CONTRAST_SETS)  # fmt: skip
+    scored(tmp_path, *flags, f"--models={own}")
+    assert metrics.CHECK_OF_SENSE not in capsys.readouterr().out
+
+
+def test_the_cards_say_what_was_chosen_by_looking():
+    for name in layout.MODEL_NAMES:
+        with open(os.path.join(metrics.SAVED_MODELS, name, "MODEL_CARD.md"), encoding="utf-8") as file:
+            card = file.read()
+        chosen = name in layout.CONTRAST_SETS
+        assert (train.CHOICE_OF_WINDOWS in card) == chosen and (train.ACCURACY_OF_UNSEEN in card) != chosen
+
+
+def test_patches_of_another_model_are_not_scored(predicted, tiny_models, tmp_path, capsys):
+    flags = [f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=IIR", "--num_imgs=2"]
+    scored(tmp_path, *flags, code=2)
+    assert "no patches in" in capsys.readouterr().err
+    delta_patch.construct(predicted, measure.load_classifier(tiny_models, "scene_only"), steps=2)
+    scored(tmp_path, *flags)
+    other = next(
+        name
+        for name in ("obj", "scene")
+        if measure.load_classifier(tiny_models, name).fingerprint
+        != measure.load_classifier(tiny_models, "scene_only").fingerprint
+    )
+    scored(tmp_path, *flags, f"--models=scene_only={os.path.join(tiny_models, other)}", code=2)
+    assert "were made for another model" in capsys.readouterr().err
+
+
+def test_the_class_follows_from_the_name_or_is_asked_for():
+    dog, bedroom = layout.OBJECTS.index("dog"), layout.SCENES.index("bedroom")
+    assert dog != bedroom
+    assert tcav.target_class("obj") == tcav.target_class("some/obj/3") == tcav.target_class("x", "dog") == dog
+    assert tcav.target_class("scene4/") == tcav.target_class("scene_only") == bedroom
+    assert tcav.target_class("obj", "bedroom") == bedroom
+    with pytest.raises(BadInput, match="--target=dog or --target=bedroom"):
+        tcav.target_class("my/network")
+    with pytest.raises(BadInput, match="choose one of 'dog', 'bedroom'"):
+        tcav.target_class("obj", "cat")
+
+
+def test_tcav_of_a_directory_is_that_of_the_member(sets, tiny_models, tmp_path):
+    own = shutil.copytree(os.path.join(tiny_models, "obj"), tmp_path / "mine")
+    values = []
+    for model in (["--model=obj", f"--models_dir={tiny_models}"], [f"--model={own}", "--target=dog"]):
+        output = tmp_path / "tcav.json"
+        arguments = [
+            "run_tcav", f"--data_dir={sets}", "--num_random=2", "--contrast_with=", f"--output={output}", *model,
+        ]  # fmt: skip
+        assert command_line.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, arguments) == 0
+        values.append([row["value"] for row in json.loads(output.read_text())["rows"]])
+    assert len(values[0]) == 5 and np.array_equal(*values)
+
+
+def test_a_changed_file_of_a_users_method_reuses_no_score(predicted, tiny_models, tmp_path):
+    own, output = tmp_path / "own.py", tmp_path / "out.json"
+    found = []
+    for inner in ("passes.inputs", "2 * passes.inputs"):  # the change is in what the method calls
+        own.write_text(f"def inner(passes):\n    return {inner}\n\n\ndef maps(passes):\n    return inner(passes)\n")
+        scored(
+            tmp_path, f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=MCS",
+            f"--models=scene={os.path.join(tiny_models, 'obj')}", f"--methods={own}:maps", f"--output={output}",
+        )  # fmt: skip
+        found.append(len(os.listdir(tmp_path / "scores")))
+    assert found[1] == found[0] + 2
+
+
+def test_a_method_to_compare_with_must_be_scored(sets, tmp_path, capsys):
+    scored(tmp_path, f"--data_dir={sets}", "--compare=occlusion", code=2)
+    assert "--compare=occlusion is not scored" in capsys.readouterr().err
