@@ -182,6 +182,19 @@ class Benchmark:
         second = self.measured(second_model, second_set, second_rows)
         return self._pair(metric, first, second, len(self.drawn(first_set)), None)
 
+    def attach_live_networks(self) -> None:
+        """Give all loaded models the live networks that methods of other libraries need.
+
+        Raises
+        ------
+        BadInput
+            If a model was exported from another architecture than this project's.
+        """
+        from bim.models import attach_live_network
+
+        for model in self.models.values():
+            attach_live_network(model)
+
     def check(self, metrics) -> None:
         """Load every model and list that the metrics need, so that what is wrong is said before any work.
 

@@ -26,6 +26,7 @@ import numpy as np
 from absl import flags
 
 import command_line
+from attribution import METHODS
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.disk import check_directory, failures_in_one_line
 from bim.evaluate import METRICS, PATCH_SET, Benchmark, Comparison, own_models
@@ -129,6 +130,8 @@ def main(flag_values: flags.FlagValues) -> None:
         own_models=replaced,
     )
     benchmark.check(metrics)
+    if any(method.library for method in methods.values()):
+        benchmark.attach_live_networks()
     if "IIR" in metrics and flag_values.data_dir:
         patches_for(benchmark, made_here=False)  # what is wrong with them is said before any work
     titles = {name: method.title for name, method in methods.items()}
@@ -195,7 +198,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
         estimate = statistics.mean_interval(values if defined else [], seed=seed)
         row.update(
             value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,
-            kind="control" if comparison.method in CONTROL_NAMES else "method",
+            kind="control" if comparison.method in CONTROL_NAMES else _kind_of(comparison.method),
             drawn=comparison.drawn, flat=comparison.flat,
         )  # fmt: skip
         others = reference.get((comparison.metric, comparison.scene_model))
@@ -204,6 +207,11 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
             row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
         rows.append(row)
     return rows
+
+
+def _kind_of(method: str) -> str:
+    """Return "peer" for a method of another library, "method" for any other."""
+    return "peer" if method in METHODS and METHODS[method].library else "method"
 
 
 def table(metric: str, rows: list[dict], titles: dict[str, str]) -> str:

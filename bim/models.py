@@ -305,6 +305,59 @@ def export(model, directory: str, card: str) -> None:
         file.write(card)
 
 
+def live_network(build, side: int):
+    """Build a network whose ReLUs are Keras activations, for libraries that look for them.
+
+    tf-keras-vis replaces the activations it finds by their guided form; in a layer of another kind it finds none,
+    and its Guided Backprop would be a plain gradient without a word.
+
+    Parameters
+    ----------
+    build
+        ``small_resnet`` or ``resnet50``.
+    side
+        Height and width of the input in pixels.
+
+    Returns
+    -------
+    keras.Model
+        Without batch normalisation, its variables in the order of the exported file's.
+    """
+    import keras
+
+    def in_kerass_own_layers(layer):
+        if type(layer).__name__ == "Relu":
+            return keras.layers.Activation("relu", name=layer.name)
+        return type(layer).from_config(layer.get_config())
+
+    return keras.models.clone_model(build(side, normalised=False), clone_function=in_kerass_own_layers)
+
+
+def attach_live_network(model) -> None:
+    """Give a model of one of these architectures the live network that other libraries' methods need.
+
+    Raises
+    ------
+    BadInput
+        If it was exported from another architecture, so that no live network is known.
+    """
+    import keras
+
+    from attribution import peers
+
+    keras.utils.disable_interactive_logging()  # Keras's own progress bars would mix with the results
+    side = int(model.inputs[model.explained_input()].shape[1])
+    for build in ARCHITECTURES.values():
+        try:
+            return peers.attach(model, live_network(build, side))
+        except BadInput:
+            continue
+    raise BadInput(
+        f"other libraries' methods need the live network behind '{model.path}'; it was exported from none of "
+        f"{listed(ARCHITECTURES)}"
+    )
+
+
 def architecture(name: str):
     """Return the function that builds a network, by name."""
     if name not in ARCHITECTURES:

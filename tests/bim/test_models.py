@@ -135,3 +135,26 @@ def test_the_object_model_of_the_repository_knows_drawings_it_never_saw():
         images = [draw_object(name, np.random.default_rng([77, label, i]), 128)[0] for i in range(4)]
         right += (model.predict(measure.network_inputs(np.stack(images), 128)) == label).sum()
     assert right >= 28  # of 40, on plain grounds, while it was trained on scenes
+
+
+def test_methods_of_other_libraries_explain_the_exported_networks():
+    # Saliency of tf-keras-vis is the largest |gradient| of the channels, each map scaled to [0, 1].
+    model = measure.load_classifier(metrics.SAVED_MODELS, "obj")
+    models.attach_live_network(model)
+    images = np.random.default_rng(5).integers(0, 256, (3, 128, 128, 3), np.uint8)
+    inputs = measure.network_inputs(images, 128)
+    for ours, theirs in (("gradient", "tf_keras_vis.gradient"), ("guided_backprop", "tf_keras_vis.guided_backprop")):
+        expected = np.abs(attribution.explain(ours, model, inputs)).max(axis=-1)
+        low, high = (limit(expected, axis=(1, 2), keepdims=True) for limit in (np.min, np.max))
+        found = attribution.explain(theirs, model, inputs)
+        np.testing.assert_allclose(found, (expected - low) / (high - low), atol=2e-3)
+    plain, guided = (
+        attribution.explain(f"tf_keras_vis.{name}", model, inputs) for name in ("gradient", "guided_backprop")
+    )
+    assert np.abs(plain - guided).max() > 0.1
+
+
+def test_a_network_of_another_architecture_has_no_live_one(tiny_models):
+    model = measure.load_classifier(tiny_models, "obj")
+    with pytest.raises(BadInput, match="exported from none of 'small_resnet', 'resnet50'"):
+        models.attach_live_network(model)
