@@ -301,8 +301,9 @@ def export(model, directory: str, card: str) -> None:
     final = os.path.join(directory, "1")
     shutil.rmtree(final, ignore_errors=True)
     os.replace(part, final)
-    with open(os.path.join(directory, "MODEL_CARD.md"), "w", encoding="utf-8") as file:
+    with open(os.path.join(directory, "MODEL_CARD.md.part"), "w", encoding="utf-8") as file:
         file.write(card)
+    os.replace(os.path.join(directory, "MODEL_CARD.md.part"), os.path.join(directory, "MODEL_CARD.md"))
 
 
 def live_network(build, side: int):

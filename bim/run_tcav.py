@@ -69,7 +69,9 @@ def main(flag_values: flags.FlagValues) -> None:
         print(contrast_table(names, contrast))
     if flag_values.output:
         command = manifest.command_of("python -m bim.run_tcav", flag_values)
-        description = manifest.describe_run("bim", fingerprints, {}, flag_values.seed, command)
+        description = manifest.describe_run(
+            "bim", fingerprints, {"tcav": tcav.fingerprint(images)}, flag_values.seed, command
+        )
         tables.save(flag_values.output, rows, description)
 
 

@@ -9,6 +9,7 @@ random sets, which carry no concept. This is written anew because PyPI's ``tcav`
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 
 import numpy as np
@@ -211,6 +212,15 @@ def load_images(data_dir: str, num_random: int) -> dict[str, np.ndarray]:
             raise BadInput(f"no images in {path}; scripts/construct_bim_dataset.py makes ten random counterparts")
         images[name] = np.stack([read_image(os.path.join(path, file), layout.IMAGE_SIDE) for file in files])
     return images
+
+
+def fingerprint(images: dict[str, np.ndarray]) -> str:
+    """Return a hash of the pixels and names of the result of ``load_images``, 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for name, pictures in images.items():
+        digest.update(f"{name} {pictures.shape}".encode())
+        digest.update(np.ascontiguousarray(pictures).tobytes())
+    return digest.hexdigest()
 
 
 def target_class(model: str, target: str = "", flag: str = "target") -> int:

@@ -91,7 +91,11 @@ def test_the_command_prints_two_models_and_their_contrast(sets, tiny_models, tmp
         "--num_random=3",
     ]
     assert command_line.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, arguments) == 0
-    rows = json.loads(output.read_text())["rows"]
+    found = json.loads(output.read_text())
+    rows, images = found["rows"], tcav.load_images(sets, 3)
+    assert found["manifest"]["data"] == {"tcav": tcav.fingerprint(images)}
+    images["concept"][0, 0, 0, 0] ^= 1
+    assert found["manifest"]["data"] != {"tcav": tcav.fingerprint(images)}
     assert [row["metric"] for row in rows] == ["tcav"] * 10 + ["tcav_contrast"] * 5
     for row, first, second in zip(rows[10:], rows[:5], rows[5:10], strict=True):
         assert row["value"] == pytest.approx(first["value"] - second["value"])
