@@ -71,7 +71,7 @@ _OWN_METHODS = [
         FactSheet(
             citation="Sundararajan, Taly and Yan, Axiomatic Attribution for Deep Networks, ICML 2017",
             needs=_ANY + " A baseline that stands for the absence of signal.",
-            cost="points G + 1 F",
+            cost="points G, and 1 G for targets to be predicted",
             randomness=_NO_RANDOMNESS,
             weaknesses="Depends on the baseline; parts of the input that equal it get nothing; few points "
             "leave a gap between the map's sum and f(x) - f(baseline).",
@@ -85,7 +85,7 @@ _OWN_METHODS = [
             citation="Smilkov, Thorat, Kim, Viégas and Wattenberg, SmoothGrad, 2017; squared: Hooker, Erhan, "
             "Kindermans and Kim, A Benchmark for Interpretability Methods, NeurIPS 2019",
             needs=_ANY,
-            cost="samples G + 1 F",
+            cost="samples G, and 1 G for targets to be predicted",
             randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
             weaknesses="Explains the model around the input rather than at it; the noise level decides what is seen.",
         ),
@@ -97,7 +97,7 @@ _OWN_METHODS = [
         FactSheet(
             citation="Adebayo, Gilmer, Goodfellow and Kim, Local Explanation Methods, ICLR workshop 2018",
             needs=_ANY,
-            cost="samples G + 1 F; none beside SmoothGrad with the same noise",
+            cost="as SmoothGrad; nothing beside SmoothGrad with the same noise",
             randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
             weaknesses="Has no sign; zero for a model that is linear around the input.",
         ),
@@ -382,7 +382,7 @@ def _own_method(name: str) -> Method:
             if os.getcwd() not in sys.path:
                 sys.path.insert(0, os.getcwd())
             module = importlib.import_module(module_name)
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, SyntaxError) as error:
         raise BadInput(f"method '{name}': cannot import '{module_name}' ({error})") from error
     function = getattr(module, function_name, None)
     if not callable(function):

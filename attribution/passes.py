@@ -163,6 +163,10 @@ class Passes:
     def variant_gradients(self, count, variant, rules=None) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield ``(number of the variant, rows, gradients at these rows' variants)``; see ``gradient_moments``."""
         node_rules = self._node_rules(rules)
+        if self._targets is None:
+            # A gradient at the input predicts them, by the function that is needed anyway: a second one, for scores
+            # alone, would hold the model's weights once more.
+            self.input_gradient()
 
         def run(feed, targets):
             return self.model.backward(feed, targets, self._wrt, rules=node_rules).input_gradient

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -24,7 +25,13 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
         The module's docstring, shown by ``--help`` above the flags.
     """
     import_tensorflow_quietly()
-    sys.exit(execute(main, flag_values, description, sys.argv))
+    try:
+        code = execute(main, flag_values, description, sys.argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output, such as head, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    sys.exit(code)
 
 
 def execute(main, flag_values: flags.FlagValues, description: str, argv: Sequence[str]) -> int:

@@ -1,5 +1,9 @@
 """Commands answer bad input in one line with exit code 2, and help without work."""
 
+import shlex
+import subprocess
+import sys
+
 import pytest
 from absl import flags
 
@@ -56,3 +60,12 @@ def test_help_shows_description_flags_and_defaults(capsys):
     shown = capsys.readouterr().out
     assert shown.startswith("What it does.")
     assert "--methods" in shown and "(default: gradient)" in shown
+
+
+def test_a_reader_that_has_read_enough_ends_a_command_quietly():
+    code = (
+        "import command_line; from absl import flags; values = flags.FlagValues();"
+        "command_line.run(lambda _: print('x' * 10**6), values, 'What it does.')"
+    )
+    piped = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} | head -c 1"
+    assert subprocess.run(piped, shell=True, capture_output=True, text=True, check=False).stderr == ""
