@@ -36,7 +36,7 @@ RUNS = {
     "VarGrad, 10 samples": ("vargrad", {"samples": 10}),
     "RISE, 20 masks": ("rise", {"masks": 20}),
     "RISE, 200 masks": ("rise", {"masks": 200}),
-    "Score-CAM, 256 channels": ("score_cam", {"layer": "conv2_block3_out"}),
+    "Score-CAM, 256 channels": ("score_cam", {"layer": "conv2_block3_out_1"}),
     "Grad-CAM": ("grad_cam", {}),
 }
 

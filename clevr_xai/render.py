@@ -7,11 +7,14 @@ soft sheen and metal that mirrors its surroundings.
 
 from __future__ import annotations
 
+import concurrent.futures
 import ctypes
 import functools
 import importlib
 import importlib.util
+import multiprocessing
 import pathlib
+import sys
 import tempfile
 
 import numpy as np
@@ -58,14 +61,38 @@ def render(scene: dict, width: int, height: int, samples: int = SAMPLES) -> tupl
     BadInput
         Without the extra ``render``.
     """
+    return _apart(_render, scene, width, height, samples)
+
+
+def render_indices(scene: dict, width: int, height: int) -> np.ndarray:
+    """Return which object each pixel sees, as ``render`` does, without the image."""
+    return _apart(_render_indices, scene, width, height)
+
+
+def _apart(function, *arguments):
+    """Call a function, in a process of its own where TensorFlow is loaded.
+
+    A process that loads TensorFlow first and Mitsuba after it renders well, and aborts when it exits.
+    """
+    if "tensorflow" not in sys.modules:
+        return function(*arguments)
+    return _process().submit(function, *arguments).result()
+
+
+@functools.cache
+def _process() -> concurrent.futures.Executor:
+    """Return a process without TensorFlow; it ends with this one."""
+    return concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+
+
+def _render(scene, width, height, samples):
     mitsuba, world = _mitsuba(), _load(scene, width, height, samples)
     light = np.array(mitsuba.render(world, spp=samples, seed=scene["image_index"]), np.float32)[..., :3]
     image = np.round(_srgb(denoise(light)) * 255).astype(np.uint8)
     return image, _indices(mitsuba, world, scene, width, height)
 
 
-def render_indices(scene: dict, width: int, height: int) -> np.ndarray:
-    """Return which object each pixel sees, as ``render`` does, without the image."""
+def _render_indices(scene, width, height):
     return _indices(_mitsuba(), _load(scene, width, height, 1), scene, width, height)
 
 
@@ -127,10 +154,7 @@ def _mitsuba():
         for package in ("mitsuba", "oidn"):
             importlib.import_module(package)
     except (ImportError, OSError) as error:
-        raise BadInput(
-            f"rendering needs Mitsuba and Open Image Denoise ({error}); install the extra 'render': "
-            "pip install 'attribution-benchmarks[render]', or pip install -e '.[render]' in a checkout"
-        ) from None
+        raise BadInput(_needed(error)) from None
     import drjit
     import mitsuba
 
@@ -138,6 +162,13 @@ def _mitsuba():
     drjit.set_thread_count(0)  # none beside it: the calling thread does all the work
     mitsuba.set_log_level(mitsuba.LogLevel.Error)
     return mitsuba
+
+
+def _needed(reason) -> str:
+    return (
+        f"rendering needs Mitsuba and Open Image Denoise ({reason}); install the extra 'render': "
+        "pip install 'attribution-benchmarks[render]', or pip install -e '.[render]' in a checkout"
+    )
 
 
 def _load_threading_library() -> None:
@@ -262,4 +293,6 @@ def _srgb(light: np.ndarray) -> np.ndarray:
 
 def check_available() -> None:
     """Raise ``BadInput`` in one line when the extra ``render`` is not installed."""
-    _mitsuba()
+    for package in ("mitsuba", "oidn"):
+        if importlib.util.find_spec(package) is None:
+            raise BadInput(_needed(f"no module named '{package}'"))

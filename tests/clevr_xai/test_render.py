@@ -1,6 +1,8 @@
 """Renders: masks that agree with the ray marcher, pictures that repeat to the bit, one line without the extra."""
 
 import hashlib
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -98,3 +100,18 @@ def test_without_the_extra_one_line_names_it(missing, monkeypatch):
     assert missing in str(error.value) and "\n" not in str(error.value)
     monkeypatch.undo()
     render._mitsuba.cache_clear()
+
+
+def test_a_process_with_tensorflow_renders_elsewhere_and_ends_well(tmp_path):
+    """TensorFlow first and Mitsuba after it in one process would abort at its end."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from clevr_xai import render, scenes\n"
+        "if __name__ == '__main__':\n"
+        "    import tensorflow as tf\n"
+        "    tf.constant(1.0) + 1.0\n"
+        "    print(render.render_indices(scenes.sample_scene(3, 0, 96, 64), 96, 64).max())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0 and int(done.stdout) >= 2
