@@ -28,8 +28,11 @@ def build():
 @pytest.fixture(scope="module")
 def with_live(tmp_path_factory):
     """A SavedModel with a network of the same architecture attached."""
-    path = tmp_path_factory.mktemp("live")
-    build().export(path, verbose=False)
+    path, network = tmp_path_factory.mktemp("live"), build()
+    generator = np.random.default_rng(3)
+    # Scores around 1: of negative ones, which it takes for probabilities, tf-explain's cross-entropy has no gradient.
+    network.set_weights([generator.normal(0, 0.3, weight.shape) for weight in network.weights[:-1]] + [np.ones(5)])
+    network.export(path, verbose=False)
     model = attribution.load_model(path)
     peers.attach(model, build())
     return model
