@@ -8,15 +8,12 @@ means. The noise of a copy follows from the run's seed, the input's key and the 
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from attribution import METHODS, Method, explain, resolve_method
 from attribution.modified_relu import guided_backprop, guided_rules
 from bim.layout import CHANNEL_MEANS
 from bim.regions import resize_like_skimage
-from command_line import BadInput
 
 CAM_LAYER = "block_layer4"
 SAMPLES, NOISE, POINTS = 25, 0.15, 25
@@ -92,7 +89,7 @@ def integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
 
 def grad_cam(passes, *, layer=CAM_LAYER):
     """Grad-CAM divided by its maximum, resized as ``skimage.transform.resize`` does, without channels."""
-    values, gradients = passes.layer_gradient(layer_node(passes.model, layer))
+    values, gradients = passes.layer_gradient(layer)
     cam = np.maximum(np.einsum("nhwc,nc->nhw", values, gradients.mean(axis=(1, 2))), 0)
     top = cam.max(axis=(1, 2), keepdims=True)
     cam = np.divide(cam, top, out=np.zeros_like(cam), where=top > 0)
@@ -130,34 +127,6 @@ def guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
     """Guided Backprop SmoothGrad times Grad-CAM SmoothGrad."""
     guided = guided_backprop_smoothgrad(passes, samples=samples)
     return guided * grad_cam_smoothgrad(passes, layer=layer, samples=samples)[..., None]
-
-
-def layer_node(model, layer: str) -> str:
-    """Return the node of a layer by its name.
-
-    In the authors' files ``resnet_model/block_layer4`` is an identity, which freezing the graph removes; then
-    the node that feeds it is meant.
-    """
-    try:
-        return model.layer(layer)
-    except BadInput:
-        producer = _producer(str(model.path), layer)
-        if producer is None:
-            raise
-        return model.layer(producer)
-
-
-@functools.lru_cache(maxsize=32)
-def _producer(path: str, layer: str) -> str | None:
-    """Return the operation behind an identity of a TensorFlow 1 file, None where there is no such identity."""
-    import tensorflow as tf
-
-    graph = getattr(tf.saved_model.load(path), "graph", None)
-    operations = graph.get_operations() if graph is not None else []
-    found = next((op for op in operations if op.name.split("/")[-1] == layer and op.type == "Identity"), None)
-    while found is not None and found.type == "Identity":
-        found = found.inputs[0].op
-    return found.name if found is not None else None
 
 
 def _share(point: int, points: int) -> np.float32:

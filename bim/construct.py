@@ -12,7 +12,6 @@ import glob
 import json
 import math
 import os
-import shutil
 import zlib
 
 import numpy as np
@@ -20,7 +19,7 @@ from PIL import Image
 
 from bim import layout
 from bim.dataset import read_image
-from bim.disk import check_directory, failures_in_one_line
+from bim.disk import check_directory, failures_in_one_line, link
 from bim.drawings import save_picture
 from bim.parallel import each
 from command_line import BadInput
@@ -293,18 +292,6 @@ def is_complete(data_dir: str) -> bool:
             return json.load(file).get("complete", False)
     except (OSError, ValueError):
         return False
-
-
-def link(source: str, target: str) -> None:
-    """Make ``target`` the same file as ``source``, or a copy where the file system has no hard links."""
-    if os.path.exists(target):
-        return
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target + ".part")
-        os.replace(target + ".part", target)
 
 
 def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:

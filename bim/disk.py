@@ -1,9 +1,10 @@
-"""What goes wrong with files, said in one line."""
+"""Files: what goes wrong with them, said in one line, and one file under two names."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 
 from command_line import BadInput
@@ -43,3 +44,15 @@ def check_directory(flag: str, path: str) -> None:
         raise BadInput(f"--{flag}={path}: {existing} is not a folder; name a folder to write to")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise BadInput(f"--{flag}={path}: {existing} cannot be written to; name another folder")
+
+
+def link(source: str, target: str) -> None:
+    """Make ``target`` the same file as ``source``, or a copy where the file system has no hard links."""
+    if os.path.exists(target):
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target + ".part")
+        os.replace(target + ".part", target)

@@ -11,7 +11,7 @@ import os
 import numpy as np
 
 from bim import layout
-from bim.construct import link
+from bim.disk import link
 from bim.masks import save_masks
 
 NO_BOX = (0, 0, 0, 0)

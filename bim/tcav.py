@@ -179,11 +179,9 @@ def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int
     values, gradients : dict
         Layer -> (N, D) float32.
     """
-    from bim.attributions import layer_node
-
     inputs = network_inputs(images, input_side(model))
     inner = [layer for layer in layers if layer != "final_dense"]
-    nodes = {layer: layer_node(model, layer) for layer in inner}
+    nodes = {layer: model.layer(layer) for layer in inner}
     values, gradients = ({layer: [] for layer in layers} for _ in range(2))
     name = model.explained_input()
     for rows, real in model.chunks(len(inputs), batch_size):
