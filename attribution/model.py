@@ -235,8 +235,7 @@ class Model:
 
     def chunks(self, total, batch_size):
         """Yield row indices for one pass each (``attribution.batching.chunks``)."""
-        fixed = self.batch_size(batch_size)
-        return batching.chunks(total, fixed, equal=fixed == int(batch_size) and not self._has_fixed_batch())
+        return batching.chunks(total, self.batch_size(batch_size), equal=not self._has_fixed_batch())
 
     def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
         """Run one forward pass of a chunk and return its scores ``(rows, num_classes)``."""

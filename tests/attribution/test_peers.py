@@ -30,8 +30,8 @@ def with_live(tmp_path_factory):
     """A SavedModel with a network of the same architecture attached."""
     path, network = tmp_path_factory.mktemp("live"), build()
     generator = np.random.default_rng(3)
-    # Scores around 1: of negative ones, which it takes for probabilities, tf-explain's cross-entropy has no gradient.
-    network.set_weights([generator.normal(0, 0.3, weight.shape) for weight in network.weights[:-1]] + [np.ones(5)])
+    # Scores around 5: of negative ones, which it takes for probabilities, tf-explain's cross-entropy has no gradient.
+    network.set_weights([generator.normal(0, 0.3, weight.shape) for weight in network.weights[:-1]] + [np.full(5, 5.0)])
     network.export(path, verbose=False)
     model = attribution.load_model(path)
     peers.attach(model, build())
@@ -71,20 +71,24 @@ def test_tf_explain_does_not_multiply_its_integrated_gradients_by_the_input(with
 
 
 def test_tf_explain_smoothgrad_differentiates_the_cross_entropy(with_live):
-    """Of a score that no input changes, the score's gradient is zero; the cross-entropy's would be too.
-
-    Without noise, one sample: the gradient of -log(score / sum of scores), as Keras has it for scores taken
-    for probabilities, is not the gradient of the score.
-    """
+    """Without noise: |d log(score / sum of scores)|, as Keras has it for what it takes for probabilities."""
     maps = attribution.explain("tf_explain.smoothgrad", with_live, EIGHT, TARGETS, samples=1, noise=0.0)
-    gradient = np.abs(attribution.explain("gradient", with_live, EIGHT, TARGETS)).sum(axis=-1)
-    assert np.abs(maps - gradient).max() > 0.1 * gradient.max()
+    scores = with_live.scores(EIGHT)
+    assert (scores > 0).all()
+    by_class = np.stack([with_live.gradients(EIGHT, target) for target in range(5)])
+    own = by_class[TARGETS, np.arange(8)] / scores[np.arange(8), TARGETS][:, None, None, None]
+    everyone = by_class.sum(axis=0) / scores.sum(axis=1)[:, None, None, None]
+    np.testing.assert_allclose(maps, np.abs(own - everyone).sum(axis=-1), rtol=1e-3, atol=1e-6)
 
 
 def test_tf_explain_grad_cam_has_no_final_relu_and_guides_its_gradients(with_live):
+    def definition(passes):
+        values, gradients = passes.layer_gradient()
+        guided = gradients * (values > 0) * (gradients > 0)
+        return (guided.mean(axis=(1, 2), keepdims=True) * values).sum(axis=-1)
+
     maps = attribution.explain("tf_explain.grad_cam", with_live, EIGHT, TARGETS)
-    own = attribution.explain("grad_cam", with_live, EIGHT, TARGETS)
-    assert np.abs(maps - own).max() > 0.01 * np.abs(own).max()
+    np.testing.assert_allclose(maps, attribution.explain(definition, with_live, EIGHT, TARGETS), rtol=1e-3, atol=1e-6)
 
 
 def test_tf_explain_occlusion_covers_with_half_of_255(with_live):
