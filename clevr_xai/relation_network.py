@@ -109,20 +109,8 @@ class Relations(layers.Layer):
         for layer, width in zip(self.deeper, self.widths, strict=False):
             layer.build((None, width))
 
-    def call(self, cells, question, pair_weights=None):
-        """Return the sum over pairs.
-
-        Parameters
-        ----------
-        cells : (N, n, features)
-        question : (N, features)
-        pair_weights : (N, n x n), optional
-            Weight of each pair in the sum, 1 by default.
-
-        Returns
-        -------
-        (N, widths[-1])
-        """
+    def call(self, cells, question):
+        """Return the sum over pairs, (N, widths[-1]), from cells (N, n, features) and questions (N, features)."""
         first, second, of_question = (
             part(value) for part, value in zip(self.parts, (cells, cells, question), strict=True)
         )
@@ -131,13 +119,10 @@ class Relations(layers.Layer):
         for layer in self.deeper:
             pairs = layer(pairs)
         pairs = ops.reshape(pairs, (-1, cells.shape[1] ** 2, self.widths[-1]))
-        if pair_weights is None:
-            total = ops.sum(pairs, axis=1)
-        else:
-            total = ops.matmul(pair_weights[:, None], pairs)[:, 0]
+        total = ops.sum(pairs, axis=1)
         return total if self.pair_scale == 1.0 else total * self.pair_scale
 
-    def compute_output_shape(self, cells_shape, question_shape, pair_weights_shape=None):
+    def compute_output_shape(self, cells_shape, question_shape):
         """Return (N, widths[-1])."""
         return (cells_shape[0], self.widths[-1])
 

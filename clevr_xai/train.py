@@ -1,10 +1,10 @@
-"""Teach a Relation Network: what is in each cell, what a question asks, then to answer, first small, then whole.
+"""Teach a Relation Network: what a question asks, what is in each cell, then to answer, first small, then whole.
 
 Three aids make it learn on a processor of two cores, and none is left in the network that comes out of it:
 
-- a linear layer on the last feature map names the object whose visible part has its centre in each cell;
-- a linear layer on the question's code names the nodes of its program;
-- a step sums over the pairs of some cells, weighted so that the sum is right in expectation.
+- a linear layer on the question's code names the nodes of its program; after that the question encoder stays as it is;
+- a linear layer on the last feature map names the object that each cell shows;
+- a step sums over a sample of the pairs of cells, weighted so that the sum is right in expectation.
 
 The network first has narrow layers in g, which are quick to train, and is then widened and deepened to the paper's
 size without a change of what it computes.
@@ -19,19 +19,21 @@ import pathlib
 import sys
 import time
 from collections.abc import Callable
+from concurrent import futures
 
 import keras
 import numpy as np
 from keras import layers, ops
 
 from clevr_xai import relation_network, training_batches
-from clevr_xai.training_set import MOST_NODES, NODES, TrainingSet, cell_of
+from clevr_xai.training_batches import CENTRE, Batch
+from clevr_xai.training_set import MOST_NODES, NODES, TrainingSet
 from clevr_xai.vocabulary import ATTRIBUTES
 from command_line import BadInput
 
-CELL_LOSS, PROGRAM_LOSS = 0.5, 0.3  # weights beside the loss of the answers
-SLOW = ("convolutions",)  # their learning rate is a share of the others'
-SLOW_SHARE = 0.3
+CELL_LOSS = 0.5  # weight beside the loss of the answers
+PRESENCE_LOSS = 5.0  # beside the attributes'
+PART_WEIGHT = 0.3  # of a cell that shows an object whose centre is elsewhere, beside 1
 WARM_UP = 200  # steps
 SHOWN = 100  # steps between lines of the log
 GRADIENT_NORM = 5.0
@@ -46,24 +48,17 @@ class Stage:
     ----------
     name
         Also of its checkpoint.
-    steps, num_images, num_questions, num_cells
-        Steps, and of each step the images, questions about each image, and cells whose pairs are summed.
+    steps
     learning_rate
         The highest; it rises over the first 200 steps.
     constant
         Share of the steps after which it falls linearly to zero: 1.0 for a stage that another one continues.
-    mirror
-        Share of mirrored images.
     """
 
     name: str
     steps: int
-    num_images: int
-    num_questions: int
-    num_cells: int
     learning_rate: float
     constant: float = 1.0
-    mirror: float = 0.5
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step."""
@@ -71,24 +66,11 @@ class Stage:
         return self.learning_rate * min((step + 1) / WARM_UP, 1.0, left)
 
 
-class Adam(keras.optimizers.Adam):
-    """Adam with a lower rate for some variables."""
-
-    def build(self, variables):
-        """Make the moments, and remember which variables are slow."""
-        super().build(variables)
-        self._slow = [any(name in variable.path for name in SLOW) for variable in variables]
-
-    def update_step(self, gradient, variable, learning_rate):
-        """Take a step for one variable."""
-        slow = self._slow[self._get_variable_index(variable)]
-        super().update_step(gradient, variable, learning_rate * SLOW_SHARE if slow else learning_rate)
-
-
 def cell_loss(targets, logits):
-    """Return the mean loss of an image's cells: whether an object is there and, where one is, its attributes."""
+    """Return the mean loss of an image's cells: whether one shows an object and, where one does, its attributes."""
     present = ops.cast(targets[..., 0] >= 0, logits.dtype)
     presence = ops.binary_crossentropy(present, logits[..., 0], from_logits=True)
+    weight = ops.where(targets[..., 4] == CENTRE, 1.0, PART_WEIGHT * present)
     attributes, start = 0.0, 1
     for position, values in enumerate(ATTRIBUTES.values()):
         wanted = ops.maximum(targets[..., position], 0)
@@ -96,22 +78,50 @@ def cell_loss(targets, logits):
             wanted, logits[..., start : start + len(values)], from_logits=True
         )
         start += len(values)
-    count = ops.maximum(ops.sum(present, axis=-1), 1.0)
-    return ops.mean(presence, axis=-1) * 5.0 + ops.sum(attributes * present, axis=-1) / count
+    total = ops.maximum(ops.sum(weight, axis=-1), 1.0)
+    return ops.mean(presence, axis=-1) * PRESENCE_LOSS + ops.sum(attributes * weight, axis=-1) / total
 
 
 def program_loss(targets, logits):
-    """Return the mean loss of an image's questions: the sum over the program's nodes, counted to its first."""
-    losses = ops.sparse_categorical_crossentropy(targets, logits, from_logits=True)
-    return ops.mean(ops.mean(losses, axis=-1), axis=-1) * 4.0
+    """Return the mean loss of a question: over the program's nodes, counted to its first."""
+    return ops.mean(ops.sparse_categorical_crossentropy(targets, logits, from_logits=True), axis=-1) * 4.0
 
 
-class OneByOne(layers.Layer):
-    """(B, questions, L) -> (B x questions, L)."""
+class SampledRelations(layers.Layer):
+    """The sum of a ``Relations`` over some pairs of cells, for several questions about each image.
 
-    def call(self, question):
-        """Return each question in a row of its own."""
-        return ops.reshape(question, (-1, ops.shape(question)[-1]))
+    It has no weights of its own.
+    """
+
+    def __init__(self, relations: relation_network.Relations, **kwargs):
+        super().__init__(**kwargs)
+        self.relations = relations
+
+    def call(self, cells, questions, pairs, pair_weights):
+        """Return the weighted sums.
+
+        Parameters
+        ----------
+        cells : (N, n, features)
+        questions : (N, Q, features)
+        pairs : (N, P, 2) int
+            First and second cell.
+        pair_weights : (N, P)
+
+        Returns
+        -------
+        (N, Q, widths[-1])
+        """
+        chosen = [ops.one_hot(pairs[..., place], cells.shape[1]) for place in (0, 1)]
+        first, second, question = self.relations.parts
+        of_cells = ops.matmul(chosen[0], first(cells)) + ops.matmul(chosen[1], second(cells))
+        values = ops.relu(of_cells[:, None] + question(questions)[:, :, None])
+        number, width = questions.shape[1] * pairs.shape[1], self.relations.widths[-1]
+        values = ops.reshape(values, (-1, self.relations.widths[0]))
+        for layer in self.relations.deeper:
+            values = layer(values)
+        values = ops.reshape(values, (-1, number // pairs.shape[1], pairs.shape[1], width))
+        return ops.matmul(pair_weights[:, None, None], values)[:, :, 0] * self.relations.pair_scale
 
 
 class Learner:
@@ -121,47 +131,47 @@ class Learner:
     ----------
     network
         As ``relation_network.build`` returns it.
-    num_questions
-        About each image in a step.
     aids
         The two linear layers of an earlier learner whose network this one's has grown from.
     """
 
-    def __init__(self, network: keras.Model, num_questions: int, aids: tuple = ()):
-        self.network, self.num_questions = network, num_questions
-        image = keras.Input((128, 128, 3), dtype="uint8", name="image")
-        question = keras.Input((num_questions, None), dtype="int32", name="question")
-        cells = keras.Input((None,), dtype="int32", name="cells")
-        pair_weights = keras.Input((None,), name="pair_weights")
-        features = network.get_layer("convolutions")(layers.Rescaling(1 / 255)(image))
+    def __init__(self, network: keras.Model, aids: tuple = ()):
+        self.network = network
         outputs = 1 + sum(map(len, ATTRIBUTES.values()))
-        see, name = aids or (
+        self.aids = aids or (
             layers.Dense(outputs, name="see"),
             layers.Dense(MOST_NODES * len(NODES), name="name"),
         )
-        self.aids = see, name
+        see, name = self.aids
+        image = keras.Input((128, 128, 3), dtype="uint8", name="image")
+        question = keras.Input((None,), dtype="int32", name="question")
+        features = network.get_layer("convolutions")(layers.Rescaling(1 / 255)(image))
         seen = see(layers.Reshape((-1, features.shape[-1]))(features))
-        asked = network.get_layer("question_encoder")(OneByOne()(question))
-        named = ops.reshape(name(asked), (-1, num_questions, MOST_NODES, len(NODES)))
+        code = network.get_layer("question_encoder")(question)
         self.seeing = keras.Model({"image": image}, {"cells": seen})
-        self.reading = keras.Model({"question": question}, {"program": named})
-        self._inputs = {"image": image, "question": question, "cells": cells, "pair_weights": pair_weights}
-        self._parts = (network.get_layer("coordinates")(features), asked, seen, named)
+        self.reading = keras.Model(
+            {"question": question}, {"program": ops.reshape(name(code), (-1, MOST_NODES, len(NODES)))}
+        )
+        self._image, self._features, self._seen = image, features, seen
 
-    def answering(self, num_cells: int) -> keras.Model:
-        """Return the model of the last stages, for steps with so many cells."""
-        located, asked, seen, named = self._parts
-        cells, weights = self._inputs["cells"], self._inputs["pair_weights"]
-        about = self.num_questions
-        chosen = ops.matmul(ops.one_hot(cells, located.shape[1]), located)
-        chosen = ops.repeat(chosen[:, None], about, axis=1)
-        chosen = ops.reshape(chosen, (-1, num_cells, located.shape[-1]))
-        weights = ops.repeat(weights[:, None], about, axis=1)
-        weights = ops.reshape(weights, (-1, num_cells**2))
-        related = self.network.get_layer("relations")(chosen, asked, weights)
-        logits = self.network.get_layer("f")(related)
-        logits = ops.reshape(logits, (-1, about, logits.shape[-1]))
-        return keras.Model(self._inputs, {"answer": logits, "cells": seen, "program": named})
+    def answering(self, num_questions: int, num_pairs: int) -> keras.Model:
+        """Return the model of the last stages, from images, pairs of cells and codes of questions."""
+        pairs = keras.Input((num_pairs, 2), dtype="int32", name="pairs")
+        weights = keras.Input((num_pairs,), name="pair_weights")
+        code = keras.Input((num_questions, relation_network.QUESTION), name="code")
+        cells = self.network.get_layer("coordinates")(self._features)
+        sums = SampledRelations(self.network.get_layer("relations"))(cells, code, pairs, weights)
+        logits = self.network.get_layer("f")(ops.reshape(sums, (-1, sums.shape[-1])))
+        logits = ops.reshape(logits, (-1, num_questions, logits.shape[-1]))
+        inputs = {"image": self._image, "pairs": pairs, "pair_weights": weights, "code": code}
+        return keras.Model(inputs, {"answer": logits, "cells": self._seen})
+
+    def codes(self, data: TrainingSet, batch_size: int = 1024) -> np.ndarray:
+        """Return the code of each question as it stands and with left and right exchanged, (2, Q, 128) float32."""
+        encoder = self.network.get_layer("question_encoder")
+        words = data.tokens.astype(np.int32)
+        both = (words, training_batches.MIRRORED_TOKENS[words].astype(np.int32))
+        return np.stack([encoder.predict(tokens, batch_size=batch_size, verbose=0) for tokens in both])
 
 
 LOSSES = {
@@ -169,13 +179,13 @@ LOSSES = {
     "cells": cell_loss,
     "program": program_loss,
 }
-LOSS_WEIGHTS = {"answer": 1.0, "cells": CELL_LOSS, "program": PROGRAM_LOSS}
+LOSS_WEIGHTS = {"answer": 1.0, "cells": CELL_LOSS, "program": 1.0}
 
 
 def run(
     model: keras.Model,
     stage: Stage,
-    data: TrainingSet,
+    make_batch: Callable[[np.random.Generator], Batch],
     directory: pathlib.Path,
     seed: int,
     evaluate: Callable[[], dict] | None = None,
@@ -188,7 +198,8 @@ def run(
     model
         One of a ``Learner``'s.
     stage
-    data
+    make_batch
+        Draws a batch; called in another thread, while the step before it is taken.
     directory
         For checkpoints, ``<stage>.npz``, and the log, ``log.jsonl``.
     seed
@@ -199,7 +210,7 @@ def run(
         Steps between checkpoints and evaluations.
     """
     outputs = list(model.output)
-    optimizer = Adam(stage.learning_rate, global_clipnorm=GRADIENT_NORM)
+    optimizer = keras.optimizers.Adam(stage.learning_rate, global_clipnorm=GRADIENT_NORM)
     model.compile(
         optimizer=optimizer,
         loss={name: LOSSES[name] for name in outputs},
@@ -210,29 +221,33 @@ def run(
     optimizer.build(model.trainable_variables)
     file = directory / f"{stage.name}.npz"
     step = restore(file, model, optimizer)
-    started, begun = time.monotonic(), step
     number = sum(map(ord, stage.name))
-    while step < stage.steps:
-        rng = np.random.default_rng((seed, number, step))
-        inputs, targets = training_batches.make_batch(
-            data, rng, stage.num_images, stage.num_questions, stage.num_cells, stage.mirror
-        )
-        optimizer.learning_rate = stage.rate(step)
-        result = model.train_on_batch(
-            {name: inputs[name] for name in model.input}, {name: targets[name] for name in outputs}, return_dict=True
-        )
-        step += 1
-        if step % SHOWN == 0 or step == stage.steps:
-            speed = (step - begun) * stage.num_images * stage.num_questions / (time.monotonic() - started)
-            entry = {"stage": stage.name, "step": step, "questions_per_second": round(speed, 1)}
-            entry |= {name: round(float(value), 4) for name, value in result.items()}
-            if not np.isfinite(entry["loss"]):
-                raise BadInput(f"the loss became {entry['loss']} in step {step} of stage {stage.name}; lower its rate")
-            model.reset_metrics()
-            if step % every == 0 or step == stage.steps:
-                save(file, model, optimizer, step)
-                entry |= evaluate() if evaluate else {}
-            log(directory, entry)
+
+    def batch(step):
+        return make_batch(np.random.default_rng((seed, number, step)))
+
+    with futures.ThreadPoolExecutor(1) as beside:
+        waiting = beside.submit(batch, step) if step < stage.steps else None
+        started, begun = time.monotonic(), step
+        while step < stage.steps:
+            inputs, targets = waiting.result()
+            waiting = beside.submit(batch, step + 1) if step + 1 < stage.steps else None
+            optimizer.learning_rate = stage.rate(step)
+            result = model.train_on_batch(inputs, targets, return_dict=True)
+            step += 1
+            if step % SHOWN == 0 or step == stage.steps:
+                entry = {"stage": stage.name, "step": step}
+                entry["steps_per_second"] = round((step - begun) / (time.monotonic() - started), 2)
+                entry |= {name: round(float(value), 4) for name, value in result.items()}
+                if not np.isfinite(entry["loss"]):
+                    raise BadInput(
+                        f"the loss became {entry['loss']} in step {step} of stage {stage.name}; lower its rate"
+                    )
+                model.reset_metrics()
+                if step % every == 0 or step == stage.steps:
+                    save(file, model, optimizer, step)
+                    entry |= evaluate() if evaluate else {}
+                log(directory, entry)
 
 
 def log(directory: pathlib.Path, entry: dict) -> None:
@@ -292,13 +307,21 @@ def accuracy_by_kind(network: keras.Model, data: TrainingSet, rows: np.ndarray) 
     return result
 
 
+def program_accuracy(reading: keras.Model, data: TrainingSet, num_questions: int = 1000) -> float:
+    """Return the share of questions, drawn over all files, all of whose program's nodes are named rightly."""
+    rows = np.random.default_rng(0).permutation(len(data.tokens))[:num_questions]
+    logits = reading.predict({"question": data.tokens[rows].astype(np.int32)}, batch_size=100, verbose=0)["program"]
+    return round(float((logits.argmax(axis=-1) == data.programs[rows]).all(axis=-1).mean()), 4)
+
+
 def cell_accuracy(seeing: keras.Model, data: TrainingSet, num_images: int = 400) -> dict:
-    """Return the accuracy of each attribute over the cells that hold an object's centre."""
-    images, centres = data.images[:num_images], data.centres[:num_images]
-    logits = seeing.predict({"image": images}, batch_size=50, verbose=0)["cells"]
-    targets = training_batches.cell_targets(cell_of(centres), data.attributes[:num_images])
-    present = targets[..., 0] >= 0
-    result, start = {"presence": round(float(((logits[..., 0] > 0) == present).mean()), 4)}, 1
+    """Return the accuracy of each attribute over the cells with an object's centre, and of presence over all cells."""
+    some = slice(num_images)
+    logits = seeing.predict({"image": data.images[some]}, batch_size=50, verbose=0)["cells"]
+    targets = training_batches.cell_targets(data.centres[some], data.owners[some], data.attributes[some])
+    presence = (logits[..., 0] > 0) == (targets[..., 0] >= 0)
+    present = targets[..., 4] == CENTRE
+    result, start = {"presence": round(float(presence.mean()), 4)}, 1
     for position, (name, values) in enumerate(ATTRIBUTES.items()):
         found = logits[..., start : start + len(values)].argmax(axis=-1)
         result[name] = round(float((found == targets[..., position])[present].mean()), 4)

@@ -8,15 +8,16 @@ import sys
 
 import numpy as np
 
-from clevr_xai import training_set
+from clevr_xai import training_batches, training_cache, training_set
 from command_line import BadInput, listed
 
 STAGES = ("reading", "seeing", "small", "large", "final")
 SMALL_WIDTHS = (128, 128, 128)
-ROUNDS = {"simple": 3, "complex": 1}  # times that the questions of each kind are asked anew
-NUM_QUESTIONS = 8  # about each image in a step
-NUM_IMAGES = dict.fromkeys(STAGES, 16) | {"seeing": 32}
-LEARNING_RATES = {"reading": 1e-3, "seeing": 2e-3, "small": 1e-3, "large": 5e-4, "final": 5e-4}
+ROUNDS = {"simple": 4, "complex": 3}  # times that the questions of each kind are asked anew
+READ = 128  # questions in a step of reading
+NUM_QUESTIONS = {"small": 8, "large": 4, "final": 4}  # about each image in a step
+NUM_IMAGES = dict.fromkeys(STAGES, 32)
+LEARNING_RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 1e-3, "large": 5e-4, "final": 5e-4}
 # Share of a stage's steps at a constant rate. Nothing follows the reading and the seeing that would continue them, and
 # the last stage ends in the network that counts.
 CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "large": 1.0, "final": 0.0}
@@ -30,7 +31,7 @@ def train(
     output_dir,
     final_questions: tuple[str, ...],
     steps: dict[str, int],
-    num_cells: int = 14,
+    num_pairs: int = 128,
     num_images: int = 0,
     seed: int = 0,
     threads: int = 2,
@@ -50,8 +51,8 @@ def train(
         Kinds of questions of the last stage; the others learn from both.
     steps
         Of each stage.
-    num_cells
-        See ``training_batches.sample_cells``.
+    num_pairs
+        See ``pair_samples.draw``.
     num_images
         Use the first so many training images; 0 for all.
     seed
@@ -68,14 +69,14 @@ def train(
         raise BadInput(f"the last stage learns from no questions; name some of {listed(ROUNDS)}")
     if (output_dir / "1").exists():
         raise BadInput(f"{str(output_dir / '1')!r} exists; remove it, or name another directory with --output_dir")
-    validation = training_set.load(validation_dir, {"simple": 1, "complex": 1})
-    data = training_set.load(data_dir, ROUNDS, num_images)
-    if data.seed == validation.seed:
-        raise BadInput(f"training and validation data both have the seed {data.seed}; the scenes must differ")
     try:
         checkpoint_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"{checkpoint_dir} cannot be made: {error.strerror}; name another --checkpoint_dir") from None
+    validation = training_set.load(validation_dir, {"simple": 1, "complex": 1})
+    data = training_cache.load(checkpoint_dir / "training_set.npz", data_dir, ROUNDS, num_images)
+    if data.seed == validation.seed:
+        raise BadInput(f"training and validation data both have the seed {data.seed}; the scenes must differ")
 
     import keras
 
@@ -91,31 +92,41 @@ def train(
     keras.utils.set_random_seed(seed)
     checked = np.concatenate([rows[:CHECKED] for rows in validation.rows_of_kind().values()])
 
-    def run(name, model, used=data, title="", **settings):
-        stage = train.Stage(
-            title or name,
-            steps[name],
-            NUM_IMAGES[name],
-            NUM_QUESTIONS,
-            num_cells,
-            LEARNING_RATES[name],
-            CONSTANT[name],
-        )
-        train.run(model, stage, used, checkpoint_dir, seed, **settings)
+    def run(name, model, make_batch, title="", **settings):
+        stage = train.Stage(title or name, steps[name], LEARNING_RATES[name], CONSTANT[name])
+        train.run(model, stage, make_batch, checkpoint_dir, seed, **settings)
 
-    def answers():
-        return train.accuracy_by_kind(network, validation, checked)
+    def answer(name, used, **settings):
+        def batch(rng):
+            return training_batches.answering_batch(used, rng, NUM_IMAGES[name], NUM_QUESTIONS[name], num_pairs)
+
+        def evaluate():
+            return train.cell_accuracy(learner.seeing, validation) | train.accuracy_by_kind(
+                network, validation, checked
+            )
+
+        run(name, learner.answering(NUM_QUESTIONS[name], num_pairs), batch, evaluate=evaluate, **settings)
 
     network = relation_network.build(SMALL_WIDTHS, pair_scale=train.PAIR_SCALE, dropout=0.0)
-    learner = train.Learner(network, NUM_QUESTIONS)
-    run("reading", learner.reading)
-    run("seeing", learner.seeing, evaluate=lambda: train.cell_accuracy(learner.seeing, validation))
-    run("small", learner.answering(num_cells), evaluate=answers, every=2000)
+    learner = train.Learner(network)
+    run(
+        "reading",
+        learner.reading,
+        lambda rng: training_batches.reading_batch(data, rng, READ),
+        evaluate=lambda: {"programs": train.program_accuracy(learner.reading, validation)},
+    )
+    data.codes = training_cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
+    run(
+        "seeing",
+        learner.seeing,
+        lambda rng: training_batches.seeing_batch(data, rng, NUM_IMAGES["seeing"]),
+        evaluate=lambda: train.cell_accuracy(learner.seeing, validation),
+    )
+    answer("small", data, every=2000)
     network = train.grown(network, dropout=0.0)
-    learner = train.Learner(network, NUM_QUESTIONS, learner.aids)
-    run("large", learner.answering(num_cells), evaluate=answers)
-    title = "_".join(["final", *final_questions])
-    run("final", learner.answering(num_cells), data.only(final_questions), title, evaluate=answers)
+    learner = train.Learner(network, learner.aids)
+    answer("large", data)
+    answer("final", data.only(final_questions), title="_".join(["final", *final_questions]))
 
     if not on_tensorflow:
         print(f"trained; run the same command on TensorFlow to export from {checkpoint_dir}", file=sys.stderr)
@@ -126,8 +137,8 @@ def train(
         {
             "stage": name,
             "steps": f"{steps[name]:,}",
-            "images a step": NUM_IMAGES[name],
-            "questions an image": NUM_QUESTIONS if name != "seeing" else "–",
+            "images a step": NUM_IMAGES[name] if name != "reading" else f"{READ} questions",
+            "questions an image": NUM_QUESTIONS.get(name, "–"),
             "learning rate": LEARNING_RATES[name],
             "share of it constant": CONSTANT[name],
         }
@@ -138,11 +149,10 @@ def train(
         "questions": f"{len(data.answers):,} ({', '.join(f'{n} rounds of {kind}' for kind, n in ROUNDS.items())})",
         "last stage": f"{listed(final_questions)} questions",
         "g in the stage `small`": f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown",
-        "cells a step": f"{num_cells} of 49, all with an object's centre",
+        "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
         "augmentation": "moved by up to 6 pixels, half of the images mirrored",
-        "aids": f"cells (weight {train.CELL_LOSS}), programs ({train.PROGRAM_LOSS})",
+        "aids": f"cells (weight {train.CELL_LOSS}); the question encoder stays as the reading left it",
         "optimizer": f"Adam, gradient norm at most {train.GRADIENT_NORM}",
-        "rate of the convolutions": f"{train.SLOW_SHARE} of the others'",
         "no dropout, no weight decay; seed": seed,
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,

@@ -1,90 +1,182 @@
-"""Batches for the Relation Network: shifted and mirrored images, some questions each, and a sample of the cells.
+"""Batches for the Relation Network: questions, shifted and mirrored images, or both with the pairs that a step sums.
 
-A question's cost is that of g on 2,401 pairs. A training step takes g on fewer: the cells with an object's centre are
-always among those chosen, the rest are drawn, and each pair's weight is one over its chance of being drawn. So the
-weighted sum is right in expectation, and exact in what matters, the pairs of two objects.
+Each batch follows from the data and a generator of random numbers alone.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from clevr_xai import pair_samples
 from clevr_xai.tokens import FIRST_WORD
-from clevr_xai.training_set import NODES, TrainingSet, cell_of
+from clevr_xai.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
-NUM_CELLS = 49
+CELLS = 7
+SEEN = 26  # pixels, a tenth of a cell's square, from which on a cell shows an object
+
+Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
-def sample_cells(occupied: np.ndarray, number: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Choose cells, and weigh their pairs so that sums over them estimate sums over all pairs without bias.
-
-    Parameters
-    ----------
-    occupied : (B, cells) bool
-        These are chosen for certain.
-    number
-        Cells to choose; at least two more than any image has occupied.
-    rng
+def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: int) -> Batch:
+    """Draw questions, half of them with left and right exchanged.
 
     Returns
     -------
-    chosen : (B, number) int64
-    weights : (B, number x number) float32
-        One over the chance of the pair (first, second) to be chosen.
+    inputs : dict
+        ``question`` (num_questions, L) int32.
+    targets : dict
+        ``program`` (num_questions, 24) int32.
     """
-    total = occupied.shape[1]
-    key = rng.random(occupied.shape) - occupied
-    chosen = np.argsort(key, axis=1)[:, :number]
-    certain = occupied.sum(axis=1)
-    rest, drawn = (total - certain).astype(np.float64), (number - certain).astype(np.float64)
-    if drawn.min() < 2 and number < total:
-        raise ValueError(f"{number} cells are too few for images with {certain.max()} occupied ones")
-    one = rest / drawn
-    two = rest * (rest - 1) / np.maximum(drawn * (drawn - 1), 1)
-    sure = np.take_along_axis(occupied, chosen, axis=1)
-    either = sure[:, :, None] ^ sure[:, None, :]
-    both = sure[:, :, None] & sure[:, None, :]
-    weights = np.where(both, 1.0, np.where(either, one[:, None, None], two[:, None, None]))
-    same = np.eye(number, dtype=bool)[None] & ~both
-    weights = np.where(same, one[:, None, None], weights)
-    return chosen, weights.reshape(len(chosen), -1).astype(np.float32)
+    rows = rng.integers(0, len(data.tokens), num_questions)
+    mirrored = rng.random(num_questions) < 0.5
+    words, programs = data.tokens[rows], data.programs[rows]
+    words[mirrored] = MIRRORED_TOKENS[words[mirrored]]
+    programs[mirrored] = MIRRORED_NODES[programs[mirrored]]
+    length = -(-int((words > 0).any(axis=0).sum()) // 8) * 8  # few different lengths: each is compiled once
+    words = np.pad(words, ((0, 0), (0, 8)))[:, :length]
+    return {"question": words.astype(np.int32)}, {"program": programs.astype(np.int32)}
 
 
-def occupied_cells(cells: np.ndarray, total: int = NUM_CELLS) -> np.ndarray:
-    """Return (B, total) bool from the cells of objects, (B, objects) with -1 for none."""
-    found = np.zeros((len(cells), total + 1), bool)
-    np.put_along_axis(found, np.where(cells < 0, total, cells), True, axis=1)
-    return found[:, :total]
+def seeing_batch(
+    data: TrainingSet, rng: np.random.Generator, num_images: int, mirror: float = 0.5, shift: int = 6
+) -> Batch:
+    """Draw images.
 
-
-def cell_targets(cells: np.ndarray, attributes: np.ndarray, total: int = NUM_CELLS) -> np.ndarray:
-    """Return what each cell shows, (B, total, attributes) int64, -1 where no object has its centre.
-
-    Of two objects in one cell the one listed first counts.
+    Returns
+    -------
+    inputs : dict
+        ``image`` (num_images, 128, 128, 3) uint8.
+    targets : dict
+        ``cells`` (num_images, 49, 5) int32, see ``cell_targets``.
     """
-    targets = np.full((len(cells), total + 1, attributes.shape[-1]), -1, np.int64)
-    rows = np.arange(len(cells))
+    images, targets, _, _ = _views(data, rng, num_images, mirror, shift)
+    return {"image": images}, {"cells": targets}
+
+
+def answering_batch(
+    data: TrainingSet,
+    rng: np.random.Generator,
+    num_images: int,
+    num_questions: int,
+    num_pairs: int,
+    mirror: float = 0.5,
+    shift: int = 6,
+) -> Batch:
+    """Draw images, questions about each by their codes, and pairs of cells.
+
+    Parameters
+    ----------
+    data
+        With ``codes``.
+    rng
+    num_images, num_questions
+        Images, and questions about each.
+    num_pairs
+        See ``pair_samples.draw``.
+    mirror
+        Share of mirrored images.
+    shift
+        Most pixels by which an image is moved along each axis.
+
+    Returns
+    -------
+    inputs : dict
+        ``image`` (B, 128, 128, 3) uint8, ``pairs`` (B, num_pairs, 2) int32, ``pair_weights`` (B, num_pairs) float32,
+        ``code`` (B, num_questions, 128) float32.
+    targets : dict
+        ``answer`` (B, num_questions) and ``cells`` (B, 49, 5), int32.
+    """
+    images, targets, chosen, mirrored = _views(data, rng, num_images, mirror, shift)
+    pairs, weights = pair_samples.draw(targets[..., 4] == CENTRE, targets[..., 0] >= 0, num_pairs, rng)
+    rows = np.stack([_some(rng, *data.first_question[image : image + 2], num_questions) for image in chosen])
+    inputs = {
+        "image": images,
+        "pairs": pairs,
+        "pair_weights": weights,
+        "code": data.codes[mirrored.astype(np.int64)[:, None], rows],
+    }
+    return inputs, {"answer": data.answers[rows].astype(np.int32), "cells": targets}
+
+
+CENTRE, PART = 1, 0  # what ``cell_targets`` says last: whether an object has its centre in a cell, or only some pixels
+
+
+def cell_targets(centres: np.ndarray, owners: np.ndarray, attributes: np.ndarray) -> np.ndarray:
+    """Return what each cell shows.
+
+    Parameters
+    ----------
+    centres : (B, objects, 2)
+        Column and row, nan for none.
+    owners : (B, 128, 128) uint8
+        1 plus the position of the object a pixel shows, 0 for none.
+    attributes : (B, objects, 4)
+
+    Returns
+    -------
+    (B, 49, 5) int32
+        The attributes of the object that has its centre in the cell, else of the one with most pixels, if they are
+        26 or more; then ``CENTRE`` or ``PART``. -1 five times where no object is shown. Of two centres in one cell
+        that of the object listed first counts.
+    """
+    shown = shown_objects(owners)
+    centred = np.full((len(centres), CELLS**2 + 1), -1, np.int64)
+    rows, cells = np.arange(len(centres)), cell_of(centres)
     for position in reversed(range(cells.shape[1])):
-        targets[rows, cells[:, position]] = attributes[:, position]
-    return targets[:, :total]
+        centred[rows, cells[:, position]] = np.where(cells[:, position] < 0, -1, position)
+    centred = centred[:, :-1]
+    item = np.where(centred >= 0, centred, shown)
+    values = np.take_along_axis(attributes, np.maximum(item, 0)[..., None], axis=1)
+    kind = np.where(centred >= 0, CENTRE, PART)[..., None]
+    return np.where(item[..., None] >= 0, np.concatenate([values, kind], axis=-1), -1).astype(np.int32)
 
 
-def augmented(images, centres, rng, mirrored: np.ndarray, shift: int):
-    """Return images moved by up to ``shift`` pixels along each axis, some mirrored, with the centres of their objects.
+def shown_objects(owners: np.ndarray) -> np.ndarray:
+    """Return the object with most pixels in each cell's square, (B, 49), -1 where they are fewer than 26."""
+    line = np.arange(owners.shape[1])
+    nearest = cell_of(np.stack(np.meshgrid(line, line), axis=-1))
+    place = np.arange(len(owners))[:, None, None] * CELLS**2 + nearest
+    kinds = MOST_OBJECTS + 1
+    counts = np.bincount((place * kinds + owners).ravel(), minlength=len(owners) * CELLS**2 * kinds)
+    counts = counts.reshape(len(owners), CELLS**2, kinds)[..., 1:]
+    return np.where(counts.max(axis=-1) >= SEEN, counts.argmax(axis=-1), -1)
+
+
+def augmented(images, owners, centres, rng, mirrored: np.ndarray, shift: int):
+    """Return images moved by up to ``shift`` pixels along each axis, some mirrored, with the places of their objects.
 
     What comes in at the borders repeats the border.
     """
     size = images.shape[1]
-    padded = np.pad(images, ((0, 0), (shift, shift), (shift, shift), (0, 0)), mode="edge")
+    border = ((0, 0), (shift, shift), (shift, shift))
     moves = rng.integers(0, 2 * shift + 1, (len(images), 2))
-    moved = np.empty_like(images)
-    for row, (down, right) in enumerate(moves):
-        moved[row] = padded[row, down : down + size, right : right + size]
-    moved[mirrored] = moved[mirrored, :, ::-1]
+    results = []
+    for pixels in (images, owners):
+        padded = np.pad(pixels, (*border, *[(0, 0)] * (pixels.ndim - 3)), mode="edge")
+        moved = np.empty_like(pixels)
+        for row, (down, right) in enumerate(moves):
+            moved[row] = padded[row, down : down + size, right : right + size]
+        moved[mirrored] = moved[mirrored, :, ::-1]
+        results.append(moved)
     centres = centres + (shift - moves[:, None, ::-1])
     centres[mirrored, :, 0] = size - 1 - centres[mirrored, :, 0]
-    return moved, centres
+    return *results, centres
+
+
+def _views(data: TrainingSet, rng, num_images: int, mirror: float, shift: int):
+    """Return augmented images, what their cells show, which images they are, and which of them are mirrored."""
+    chosen = rng.integers(0, len(data.images), num_images)
+    mirrored = rng.random(num_images) < mirror
+    images, owners, centres = augmented(
+        data.images[chosen], data.owners[chosen], data.centres[chosen], rng, mirrored, shift
+    )
+    return images, cell_targets(centres, owners, data.attributes[chosen]), chosen, mirrored
+
+
+def _some(rng, start: int, stop: int, number: int) -> np.ndarray:
+    """Return ``number`` of the questions start .. stop - 1, none twice as long as there are enough."""
+    return start + np.resize(rng.permutation(stop - start), number)
 
 
 def _exchange(names, first: str, second: str, offset: int = 0) -> np.ndarray:
@@ -97,65 +189,3 @@ def _exchange(names, first: str, second: str, offset: int = 0) -> np.ndarray:
 
 MIRRORED_TOKENS = _exchange(QUESTION_WORDS, "left", "right", FIRST_WORD)
 MIRRORED_NODES = _exchange(NODES, "relate left", "relate right")
-
-
-def make_batch(
-    data: TrainingSet,
-    rng: np.random.Generator,
-    num_images: int,
-    num_questions: int,
-    num_cells: int,
-    mirror: float = 0.5,
-    shift: int = 6,
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Draw a training batch.
-
-    Parameters
-    ----------
-    data
-    rng
-    num_images, num_questions
-        Images, and questions about each.
-    num_cells
-        Cells whose pairs are summed.
-    mirror
-        Share of mirrored images.
-    shift
-        Most pixels by which an image is moved along each axis.
-
-    Returns
-    -------
-    inputs : dict
-        ``image`` (B, 128, 128, 3) uint8, ``cells`` (B, num_cells) int32, ``pair_weights`` (B, num_cells^2) float32,
-        ``question`` (B, num_questions, L) int32.
-    targets : dict
-        ``answer`` (B, num_questions), ``cells`` (B, 49, 4), ``program`` (B, num_questions, 24), int32.
-    """
-    chosen = rng.integers(0, len(data.images), num_images)
-    mirrored = rng.random(num_images) < mirror
-    images, centres = augmented(data.images[chosen], data.centres[chosen], rng, mirrored, shift)
-    objects = cell_of(centres)
-    cells, weights = sample_cells(occupied_cells(objects), num_cells, rng)
-    rows = np.stack([_some(rng, *data.first_question[image : image + 2], num_questions) for image in chosen])
-    words, programs = data.tokens[rows], data.programs[rows]
-    words[mirrored] = MIRRORED_TOKENS[words[mirrored]]
-    programs[mirrored] = MIRRORED_NODES[programs[mirrored]]
-    length = -(-int((words > 0).any(axis=(0, 1)).sum()) // 8) * 8  # few different lengths: each is compiled once
-    words = np.pad(words, ((0, 0), (0, 0), (0, 8)))[:, :, :length]
-    inputs = {
-        "image": images,
-        "cells": cells.astype(np.int32),
-        "pair_weights": weights,
-        "question": words.astype(np.int32),
-    }
-    targets = {
-        "answer": data.answers[rows].astype(np.int32),
-        "cells": cell_targets(objects, data.attributes[chosen]).astype(np.int32),
-        "program": programs.astype(np.int32),
-    }
-    return inputs, targets
-
-
-def _some(rng, start: int, stop: int, number: int) -> np.ndarray:
-    """Return ``number`` of the questions start .. stop - 1, none twice as long as there are enough."""
-    return start + np.resize(rng.permutation(stop - start), number)

@@ -40,6 +40,8 @@ class TrainingSet:
     images : (N, 128, 128, 3) uint8
     centres : (N, 10, 2) float32
         Column and row, in pixels of the image, of the visible part of each object; nan beyond the last object.
+    owners : (N, 128, 128) uint8
+        Which object each pixel shows: 1 plus its position, 0 for none.
     attributes : (N, 10, 4) int64
         Position of each object's size, colour, material and shape in ``vocabulary.ATTRIBUTES``.
     tokens : (Q, L) int32
@@ -57,10 +59,13 @@ class TrainingSet:
         Of the scenes.
     rendered
         Size at which the images were rendered, "192x128".
+    codes : (2, Q, 128) float32, optional
+        Of each question, from ``Learner.codes``: as it stands, and with left and right exchanged.
     """
 
     images: np.ndarray
     centres: np.ndarray
+    owners: np.ndarray
     attributes: np.ndarray
     tokens: np.ndarray
     answers: np.ndarray
@@ -70,6 +75,7 @@ class TrainingSet:
     first_question: np.ndarray
     seed: int
     rendered: str
+    codes: np.ndarray | None = None
 
     def rows_of_kind(self) -> dict[str, np.ndarray]:
         """Return the positions of the simple and of the complex questions."""
@@ -81,7 +87,9 @@ class TrainingSet:
         rows = np.sort(np.concatenate([self.rows_of_kind()[kind] for kind in kinds]))
         kept, image_of = np.unique(self.image_of[rows], return_inverse=True)
         chosen = {name: getattr(self, name)[rows] for name in ("tokens", "answers", "programs", "families")}
-        shown = {name: getattr(self, name)[kept] for name in ("images", "centres", "attributes")}
+        if self.codes is not None:
+            chosen["codes"] = self.codes[:, rows]
+        shown = {name: getattr(self, name)[kept] for name in ("images", "centres", "owners", "attributes")}
         first = np.searchsorted(image_of, np.arange(len(kept) + 1))
         return dataclasses.replace(self, **shown, **chosen, image_of=image_of, first_question=first)
 
@@ -114,10 +122,11 @@ def load(data_dir: str | pathlib.Path, rounds: dict[str, int], num_images: int =
     scenes = content["scenes"][: num_images or None]
     images = np.stack([_image(layout.find(data_dir, layout.IMAGES) / scene["image_filename"]) for scene in scenes])
     centres = np.full((len(scenes), MOST_OBJECTS, 2), np.nan, np.float32)
+    owners = np.zeros((len(scenes), 128, 128), np.uint8)
     attributes = np.zeros((len(scenes), MOST_OBJECTS, len(ATTRIBUTES)), np.int64)
     for row, scene in enumerate(scenes):
         number = len(scene["objects"])
-        centres[row, :number] = _centres(layout.find(data_dir, layout.MASKS) / scene["mask_filename"], scene)
+        centres[row, :number], owners[row] = _parts(layout.find(data_dir, layout.MASKS) / scene["mask_filename"], scene)
         for position, item in enumerate(scene["objects"]):
             attributes[row, position] = [values.index(item[name]) for name, values in ATTRIBUTES.items()]
     asked = [
@@ -132,6 +141,7 @@ def load(data_dir: str | pathlib.Path, rounds: dict[str, int], num_images: int =
     return TrainingSet(
         images=images,
         centres=centres,
+        owners=owners,
         attributes=attributes,
         tokens=tokens.encode([question["question"] for question in asked], QUESTION_WORDS),
         answers=np.array([ANSWERS.index(answer_text(question["answer"])) for question in asked]),
@@ -170,8 +180,16 @@ def _image(path: pathlib.Path) -> np.ndarray:
         return np.asarray(picture.convert("RGB").resize((128, 128), Image.Resampling.BILINEAR))
 
 
-def _centres(path: pathlib.Path, scene: dict) -> np.ndarray:
-    """Return the mean column and row of each object's visible pixels, (objects, 2), in pixels of a 128x128 image."""
+def _parts(path: pathlib.Path, scene: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each object's visible part is, in pixels of a 128x128 image.
+
+    Returns
+    -------
+    centres : (objects, 2)
+        Mean column and row.
+    owners : (128, 128) uint8
+        1 plus the position of the object that a pixel shows, 0 for none.
+    """
     with Image.open(path) as picture:
         colors = np.asarray(picture.convert("RGB"))
     indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
@@ -180,4 +198,6 @@ def _centres(path: pathlib.Path, scene: dict) -> np.ndarray:
     owner = indices[rows, columns]
     count = np.bincount(owner, minlength=len(scene["objects"]))
     place = [np.bincount(owner, axis + 0.5, len(count)) / count for axis in (columns, rows)]
-    return np.stack([place[0] * 128 / width - 0.5, place[1] * 128 / height - 0.5], axis=-1)
+    centres = np.stack([place[0] * 128 / width - 0.5, place[1] * 128 / height - 0.5], axis=-1)
+    nearest = [((np.arange(128) + 0.5) * size / 128).astype(np.int64) for size in (height, width)]
+    return centres, (indices[np.ix_(*nearest)] + 1).astype(np.uint8)

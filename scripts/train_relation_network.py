@@ -40,7 +40,7 @@ flags.DEFINE_integer("seeing_steps", 12_000, "steps that teach what is in each c
 flags.DEFINE_integer("small_steps", 10_000, "steps with a g of three layers of 128", 1, flag_values=FLAGS)
 flags.DEFINE_integer("large_steps", 6_000, "steps with the paper's g", 1, flag_values=FLAGS)
 flags.DEFINE_integer("final_steps", 4_000, "steps in which the learning rate falls", 1, flag_values=FLAGS)
-flags.DEFINE_integer("cells", 14, "cells whose pairs a step sums over; 49 for all", 12, 49, flag_values=FLAGS)
+flags.DEFINE_integer("pairs", 128, "pairs of cells that a step sums over", 104, 2401, flag_values=FLAGS)
 flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FLAGS)
 
 
@@ -55,7 +55,7 @@ def main(flag_values: flags.FlagValues) -> None:
         flag_values.output_dir,
         tuple(flag_values.final_questions),
         {name: flag_values[f"{name}_steps"].value for name in _STAGES},
-        num_cells=flag_values.cells,
+        num_pairs=flag_values.pairs,
         num_images=flag_values.num_images,
         seed=flag_values.seed,
         threads=flag_values.threads,
@@ -65,7 +65,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
 def _given(flag_values: flags.FlagValues) -> list[str]:
     """Return the flags that decide the network, as far as they are not left at their defaults."""
-    names = ["num_images", "final_questions", *(f"{name}_steps" for name in _STAGES), "cells", "seed"]
+    names = ["num_images", "final_questions", *(f"{name}_steps" for name in _STAGES), "pairs", "seed"]
     given = [flag_values[name] for name in names if flag_values[name].value != flag_values[name].default]
     return [flag.serialize() for flag in given]
 

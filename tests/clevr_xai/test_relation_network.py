@@ -50,18 +50,6 @@ def test_the_factorised_g_equals_g_on_every_pair_in_turn():
         np.testing.assert_allclose(found[row], 0.5 * total, rtol=1e-4, atol=1e-5)
 
 
-def test_pair_weights_of_one_change_nothing_and_of_zero_leave_pairs_out():
-    layer = relation_network.Relations((5, 4))
-    rng = np.random.default_rng(3)
-    cells, question = rng.normal(size=(2, 6, 3)).astype(np.float32), rng.normal(size=(2, 4)).astype(np.float32)
-    plain = keras.ops.convert_to_numpy(layer(cells, question))
-    np.testing.assert_allclose(layer(cells, question, np.ones((2, 36), np.float32)), plain, rtol=1e-5)
-    first_four = np.zeros((6, 6), np.float32)
-    first_four[:4, :4] = 1
-    chosen = layer(cells, question, np.tile(first_four.reshape(1, -1), (2, 1)))
-    np.testing.assert_allclose(chosen, layer(cells[:, :4], question), rtol=1e-5)
-
-
 def test_cells_know_their_place():
     located = relation_network.Coordinates()(np.zeros((1, 7, 7, 2), np.float32))
     places = np.asarray(located)[0, :, 2:]

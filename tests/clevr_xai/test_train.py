@@ -1,10 +1,11 @@
+import dataclasses
 import json
 
 import keras
 import numpy as np
 import pytest
 
-from clevr_xai import relation_network, train, training_set
+from clevr_xai import relation_network, train, training_batches
 from command_line import BadInput
 
 
@@ -16,11 +17,17 @@ def small_network():
 
 def learner(seed=0):
     keras.utils.set_random_seed(seed)
-    return train.Learner(relation_network.build((6, 5), channels=3, pair_scale=0.1, dropout=0.0), 2)
+    return train.Learner(relation_network.build((6, 5), channels=3, pair_scale=0.1, dropout=0.0))
 
 
 def stage(steps=4, **settings):
-    return train.Stage("seeing", steps, 2, 2, 14, 1e-2, **settings)
+    return train.Stage("seeing", steps, 1e-2, **settings)
+
+
+@pytest.fixture
+def seen(training_data):
+    """Draws batches for the seeing."""
+    return lambda rng: training_batches.seeing_batch(training_data, rng, 2)
 
 
 def inputs():
@@ -53,17 +60,17 @@ def test_a_network_does_not_shrink(small_network, widths):
 
 
 def test_rates_rise_stay_and_fall():
-    falling = train.Stage("any", 1000, 1, 1, 14, 0.5, constant=0.6)
+    falling = train.Stage("any", 1000, 0.5, constant=0.6)
     assert falling.rate(0) == pytest.approx(0.5 / train.WARM_UP)
     assert falling.rate(300) == falling.rate(600) == 0.5
     assert falling.rate(800) == pytest.approx(0.25)
     assert falling.rate(999) == pytest.approx(0.5 / 400)
-    assert train.Stage("any", 1000, 1, 1, 14, 0.5).rate(999) == 0.5
+    assert train.Stage("any", 1000, 0.5).rate(999) == 0.5
 
 
 def test_cells_that_are_right_and_sure_cost_nothing():
-    targets = np.full((1, 3, 4), -1, np.int32)
-    targets[0, 1] = [1, 7, 0, 2]
+    targets = np.full((1, 3, 5), -1, np.int32)
+    targets[0, 1] = [1, 7, 0, 2, training_batches.CENTRE]
     logits = np.zeros((1, 3, 16), np.float32)
     logits[0, :, 0] = [-40, 40, -40]
     for position in (1 + 1, 3 + 7, 11 + 0, 13 + 2):
@@ -73,55 +80,79 @@ def test_cells_that_are_right_and_sure_cost_nothing():
     assert float(undecided[0]) == pytest.approx(5 * np.log(2) + np.log(2 * 8 * 2 * 3), rel=1e-5)
 
 
-def test_slow_variables_move_less(training_data, tmp_path):
+def test_cells_that_show_a_part_count_less():
+    targets = np.zeros((1, 2, 5), np.int32)
+    targets[0, :, 4] = [training_batches.CENTRE, training_batches.PART]
+    logits = np.zeros((1, 2, 16), np.float32)
+    logits[0, :, 0] = 40  # both show an object: right
+    logits[0, 0, [1, 3, 11, 13]] = 40  # the centre's attributes are right, the part's undecided
+    expected = train.PART_WEIGHT * np.log(2 * 8 * 2 * 3) / (1 + train.PART_WEIGHT)
+    assert float(train.cell_loss(targets, logits)[0]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_sum_over_sampled_pairs_is_that_over_all_when_all_are_drawn():
+    relations = relation_network.Relations((5, 4), pair_scale=0.3)
+    rng = np.random.default_rng(3)
+    cells, questions = rng.normal(size=(2, 6, 3)).astype(np.float32), rng.normal(size=(2, 3, 4)).astype(np.float32)
+    expected = [relations(cells, questions[:, number]) for number in range(3)]
+    pairs = np.stack(np.divmod(rng.permutation(36), 6), axis=-1).astype(np.int32)
+    found = train.SampledRelations(relations)(cells, questions, np.tile(pairs, (2, 1, 1)), np.ones((2, 36), np.float32))
+    for number in range(3):
+        np.testing.assert_allclose(found[:, number], expected[number], rtol=1e-4, atol=1e-5)
+    some = ((pairs < 4).all(axis=-1)).astype(np.float32)
+    found = train.SampledRelations(relations)(cells, questions, np.tile(pairs, (2, 1, 1)), np.tile(some, (2, 1)))
+    np.testing.assert_allclose(found[:, 1], relations(cells[:, :4], questions[:, 1]), rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_on_all_pairs_answers_as_the_network_does(training_data):
+    """From codes of mirrored questions, too: the network that reads them itself gives the same logits."""
     aided = learner()
-    model = aided.seeing
-    before = {variable.path: np.array(variable) for variable in model.trainable_variables}
-    train.run(model, stage(1), training_data, tmp_path, seed=0)
-    moved = {
-        variable.path: np.abs(np.array(variable) - before[variable.path]).max()
-        for variable in model.trainable_variables
+    training_data = dataclasses.replace(training_data, codes=aided.codes(training_data))
+    rng = np.random.default_rng(0)
+    inputs, _ = training_batches.answering_batch(training_data, rng, 3, 4, 49 * 49, mirror=1.0)
+    found = aided.answering(4, 49 * 49)(inputs)["answer"]
+    words = {
+        tuple(code): row
+        for code, row in zip(
+            training_data.codes[1].round(5), training_batches.MIRRORED_TOKENS[training_data.tokens], strict=True
+        )
     }
-    fast = {path: most for path, most in moved.items() if "convolutions" not in path}
-    slow = {path: most for path, most in moved.items() if "convolutions" in path}
-    # Adam's first step is the learning rate itself for every weight with a gradient.
-    np.testing.assert_allclose(list(fast.values()), 1e-2 / train.WARM_UP, rtol=1e-2)
-    assert max(slow.values()) == pytest.approx(train.SLOW_SHARE * 1e-2 / train.WARM_UP, rel=1e-2)
+    for image in range(3):
+        tokens = np.stack([words[tuple(code)] for code in inputs["code"][image].round(5)]).astype(np.int32)
+        images = np.tile(inputs["image"][image] / np.float32(255), (4, 1, 1, 1))
+        np.testing.assert_allclose(found[image], aided.network([images, tokens]), rtol=1e-3, atol=1e-4)
 
 
-def test_a_stopped_stage_ends_with_the_same_weights(training_data, tmp_path, monkeypatch):
+def test_a_stopped_stage_ends_with_the_same_weights(seen, tmp_path, monkeypatch):
     straight, stopped = learner().seeing, learner().seeing
     (tmp_path / "straight").mkdir()
     (tmp_path / "stopped").mkdir()
-    train.run(straight, stage(), training_data, tmp_path / "straight", seed=0)
+    train.run(straight, stage(), seen, tmp_path / "straight", seed=0)
 
     drawn = []
 
-    def breaking(*arguments):
-        drawn.append(arguments)
+    def breaking(rng):
+        drawn.append(rng)
         if len(drawn) == 3:
             raise KeyboardInterrupt
-        return make_batch(*arguments)
+        return seen(rng)
 
-    make_batch = train.training_batches.make_batch
-    monkeypatch.setattr(train.training_batches, "make_batch", breaking)
     monkeypatch.setattr(train, "SHOWN", 1)
     with pytest.raises(KeyboardInterrupt):
-        train.run(stopped, stage(), training_data, tmp_path / "stopped", seed=0, every=2)
+        train.run(stopped, stage(), breaking, tmp_path / "stopped", seed=0, every=2)
     fresh = learner(seed=1).seeing
-    train.run(fresh, stage(), training_data, tmp_path / "stopped", seed=0)
+    train.run(fresh, stage(), seen, tmp_path / "stopped", seed=0)
     for one, other in zip(straight.variables, fresh.variables, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
     steps = [json.loads(line)["step"] for line in (tmp_path / "stopped" / "log.jsonl").read_text().splitlines()]
     assert steps == [1, 2, 3, 4]
-    assert len(drawn) == 3 + 2
 
 
-def test_a_checkpoint_of_another_network_is_refused(training_data, tmp_path):
-    train.run(learner().seeing, stage(1), training_data, tmp_path, seed=0)
-    other = train.Learner(relation_network.build((6, 5), channels=4), 2)
+def test_a_checkpoint_of_another_network_is_refused(seen, tmp_path):
+    train.run(learner().seeing, stage(1), seen, tmp_path, seed=0)
+    other = train.Learner(relation_network.build((6, 5), channels=4))
     with pytest.raises(BadInput, match="another network"):
-        train.run(other.seeing, stage(1), training_data, tmp_path, seed=0)
+        train.run(other.seeing, stage(1), seen, tmp_path, seed=0)
 
 
 def test_accuracies_are_counted_by_kind(training_data, small_network):
@@ -140,8 +171,9 @@ def test_accuracies_are_counted_by_kind(training_data, small_network):
 def test_a_perfect_eye_sees_every_attribute(training_data):
     class Perfect:
         def predict(self, inputs, **_):
-            cells = training_set.cell_of(training_data.centres)
-            targets = train.training_batches.cell_targets(cells, training_data.attributes)
+            targets = training_batches.cell_targets(
+                training_data.centres, training_data.owners, training_data.attributes
+            )
             logits = np.zeros((*targets.shape[:2], 16))
             logits[..., 0] = np.where(targets[..., 0] >= 0, 1, -1)
             for position, start in enumerate((1, 3, 11, 13)):
@@ -150,3 +182,16 @@ def test_a_perfect_eye_sees_every_attribute(training_data):
 
     found = train.cell_accuracy(Perfect(), training_data)
     assert found == dict.fromkeys(["presence", "size", "color", "material", "shape"], 1.0)
+
+
+def test_programs_count_as_read_when_every_node_is_right(training_data):
+    class Reader:
+        def predict(self, inputs, **_):
+            row = {tuple(words): number for number, words in enumerate(training_data.tokens)}
+            found = [training_data.programs[row[tuple(words)]] for words in inputs["question"]]
+            logits = np.eye(len(train.NODES))[np.array(found)]
+            logits[::4, 2] = 1  # one node of every fourth question undecided, and the first of equals is taken
+            return {"program": logits}
+
+    read = train.program_accuracy(Reader(), training_data)
+    assert 0.7 < read < 0.8

@@ -23,7 +23,11 @@ def validation_dir(training_dir, tmp_path_factory):
 
 
 def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation_dir, tmp_path, monkeypatch):
-    for name, value in (("NUM_IMAGES", dict.fromkeys(STEPS, 2)), ("NUM_QUESTIONS", 2), ("CHECKED", 4)):
+    for name, value in (
+        ("NUM_IMAGES", dict.fromkeys(STEPS, 2)),
+        ("NUM_QUESTIONS", dict.fromkeys(STEPS, 2)),
+        ("CHECKED", 4),
+    ):
         monkeypatch.setattr(train_stages, name, value)
     directories = training_dir, validation_dir, tmp_path / "checkpoints"
     train_stages.train(*directories, tmp_path / "first", ("simple",), STEPS, command="the command")

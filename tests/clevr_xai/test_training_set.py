@@ -37,6 +37,23 @@ def test_centres_are_where_the_masks_are(training_data):
                 assert around.any()
 
 
+def test_owners_are_the_pixels_of_the_masks(training_data):
+    data = dataset.Dataset("simple")
+    names = [question["image_filename"] for question in data.questions]
+    for image in range(4):
+        row = names.index(sorted(set(names))[image])
+        (every,), _ = data.masks("all_objects", [row])
+        shown = training_data.owners[image] > 0
+        assert every[shown].all()  # the ground truth takes in every pixel that an object touches
+        assert shown.sum() > 0.8 * every.sum()
+        centres = training_data.centres[image]
+        number = (~np.isnan(centres[:, 0])).sum()
+        assert set(np.unique(training_data.owners[image])) == set(range(number + 1))
+        for position in range(number):
+            rows, columns = np.nonzero(training_data.owners[image] == position + 1)
+            np.testing.assert_allclose(centres[position], [columns.mean(), rows.mean()], atol=1)
+
+
 def test_answers_are_those_of_the_programs(training_data):
     values = {"yes", "no", *map(str, range(11))}
     last = [training_set.NODES[node] for node in training_data.programs[:, 0]]

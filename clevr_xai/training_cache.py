@@ -1,0 +1,47 @@
+"""What training would otherwise compute anew at every start: the training set, and the codes of its questions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+
+import numpy as np
+
+from clevr_xai import layout, training_set
+from clevr_xai.training_set import TrainingSet
+
+
+def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int = 0) -> TrainingSet:
+    """Return ``training_set.load`` of the arguments, read from ``file`` if it holds just that, else written there."""
+    scenes = layout.find(pathlib.Path(data_dir), layout.SCENES)
+    if scenes is None:
+        return training_set.load(data_dir, rounds, num_images)  # says what is missing
+    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images])
+    if file.exists():
+        with np.load(file, allow_pickle=False) as stored:
+            if str(stored["described"]) == described:
+                names = [field.name for field in dataclasses.fields(TrainingSet) if field.name in stored.files]
+                values = {name: stored[name] for name in names}
+                values |= {"seed": int(values["seed"]), "rendered": str(values["rendered"])}
+                return TrainingSet(**values)
+    data = training_set.load(data_dir, rounds, num_images)
+    unfinished = file.with_name(file.name + ".part.npz")
+    fields = {name: value for name, value in vars(data).items() if value is not None}
+    np.savez(unfinished, described=described, **fields)
+    os.replace(unfinished, file)
+    return data
+
+
+def codes(file: pathlib.Path, checkpoint: pathlib.Path, learner, data: TrainingSet) -> np.ndarray:
+    """Return the learner's codes of the data's questions, read from ``file`` if they are younger than a checkpoint."""
+    if file.exists() and file.stat().st_mtime > checkpoint.stat().st_mtime:
+        stored = np.load(file)
+        if stored.shape[1] == len(data.tokens):
+            return stored
+    computed = learner.codes(data)
+    unfinished = file.with_name(file.name + ".part.npy")
+    np.save(unfinished, computed)
+    os.replace(unfinished, file)
+    return computed
