@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from attribution import batching, saved_model
 from attribution.compiled import CompiledGraph
+from attribution.feed import Expected, checked_feed
 from attribution.graph_nodes import node_of
 from command_line import BadInput, listed
 
@@ -140,25 +141,15 @@ class Model:
         BadInput
             If names, shapes, lengths or values do not fit.
         """
-        if not isinstance(inputs, Mapping):
-            if len(self.inputs) > 1:
-                raise BadInput(f"the model has the inputs {listed(self.inputs)}; give a mapping from name to array")
-            inputs = {next(iter(self.inputs)): inputs}
-        if set(inputs) != set(self.inputs):
-            raise BadInput(f"inputs {listed(inputs)} were given, the model takes {listed(self.inputs)}")
-        feed = {}
-        for name, spec in self.inputs.items():
-            array = np.asarray(inputs[name])
-            if array.dtype == object or not spec.shape.is_compatible_with((spec.shape[0],) + array.shape[1:]):
-                raise BadInput(f"input '{name}' has shape {array.shape}, the model takes {_shown(spec.shape)}")
-            array = np.ascontiguousarray(array, dtype=spec.dtype.as_numpy_dtype)
-            if spec.dtype.is_floating and not np.isfinite(array).all():
-                row = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
-                raise BadInput(f"input '{name}' has NaN or infinite values, first in row {row}")
-            feed[name] = array
-        if len({len(array) for array in feed.values()}) > 1:
-            raise BadInput(f"inputs differ in length: { {name: len(array) for name, array in feed.items()} }")
-        return feed
+        expected = {
+            name: Expected(
+                spec.dtype.as_numpy_dtype,
+                lambda shape, spec=spec: spec.shape.is_compatible_with((spec.shape[0],) + shape[1:]),
+                _shown(spec.shape),
+            )
+            for name, spec in self.inputs.items()
+        }
+        return checked_feed(inputs, expected, "the model")
 
     def batch_size(self, wanted: int) -> int:
         """Return the rows per pass: the batch size wanted, or the one the signature prescribes."""

@@ -21,7 +21,7 @@ from bim import tcav
 from bim.layout import MODEL_NAMES
 from bim.metrics import SAVED_MODELS
 from command_line import BadInput
-from leaderboard import manifest, statistics, tables
+from leaderboard import comparisons, manifest, statistics, tables
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, model="obj", data_dir="", batch_size=32, seed=0, output="")
@@ -77,7 +77,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
 def score_rows(model_name: str, found: list[tcav.ConceptScores], seed: int) -> list[dict]:
     """Return one row a layer in long form; the interval is over the random counterparts."""
-    corrected = tcav.holm([scores.p_value for scores in found])
+    corrected = comparisons.holm([scores.p_value for scores in found])
     rows = []
     for scores, p_value in zip(found, corrected, strict=True):
         estimate = statistics.mean_interval(scores.scores, seed=seed)

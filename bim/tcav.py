@@ -112,16 +112,6 @@ def two_sided_t_test(first: np.ndarray, second: np.ndarray) -> float:
     return float(2 * special.stdtr(count - 2, -abs(t)))
 
 
-def holm(p_values) -> np.ndarray:
-    """Return p-values corrected for their number (Holm 1979): the family-wise error stays below the level."""
-    p_values = np.asarray(p_values, float)
-    order = np.argsort(p_values)
-    corrected = np.maximum.accumulate(p_values[order] * (len(p_values) - np.arange(len(p_values))))
-    result = np.empty_like(p_values)
-    result[order] = np.minimum(corrected, 1.0)
-    return result
-
-
 def score_concept(
     model, target: int, images: dict[str, np.ndarray], layers=LAYERS, seed: int = 0, batch_size: int = 32
 ) -> list[ConceptScores]:

@@ -22,7 +22,6 @@ import logging
 import os
 import pathlib
 import sys
-import textwrap
 
 from absl import flags
 
@@ -120,7 +119,7 @@ def main(flag_values: flags.FlagValues) -> None:
         + ", ".join(f"{HEADING[metric]} for {metric}" for metric in flag_values.metrics)
         + ". Intervals draw images again, since questions on one image belong together."
     )
-    text = _report(heading, table.text(rows, poolings, bounds), notes, table.WIDTH)
+    text = tables.report(heading, table.text(rows, poolings, bounds), notes, table.WIDTH)
     print(text, end="", flush=True)
     if flag_values.output:
         described = manifest.describe_run(
@@ -130,7 +129,7 @@ def main(flag_values: flags.FlagValues) -> None:
             seed=flag_values.seed,
             command=manifest.command_of("python -m clevr_xai.evaluate", flag_values, without=_PLACES),
         )
-        markdown = _report(heading, table.text(rows, poolings, bounds, markdown=True), notes, None)
+        markdown = tables.report(heading, table.text(rows, poolings, bounds, markdown=True), notes, None)
         tables.save(flag_values.output, rows, described, text=text, markdown=markdown)
     if flag_values.input_scores:
         groups = table.input_scores(measured, truths, flag_values.metrics)
@@ -299,14 +298,6 @@ def _heading(measured, dataset, sources) -> list[str]:
         if missing:
             lines.append(f"{missing:,} of them have no mask '{truth}' and do not count there")
     return lines
-
-
-def _report(heading, table: str, notes, width: int | None) -> str:
-    """Return heading, tables and notes; notes as wrapped text, or as a Markdown list where width is None."""
-    if width is None:
-        return "\n\n".join(heading) + f"\n\n{table}\n" + "".join(f"- {note}\n" for note in notes)
-    wrapped = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
-    return "\n".join(["\n".join(heading), "", table, *wrapped]) + "\n"
 
 
 if __name__ == "__main__":

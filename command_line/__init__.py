@@ -6,5 +6,6 @@ This room imports nothing of the house and no TensorFlow, so that ``--help`` ans
 from command_line.errors import BadInput
 from command_line.flags import define_common_flags, listed
 from command_line.run import execute, run
+from command_line.whole_file import write_whole
 
-__all__ = ["BadInput", "define_common_flags", "execute", "listed", "run"]
+__all__ = ["BadInput", "define_common_flags", "execute", "listed", "run", "write_whole"]

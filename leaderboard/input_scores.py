@@ -19,7 +19,7 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from command_line import BadInput
+from command_line import BadInput, write_whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,13 +62,7 @@ def save(path: str | os.PathLike, benchmark: str, groups: Sequence[InputScores])
         What to write; float64 values come back as they were.
     """
     document = {"benchmark": benchmark, "groups": [_plain(group) for group in groups]}
-    file = pathlib.Path(path)
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(unfinished, file)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, json.dumps(document, allow_nan=False) + "\n")
 
 
 def load(path: str | os.PathLike) -> list[InputScores]:

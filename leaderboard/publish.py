@@ -9,11 +9,11 @@ import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from command_line import write_whole
 from leaderboard import matrix as matrices
 from leaderboard import matrix_table, report, summary, tables, verdicts
 from leaderboard.input_scores import InputScores
 from leaderboard.report import Result
-from leaderboard.reproduction import write
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
@@ -83,16 +83,16 @@ def publish(
         matrix_table.correlation_table(built, agreement, markdown=True),
     ]
     folder = directory / "tables"
-    write(folder / "matrix.txt", "\n".join(parts))
-    write(folder / "matrix.md", "\n".join(marked))
-    write(folder / "matrix.csv", tables.to_csv(rows))
-    write(folder / "matrix.json", tables.to_json(rows, described))
-    write(folder / "pairs.csv", pairs_csv(matrix_table.pair_rows(judged)))
-    write(folder / "agreement.txt", "\n".join(agreed))
-    write(folder / "agreement.md", "\n".join(marked_agreed))
-    write(folder / "agreement.json", _json(matrix_table.concordance_document(built, agreement)))
-    write(directory / "manifest.json", _json(described))
-    write(
+    write_whole(folder / "matrix.txt", "\n".join(parts))
+    write_whole(folder / "matrix.md", "\n".join(marked))
+    write_whole(folder / "matrix.csv", tables.to_csv(rows))
+    write_whole(folder / "matrix.json", tables.to_json(rows, described))
+    write_whole(folder / "pairs.csv", pairs_csv(matrix_table.pair_rows(judged)))
+    write_whole(folder / "agreement.txt", "\n".join(agreed))
+    write_whole(folder / "agreement.md", "\n".join(marked_agreed))
+    write_whole(folder / "agreement.json", _json(matrix_table.concordance_document(built, agreement)))
+    write_whole(directory / "manifest.json", _json(described))
+    write_whole(
         directory / "index.html",
         report.page(built, agreement, judged, results, titles, settings, own, notes),
     )

@@ -23,7 +23,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
-from command_line import BadInput
+from command_line import BadInput, write_whole
 from leaderboard import manifest, tables
 from leaderboard.fingerprints import ROOT, code_fingerprint, fingerprint
 from leaderboard.processes import Refused, output_of
@@ -174,7 +174,7 @@ class Runner:
             shutil.rmtree(self.directory / "pictures" / unit.name, ignore_errors=True)
             os.replace(new / "pictures", self.directory / "pictures" / unit.name)
         shutil.rmtree(new)
-        write(done, json.dumps(record, indent=1) + "\n")
+        write_whole(done, json.dumps(record, indent=1) + "\n")
         return True
 
     def execute(self, unit: Unit, command: Sequence[str], flags: Sequence[str] = ()) -> str:
@@ -212,7 +212,7 @@ class Runner:
             refused = None
         except Refused as error:
             refused = str(error)
-        write(path, json.dumps({"refused": refused}) + "\n")
+        write_whole(path, json.dumps({"refused": refused}) + "\n")
         return refused
 
     def store(self, unit: Unit) -> pathlib.Path:
@@ -252,14 +252,3 @@ class Runner:
             return json.loads(done.read_text(encoding="utf-8")) == record and all(path.exists() for path in files)
         except (OSError, ValueError):
             return False
-
-
-def write(path: pathlib.Path, content: str) -> None:
-    """Write a file whole or not at all."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        with open(unfinished, "w", encoding="utf-8", newline="") as stream:
-            stream.write(content)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -18,9 +18,10 @@ import json
 import math
 import os
 import pathlib
+import textwrap
 from collections.abc import Mapping, Sequence
 
-from command_line import BadInput, listed
+from command_line import BadInput, listed, write_whole
 
 COLUMNS = ("method", "metric", "value", "low", "high", "n", "paper", "kind")
 SUFFIXES = (".json", ".csv", ".md", ".txt")
@@ -86,14 +87,15 @@ def save(
         ".md": lambda: _with_manifest(to_markdown(rows) if markdown is None else markdown, manifest),
         ".txt": lambda: to_text(rows) if text is None else text,
     }[file.suffix]()
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}.unfinished")
-    try:
-        # newline="" keeps the line ends as they are on every platform: same rows, same bytes.
-        with open(unfinished, "w", encoding="utf-8", newline="") as stream:
-            stream.write(content)
-        os.replace(unfinished, file)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(file, content)
+
+
+def report(heading: Sequence[str], table: str, notes: Sequence[str], width: int | None) -> str:
+    """Return heading, table and notes; notes as wrapped text, or as a Markdown list where width is None."""
+    if width is None:
+        return "\n\n".join(heading) + f"\n\n{table}\n" + "".join(f"- {note}\n" for note in notes)
+    wrapped = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
+    return "\n".join(["\n".join(heading), "", table, *wrapped]) + "\n"
 
 
 def _with_manifest(markdown: str, manifest: Mapping) -> str:

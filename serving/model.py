@@ -19,6 +19,7 @@ import numpy as np
 from attribution import batching
 from attribution.export import plain
 from attribution.export_names import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
+from attribution.feed import Expected, checked_feed
 from command_line import BadInput, listed
 from serving.address import parse_model_name
 from serving.client import Client
@@ -147,25 +148,11 @@ class ServedModel:
 
     def feed(self, inputs) -> dict[str, np.ndarray]:
         """Check inputs against the signature and return them by name, in the signature's types."""
-        if not isinstance(inputs, Mapping):
-            if len(self.inputs) > 1:
-                raise BadInput(f"{self.path} has the inputs {listed(self.inputs)}; give a mapping from name to array")
-            inputs = {next(iter(self.inputs)): inputs}
-        if set(inputs) != set(self.inputs):
-            raise BadInput(f"inputs {listed(inputs)} were given, {self.path} takes {listed(self.inputs)}")
-        feed = {}
-        for name, spec in self.inputs.items():
-            array = np.asarray(inputs[name])
-            if spec.shape is not None and not spec.allows((spec.shape[0] or len(array), *array.shape[1:])):
-                raise BadInput(f"input '{name}' has shape {array.shape}, {self.path} takes {spec.shown()}")
-            array = np.ascontiguousarray(array, dtype=spec.dtype)
-            if spec.is_float and not np.isfinite(array).all():
-                row = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
-                raise BadInput(f"input '{name}' has NaN or infinite values, first in row {row}")
-            feed[name] = array
-        if len({len(array) for array in feed.values()}) > 1:
-            raise BadInput(f"inputs differ in length: { {name: len(array) for name, array in feed.items()} }")
-        return feed
+        expected = {
+            name: Expected(spec.dtype, lambda shape, spec=spec: spec.allows_rows(shape), spec.shown())
+            for name, spec in self.inputs.items()
+        }
+        return checked_feed(inputs, expected, self.path)
 
     def batch_size(self, wanted: int) -> int:
         """Return the rows per request: those wanted, or the number the signature prescribes."""

@@ -53,6 +53,10 @@ class TensorSpec:
             wanted in (None, size) for wanted, size in zip(self.shape, shape, strict=True)
         )
 
+    def allows_rows(self, shape) -> bool:
+        """Return whether an array of this shape fits but for its number of rows."""
+        return self.shape is None or self.allows((self.shape[0], *shape[1:]))
+
     def shown(self) -> str:
         """Return the shape as words, such as ``(any, 128, 128, 3)``."""
         if self.shape is None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import pathlib
 import sys
-import textwrap
 
 from absl import flags
 
@@ -77,7 +76,7 @@ def main(flag_values: flags.FlagValues) -> None:
         for name, network in zip(models, networks, strict=True)
     ]
     notes = findings.findings(networks, rows, titles, flag_values.seed)
-    text = _report(heading, tables.wide(rows, scoring.METRICS, titles), notes, width=118)
+    text = tables.report(heading, tables.wide(rows, scoring.METRICS, titles), notes, width=118)
     print(text, end="")
     if flag_values.output:
         run = manifest.describe_run(
@@ -87,7 +86,7 @@ def main(flag_values: flags.FlagValues) -> None:
             seed=flag_values.seed,
             command=manifest.command_of("python -m svea.benchmark", flag_values),
         )
-        markdown = _report(heading, tables.wide(rows, scoring.METRICS, titles, markdown=True), notes, width=None)
+        markdown = tables.report(heading, tables.wide(rows, scoring.METRICS, titles, markdown=True), notes, width=None)
         tables.save(flag_values.output, rows, run, text=text, markdown=markdown)
     if flag_values.input_scores:
         input_scores.save(flag_values.input_scores, "svea", table.input_scores(networks))
@@ -131,14 +130,6 @@ def _checked_directory(flag: str, path: str) -> pathlib.Path | None:
     if not directory.parent.is_dir():
         raise BadInput(f"--{flag}={path!r}: there is no directory {str(directory.parent)!r}; create it first")
     return directory
-
-
-def _report(heading, table: str, notes, width: int | None) -> str:
-    """Return heading, table and notes; notes as wrapped text, or as a Markdown list where width is None."""
-    if width is None:
-        return "\n\n".join(heading) + f"\n\n{table}\n" + "".join(f"- {note}\n" for note in notes)
-    wrapped = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
-    return "\n".join(["\n".join(heading), "", table, *wrapped]) + "\n"
 
 
 if __name__ == "__main__":

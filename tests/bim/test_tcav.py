@@ -48,11 +48,6 @@ def test_the_t_test_is_scipys():
     assert tcav.two_sided_t_test(np.ones(5), np.zeros(5)) == 0.0
 
 
-def test_holms_correction_by_hand():
-    np.testing.assert_allclose(tcav.holm([0.01, 0.04, 0.03, 0.5]), [0.04, 0.09, 0.09, 0.5])
-    assert tcav.holm([0.9, 0.8]).tolist() == [1.0, 1.0]
-
-
 def test_gradients_of_the_layers_move_the_logit_as_they_say(sets, tiny_models):
     # The logit is linear in the pooled last layer, so gradient times activation, plus the bias, is the logit.
     import tensorflow as tf

@@ -11,6 +11,8 @@ from leaderboard.comparisons import compare_pairs, holm
 
 def test_holm_by_hand():
     np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.5]), [0.04, 0.09, 0.09, 0.5])
+    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
 
 
 def test_holm_lies_between_no_correction_and_bonferroni_and_keeps_the_order():
