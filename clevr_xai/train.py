@@ -1,9 +1,10 @@
 """Teach a Relation Network: what a question asks, what is in each cell, then to answer, first small, then whole.
 
-Three aids make it learn on a processor of two cores, and none is left in the network that comes out of it:
+Four aids make it learn on a processor of two cores, and none is left in the network that comes out of it:
 
 - a linear layer on the question's code names the nodes of its program; after that the question encoder stays as it is;
 - a linear layer on the last feature map names the object that each cell shows;
+- a linear layer on g's sum over the pairs of one object with each tells in which of the program's sets the object is;
 - a step sums over a sample of the pairs of cells, weighted so that the sum is right in expectation.
 
 The network first has narrow layers in g, which are quick to train, and is then widened and deepened to the paper's
@@ -27,11 +28,13 @@ from keras import layers, ops
 
 from clevr_xai import relation_network, training_batches
 from clevr_xai.training_batches import CENTRE, Batch
-from clevr_xai.training_set import MOST_NODES, NODES, TrainingSet
+from clevr_xai.training_set import MOST_NODES, MOST_OBJECTS, NODES, TrainingSet
 from clevr_xai.vocabulary import ATTRIBUTES
 from command_line import BadInput
 
-CELL_LOSS = 0.5  # weight beside the loss of the answers
+CELL_LOSS, MEMBER_LOSS = 0.5, 1.0  # weights beside the loss of the answers
+SLOW = ("convolutions",)  # learn at a share of the others' rate as soon as the members of sets are told
+SLOW_SHARE = 0.3
 PRESENCE_LOSS = 5.0  # beside the attributes'
 PART_WEIGHT = 0.3  # of a cell that shows an object whose centre is elsewhere, beside 1
 WARM_UP = 200  # steps
@@ -66,6 +69,24 @@ class Stage:
         return self.learning_rate * min((step + 1) / WARM_UP, 1.0, left)
 
 
+class Adam(keras.optimizers.Adam):
+    """Adam with a lower rate for some variables."""
+
+    def __init__(self, *arguments, slow_share: float = 1.0, **settings):
+        super().__init__(*arguments, **settings)
+        self._slow_share = slow_share
+
+    def build(self, variables):
+        """Make the moments, and remember which variables are slow."""
+        super().build(variables)
+        self._slow = [any(name in variable.path for name in SLOW) for variable in variables]
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Take a step for one variable."""
+        share = self._slow_share if self._slow[self._get_variable_index(variable)] else 1.0
+        super().update_step(gradient, variable, learning_rate * share)
+
+
 def cell_loss(targets, logits):
     """Return the mean loss of an image's cells: whether one shows an object and, where one does, its attributes."""
     present = ops.cast(targets[..., 0] >= 0, logits.dtype)
@@ -80,6 +101,13 @@ def cell_loss(targets, logits):
         start += len(values)
     total = ops.maximum(ops.sum(weight, axis=-1), 1.0)
     return ops.mean(presence, axis=-1) * PRESENCE_LOSS + ops.sum(attributes * weight, axis=-1) / total
+
+
+def member_loss(targets, logits):
+    """Return the mean loss of an image's questions: over its objects and the sets that the programs find."""
+    known = ops.cast(targets >= 0, logits.dtype)
+    losses = ops.binary_crossentropy(ops.cast(ops.maximum(targets, 0), logits.dtype), logits, from_logits=True)
+    return ops.sum(losses * known, axis=(1, 2, 3)) / ops.maximum(ops.sum(known, axis=(1, 2, 3)), 1.0) * 4.0
 
 
 def program_loss(targets, logits):
@@ -97,8 +125,8 @@ class SampledRelations(layers.Layer):
         super().__init__(**kwargs)
         self.relations = relations
 
-    def call(self, cells, questions, pairs, pair_weights):
-        """Return the weighted sums.
+    def call(self, cells, questions, pairs, pair_weights, rows):
+        """Return the weighted sums, and the plain ones over the pairs of each object.
 
         Parameters
         ----------
@@ -107,10 +135,13 @@ class SampledRelations(layers.Layer):
         pairs : (N, P, 2) int
             First and second cell.
         pair_weights : (N, P)
+        rows : (N, objects, P)
+            Which pairs belong to an object.
 
         Returns
         -------
-        (N, Q, widths[-1])
+        sums : (N, Q, widths[-1])
+        of_objects : (N, Q, objects, widths[-1])
         """
         chosen = [ops.one_hot(pairs[..., place], cells.shape[1]) for place in (0, 1)]
         first, second, question = self.relations.parts
@@ -121,7 +152,8 @@ class SampledRelations(layers.Layer):
         for layer in self.relations.deeper:
             values = layer(values)
         values = ops.reshape(values, (-1, number // pairs.shape[1], pairs.shape[1], width))
-        return ops.matmul(pair_weights[:, None, None], values)[:, :, 0] * self.relations.pair_scale
+        sums = ops.matmul(pair_weights[:, None, None], values)[:, :, 0] * self.relations.pair_scale
+        return sums, ops.matmul(rows[:, None], values)
 
 
 class Learner:
@@ -132,7 +164,7 @@ class Learner:
     network
         As ``relation_network.build`` returns it.
     aids
-        The two linear layers of an earlier learner whose network this one's has grown from.
+        The linear layers of an earlier learner whose network this one's has grown from.
     """
 
     def __init__(self, network: keras.Model, aids: tuple = ()):
@@ -154,17 +186,29 @@ class Learner:
         )
         self._image, self._features, self._seen = image, features, seen
 
-    def answering(self, num_questions: int, num_pairs: int) -> keras.Model:
-        """Return the model of the last stages, from images, pairs of cells and codes of questions."""
+    def answering(self, num_questions: int, num_pairs: int, follow: bool = True) -> keras.Model:
+        """Return the model of the last stages, from images, pairs of cells and codes of questions.
+
+        Parameters
+        ----------
+        num_questions, num_pairs
+            About each image in a step, and of its cells.
+        follow
+            Tell the members of the programs' sets, too.
+        """
         pairs = keras.Input((num_pairs, 2), dtype="int32", name="pairs")
         weights = keras.Input((num_pairs,), name="pair_weights")
         code = keras.Input((num_questions, relation_network.QUESTION), name="code")
         cells = self.network.get_layer("coordinates")(self._features)
-        sums = SampledRelations(self.network.get_layer("relations"))(cells, code, pairs, weights)
+        rows = keras.Input((MOST_OBJECTS, num_pairs), name="rows")
+        sums, of_objects = SampledRelations(self.network.get_layer("relations"))(cells, code, pairs, weights, rows)
         logits = self.network.get_layer("f")(ops.reshape(sums, (-1, sums.shape[-1])))
         logits = ops.reshape(logits, (-1, num_questions, logits.shape[-1]))
-        inputs = {"image": self._image, "pairs": pairs, "pair_weights": weights, "code": code}
-        return keras.Model(inputs, {"answer": logits, "cells": self._seen})
+        inputs = {"image": self._image, "pairs": pairs, "pair_weights": weights, "code": code, "rows": rows}
+        outputs = {"answer": logits, "cells": self._seen}
+        if follow:
+            outputs["members"] = layers.Dense(MOST_NODES, name="follow")(of_objects)
+        return keras.Model(inputs, outputs)
 
     def codes(self, data: TrainingSet, batch_size: int = 1024) -> np.ndarray:
         """Return the code of each question as it stands and with left and right exchanged, (2, Q, 128) float32."""
@@ -177,9 +221,10 @@ class Learner:
 LOSSES = {
     "answer": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     "cells": cell_loss,
+    "members": member_loss,
     "program": program_loss,
 }
-LOSS_WEIGHTS = {"answer": 1.0, "cells": CELL_LOSS, "program": 1.0}
+LOSS_WEIGHTS = {"answer": 1.0, "cells": CELL_LOSS, "members": MEMBER_LOSS, "program": 1.0}
 
 
 def run(
@@ -210,7 +255,8 @@ def run(
         Steps between checkpoints and evaluations.
     """
     outputs = list(model.output)
-    optimizer = keras.optimizers.Adam(stage.learning_rate, global_clipnorm=GRADIENT_NORM)
+    share = SLOW_SHARE if "members" in outputs else 1.0
+    optimizer = Adam(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=share)
     model.compile(
         optimizer=optimizer,
         loss={name: LOSSES[name] for name in outputs},
@@ -233,7 +279,7 @@ def run(
             inputs, targets = waiting.result()
             waiting = beside.submit(batch, step + 1) if step + 1 < stage.steps else None
             optimizer.learning_rate = stage.rate(step)
-            result = model.train_on_batch(inputs, targets, return_dict=True)
+            result = model.train_on_batch(inputs, {name: targets[name] for name in outputs}, return_dict=True)
             step += 1
             if step % SHOWN == 0 or step == stage.steps:
                 entry = {"stage": stage.name, "step": step}

@@ -11,16 +11,16 @@ import numpy as np
 from clevr_xai import training_batches, training_cache, training_set
 from command_line import BadInput, listed
 
-STAGES = ("reading", "seeing", "small", "large", "final")
+STAGES = ("reading", "seeing", "small", "following", "final")
 SMALL_WIDTHS = (128, 128, 128)
 ROUNDS = {"simple": 4, "complex": 3}  # times that the questions of each kind are asked anew
 READ = 128  # questions in a step of reading
-NUM_QUESTIONS = {"small": 8, "large": 4, "final": 4}  # about each image in a step
+NUM_QUESTIONS = {"small": 8, "following": 8, "final": 4}  # about each image in a step
 NUM_IMAGES = dict.fromkeys(STAGES, 32)
-LEARNING_RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 1e-3, "large": 5e-4, "final": 5e-4}
+LEARNING_RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 2e-3, "following": 1e-3, "final": 8e-4}
 # Share of a stage's steps at a constant rate. Nothing follows the reading and the seeing that would continue them, and
 # the last stage ends in the network that counts.
-CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "large": 1.0, "final": 0.0}
+CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "following": 1.0, "final": 0.0}
 CHECKED = 600  # validation questions of each kind looked at during training
 
 
@@ -105,7 +105,8 @@ def train(
                 network, validation, checked
             )
 
-        run(name, learner.answering(NUM_QUESTIONS[name], num_pairs), batch, evaluate=evaluate, **settings)
+        model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small")
+        run(name, model, batch, evaluate=evaluate, **settings)
 
     network = relation_network.build(SMALL_WIDTHS, pair_scale=train.PAIR_SCALE, dropout=0.0)
     learner = train.Learner(network)
@@ -123,9 +124,9 @@ def train(
         evaluate=lambda: train.cell_accuracy(learner.seeing, validation),
     )
     answer("small", data, every=2000)
+    answer("following", data, every=2000)
     network = train.grown(network, dropout=0.0)
     learner = train.Learner(network, learner.aids)
-    answer("large", data)
     answer("final", data.only(final_questions), title="_".join(["final", *final_questions]))
 
     if not on_tensorflow:
@@ -151,8 +152,10 @@ def train(
         "g in the stage `small`": f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown",
         "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
         "augmentation": "moved by up to 6 pixels, half of the images mirrored",
-        "aids": f"cells (weight {train.CELL_LOSS}); the question encoder stays as the reading left it",
+        "aids": f"cells (weight {train.CELL_LOSS}), from `following` on members of sets ({train.MEMBER_LOSS}); "
+        "the question encoder stays as the reading left it",
         "optimizer": f"Adam, gradient norm at most {train.GRADIENT_NORM}",
+        "rate of the convolutions from `following` on": f"{train.SLOW_SHARE} of the others'",
         "no dropout, no weight decay; seed": seed,
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,

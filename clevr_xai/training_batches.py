@@ -50,7 +50,7 @@ def seeing_batch(
     targets : dict
         ``cells`` (num_images, 49, 5) int32, see ``cell_targets``.
     """
-    images, targets, _, _ = _views(data, rng, num_images, mirror, shift)
+    images, targets, _, _, _ = _views(data, rng, num_images, mirror, shift)
     return {"image": images}, {"cells": targets}
 
 
@@ -83,20 +83,31 @@ def answering_batch(
     -------
     inputs : dict
         ``image`` (B, 128, 128, 3) uint8, ``pairs`` (B, num_pairs, 2) int32, ``pair_weights`` (B, num_pairs) float32,
-        ``code`` (B, num_questions, 128) float32.
+        ``code`` (B, num_questions, 128) float32, ``rows`` (B, 10, num_pairs) float32: 1 for the pairs of an object's
+        centre, first, with each object's.
     targets : dict
-        ``answer`` (B, num_questions) and ``cells`` (B, 49, 5), int32.
+        ``answer`` (B, num_questions), ``cells`` (B, 49, 5) and ``members`` (B, num_questions, 10, 24), int32: whether
+        an object is in the set that a node of the program finds, -1 for no object or no set.
     """
-    images, targets, chosen, mirrored = _views(data, rng, num_images, mirror, shift)
-    pairs, weights = pair_samples.draw(targets[..., 4] == CENTRE, targets[..., 0] >= 0, num_pairs, rng)
+    images, targets, chosen, mirrored, cells = _views(data, rng, num_images, mirror, shift)
+    centred = targets[..., 4] == CENTRE
+    pairs, weights = pair_samples.draw(centred, targets[..., 0] >= 0, num_pairs, rng)
+    counted = np.take_along_axis(centred, pairs[..., 1], axis=1) & (weights > 0)
     rows = np.stack([_some(rng, *data.first_question[image : image + 2], num_questions) for image in chosen])
     inputs = {
         "image": images,
         "pairs": pairs,
         "pair_weights": weights,
         "code": data.codes[mirrored.astype(np.int64)[:, None], rows],
+        "rows": ((pairs[:, None, :, 0] == cells[:, :, None]) & counted[:, None]).astype(np.float32),
     }
-    return inputs, {"answer": data.answers[rows].astype(np.int32), "cells": targets}
+    members = data.sets[rows][:, :, None] >> np.arange(MOST_OBJECTS)[:, None] & 1
+    known = (data.sets[rows] >= 0)[:, :, None] & (cells >= 0)[:, None, :, None]
+    return inputs, {
+        "answer": data.answers[rows].astype(np.int32),
+        "cells": targets,
+        "members": np.where(known, members, -1).astype(np.int32),
+    }
 
 
 CENTRE, PART = 1, 0  # what ``cell_targets`` says last: whether an object has its centre in a cell, or only some pixels
@@ -165,13 +176,13 @@ def augmented(images, owners, centres, rng, mirrored: np.ndarray, shift: int):
 
 
 def _views(data: TrainingSet, rng, num_images: int, mirror: float, shift: int):
-    """Return augmented images, what their cells show, which images they are, and which of them are mirrored."""
+    """Return augmented images, what their cells show, which images they are, which are mirrored, objects' cells."""
     chosen = rng.integers(0, len(data.images), num_images)
     mirrored = rng.random(num_images) < mirror
     images, owners, centres = augmented(
         data.images[chosen], data.owners[chosen], data.centres[chosen], rng, mirrored, shift
     )
-    return images, cell_targets(centres, owners, data.attributes[chosen]), chosen, mirrored
+    return images, cell_targets(centres, owners, data.attributes[chosen]), chosen, mirrored, cell_of(centres)
 
 
 def _some(rng, start: int, stop: int, number: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from clevr_xai import layout, masks, questions, tokens
+from clevr_xai import layout, masks, programs, questions, tokens
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS, answer_text
 from command_line import BadInput
 
@@ -49,6 +49,8 @@ class TrainingSet:
         Positions in ``vocabulary.ANSWERS``.
     programs : (Q, 24) int64
         Positions in ``NODES`` of the program's nodes, the last first; 0 beyond its first node.
+    sets : (Q, 24) int16
+        Which objects each of these nodes finds, object k as bit k; -1 for nodes that find no set of objects.
     families : (Q,) of str
         "simple 0", "one_hop 3", ...
     image_of : (Q,) int64
@@ -70,6 +72,7 @@ class TrainingSet:
     tokens: np.ndarray
     answers: np.ndarray
     programs: np.ndarray
+    sets: np.ndarray
     families: np.ndarray
     image_of: np.ndarray
     first_question: np.ndarray
@@ -86,7 +89,7 @@ class TrainingSet:
         """Return the same images with the questions of some kinds; images without any are left out."""
         rows = np.sort(np.concatenate([self.rows_of_kind()[kind] for kind in kinds]))
         kept, image_of = np.unique(self.image_of[rows], return_inverse=True)
-        chosen = {name: getattr(self, name)[rows] for name in ("tokens", "answers", "programs", "families")}
+        chosen = {name: getattr(self, name)[rows] for name in ("tokens", "answers", "programs", "sets", "families")}
         if self.codes is not None:
             chosen["codes"] = self.codes[:, rows]
         shown = {name: getattr(self, name)[kept] for name in ("images", "centres", "owners", "attributes")}
@@ -146,6 +149,7 @@ def load(data_dir: str | pathlib.Path, rounds: dict[str, int], num_images: int =
         tokens=tokens.encode([question["question"] for question in asked], QUESTION_WORDS),
         answers=np.array([ANSWERS.index(answer_text(question["answer"])) for question in asked]),
         programs=np.array([program_nodes(question["program"]) for question in asked]),
+        sets=np.array([found_sets(question["program"]) for question in asked], np.int16),
         families=np.array(
             [f"{question['template_filename'][:-5]} {question['question_family_index']}" for question in asked]
         ),
@@ -160,6 +164,17 @@ def program_nodes(program: Sequence[dict]) -> list[int]:
     """Return the positions in ``NODES`` of a program's last 24 nodes, the last first, filled up with 0."""
     nodes = [NODES.index(" ".join([node["type"], *node["value_inputs"]])) for node in program[::-1][:MOST_NODES]]
     return nodes + [0] * (MOST_NODES - len(nodes))
+
+
+def found_sets(program: Sequence[dict]) -> list[int]:
+    """Return what the same nodes find: a set of objects, or one object, with object k as bit k; else -1."""
+    found = []
+    for node in program[::-1][:MOST_NODES]:
+        if programs.is_set_node(node["type"]):
+            found.append(sum(1 << index for index in node["_output"]))
+        else:
+            found.append(1 << node["_output"] if node["type"] == "unique" else -1)
+    return found + [-1] * (MOST_NODES - len(found))
 
 
 def cell_of(centres: np.ndarray, cells: int = 7) -> np.ndarray:

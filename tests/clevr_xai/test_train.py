@@ -80,6 +80,15 @@ def test_cells_that_are_right_and_sure_cost_nothing():
     assert float(undecided[0]) == pytest.approx(5 * np.log(2) + np.log(2 * 8 * 2 * 3), rel=1e-5)
 
 
+def test_members_count_where_there_are_an_object_and_a_set():
+    targets = np.full((1, 2, 3, 4), -1, np.int32)
+    targets[0, 0, 0, 0], targets[0, 1, 2, 3] = 1, 0
+    logits = np.zeros((1, 2, 3, 4), np.float32)
+    logits[0, 0, 0, 0] = 40  # right and sure; the other one undecided, and the rest does not count
+    assert float(train.member_loss(targets, logits)[0]) == pytest.approx(4 * np.log(2) / 2, rel=1e-5)
+    assert float(train.member_loss(np.full_like(targets, -1), logits)[0]) == 0
+
+
 def test_cells_that_show_a_part_count_less():
     targets = np.zeros((1, 2, 5), np.int32)
     targets[0, :, 4] = [training_batches.CENTRE, training_batches.PART]
@@ -96,12 +105,22 @@ def test_a_sum_over_sampled_pairs_is_that_over_all_when_all_are_drawn():
     cells, questions = rng.normal(size=(2, 6, 3)).astype(np.float32), rng.normal(size=(2, 3, 4)).astype(np.float32)
     expected = [relations(cells, questions[:, number]) for number in range(3)]
     pairs = np.stack(np.divmod(rng.permutation(36), 6), axis=-1).astype(np.int32)
-    found = train.SampledRelations(relations)(cells, questions, np.tile(pairs, (2, 1, 1)), np.ones((2, 36), np.float32))
-    for number in range(3):
-        np.testing.assert_allclose(found[:, number], expected[number], rtol=1e-4, atol=1e-5)
     some = ((pairs < 4).all(axis=-1)).astype(np.float32)
-    found = train.SampledRelations(relations)(cells, questions, np.tile(pairs, (2, 1, 1)), np.tile(some, (2, 1)))
-    np.testing.assert_allclose(found[:, 1], relations(cells[:, :4], questions[:, 1]), rtol=1e-4, atol=1e-5)
+    of_two = np.stack([some, pairs[:, 0] == 2]).astype(np.float32)  # of "objects": four cells', and cell 2's
+
+    def sums(weights):
+        arguments = [np.tile(each, (2, *[1] * each.ndim)) for each in (pairs, weights, of_two)]
+        return train.SampledRelations(relations)(cells, questions, *arguments)
+
+    every, of_objects = sums(np.ones(36, np.float32))
+    for number in range(3):
+        np.testing.assert_allclose(every[:, number], expected[number], rtol=1e-4, atol=1e-5)
+    first_four = relations(cells[:, :4], questions[:, 1])
+    np.testing.assert_allclose(sums(some)[0][:, 1], first_four, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(of_objects[:, 1, 0] * 0.3, first_four, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        of_objects[:, 2, 1] * 0.3, sums((pairs[:, 0] == 2).astype(np.float32))[0][:, 2], rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_step_on_all_pairs_answers_as_the_network_does(training_data):
@@ -153,6 +172,39 @@ def test_a_checkpoint_of_another_network_is_refused(seen, tmp_path):
     other = train.Learner(relation_network.build((6, 5), channels=4))
     with pytest.raises(BadInput, match="another network"):
         train.run(other.seeing, stage(1), seen, tmp_path, seed=0)
+
+
+def test_a_slow_variable_takes_a_share_of_the_others_step():
+    variables = [keras.Variable([1.0, 2.0], name=name) for name in ("convolutions_kernel", "relations_kernel")]
+    optimizer = train.Adam(0.1, slow_share=0.25)
+    for _ in range(3):
+        optimizer.apply([keras.ops.convert_to_tensor([3.0, -4.0])] * 2, variables)
+    slow, other = (variable.numpy() - [1.0, 2.0] for variable in variables)
+    np.testing.assert_allclose(other, [-0.3, 0.3], rtol=1e-5)
+    np.testing.assert_allclose(slow, other * 0.25, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("follow", "moved"), [(True, {"relations", "f"}), (False, {"convolutions", "relations", "f"})])
+def test_convolutions_are_slow_where_members_are_told(training_data, tmp_path, monkeypatch, follow, moved):
+    aided = learner()
+    training_data = dataclasses.replace(training_data, codes=aided.codes(training_data))
+
+    def kernels():
+        """Not the moving statistics of the normalisation."""
+        layers = {name: aided.network.get_layer(name) for name in ("convolutions", "relations", "f")}
+        return {name: [w.copy() for w in layer.get_weights() if w.ndim > 1] for name, layer in layers.items()}
+
+    before = kernels()
+    monkeypatch.setattr(train, "SLOW_SHARE", 0.0)
+    train.run(
+        aided.answering(2, 128, follow=follow),
+        stage(2),
+        lambda rng: training_batches.answering_batch(training_data, rng, 2, 2, 128),
+        tmp_path,
+        seed=0,
+    )
+    same = {name: all(map(np.array_equal, after, before[name])) for name, after in kernels().items()}
+    assert {name for name in same if not same[name]} == moved
 
 
 def test_accuracies_are_counted_by_kind(training_data, small_network):

@@ -34,7 +34,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
     assert "`the command`" in card and "Training scenes: 4, seed 5" in card
     stages = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
-    assert stages == ["reading", "seeing", "small", "large", "final_simple"]
+    assert stages == ["reading", "seeing", "small", "following", "final_simple"]
 
     train_stages.train(*directories, tmp_path / "second", ("complex",), STEPS)
     stages = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]

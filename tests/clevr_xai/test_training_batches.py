@@ -127,6 +127,28 @@ def test_questions_are_about_their_image_and_mirrored_with_it(coded_data):
     np.testing.assert_array_equal(straight["image"], whole)
 
 
+def test_members_are_those_of_the_sets_and_rows_their_pairs(coded_data):
+    inputs, targets = batches.answering_batch(coded_data, np.random.default_rng(0), 4, 5, 128, shift=0)
+    rows = np.abs(inputs["code"][..., 0]).astype(int) - 1
+    for image in range(4):
+        centres = coded_data.centres[coded_data.image_of[rows[image, 0]]]
+        number = (~np.isnan(centres[:, 0])).sum()
+        for question in range(5):
+            for node, found in enumerate(coded_data.sets[rows[image, question]]):
+                members = targets["members"][image, question, :, node]
+                assert (members[number:] == -1).all()
+                if found < 0:
+                    assert (members == -1).all()
+                else:
+                    assert sum(2**k for k in range(number) if members[k] == 1) == found
+        assert not inputs["rows"][image, number:].any()
+        cells = np.flatnonzero(targets["cells"][image, :, 4] == batches.CENTRE)
+        for pairs in inputs["rows"][image, :number]:
+            first, second = inputs["pairs"][image, pairs > 0].T
+            assert len(set(first)) == 1 and first[0] in cells
+            assert sorted(second) == cells.tolist()
+
+
 def test_all_pairs_of_centres_are_among_those_drawn(coded_data):
     inputs, targets = batches.answering_batch(coded_data, np.random.default_rng(0), 4, 1, 128)
     for image in range(4):

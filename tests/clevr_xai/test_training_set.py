@@ -86,6 +86,21 @@ def test_cells_are_those_whose_receptive_field_is_centred_nearest():
     assert training_set.cell_of(centres).tolist() == [[0, 6, 7, -1, 48, 0]]
 
 
+def test_sets_are_what_the_programs_find(asked, scene_of):
+    for question in asked["complex"][:100]:
+        found = training_set.found_sets(question["program"])
+        assert len(found) == training_set.MOST_NODES
+        outputs = programs.execute(question["program"], scene_of(question))[::-1]
+        for node, output, bits in zip(question["program"][::-1], outputs, found, strict=False):
+            if node["type"] == "unique":
+                assert bits == 2**output
+            elif isinstance(output, list) and node["type"] != "scene":
+                assert [k for k in range(10) if bits >> k & 1] == output
+            else:
+                assert bits == -1
+        assert set(found[len(question["program"]) :]) <= {-1}
+
+
 @pytest.mark.parametrize("seed", [0, None])
 def test_data_of_the_embedded_sequence_are_refused(training_dir, tmp_path, seed):
     copy = shutil.copytree(training_dir, tmp_path / "copy")
