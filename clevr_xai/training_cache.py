@@ -11,6 +11,12 @@ import numpy as np
 
 from clevr_xai import layout, training_set
 from clevr_xai.training_set import TrainingSet
+from leaderboard.fingerprints import fingerprint
+
+# What a training set comes from besides its scenes: with other code it is made anew.
+_ROOM = pathlib.Path(__file__).parent
+_MODULES = ("families", "layout", "masks", "programs", "questions", "scene_index", "search", "sentences", "tokens")
+SOURCES = [*(_ROOM / f"{name}.py" for name in (*_MODULES, "training_set", "vocabulary")), _ROOM / "families"]
 
 
 def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int = 0) -> TrainingSet:
@@ -18,7 +24,7 @@ def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int =
     scenes = layout.find(pathlib.Path(data_dir), layout.SCENES)
     if scenes is None:
         return training_set.load(data_dir, rounds, num_images)  # says what is missing
-    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images])
+    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, fingerprint(SOURCES)])
     if file.exists():
         with np.load(file, allow_pickle=False) as stored:
             if str(stored["described"]) == described:

@@ -34,13 +34,15 @@ def test_a_second_start_reads_the_same_from_one_file(training_dir, tmp_path, loa
     assert os.listdir(tmp_path) == ["set.npz"]
 
 
-@pytest.mark.parametrize("change", ["rounds", "number", "scenes"])
-def test_what_has_changed_is_read_anew(training_dir, tmp_path, loads, change, write_json):
+@pytest.mark.parametrize("change", ["rounds", "number", "scenes", "code"])
+def test_what_has_changed_is_read_anew(training_dir, tmp_path, loads, change, monkeypatch):
     arguments = [tmp_path / "set.npz", training_dir, ROUNDS, 3]
     training_cache.load(*arguments)
     if change == "scenes":
         scenes = training_dir / layout.SCENES
         os.utime(scenes, (1, 1))
+    elif change == "code":
+        monkeypatch.setattr(training_cache, "SOURCES", training_cache.SOURCES[1:])
     else:
         arguments[2:] = ({"simple": 2}, 3) if change == "rounds" else (ROUNDS, 2)
     again = training_cache.load(*arguments)
@@ -48,6 +50,11 @@ def test_what_has_changed_is_read_anew(training_dir, tmp_path, loads, change, wr
     assert len(again.images) == arguments[3]
     training_cache.load(*arguments)
     assert len(loads) == 2
+
+
+def test_sources_exist():
+    assert all(path.exists() for path in training_cache.SOURCES)
+    assert training_cache.SOURCES[-1].is_dir()
 
 
 def test_a_directory_without_data_is_refused_and_nothing_written(tmp_path):
