@@ -122,7 +122,7 @@ def counterpart(function):
 
 def _integrated_gradients(passes, *, points, quadrature, baseline):
     weights = gradients.path_weights(points, quadrature)
-    difference = passes.inputs - np.asarray(baseline, np.float32)
+    difference = passes.inputs - _path_start(passes.inputs, baseline)
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
 
     def add(number, total):
@@ -132,6 +132,16 @@ def _integrated_gradients(passes, *, points, quadrature, baseline):
     passes.input_gradient()  # predicts the targets by the function that is needed anyway
     total = _loop(points, add, tf.zeros_like(passes.inputs, tf.float64))
     return tf.cast(difference, tf.float64) * total
+
+
+def _path_start(inputs, baseline):
+    if not gradients.is_median(baseline):
+        return np.asarray(baseline, np.float32)
+    channels = inputs.shape[-1] if inputs.shape.rank > 2 else 1
+    values = tf.sort(tf.reshape(inputs, (tf.shape(inputs)[0], -1, channels)), axis=1)
+    middle = tf.shape(values)[1] - 1
+    medians = (values[:, middle // 2] + values[:, (middle + 1) // 2]) / 2
+    return tf.reshape(medians, (-1, *[1] * (inputs.shape.rank - 2), channels))
 
 
 def _grad_cam(passes, *, layer, resize):

@@ -11,6 +11,7 @@ import numpy as np
 from command_line import BadInput
 
 QUADRATURES = ("trapezoid", "uniform")
+MEDIAN = "median"  # a baseline of each input's own
 
 
 def gradient(passes):
@@ -36,10 +37,11 @@ def integrated_gradients(passes, *, points=51, quadrature="trapezoid", baseline=
         ``"trapezoid"`` halves the weight of both ends, which brings the sum of the map nearest to
         f(x) - f(b); ``"uniform"`` is the plain mean, as SVEA and BIM have it.
     baseline
-        The point b: a number, or an array that broadcasts to the inputs.
+        The point b: a number, an array that broadcasts to the inputs, or ``"median"``, for each input its channels'
+        medians over all positions: the plain background of a picture with small objects.
     """
     weights = path_weights(points, quadrature)
-    difference = passes.inputs - np.asarray(baseline, np.float32)
+    difference = passes.inputs - path_start(passes.inputs, baseline)
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
 
     def on_path(number, rows):
@@ -49,6 +51,26 @@ def integrated_gradients(passes, *, points=51, quadrature="trapezoid", baseline=
     for number, rows, gradients in passes.variant_gradients(points, on_path):
         total[rows] += weights[number] * gradients
     return difference * total
+
+
+def path_start(inputs: np.ndarray, baseline) -> np.ndarray:
+    """Return the point b of ``integrated_gradients``, float32 that broadcasts to the inputs."""
+    if is_median(baseline):
+        return np.median(inputs, axis=tuple(range(1, max(inputs.ndim - 1, 2))), keepdims=True).astype(np.float32)
+    return np.asarray(baseline, np.float32)
+
+
+def is_median(baseline) -> bool:
+    """Return whether a baseline is ``"median"``.
+
+    Raises
+    ------
+    BadInput
+        For another word.
+    """
+    if isinstance(baseline, str) and baseline != MEDIAN:
+        raise BadInput(f"no baseline '{baseline}'; give a number, an array or '{MEDIAN}'")
+    return isinstance(baseline, str)
 
 
 def path_weights(points: int, quadrature: str) -> np.ndarray:

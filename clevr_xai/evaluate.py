@@ -66,6 +66,13 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "steps", methods.STEPS, "intervals of Integrated Gradients' path", lower_bound=1, flag_values=FLAGS
 )
+flags.DEFINE_enum(
+    "baseline",
+    "black",
+    list(methods.BASELINES),
+    "where Integrated Gradients' path begins: at black, as in the paper, or at the image's own median colour",
+    flag_values=FLAGS,
+)
 flags.DEFINE_integer(
     "samples", methods.SAMPLES, "noisy copies of SmoothGrad and VarGrad", lower_bound=1, flag_values=FLAGS
 )
@@ -114,6 +121,8 @@ def main(flag_values: flags.FlagValues) -> None:
     heading = _heading(measured, dataset, sources)
     poolings = list(POOLINGS) if flag_values.pooling == ["all"] else flag_values.pooling
     notes = findings.findings(measured, rows)
+    if flag_values.baseline != "black" and not flag_values.from_maps:
+        notes.append("Integrated Gradients begins at each image's median colour; the poster's begins at black.")
     notes.append(
         "The poster does not name its pooling; ours are "
         + ", ".join(f"{HEADING[metric]} for {metric}" for metric in flag_values.metrics)
@@ -179,7 +188,7 @@ def _explained(flag_values):
     """Ask a network, explain its answers and score the maps."""
     chosen = methods.settings(
         flag_values.methods, flag_values.steps, flag_values.samples, flag_values.noise,
-        flag_values.batch_norm, flag_values.cam_layer,
+        flag_values.batch_norm, flag_values.cam_layer, flag_values.baseline,
     )  # fmt: skip
     if not chosen and not set(flag_values.controls) & set(controls.MAPS):
         raise BadInput("--methods is empty and there are no controls; name at least one method")

@@ -31,7 +31,7 @@ def findings(measured: Measured, rows: Sequence[Mapping]) -> list[str]:
     if measured.gaps is not None and measured.right.any():
         gap = summary(measured.gaps[measured.right])
         notes.append(
-            "Integrated Gradients: the sum of a map misses f(image) - f(black) by "
+            "Integrated Gradients: the sum of a map misses f(image) - f(baseline) by "
             f"{100 * gap.median:.2g} % of it (median; 80th percentile {100 * gap.p80:.2g} %)."
         )
     if len(published) >= 3:

@@ -10,6 +10,7 @@ import numpy as np
 
 import attribution
 from attribution import Method
+from attribution.gradients import path_start
 from clevr_xai import controls
 from clevr_xai.answering import Answering, confidences, scaled
 from clevr_xai.dataset import Batch, Dataset
@@ -209,10 +210,12 @@ class Measurement:
         return [f"{self.dataset.kind}/{self.dataset.questions[row]['question_index']}" for row in batch.rows]
 
     def _gaps(self, maps, inputs, targets) -> np.ndarray:
-        """Return |Σ map - (f(image) - f(black))| / |f(image) - f(black)|; black is the path's beginning."""
+        """Return |Σ map - (f(image) - f(b))| / |f(image) - f(b)|; b is the path's beginning."""
         rows = np.arange(len(targets))
-        black = dict(inputs, image=np.zeros_like(inputs["image"]))
-        difference = (self._logits(inputs)[rows, targets] - self._logits(black)[rows, targets]).astype(np.float64)
+        method, overrides = self.methods[PATH_METHOD]
+        start = path_start(inputs["image"], method.parameters(overrides)["baseline"])
+        begun = dict(inputs, image=np.broadcast_to(start, inputs["image"].shape))
+        difference = (self._logits(inputs)[rows, targets] - self._logits(begun)[rows, targets]).astype(np.float64)
         missed = np.abs(maps.sum(axis=(1, 2, 3), dtype=np.float64) - difference)
         return np.divide(missed, np.abs(difference), out=np.full(len(rows), np.nan), where=difference != 0)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attribution import METHODS, Method, resolve_method
+from attribution.gradients import MEDIAN
 from command_line import BadInput, listed
 
 STEPS = 300  # of Integrated Gradients' path
 SAMPLES = 300  # of SmoothGrad and VarGrad
 NOISE = 0.05  # of SmoothGrad and VarGrad, as a share of max - min
+BASELINES = {"black": 0.0, "median": MEDIAN}  # of Integrated Gradients; the paper's is black
 BATCH_NORMS = ("pass", "fold")
 
 TITLES = {  # as the paper calls them, in the order of its table
@@ -36,6 +38,7 @@ def settings(
     noise: float = NOISE,
     batch_norm: str = "pass",
     cam_layer: str = "",
+    baseline: str = "black",
 ) -> dict[str, tuple[Method, dict]]:
     """Return methods with their parameters.
 
@@ -44,13 +47,15 @@ def settings(
     names
         Of the registry, or ``module:function``.
     steps
-        Of Integrated Gradients: intervals of the path from black to the image, one less than its gradients.
+        Of Integrated Gradients: intervals of the path to the image, one less than its gradients.
     samples, noise
         Of SmoothGrad and VarGrad.
     batch_norm
         "pass" or "fold", for LRP and Excitation Backprop; see ``attribution.lrp.Composite``.
     cam_layer
         Layer of Grad-CAM and Guided Grad-CAM; the last convolution's ReLU when empty.
+    baseline
+        Where the path of Integrated Gradients begins: "black", or "median", the image's own median colour.
 
     Returns
     -------
@@ -68,7 +73,7 @@ def settings(
     overrides = {
         "lrp_clevr_xai": {"batch_norm": batch_norm},
         "excitation_backprop": {"batch_norm": batch_norm},
-        "integrated_gradients": {"points": steps + 1},
+        "integrated_gradients": {"points": steps + 1, "baseline": BASELINES[baseline]},
         "smoothgrad": {"samples": samples, "noise": noise},
         "vargrad": {"samples": samples, "noise": noise},
         "grad_cam": layer,

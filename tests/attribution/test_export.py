@@ -155,6 +155,7 @@ def test_a_chosen_layer_and_parameters(written, models, inputs):
     methods = {
         "early_cam": ("grad_cam", {"layer": layer}),
         "coarse_path": ("integrated_gradients", {"points": 3, "quadrature": "uniform", "baseline": 0.5}),
+        "path_from_the_median": ("integrated_gradients", {"points": 4, "baseline": "median"}),
     }
     served = signatures(written("image", methods))
     for label, (method, overrides) in methods.items():

@@ -50,6 +50,29 @@ def test_integrated_gradients_are_complete(baseline, closed_form):
     np.testing.assert_allclose(maps.sum(axis=1), difference, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["image", "signal"])
+def test_a_path_from_the_median_begins_at_each_inputs_own(kind, models, inputs):
+    """The map is that of each input alone with its channels' medians given, and is complete."""
+    model, x = models[kind], inputs[kind]
+    maps = attribution.explain("integrated_gradients", model, x, 1, points=11, baseline="median")
+    starts = np.stack([np.median(each.reshape(-1, each.shape[-1]), axis=0) for each in x])
+    for row, start in enumerate(starts):
+        alone = attribution.explain("integrated_gradients", model, x[row : row + 1], 1, points=11, baseline=start)
+        np.testing.assert_allclose(maps[row], alone[0], rtol=1e-3, atol=1e-5)
+
+
+def test_the_median_of_plain_values_is_over_all_of_them(closed_form):
+    maps = attribution.explain("integrated_gradients", closed_form, POINTS, 0, points=301, baseline="median")
+    start = np.repeat(np.median(POINTS, axis=1, keepdims=True), 3, axis=1).astype(np.float32)
+    difference = closed_form.scores(POINTS)[:, 0] - closed_form.scores(start)[:, 0]
+    np.testing.assert_allclose(maps.sum(axis=1), difference, atol=1e-4)
+
+
+def test_another_word_is_no_baseline(closed_form):
+    with pytest.raises(BadInput, match="no baseline 'mean'; give a number, an array or 'median'"):
+        attribution.explain("integrated_gradients", closed_form, POINTS, 0, baseline="mean")
+
+
 def test_the_trapezoid_completes_better_than_the_plain_mean(models, inputs):
     model, x = models["image"], inputs["image"]
     targets = model.predict(x)

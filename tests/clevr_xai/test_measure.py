@@ -124,6 +124,17 @@ def test_the_completeness_error_is_that_of_the_maps(measured, network, data, tmp
     assert np.median(finer.gaps) < 0.2 * np.median(measured.gaps[:3])
 
 
+def test_the_completeness_error_is_that_of_the_path_taken(network, data, tmp_path):
+    rows = np.arange(3)
+    gaps = [
+        Measurement(data, rows, network, chosen, (), (), ScoreStore(str(tmp_path))).run().gaps
+        for chosen in (
+            methods.settings(["integrated_gradients"], steps=200, baseline=baseline) for baseline in methods.BASELINES
+        )
+    ]
+    assert (np.stack(gaps) < 0.05).all() and not np.allclose(*gaps)
+
+
 def test_passes_are_spent_on_right_answers_alone_and_never_twice(network, data, tmp_path):
     counts = network.model.counts
     before = counts.copy()

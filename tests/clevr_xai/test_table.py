@@ -168,7 +168,7 @@ def test_what_the_numbers_say(measured, rows):
     scores = {label: 1 - measured.scores(label) for label in LABELS}
     turned = made_up(gaps=np.full(N, 0.02), scores=scores.__getitem__)
     notes = " ".join(findings.findings(turned, table.long_rows(turned, ["single_object"], ["mass"])))
-    assert "misses f(image) - f(black) by 2 % of it" in notes
+    assert "misses f(image) - f(baseline) by 2 % of it" in notes
     assert "correlation -0.9" in notes or "correlation -1.0" in notes
     assert "None of these do here." in notes
     assert findings.findings(measured, table.long_rows(measured, ["all_objects"], ["rank"])) == []
@@ -184,7 +184,10 @@ def test_settings_of_the_methods():
     assert parameters["lrp_clevr_xai"]["batch_norm"] == parameters["excitation_backprop"]["batch_norm"] == "fold"
     defaults = methods.settings(["vargrad", "integrated_gradients", "grad_cam"])
     assert defaults["vargrad"][1] == {"samples": 300, "noise": 0.05}
-    assert defaults["integrated_gradients"][1] == {"points": 301} and defaults["grad_cam"][1] == {}
+    assert defaults["integrated_gradients"][1] == {"points": 301, "baseline": 0.0} and defaults["grad_cam"][1] == {}
+    assert (
+        methods.settings(["integrated_gradients"], baseline="median")["integrated_gradients"][1]["baseline"] == "median"
+    )
     with pytest.raises(BadInput, match="needs a live Keras network of one input"):
         methods.settings(["tf_keras_vis.gradient"])
     with pytest.raises(BadInput, match="no method 'lrp'; did you mean"):
