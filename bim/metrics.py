@@ -33,6 +33,7 @@ from attribution import METHODS
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.disk import check_directory, failures_in_one_line
 from bim.evaluate import METRICS, Benchmark, Comparison, own_models
+from bim.image_scores import image_scores
 from bim.layout import CONTRAST_SETS
 from bim.patch_set import patches_for
 from bim.scores import (
@@ -45,7 +46,7 @@ from bim.scores import (
 )
 from bim.served import local_twin
 from command_line import BadInput, listed
-from leaderboard import manifest, statistics, tables
+from leaderboard import input_scores, manifest, statistics, tables
 from leaderboard.store import ScoreStore
 
 __all__ = [
@@ -106,6 +107,7 @@ flags.DEFINE_enum(
     "upstream: models by the authors' tensor names, and 0/0 where a map is flat, as in their code",
     flag_values=FLAGS,
 )
+flags.DEFINE_string("input_scores", "", "file to write every image's scores to; .json", flag_values=FLAGS)
 flags.DEFINE_string("plot_dir", "", "folder for pictures: example maps, and a bar chart per metric", flag_values=FLAGS)
 
 
@@ -118,6 +120,8 @@ def main(flag_values: flags.FlagValues) -> None:
     if not metrics:
         raise BadInput(f"--metrics is empty; the metrics are {listed(METRICS)}")
     tables.check_output(flag_values.output)
+    if flag_values.input_scores:
+        tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     check_directory("plot_dir", flag_values.plot_dir)
     check_directory("scores_dir", flag_values.scores_dir)
     if flag_values.server and flag_values.compat == "upstream":
@@ -159,11 +163,13 @@ def main(flag_values: flags.FlagValues) -> None:
     if "IIR" in metrics and flag_values.data_dir:
         patches_for(benchmark, made_here=False)  # what is wrong with them is said before any work
     titles = {name: method.title for name, method in methods.items()}
-    rows, patches = [], None
+    rows, comparisons, patches = [], [], None
     for metric in metrics:
         if metric == "IIR":
             patches = patches_for(benchmark, made_here=not flag_values.data_dir)
-        found = score_rows(benchmark.compare(metric), flag_values.compare, flag_values.seed)
+        compared = benchmark.compare(metric)
+        found = score_rows(compared, flag_values.compare, flag_values.seed)
+        comparisons += compared
         rows += found
         print(table(metric, found, titles), flush=True)
         if metric == "RMCS" and _any_embedded(benchmark):
@@ -179,6 +185,8 @@ def main(flag_values: flags.FlagValues) -> None:
     )
     if flag_values.output:
         tables.save(flag_values.output, rows, description)
+    if flag_values.input_scores:
+        input_scores.save(flag_values.input_scores, "bim", image_scores(comparisons))
     if flag_values.plot_dir:
         from bim.pictures import write_pictures
 

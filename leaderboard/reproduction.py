@@ -52,9 +52,6 @@ class Unit:
         Names for ``--methods``; empty where the command has no such flag.
     note
         Its settings in words, and where they differ from the paper's.
-    values
-        What follows ``python`` in a second command that writes every input's scores; where empty and
-        ``input_scores``, the first one does.
     trial
         What follows ``python`` where a single method is tried; as ``command`` where empty.
     input_scores, scores, pictures
@@ -69,7 +66,6 @@ class Unit:
     command: tuple[str, ...]
     methods: tuple[str, ...] = ()
     note: str = ""
-    values: tuple[str, ...] = ()
     trial: tuple[str, ...] = ()
     input_scores: bool = True
     scores: bool = True
@@ -82,11 +78,7 @@ class Unit:
 
     def with_model(self, path: str) -> Unit:
         """Return the unit with a user's own model."""
-        return dataclasses.replace(
-            self,
-            command=(*self.command, f"{self.model_flag}{path}"),
-            values=(*self.values, f"{self.model_flag}{path}") if self.values else (),
-        )
+        return dataclasses.replace(self, command=(*self.command, f"{self.model_flag}{path}"))
 
 
 @contextlib.contextmanager
@@ -155,11 +147,9 @@ class Runner:
         flags = [f"--output={new / 'table.json'}"]
         if unit.pictures:
             flags.append(f"--plot_dir={new / 'pictures'}")
-        if unit.input_scores and not unit.values:
+        if unit.input_scores:
             flags.append(f"--input_scores={new / 'values.json'}")
         printed = self.execute(unit, unit.command, flags)
-        if unit.values:
-            self.execute(unit, unit.values, [f"--output={new / 'values.json'}"])
         document = json.loads((new / "table.json").read_text(encoding="utf-8"))
         (new / "table.txt").write_text(printed, encoding="utf-8")
         for suffix in ("csv", "md"):
@@ -235,7 +225,6 @@ class Runner:
         """Return all that a unit's table depends on."""
         return {
             "command": list(unit.command),
-            "values": list(unit.values),
             "methods": list(unit.methods),
             "code": code_fingerprint(unit.benchmark),
             "models": fingerprint([ROOT / "saved_models" / unit.benchmark]),

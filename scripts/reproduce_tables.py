@@ -86,7 +86,6 @@ def units(quick: bool, seed: int = 0) -> list[Unit]:
             "bim", "bim", "BIM: MCS, IDR and IIR", ("-m", "bim.metrics", *main_metrics), tuple(dict.fromkeys(bim)),
             f"{images} images of each drawn set with the authors' parameters; those count that both networks of a pair "
             "classify rightly. The paper scores up to 10,000 photographs.",
-            values=(str(pathlib.Path(__file__).with_name("bim_input_scores.py")), *main_metrics),
             model_flag="--models=obj=",
         ),
         Unit(

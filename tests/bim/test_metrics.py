@@ -12,6 +12,7 @@ import attribution
 import command_line
 from bim import dataset, evaluate, layout, measure, metrics
 from bim.attributions import MAPS, method_named
+from leaderboard import input_scores
 from leaderboard.store import ScoreStore
 
 FAST = "grad_cam,gradient,gradient_x_input"
@@ -98,7 +99,11 @@ def test_upstream_numbers_on_tensorflow_1_models(tmp_path, labelled, upstream_mo
 
 
 def test_a_second_run_explains_nothing_and_says_the_same(tmp_path, labelled, upstream_models, monkeypatch):
-    first = run(tmp_path, labelled, upstream_models, "--metrics=MCS", "--num_imgs=6", f"--methods={FAST}")
+    kept = f"--input_scores={tmp_path / 'images.json'}"
+    first = run(tmp_path, labelled, upstream_models, "--metrics=MCS", "--num_imgs=6", f"--methods={FAST}", kept)
+    (group,) = input_scores.load(tmp_path / "images.json")
+    for row in first["rows"]:
+        assert row["value"] == pytest.approx(np.mean(group.values[row["method"]])) and row["n"] == len(group.inputs)
     monkeypatch.setattr(attribution, "explain_many", lambda *_, **__: pytest.fail("explained again"))
     assert run(tmp_path, labelled, upstream_models, "--metrics=MCS", "--num_imgs=6", f"--methods={FAST}") == first
 
@@ -196,6 +201,7 @@ def test_the_paired_comparison_is_against_the_random_map():
         ("--data_dir=nowhere", "no folder nowhere"),
         ("--models_dir=nowhere", "no model 'obj' in nowhere"),
         ("--output=scores.xls", "scores.xls"),
+        ("--input_scores=scores.csv", "ends in none of '.json'"),
         ("--num_imgs=0", "positive number"),
     ],
 )

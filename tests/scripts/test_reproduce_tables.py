@@ -5,12 +5,10 @@ import importlib.util
 import json
 import pathlib
 
-import numpy as np
 import pytest
 
 import attribution
 import command_line
-from leaderboard import input_scores
 from leaderboard.matrix import COLUMNS
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
@@ -56,7 +54,7 @@ def test_every_command_of_the_recipe_is_one_that_its_benchmark_takes(script, qui
         arguments += ["--methods=" + ",".join(unit.methods)] if unit.methods else []
         arguments += ["--scores_dir=x"] if unit.scores else []
         arguments += ["--plot_dir=x"] if unit.pictures else []
-        arguments += ["--input_scores=x.json"] if unit.input_scores and not unit.values else []
+        arguments += ["--input_scores=x.json"] if unit.input_scores else []
         arguments += [f"{unit.model_flag}x"] if unit.model_flag else []
         assert flag_values(["program", *arguments]) == ["program"]
         assert flag_values.seed == 3
@@ -160,33 +158,3 @@ def test_bad_input_is_one_line_exit_code_2_and_no_file(script, arguments, messag
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("\n") == 1 and message in captured.err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_scores_of_bims_images_are_those_of_its_comparisons(tmp_path, monkeypatch, capsys):
-    from bim import dataset, evaluate, metrics
-    from bim.evaluate import Comparison
-
-    class Stored:
-        def __init__(self, *arguments, **named):
-            self.methods = arguments[2]
-
-        def compare(self, metric):
-            numbers = (1, 2) if metric == "RMCS" else (None,)
-            return [
-                Comparison(metric, number, name, np.array([0.25, -0.5]) * (number or 3), np.array([1, 4]), 5, 0)
-                for number in numbers
-                for name in self.methods
-            ]
-
-    monkeypatch.setattr(evaluate, "Benchmark", Stored)
-    monkeypatch.setattr(dataset, "resolve_data_dir", lambda data_dir: str(tmp_path))
-    script = loaded("bim_input_scores")
-    flags = ["--metrics=MCS,RMCS", "--methods=gradient", "--nocontrols", f"--output={tmp_path / 'scores.json'}"]
-    assert command_line.execute(script.main, metrics.FLAGS, script.__doc__, ["bim_input_scores", *flags]) == 0
-    groups = input_scores.load(tmp_path / "scores.json")
-    assert [group.where for group in groups] == [
-        {"metric": "mcs"}, {"metric": "rmcs", "scene_model": 1}, {"metric": "rmcs", "scene_model": 2}
-    ]  # fmt: skip
-    assert groups[0].values == {"gradient": [0.75, -1.5]} and groups[0].inputs == ["image 1", "image 4"]
-    assert command_line.execute(script.main, metrics.FLAGS, script.__doc__, ["x", "--output=scores.csv"]) == 2
-    assert "ends in none of '.json'" in capsys.readouterr().err
