@@ -3,10 +3,11 @@
     G="python scripts/generate_clevr_xai.py --image_size=192x128 --stored_size=128 --samples=9 --noground_truth_files"
     $G --num_images=9000 --seed=1 --output_dir=data/clevr_xai_training
     $G --num_images=400 --seed=2 --output_dir=data/clevr_xai_validation
-    python scripts/train_relation_network.py --final_questions=simple
+    python scripts/train_relation_network.py
 
-A run that was stopped goes on from its last checkpoint. Stages that are done are not repeated: a second run with
-other ``--final_questions`` branches off before the last stage. Training runs on any backend of Keras; with
+On two cores rendering takes about half an hour and the five stages an hour and a half. A run that was stopped goes on
+from its last checkpoint. Stages that are done are not repeated: a second run with ``--final_questions=simple`` branches
+off before the last stage. Training runs on any backend of Keras; with
 KERAS_BACKEND=jax it ends with the weights, and the same command on TensorFlow exports them.
 """
 
