@@ -108,7 +108,8 @@ def question_figure(dataset: Dataset, row: int, maps, scores, ground_truth: str)
             f"{metric} {scores[name][truth, place, list(POOLINGS).index(HEADING[metric])]:.2f}"
             for place, metric in enumerate(METRICS)
         ]
-        axis.set_title(f"{methods.title(name)}\n{', '.join(figures)}", fontsize=8)
+        below = ", ".join(figures) if pooled.any() else "zero everywhere"
+        axis.set_title(f"{methods.title(name)}\n{below}", fontsize=8)
     return figure
 
 

@@ -66,7 +66,7 @@ def units(quick: bool, seed: int = 0) -> list[Unit]:
     """Return the commands that give all tables, with the settings of a quick or a whole run."""
     masks = 200 if quick else 1000
     images, contrast_images, counterparts = (6, 4, 4) if quick else (60, 10, 10)
-    questions, steps, samples = (8, 10, 10) if quick else (75, 40, 40)
+    questions, steps, samples = (8, 10, 10) if quick else (75, 100, 40)
     bim = [*BIM_METHODS, *SHARED]
     if quick:
         bim.remove(COSTLY_IN_BIM)

@@ -20,6 +20,7 @@ def test_a_question_with_its_masks_and_maps(kind):
     row = next(row for row in range(len(data)) if data.objects(truth, row))
     generator = np.random.default_rng(0)
     maps = {"gradient": generator.normal(size=(128, 128, 3)), "grad_cam": generator.random((128, 128))}
+    maps["guided_backprop"] = np.zeros((128, 128, 3))
     scores = {name: np.full((len(data.ground_truths), len(METRICS), len(POOLINGS)), 0.25) for name in maps}
     scores["gradient"][0, 0, list(POOLINGS).index("l2-norm,sq")] = 0.75
     figure = pictures.question_figure(data, row, maps, scores, truth)
@@ -27,8 +28,9 @@ def test_a_question_with_its_masks_and_maps(kind):
     assert figure.get_suptitle().replace("\n", " ") == f"{question}  –  {data.answers[row]}"
     shown = [title for title in texts(figure) if title]
     masks = 1 + sum(bool(data.objects(name, row)) for name in data.ground_truths)
-    assert shown[0] == "image" and len(shown) == masks + 2
-    assert shown[-2:] == ["Gradient\nmass 0.75, rank 0.25", "Grad-CAM\nmass 0.25, rank 0.25"]
+    assert shown[0] == "image" and len(shown) == masks + 3
+    assert shown[-3:-1] == ["Gradient\nmass 0.75, rank 0.25", "Grad-CAM\nmass 0.25, rank 0.25"]
+    assert shown[-1] == "Guided Backprop\nzero everywhere"
     drawn = [axis.images[0].get_array() for axis in figure.axes if axis.images]
     np.testing.assert_array_equal(drawn[0], data.images([row])[0])
     np.testing.assert_array_equal(drawn[1], data.masks(truth, [row])[0][0])
