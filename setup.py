@@ -11,7 +11,16 @@ setup(
     description="Attribution methods for SavedModels, judged against known truth: SVEA, BIM and CLEVR-XAI",
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
-    packages=["attribution", "bim", "clevr_xai", "command_line", "leaderboard", "serving", "svea"],
+    packages=[
+        "attribution",
+        "bim",
+        "clevr_xai",
+        "clevr_xai.training",
+        "command_line",
+        "leaderboard",
+        "serving",
+        "svea",
+    ],
     package_data={
         "leaderboard": ["report.html.jinja"],
         "clevr_xai": ["families/*.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],

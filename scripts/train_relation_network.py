@@ -49,9 +49,9 @@ flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FL
 
 def main(flag_values: flags.FlagValues) -> None:
     """Train what is missing and export."""
-    from clevr_xai import train_stages
+    from clevr_xai.training import stages
 
-    train_stages.train(
+    stages.train(
         flag_values.data_dir,
         flag_values.validation_dir,
         flag_values.checkpoint_dir,

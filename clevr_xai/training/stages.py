@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from clevr_xai import training_batches, training_cache, training_set
+from clevr_xai.training import batches, cache, training_set
 from command_line import BadInput, listed
 
 STAGES = ("reading", "seeing", "small", "following", "final")
@@ -74,14 +74,16 @@ def train(
     except OSError as error:
         raise BadInput(f"{checkpoint_dir} cannot be made: {error.strerror}; name another --checkpoint_dir") from None
     validation = training_set.load(validation_dir, {"simple": 1, "complex": 1})
-    data = training_cache.load(checkpoint_dir / "training_set.npz", data_dir, ROUNDS, num_images)
+    data = cache.load(checkpoint_dir / "training_set.npz", data_dir, ROUNDS, num_images)
     if data.seed == validation.seed:
         raise BadInput(f"training and validation data both have the seed {data.seed}; the scenes must differ")
 
     import keras
 
-    from clevr_xai import relation_network, train
-    from clevr_xai.model_card import model_card
+    from clevr_xai import relation_network
+    from clevr_xai.training import accuracy, growth, loop, losses
+    from clevr_xai.training.learner import PAIR_SCALE, Learner
+    from clevr_xai.training.model_card import model_card
 
     on_tensorflow = keras.backend.backend() == "tensorflow"
     if on_tensorflow:
@@ -93,47 +95,47 @@ def train(
     checked = np.concatenate([rows[:CHECKED] for rows in validation.rows_of_kind().values()])
 
     def run(name, model, make_batch, title="", **settings):
-        stage = train.Stage(title or name, steps[name], LEARNING_RATES[name], CONSTANT[name])
-        train.run(model, stage, make_batch, checkpoint_dir, seed, **settings)
+        stage = loop.Stage(title or name, steps[name], LEARNING_RATES[name], CONSTANT[name])
+        loop.run(model, stage, make_batch, checkpoint_dir, seed, **settings)
 
     def answer(name, used, **settings):
         def batch(rng):
-            return training_batches.answering_batch(used, rng, NUM_IMAGES[name], NUM_QUESTIONS[name], num_pairs)
+            return batches.answering_batch(used, rng, NUM_IMAGES[name], NUM_QUESTIONS[name], num_pairs)
 
         def evaluate():
-            return train.cell_accuracy(learner.seeing, validation) | train.accuracy_by_kind(
+            return accuracy.cell_accuracy(learner.seeing, validation) | accuracy.accuracy_by_kind(
                 network, validation, checked
             )
 
         model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small")
         run(name, model, batch, evaluate=evaluate, **settings)
 
-    network = relation_network.build(SMALL_WIDTHS, pair_scale=train.PAIR_SCALE, dropout=0.0)
-    learner = train.Learner(network)
+    network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
+    learner = Learner(network)
     run(
         "reading",
         learner.reading,
-        lambda rng: training_batches.reading_batch(data, rng, READ),
-        evaluate=lambda: {"programs": train.program_accuracy(learner.reading, validation)},
+        lambda rng: batches.reading_batch(data, rng, READ),
+        evaluate=lambda: {"programs": accuracy.program_accuracy(learner.reading, validation)},
     )
-    data.codes = training_cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
+    data.codes = cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
     run(
         "seeing",
         learner.seeing,
-        lambda rng: training_batches.seeing_batch(data, rng, NUM_IMAGES["seeing"]),
-        evaluate=lambda: train.cell_accuracy(learner.seeing, validation),
+        lambda rng: batches.seeing_batch(data, rng, NUM_IMAGES["seeing"]),
+        evaluate=lambda: accuracy.cell_accuracy(learner.seeing, validation),
     )
     answer("small", data, every=2000)
     answer("following", data, every=2000)
-    network = train.grown(network, dropout=0.0)
-    learner = train.Learner(network, learner.aids)
+    network = growth.grown(network, dropout=0.0)
+    learner = Learner(network, learner.aids)
     answer("final", data.only(final_questions), title="_".join(["final", *final_questions]))
 
     if not on_tensorflow:
         print(f"trained; run the same command on TensorFlow to export from {checkpoint_dir}", file=sys.stderr)
         return
     plain = relation_network.folded(network)
-    right = train.accuracy(plain, validation, np.arange(len(validation.answers)))
+    right = accuracy.accuracy(plain, validation, np.arange(len(validation.answers)))
     stages = [
         {
             "stage": name,
@@ -152,10 +154,10 @@ def train(
         "g in the stage `small`": f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown",
         "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
         "augmentation": "moved by up to 6 pixels, half of the images mirrored",
-        "aids": f"cells (weight {train.CELL_LOSS}), from `following` on members of sets ({train.MEMBER_LOSS}); "
+        "aids": f"cells (weight {losses.CELL_LOSS}), from `following` on members of sets ({losses.MEMBER_LOSS}); "
         "the question encoder stays as the reading left it",
-        "optimizer": f"Adam, gradient norm at most {train.GRADIENT_NORM}",
-        "rate of the convolutions from `following` on": f"{train.SLOW_SHARE} of the others'",
+        "optimizer": f"Adam, gradient norm at most {loop.GRADIENT_NORM}",
+        "rate of the convolutions from `following` on": f"{loop.SLOW_SHARE} of the others'",
         "no dropout, no weight decay; seed": seed,
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,

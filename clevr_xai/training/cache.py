@@ -9,14 +9,18 @@ import pathlib
 
 import numpy as np
 
-from clevr_xai import layout, training_set
-from clevr_xai.training_set import TrainingSet
+from clevr_xai import layout
+from clevr_xai.training import training_set
+from clevr_xai.training.training_set import TrainingSet
 from leaderboard.fingerprints import fingerprint
 
 # What a training set comes from besides its scenes: with other code it is made anew.
-_ROOM = pathlib.Path(__file__).parent
-_MODULES = ("families", "layout", "masks", "programs", "questions", "scene_index", "search", "sentences", "tokens")
-SOURCES = [*(_ROOM / f"{name}.py" for name in (*_MODULES, "training_set", "vocabulary")), _ROOM / "families"]
+_ROOM = pathlib.Path(layout.__file__).parent
+_MODULES = (
+    *("families", "layout", "masks", "programs", "questions", "scene_index", "search", "sentences", "tokens"),
+    *("vocabulary", "training/training_set"),
+)
+SOURCES = [*(_ROOM / f"{name}.py" for name in _MODULES), _ROOM / "families"]
 
 
 def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int = 0) -> TrainingSet:

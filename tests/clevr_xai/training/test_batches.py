@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from clevr_xai import training_batches as batches
+from clevr_xai.training import batches
 
 
 def square(row, column, side, item=1):

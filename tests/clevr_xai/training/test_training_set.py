@@ -4,7 +4,8 @@ import shutil
 import numpy as np
 import pytest
 
-from clevr_xai import dataset, layout, programs, training_set
+from clevr_xai import dataset, layout, programs
+from clevr_xai.training import training_set
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 from command_line import BadInput
 
@@ -117,7 +118,7 @@ def test_a_directory_without_data_is_refused(tmp_path):
 
 def test_mirrored_questions_keep_their_answers_in_mirrored_scenes(asked, scene_of):
     """What the batches do to questions on mirrored images: left and right change places."""
-    from clevr_xai.training_batches import MIRRORED_NODES, MIRRORED_TOKENS
+    from clevr_xai.training.batches import MIRRORED_NODES, MIRRORED_TOKENS
 
     words = ["", "", *QUESTION_WORDS]
     turned = {"left": "right", "right": "left"}

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from clevr_xai import pair_samples
 from clevr_xai.tokens import FIRST_WORD
-from clevr_xai.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
+from clevr_xai.training import pair_samples
+from clevr_xai.training.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
 CELLS = 7

@@ -5,7 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from clevr_xai import layout, training_cache, training_set
+from clevr_xai import layout
+from clevr_xai.training import cache, training_set
 from command_line import BadInput
 
 ROUNDS = {"simple": 1}
@@ -25,7 +26,7 @@ def loads(monkeypatch):
 
 
 def test_a_second_start_reads_the_same_from_one_file(training_dir, tmp_path, loads):
-    first, second = (training_cache.load(tmp_path / "set.npz", training_dir, ROUNDS) for _ in range(2))
+    first, second = (cache.load(tmp_path / "set.npz", training_dir, ROUNDS) for _ in range(2))
     assert len(loads) == 1
     for field in dataclasses.fields(first):
         one, other = getattr(first, field.name), getattr(second, field.name)
@@ -37,29 +38,29 @@ def test_a_second_start_reads_the_same_from_one_file(training_dir, tmp_path, loa
 @pytest.mark.parametrize("change", ["rounds", "number", "scenes", "code"])
 def test_what_has_changed_is_read_anew(training_dir, tmp_path, loads, change, monkeypatch):
     arguments = [tmp_path / "set.npz", training_dir, ROUNDS, 3]
-    training_cache.load(*arguments)
+    cache.load(*arguments)
     if change == "scenes":
         scenes = training_dir / layout.SCENES
         os.utime(scenes, (1, 1))
     elif change == "code":
-        monkeypatch.setattr(training_cache, "SOURCES", training_cache.SOURCES[1:])
+        monkeypatch.setattr(cache, "SOURCES", cache.SOURCES[1:])
     else:
         arguments[2:] = ({"simple": 2}, 3) if change == "rounds" else (ROUNDS, 2)
-    again = training_cache.load(*arguments)
+    again = cache.load(*arguments)
     assert len(loads) == 2
     assert len(again.images) == arguments[3]
-    training_cache.load(*arguments)
+    cache.load(*arguments)
     assert len(loads) == 2
 
 
 def test_sources_exist():
-    assert all(path.exists() for path in training_cache.SOURCES)
-    assert training_cache.SOURCES[-1].is_dir()
+    assert all(path.exists() for path in cache.SOURCES)
+    assert cache.SOURCES[-1].is_dir()
 
 
 def test_a_directory_without_data_is_refused_and_nothing_written(tmp_path):
     with pytest.raises(BadInput, match="generate_clevr_xai"):
-        training_cache.load(tmp_path / "set.npz", tmp_path, ROUNDS)
+        cache.load(tmp_path / "set.npz", tmp_path, ROUNDS)
     assert not any(tmp_path.iterdir())
 
 
@@ -75,8 +76,8 @@ def test_codes_are_computed_once_a_checkpoint(training_data, tmp_path):
     checkpoint.write_text(json.dumps("any"))
     os.utime(checkpoint, (1, 1))
     for expected in (1, 1):
-        assert (training_cache.codes(file, checkpoint, learner, training_data) == expected).all()
+        assert (cache.codes(file, checkpoint, learner, training_data) == expected).all()
     os.utime(file, (0, 0))  # older than the checkpoint
-    assert (training_cache.codes(file, checkpoint, learner, training_data) == 2).all()
+    assert (cache.codes(file, checkpoint, learner, training_data) == 2).all()
     fewer = training_data.only(["simple"])
-    assert training_cache.codes(file, checkpoint, learner, fewer).shape == (2, len(fewer.tokens), 3)
+    assert cache.codes(file, checkpoint, learner, fewer).shape == (2, len(fewer.tokens), 3)

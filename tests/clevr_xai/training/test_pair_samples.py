@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from clevr_xai import pair_samples
+from clevr_xai.training import pair_samples
 
 
 def cells(rows, total=9):

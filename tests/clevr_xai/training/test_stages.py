@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 
 import attribution
-from clevr_xai import layout, tokens, train_stages
-from clevr_xai.model_card import model_card
+from clevr_xai import layout, tokens
+from clevr_xai.training import stages
+from clevr_xai.training.model_card import model_card
 from clevr_xai.vocabulary import ANSWERS
 from command_line import BadInput
 
-STEPS = dict.fromkeys(train_stages.STAGES, 1)
+STEPS = dict.fromkeys(stages.STAGES, 1)
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +29,17 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
         ("NUM_QUESTIONS", dict.fromkeys(STEPS, 2)),
         ("CHECKED", 4),
     ):
-        monkeypatch.setattr(train_stages, name, value)
+        monkeypatch.setattr(stages, name, value)
     directories = training_dir, validation_dir, tmp_path / "checkpoints"
-    train_stages.train(*directories, tmp_path / "first", ("simple",), STEPS, command="the command")
+    stages.train(*directories, tmp_path / "first", ("simple",), STEPS, command="the command")
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
     assert "`the command`" in card and "Training scenes: 4, seed 5" in card
-    stages = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
-    assert stages == ["reading", "seeing", "small", "following", "final_simple"]
+    logged = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
+    assert logged == ["reading", "seeing", "small", "following", "final_simple"]
 
-    train_stages.train(*directories, tmp_path / "second", ("complex",), STEPS)
-    stages = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
-    assert stages[5:] == ["final_complex"]  # the others are done
+    stages.train(*directories, tmp_path / "second", ("complex",), STEPS)
+    logged = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
+    assert logged[5:] == ["final_complex"]  # the others are done
 
     rng = np.random.default_rng(0)
     inputs = {"image": rng.random((2, 128, 128, 3), np.float32), "question": rng.integers(0, 82, (2, 5), np.int32)}
@@ -74,7 +75,7 @@ def test_what_cannot_be_is_refused_in_one_line(change, message, training_dir, va
     }
     settings |= {name: places.get(value, value) if isinstance(value, str) else value for name, value in change.items()}
     with pytest.raises(BadInput, match=message) as caught:
-        train_stages.train(**settings)
+        stages.train(**settings)
     assert "\n" not in str(caught.value)
 
 

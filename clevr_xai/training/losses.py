@@ -1,0 +1,50 @@
+"""Losses of the Relation Network's training and of its aids."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+from clevr_xai.training.batches import CENTRE
+from clevr_xai.vocabulary import ATTRIBUTES
+
+CELL_LOSS, MEMBER_LOSS = 0.5, 1.0  # weights beside the loss of the answers
+PRESENCE_LOSS = 5.0  # beside the attributes'
+PART_WEIGHT = 0.3  # of a cell that shows an object whose centre is elsewhere, beside 1
+
+
+def cell_loss(targets, logits):
+    """Return the mean loss of an image's cells: whether one shows an object and, where one does, its attributes."""
+    present = ops.cast(targets[..., 0] >= 0, logits.dtype)
+    presence = ops.binary_crossentropy(present, logits[..., 0], from_logits=True)
+    weight = ops.where(targets[..., 4] == CENTRE, 1.0, PART_WEIGHT * present)
+    attributes, start = 0.0, 1
+    for position, values in enumerate(ATTRIBUTES.values()):
+        wanted = ops.maximum(targets[..., position], 0)
+        attributes += ops.sparse_categorical_crossentropy(
+            wanted, logits[..., start : start + len(values)], from_logits=True
+        )
+        start += len(values)
+    total = ops.maximum(ops.sum(weight, axis=-1), 1.0)
+    return ops.mean(presence, axis=-1) * PRESENCE_LOSS + ops.sum(attributes * weight, axis=-1) / total
+
+
+def member_loss(targets, logits):
+    """Return the mean loss of an image's questions: over its objects and the sets that the programs find."""
+    known = ops.cast(targets >= 0, logits.dtype)
+    losses = ops.binary_crossentropy(ops.cast(ops.maximum(targets, 0), logits.dtype), logits, from_logits=True)
+    return ops.sum(losses * known, axis=(1, 2, 3)) / ops.maximum(ops.sum(known, axis=(1, 2, 3)), 1.0) * 4.0
+
+
+def program_loss(targets, logits):
+    """Return the mean loss of a question: over the program's nodes, counted to its first."""
+    return ops.mean(ops.sparse_categorical_crossentropy(targets, logits, from_logits=True), axis=-1) * 4.0
+
+
+LOSSES = {
+    "answer": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    "cells": cell_loss,
+    "members": member_loss,
+    "program": program_loss,
+}
+LOSS_WEIGHTS = {"answer": 1.0, "cells": CELL_LOSS, "members": MEMBER_LOSS, "program": 1.0}
