@@ -22,8 +22,12 @@ _RENDERING = {
 
 
 def code_fingerprint(benchmark: str) -> str:
-    """Return a hash of the code that a benchmark's scores come from: its room and the floors below."""
+    """Return a hash of the code that a benchmark's scores come from: its room and the floors below.
+
+    How a network was trained is no part of it: the network itself is among what scores depend on.
+    """
     files = [path for room in ("attribution", "command_line", benchmark) for path in (ROOT / room).rglob("*.py")]
+    files = [path for path in files if path.parent.name != "training"]
     files += [path for path in (ROOT / "leaderboard").glob("*.py") if path.name not in _RENDERING]
     return fingerprint(files)
 

@@ -261,3 +261,15 @@ def test_code_of_the_report_changes_no_score_and_all_other_code_does():
         assert not [
             module for module in rendering if f"leaderboard.{module[:-3]}" in text or f"import {module[:-3]}" in text
         ]
+
+
+@pytest.mark.parametrize(("place", "counts"), [("clevr_xai/pooling.py", True), ("clevr_xai/training/loop.py", False)])
+def test_scores_depend_on_code_but_not_on_that_of_the_training(tmp_path, monkeypatch, place, counts):
+    for name in ("clevr_xai/pooling.py", "clevr_xai/training/loop.py", "attribution/model.py", "command_line/run.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("one = 1\n")
+    (tmp_path / "leaderboard").mkdir()
+    monkeypatch.setattr(fingerprints, "ROOT", tmp_path)
+    before = fingerprints.code_fingerprint("clevr_xai")
+    (tmp_path / place).write_text("one = 2\n")
+    assert (fingerprints.code_fingerprint("clevr_xai") != before) == counts
