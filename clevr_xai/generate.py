@@ -205,8 +205,24 @@ def _workers(number: int):
         yield map
         return
     # Fresh processes: what a forked copy inherits of the renderer's threads does not work.
-    with multiprocessing.get_context("spawn").Pool(number, _end_with_the_parent) as pool:
+    context = multiprocessing.get_context("spawn")
+    with _interrupts_ignored():
+        pool = context.Pool(number, _end_with_the_parent)
+    with pool:
         yield functools.partial(pool.imap, chunksize=1)
+
+
+@contextlib.contextmanager
+def _interrupts_ignored():
+    """Start processes that ignore the keyboard from their first moment on, where they would only print a traceback."""
+    if threading.current_thread() is not threading.main_thread():  # Python lets no other thread say so
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _end_with_the_parent() -> None:

@@ -78,6 +78,7 @@ def test_a_killed_run_ends_with_the_same_bytes(tmp_path):
     assert content(broken) == content(tmp_path / "whole")
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_run_says_one_word_and_its_processes_end(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
     for number, group in ((signal.SIGINT, True), (signal.SIGKILL, False)):

@@ -111,6 +111,7 @@ def test_status_and_metadata(server):
     assert info["dtype"] == "DT_FLOAT" and [dim["size"] for dim in info["tensor_shape"]["dim"]] == ["-1", "2", "3"]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_the_command_serves_a_config(tmp_path):
     config = tmp_path / "models.config"
     config.write_text(
