@@ -18,8 +18,7 @@ import numpy as np
 from PIL import Image
 
 from bim import layout
-from bim.dataset import read_image
-from bim.disk import check_directory, failures_in_one_line, link
+from bim.disk import check_directory, failures_in_one_line, link, read_image
 from bim.drawings import save_picture
 from bim.parallel import each
 from command_line import BadInput

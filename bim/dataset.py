@@ -12,10 +12,9 @@ import hashlib
 import os
 
 import numpy as np
-from PIL import Image
 
 from bim import layout
-from bim.disk import check_directory, failures_in_one_line
+from bim.disk import check_directory, failures_in_one_line, read_image
 from bim.masks import load_masks
 from command_line import BadInput, listed
 
@@ -141,18 +140,6 @@ def _read_list(directory: str, name: str, form: str) -> list[tuple[str, str]]:
     if not rows or any(len(row) != 2 for row in rows):
         raise BadInput(f"{path}: expected lines '{form}'")
     return [(first, second.strip()) for first, second in rows]
-
-
-def read_image(path: str, side: int | None = None) -> np.ndarray:
-    """Read a picture as (H, W, 3) uint8; where a side is given, a picture of another size is refused."""
-    try:
-        with Image.open(path) as file:
-            image = np.asarray(file.convert("RGB"))
-    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three on damaged files
-        raise BadInput(f"cannot read the image {path}: {error}") from error
-    if side is not None and image.shape != (side, side, 3):
-        raise BadInput(f"{path} has {image.shape[1]} x {image.shape[0]} pixels; BIM's images have {side} x {side}")
-    return image
 
 
 def load_train(data_dir: str, set_name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -16,8 +16,8 @@ import shutil
 import numpy as np
 
 from bim import layout
-from bim.dataset import load_set, read_image
-from bim.disk import check_directory, failures_in_one_line
+from bim.dataset import load_set
+from bim.disk import check_directory, failures_in_one_line, read_image
 from bim.drawings import save_picture
 from bim.layout import CHANNEL_MEANS
 from bim.masks import save_masks

@@ -1,4 +1,4 @@
-"""Files: what goes wrong with them, said in one line, and one file under two names."""
+"""Files: what goes wrong with them, said in one line; one file under two names; pictures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+
+import numpy as np
+from PIL import Image
 
 from command_line import BadInput
 
@@ -56,3 +59,15 @@ def link(source: str, target: str) -> None:
     except OSError:
         shutil.copyfile(source, target + ".part")
         os.replace(target + ".part", target)
+
+
+def read_image(path: str, side: int | None = None) -> np.ndarray:
+    """Read a picture as (H, W, 3) uint8; where a side is given, a picture of another size is refused."""
+    try:
+        with Image.open(path) as file:
+            image = np.asarray(file.convert("RGB"))
+    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three on damaged files
+        raise BadInput(f"cannot read the image {path}: {error}") from error
+    if side is not None and image.shape != (side, side, 3):
+        raise BadInput(f"{path} has {image.shape[1]} x {image.shape[0]} pixels; BIM's images have {side} x {side}")
+    return image

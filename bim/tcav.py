@@ -15,7 +15,7 @@ import os
 import numpy as np
 
 from bim import layout
-from bim.dataset import read_image
+from bim.disk import read_image
 from bim.measure import input_side, network_inputs
 from command_line import BadInput, listed
 
