@@ -156,14 +156,13 @@ class Measurement:
 
     def _explain(self, batch: Batch, keys: list[str], right: np.ndarray) -> None:
         """Explain and score the right answers of a batch that lack a score or a saved map."""
-        chosen = np.flatnonzero(right)
-        if not len(chosen):
+        numbers = [self.dataset.questions[row]["question_index"] for row in batch.rows]
+        lacking = [self._lacking(*question) for question in zip(keys, numbers, strict=True)]
+        chosen = [position for position in np.flatnonzero(right) if lacking[position]]
+        if not chosen:
             return
-        keys = [keys[position] for position in chosen]
-        indices = [self.dataset.questions[batch.rows[position]]["question_index"] for position in chosen]
-        wanted = [label for label in self.labels if self._series[label].missing(keys) or self._unsaved(label, indices)]
-        if not wanted:
-            return
+        keys, indices = [keys[position] for position in chosen], [numbers[position] for position in chosen]
+        wanted = [label for label in self.labels if any(label in lacking[position] for position in chosen)]
         batch = _part(batch, chosen)
         inputs = self.network.inputs(batch.images, batch.questions)
         targets = self.network.targets(batch.answers)
@@ -222,11 +221,12 @@ class Measurement:
     def _logits(self, inputs) -> np.ndarray:
         return self.network.model.scores(inputs, self.batch_size)
 
-    def _unsaved(self, label: Label, indices) -> bool:
-        return bool(
-            self._save_map and label.method and not label.control
-            and not all(self._has_map(label, index) for index in indices)
-        )  # fmt: skip
+    def _lacking(self, key: str, index: int) -> set[Label]:
+        """Return the labels that have no score of a question, or lack its map where maps are saved."""
+        return {label for label in self.labels if self._series[label].missing([key]) or self._unsaved(label, index)}
+
+    def _unsaved(self, label: Label, index: int) -> bool:
+        return bool(self._save_map and label.method and not label.control and not self._has_map(label, index))
 
     def _measured(self, keys: list[str], facts: list[tuple]) -> Measured:
         right = np.array([fact[0] for fact in facts], bool)

@@ -146,6 +146,17 @@ def test_passes_are_spent_on_right_answers_alone_and_never_twice(network, data, 
     np.testing.assert_array_equal(first.scores(Label("gradient")), again.scores(Label("gradient")))
 
 
+def test_of_more_questions_only_the_new_ones_are_explained(network, data, tmp_path):
+    """Also where old and new ones meet in one batch."""
+    few = {"names": ("gradient",), "asked": ()}
+    measurement(network, data, tmp_path, rows=np.array([2, 7, 8]), **few).run()
+    counts = network.model.counts
+    before = counts.copy()
+    whole = measurement(network, data, tmp_path, **few).run()
+    assert counts["backward"] - before["backward"] == RIGHT - 3
+    assert not np.isnan(whole.scores(Label("gradient"))[:RIGHT]).any()
+
+
 def test_fewer_questions_are_a_part_of_more_and_batches_do_not_matter(network, data, measured, tmp_path):
     few = {"names": ("gradient", "smoothgrad"), "asked": ("wrong_class", "random")}
     measurement(network, data, tmp_path, rows=np.array([2, 7, 11]), **few).run()
