@@ -121,7 +121,7 @@ def main(flag_values: flags.FlagValues) -> None:
     heading = _heading(measured, dataset, sources)
     poolings = list(POOLINGS) if flag_values.pooling == ["all"] else flag_values.pooling
     notes = findings.findings(measured, rows)
-    if flag_values.baseline != "black" and not flag_values.from_maps:
+    if flag_values.baseline != "black" and measured.gaps is not None:  # the path's maps were made here
         notes.append("Integrated Gradients begins at each image's median colour; the poster's begins at black.")
     notes.append(
         "The poster does not name its pooling; ours are "

@@ -27,6 +27,20 @@ def command(small_network, answered, tmp_path, capsys):
     return run
 
 
+def test_a_path_from_the_median_is_said(command, tmp_path):
+    scores = {}
+    for baseline in ("black", "median"):
+        few = ("--methods=integrated_gradients", "--controls=", "--steps=3", "--num_questions=4")
+        file = tmp_path / f"{baseline}.json"
+        code, out, err = command(*few, f"--baseline={baseline}", f"--output={file}")
+        assert code == 0, err
+        assert ("begins at each image's median colour" in out) == (baseline == "median")
+        scores[baseline] = [row["value"] for row in json.loads(file.read_text())["rows"]]
+    assert len(scores["black"]) == len(scores["median"]) and scores["black"] != scores["median"]
+    code, out, _ = command("--methods=gradient", "--controls=", "--num_questions=4", "--baseline=median")
+    assert code == 0 and "median colour" not in out
+
+
 def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small_network):
     files = {name: tmp_path / name for name in ("out.json", "out.md", "inputs.json", "maps", "plots")}
     arguments = (*FEW, f"--input_scores={files['inputs.json']}", f"--maps_dir={files['maps']}",
