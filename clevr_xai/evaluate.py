@@ -7,7 +7,7 @@
 
 Only questions that the network answers rightly count; the logit of the answer is explained. Without --data_dir the
 200 embedded images are asked about. A question costs a gradient for each of the 300 steps of Integrated
-Gradients and of the 300 samples that SmoothGrad and VarGrad share, some twelve CPU seconds in all; --steps and
+Gradients and of the 300 samples that SmoothGrad and VarGrad share, some fourteen CPU seconds in all; --steps and
 --samples make it less. Scores are kept in --scores_dir: a run that was stopped goes on, and one of more questions
 computes only those that are new.
 

@@ -69,6 +69,8 @@ def settings(
     """
     if batch_norm not in BATCH_NORMS:
         raise BadInput(f"no batch_norm {batch_norm!r}; choose one of {listed(BATCH_NORMS)}")
+    if baseline not in BASELINES:
+        raise BadInput(f"no baseline {baseline!r}; choose one of {listed(BASELINES)}")
     layer = {"layer": cam_layer} if cam_layer else {}
     overrides = {
         "lrp_clevr_xai": {"batch_norm": batch_norm},

@@ -26,12 +26,15 @@ def test_rounds_ask_anew(training_dir, training_data):
     assert len(sentences) > 0.9 * len(training_data.tokens)
 
 
-def test_centres_are_where_the_masks_are(training_data):
+def masks_of_all_objects(number):
+    """Return the ground truth of all objects in the first so many embedded images."""
     data = dataset.Dataset("simple")
     names = [question["image_filename"] for question in data.questions]
-    for image in range(4):
-        row = names.index(sorted(set(names))[image])
-        (every,), _ = data.masks("all_objects", [row])
+    return data.masks("all_objects", [names.index(name) for name in sorted(set(names))[:number]])[0]
+
+
+def test_centres_are_where_the_masks_are(training_data):
+    for image, every in enumerate(masks_of_all_objects(4)):
         for column, line in training_data.centres[image]:
             if not np.isnan(column):  # a visible part may be hollow, its middle is next to it at most
                 around = every[int(line) - 3 : int(line) + 5, int(column) - 3 : int(column) + 5]
@@ -39,11 +42,7 @@ def test_centres_are_where_the_masks_are(training_data):
 
 
 def test_owners_are_the_pixels_of_the_masks(training_data):
-    data = dataset.Dataset("simple")
-    names = [question["image_filename"] for question in data.questions]
-    for image in range(4):
-        row = names.index(sorted(set(names))[image])
-        (every,), _ = data.masks("all_objects", [row])
+    for image, every in enumerate(masks_of_all_objects(4)):
         shown = training_data.owners[image] > 0
         assert every[shown].all()  # the ground truth takes in every pixel that an object touches
         assert shown.sum() > 0.8 * every.sum()
