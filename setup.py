@@ -13,16 +13,18 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=[
         "attribution",
+        "attribution_benchmarks",
+        "attribution_benchmarks.command_line",
+        "attribution_benchmarks.leaderboard",
+        "attribution_benchmarks.report",
+        "attribution_benchmarks.serving",
         "bim",
         "clevr_xai",
         "clevr_xai.training",
-        "command_line",
-        "leaderboard",
-        "serving",
         "svea",
     ],
     package_data={
-        "leaderboard": ["report.html.jinja"],
+        "attribution_benchmarks.report": ["page.html.jinja"],
         "clevr_xai": ["families/*.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
     },
     install_requires=[

@@ -11,7 +11,7 @@ import functools
 import tensorflow as tf
 
 from attribution import canonise, relevance
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 
 class CompiledGraph:

@@ -9,7 +9,7 @@ import numpy as np
 from attribution.method import Method
 from attribution.passes import Needs, Passes
 from attribution.resolve import resolve_method
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 def explain(

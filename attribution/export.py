@@ -27,11 +27,11 @@ from collections.abc import Mapping
 import numpy as np
 from absl import flags
 
-import command_line
 from attribution import export_names as names
 from attribution.explain import explain, with_parameters
 from attribution.method import Method
-from command_line import BadInput, listed
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput, listed
 
 TOLERANCE = 1e-5  # of a map's largest value
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from attribution import export_names as names
 from attribution.compiled import CompiledGraph
 from attribution.export_methods import GraphPasses, counterpart
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 
 def write(model, wrt, chosen, directory, sheet: str) -> None:

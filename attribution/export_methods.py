@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from attribution import cam, gradients, modified_relu, perturbation, resizing
 from attribution.graph import node_of
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 class GraphPasses:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 QUADRATURES = ("trapezoid", "uniform")
 MEDIAN = "median"  # a baseline of each input's own

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.graph_nodes import node_of, pure_subgraph, with_gradients
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 ACTIVATIONS = (

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from attribution.fingerprint import fingerprint
 from attribution.passes import Needs
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from attribution import batching, saved_model
 from attribution.compiled import CompiledGraph
 from attribution.feed import Expected, checked_feed
 from attribution.graph_nodes import node_of
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 SCORES = ("logits", "probabilities")
 

@@ -6,7 +6,7 @@ changed; a branch that the input does not reach (a language model beside an imag
 
 from __future__ import annotations
 
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 # Nonlinear operations for which neither method is defined, in the form TensorFlow's graphs have them, and
 # operations that hide others from sight. Left unchanged they would turn the map silently into another one.

@@ -14,7 +14,7 @@ import warnings
 
 import numpy as np
 
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 def attach(model, network, tolerance: float = 1e-4) -> None:

@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 
 from attribution import batching, resizing
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 def rise(passes, *, masks=1000, cells=7, probability=0.5):

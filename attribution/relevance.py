@@ -15,7 +15,7 @@ import tensorflow as tf
 from attribution.graph import SHAPES
 from attribution.graph_nodes import rebuild
 from attribution.lrp import KINDS, Composite, Rule
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 _CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMul", "Einsum")

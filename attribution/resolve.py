@@ -10,7 +10,7 @@ import sys
 
 from attribution.method import Method
 from attribution.methods import METHODS
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 
 def resolve_method(name: str) -> Method:

@@ -18,7 +18,7 @@ from tensorflow.python.framework import convert_to_constants
 
 from attribution import graph_nodes
 from attribution.graph import GraphView
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 
 @dataclasses.dataclass(frozen=True)

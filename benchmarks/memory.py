@@ -17,9 +17,8 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from absl import flags  # noqa: E402
-
 import command_line  # noqa: E402
+from absl import flags  # noqa: E402
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, batch_size=2, output=str(pathlib.Path(__file__).with_name("MEMORY.md")))

@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from absl import flags
 
-import command_line
+from attribution_benchmarks import command_line
 from clevr_xai.metrics import relevance_mass_accuracy, relevance_rank_accuracy
 
 SIZE, BLOCK = 128, 500

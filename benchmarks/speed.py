@@ -26,7 +26,7 @@ import tensorflow as tf
 from absl import flags
 
 import attribution
-import command_line
+from attribution_benchmarks import command_line
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, batch_size=16, output=str(pathlib.Path(__file__).with_name("RESULTS.md")))

@@ -10,12 +10,12 @@ import numpy as np
 
 import attribution
 from attribution import Method
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.leaderboard import statistics, tables
 from bim import regions, scores
 from bim.dataset import BimSet
 from bim.layout import MODEL_NAMES
 from bim.measure import input_side, network_inputs
-from command_line import BadInput, listed
-from leaderboard import statistics, tables
 
 PERCENTILES = (50, 90, 99)
 LABEL_SETS = ("obj", "scene")  # the same images, labelled with their object and with their scene

@@ -17,11 +17,11 @@ import zlib
 import numpy as np
 from PIL import Image
 
+from attribution_benchmarks.command_line import BadInput
 from bim import layout
 from bim.disk import check_directory, failures_in_one_line, link, read_image
 from bim.drawings import save_picture
 from bim.parallel import each
-from command_line import BadInput
 
 RECORD = "construction.json"
 

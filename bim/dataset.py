@@ -13,10 +13,10 @@ import os
 
 import numpy as np
 
+from attribution_benchmarks.command_line import BadInput, listed
 from bim import layout
 from bim.disk import check_directory, failures_in_one_line, read_image
 from bim.masks import load_masks
-from command_line import BadInput, listed
 
 EMBEDDED_VAL = 100  # validation images of each pair, as many as the authors'
 

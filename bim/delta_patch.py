@@ -15,6 +15,7 @@ import shutil
 
 import numpy as np
 
+from attribution_benchmarks.command_line import BadInput
 from bim import layout
 from bim.dataset import load_set
 from bim.disk import check_directory, failures_in_one_line, read_image
@@ -24,7 +25,6 @@ from bim.masks import save_masks
 from bim.measure import TENSORS, input_side, network_inputs
 from bim.regions import place_mask
 from bim.subsets import write_boxes, write_list
-from command_line import BadInput
 
 # The authors take 300 steps of 500 times the raw gradient. These are the best of four settings by the logit distance,
 # not by IIR, of the first 12 images of bamboo_forest, which are also among those that IIR is reported on.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 @contextlib.contextmanager

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from attribution import Method
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from bim import scores
 from bim.dataset import BimSet, load_set
 from bim.layout import CONTRAST_SETS, MODEL_NAMES
 from bim.measure import Measured, classifier_at, load_classifier, measure
 from bim.served import check_methods, served_classifier, served_name
-from command_line import BadInput, listed
-from leaderboard.store import ScoreStore
 
 METRICS = ("MCS", "IDR", "IIR", "RMCS")
 PATCH_SET = "bamboo_forest_patch"

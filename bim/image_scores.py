@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attribution_benchmarks.leaderboard.input_scores import InputScores
 from bim.evaluate import Comparison
-from leaderboard.input_scores import InputScores
 
 
 def image_scores(comparisons: Sequence[Comparison]) -> list[InputScores]:

@@ -14,7 +14,7 @@ import zlib
 
 import numpy as np
 
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 # The constructors NumPy's own pickles name, under the module paths of its 1.x and 2.x versions.
 _ADMITTED = {

@@ -11,11 +11,11 @@ from PIL import Image
 
 import attribution
 from attribution import Method
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from bim import regions
 from bim.dataset import BimSet
 from bim.layout import CHANNEL_MEANS, SCENES
-from command_line import BadInput, listed
-from leaderboard.store import ScoreStore
 
 DEFINITION = 1  # of the scores below; a change of it makes stored ones stale
 TENSORS = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}  # of the authors' models

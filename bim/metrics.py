@@ -28,8 +28,11 @@ import sys
 import numpy as np
 from absl import flags
 
-import command_line
 from attribution import METHODS
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.disk import check_directory, failures_in_one_line
 from bim.evaluate import METRICS, Benchmark, Comparison, own_models
@@ -45,9 +48,6 @@ from bim.scores import (
     sample_rows,
 )
 from bim.served import local_twin
-from command_line import BadInput, listed
-from leaderboard import input_scores, manifest, statistics, tables
-from leaderboard.store import ScoreStore
 
 __all__ = [
     "both_correct",
@@ -138,7 +138,7 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput(f"--compare={flag_values.compare} is not scored; choose one of {listed(methods)}")
     client = None
     if flag_values.server:
-        import serving
+        from attribution_benchmarks import serving
 
         client = serving.Client(flag_values.server, deadline=flag_values.deadline, patience=flag_values.patience)
         methods = {name: serving.as_served(method) for name, method in methods.items()}

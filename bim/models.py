@@ -12,8 +12,8 @@ import shutil
 
 import numpy as np
 
+from attribution_benchmarks.command_line import BadInput, listed
 from bim.layout import CHANNEL_MEANS
-from command_line import BadInput, listed
 
 NUM_CLASSES = 10
 ENDPOINTS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")

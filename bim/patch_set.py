@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from attribution_benchmarks.command_line import BadInput
 from bim.evaluate import PATCH_SET, Benchmark
 from bim.measure import load_classifier
 from bim.served import local_twin
-from command_line import BadInput
 
 
 def patches_for(benchmark: Benchmark, made_here: bool):

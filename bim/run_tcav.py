@@ -16,12 +16,12 @@ import os
 import numpy as np
 from absl import flags
 
-import command_line
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard import comparisons, manifest, statistics, tables
 from bim import tcav
 from bim.layout import MODEL_NAMES
 from bim.metrics import SAVED_MODELS
-from command_line import BadInput
-from leaderboard import comparisons, manifest, statistics, tables
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, model="obj", data_dir="", batch_size=32, seed=0, output="")

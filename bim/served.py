@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 import attribution
-import serving
 from attribution import Method
+from attribution_benchmarks import serving
+from attribution_benchmarks.command_line import BadInput
 from bim.measure import checked_classifier
-from command_line import BadInput
 
 
 def served_name(member: str) -> str:

@@ -14,10 +14,10 @@ import os
 
 import numpy as np
 
+from attribution_benchmarks.command_line import BadInput, listed
 from bim import layout
 from bim.disk import read_image
 from bim.measure import input_side, network_inputs
-from command_line import BadInput, listed
 
 LAYERS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")
 ALPHA = 0.1  # of the classifier's l2 penalty

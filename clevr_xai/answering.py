@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 import attribution
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import tokens
-from command_line import BadInput
 
 INPUTS = ("image", "question")
 

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from PIL import Image
 
+from attribution_benchmarks.command_line import BadInput, listed
 from clevr_xai import layout, masks
 from clevr_xai.vocabulary import answer_text
-from command_line import BadInput, listed
 
 EMBEDDED = pathlib.Path(__file__).parent / "embedded"
 KINDS = tuple(masks.GROUND_TRUTHS)

@@ -25,14 +25,14 @@ import sys
 
 from absl import flags
 
-import command_line
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.leaderboard import input_scores, manifest, tables
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from clevr_xai import controls, masks, methods, saved_maps, subsets
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
-from command_line import BadInput, listed
-from leaderboard import input_scores, manifest, tables
-from leaderboard.store import ScoreStore
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ROOT / "saved_models" / "clevr_xai"

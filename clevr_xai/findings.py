@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attribution_benchmarks.leaderboard import statistics
 from clevr_xai import controls, paper_table
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import summary
 from clevr_xai.scoring import HEADING
 from clevr_xai.table import titled
-from leaderboard import statistics
 
 BEST = ("lrp_clevr_xai", "excitation_backprop", "integrated_gradients")
 WORST = ("gradient_x_input", "deconvnet", "grad_cam")

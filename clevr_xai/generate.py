@@ -19,9 +19,9 @@ import threading
 import numpy as np
 from PIL import Image
 
+from attribution_benchmarks.command_line import BadInput, listed
 from clevr_xai import layout, masks, questions, render, scenes
 from clevr_xai.dataset import KINDS, Dataset
-from command_line import BadInput, listed
 
 
 @dataclasses.dataclass(frozen=True)

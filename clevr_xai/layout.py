@@ -13,7 +13,7 @@ import pathlib
 import zlib
 from collections.abc import Mapping
 
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 SCENES = "CLEVR-XAI_scenes.json"
 QUESTIONS = "CLEVR-XAI_{kind}_questions.json"

@@ -11,6 +11,8 @@ import numpy as np
 import attribution
 from attribution import Method
 from attribution.gradients import path_start
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from clevr_xai import controls
 from clevr_xai.answering import Answering, confidences, scaled
 from clevr_xai.dataset import Batch, Dataset
@@ -18,8 +20,6 @@ from clevr_xai.measured import Label, Measured
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import from_record, score_maps, to_record
-from command_line import BadInput
-from leaderboard.store import ScoreStore
 
 DEFINITION = 1  # of the stored numbers; a change makes those of before stale
 PATH_METHOD = "integrated_gradients"  # whose maps should add up to a difference of scores

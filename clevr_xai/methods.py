@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attribution import METHODS, Method, resolve_method
 from attribution.gradients import MEDIAN
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 STEPS = 300  # of Integrated Gradients' path
 SAMPLES = 300  # of SmoothGrad and VarGrad

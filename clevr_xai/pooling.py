@@ -22,7 +22,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed
 
 
 class _Relevance:

@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 
 from attribution import batching, load_model
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 def with_shuffled_weights(path: str | pathlib.Path, seed: int):

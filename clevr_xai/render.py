@@ -20,8 +20,8 @@ import tempfile
 import numpy as np
 from PIL import Image
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import camera, meshes, scenes, shapes, vocabulary
-from command_line import BadInput
 
 SAMPLES = 16  # a pixel; four scenes of 192 x 128 came within 41 to 46 dB of their renders with 256
 _LIGHTS = {  # watts and colour of CLEVR's lamps

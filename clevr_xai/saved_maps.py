@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attribution_benchmarks.command_line import BadInput, listed
 from clevr_xai import layout
 from clevr_xai.answering import scaled
 from clevr_xai.dataset import Dataset
@@ -22,7 +23,6 @@ from clevr_xai.measured import Label, Measured
 from clevr_xai.pooling import pool
 from clevr_xai.scoring import score_maps
 from clevr_xai.vocabulary import answer_text
-from command_line import BadInput, listed
 
 PREDICTIONS, ORIGIN = "predictions.json", "origin.json"
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attribution_benchmarks.leaderboard import statistics, tables
+from attribution_benchmarks.leaderboard.input_scores import InputScores
 from clevr_xai import controls, methods, paper_table, subsets
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS, summary
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
-from leaderboard import statistics, tables
-from leaderboard.input_scores import InputScores
 
 WIDTH = 118  # of a line of text
 METRIC_TITLES = {"mass": "Relevance mass accuracy", "rank": "Relevance rank accuracy"}

@@ -15,10 +15,10 @@ from absl import flags
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-import command_line
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard import manifest, tables
 from bim import compare_served
-from command_line import BadInput
-from leaderboard import manifest, tables
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
@@ -39,7 +39,7 @@ flags.DEFINE_float("patience", 120, "seconds to wait for a server that went away
 
 def main(flag_values: flags.FlagValues) -> None:
     """Print the comparison and write what was asked for."""
-    import serving
+    from attribution_benchmarks import serving
     from bim import served
     from bim.attributions import method_named
     from bim.dataset import load_set, resolve_data_dir

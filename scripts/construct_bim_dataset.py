@@ -13,7 +13,7 @@ from absl import flags
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-import command_line
+from attribution_benchmarks import command_line
 from bim.construct import begin, construct
 from bim.drawings import write_corpora
 from bim.layout import FIRST_VALIDATION

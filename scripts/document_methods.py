@@ -11,8 +11,8 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
-import command_line  # noqa: E402
 from attribution import fact_sheets  # noqa: E402
+from attribution_benchmarks import command_line  # noqa: E402
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output", str(ROOT / "docs" / "methods.md"), "file to write", flag_values=FLAGS)

@@ -14,7 +14,7 @@ import re
 
 from absl import flags
 
-import command_line
+from attribution_benchmarks import command_line
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, seed=0)

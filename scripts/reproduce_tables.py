@@ -20,17 +20,18 @@ import sys
 from absl import flags
 
 import attribution
-import command_line
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.leaderboard import input_scores
+from attribution_benchmarks.leaderboard.fingerprints import source_of
+from attribution_benchmarks.report import publish
+from attribution_benchmarks.report.page import Result
+from attribution_benchmarks.report.reproduction import Refused, Runner, Unit, only_run
 from bim.attributions import MAPS as BIM_MAPS
 from bim.attributions import PRINTED as BIM_METHODS
 from bim.controls import CONTROLS as BIM_CONTROLS
 from clevr_xai.controls import TITLES as CLEVR_XAI_CONTROLS
 from clevr_xai.methods import TITLES as CLEVR_XAI_METHODS
-from command_line import BadInput, listed
-from leaderboard import input_scores, publish
-from leaderboard.fingerprints import source_of
-from leaderboard.report import Result
-from leaderboard.reproduction import Refused, Runner, Unit, only_run
 from svea.controls import TITLES as SVEA_CONTROLS
 from svea.methods import METHODS as SVEA_METHODS
 

@@ -45,7 +45,7 @@ done
 grpc_port="${GRPC_PORT:-8500}"
 rest_port="${REST_PORT:-8501}"
 if [[ "$mode" == --stand_in ]]; then
-    exec "$python" -m serving.stand_in --config=saved_models/models.config --root=saved_models \
+    exec "$python" -m attribution_benchmarks.serving.stand_in --config=saved_models/models.config --root=saved_models \
         --grpc_port="$grpc_port" --rest_port="$rest_port"
 elif [[ "$mode" == "" ]]; then
     exec docker run --rm --publish "$grpc_port:8500" --publish "$rest_port:8501" \

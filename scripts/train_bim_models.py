@@ -18,7 +18,7 @@ from absl import flags
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-import command_line
+from attribution_benchmarks import command_line
 from bim.layout import MODEL_NAMES
 from bim.train import train_models
 

@@ -23,7 +23,7 @@ import tempfile
 import numpy as np
 from absl import flags
 
-import command_line
+from attribution_benchmarks import command_line
 from svea import mnist1d
 
 SAVED_MODELS = pathlib.Path(__file__).resolve().parent.parent / "saved_models" / "svea"

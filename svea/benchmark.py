@@ -18,10 +18,10 @@ import sys
 
 from absl import flags
 
-import command_line
-from command_line import BadInput
-from leaderboard import input_scores, manifest, tables
-from leaderboard.store import ScoreStore
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard import input_scores, manifest, tables
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from svea import methods as svea_methods
 from svea import paper_table
 

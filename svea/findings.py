@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from leaderboard import comparisons
+from attribution_benchmarks.leaderboard import comparisons
 from svea import paper_table
 from svea.scoring import METRICS, NetworkScores
 from svea.table import rank_correlation, values_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 import attribution
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 # In the order of the paper's Table 1; SmoothGrad is in its text only.
 METHODS = (

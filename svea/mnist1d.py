@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 CLASSES = 10
 LENGTH = 40

@@ -9,8 +9,8 @@ import numpy as np
 
 import attribution
 from attribution import Method
-from command_line import BadInput
-from leaderboard.store import ScoreStore
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from svea import mnist1d, roe
 from svea.mnist1d import LENGTH
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import attribution
-from command_line import BadInput
-from leaderboard.store import ScoreStore
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from svea import controls, faithfulness, roe
 from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
 from svea.regions import find_regions

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 import attribution
-from leaderboard import statistics
-from leaderboard.input_scores import InputScores
+from attribution_benchmarks.leaderboard import statistics
+from attribution_benchmarks.leaderboard.input_scores import InputScores
 from svea import controls, paper_table
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
 from svea.scoring import METRICS, NetworkScores

@@ -9,10 +9,10 @@ import pathlib
 
 import numpy as np
 
+from attribution_benchmarks.leaderboard.fingerprints import fingerprint
 from clevr_xai import layout
 from clevr_xai.training import training_set
 from clevr_xai.training.training_set import TrainingSet
-from leaderboard.fingerprints import fingerprint
 
 # What a training set comes from besides its scenes: with other code it is made anew.
 _ROOM = pathlib.Path(layout.__file__).parent

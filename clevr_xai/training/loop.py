@@ -14,9 +14,9 @@ from concurrent import futures
 import keras
 import numpy as np
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.losses import LOSS_WEIGHTS, LOSSES
-from command_line import BadInput
 
 SLOW = ("convolutions",)  # learn at a share of the others' rate as soon as the members of sets are told
 SLOW_SHARE = 0.3

@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 
+from attribution_benchmarks.command_line import BadInput, listed
 from clevr_xai.training import batches, cache, training_set
-from command_line import BadInput, listed
 
 STAGES = ("reading", "seeing", "small", "following", "final")
 SMALL_WIDTHS = (128, 128, 128)

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import layout, masks, programs, questions, tokens
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS, answer_text
-from command_line import BadInput
 
 MOST_OBJECTS = 10
 CELL, FIRST_CENTRE = 16, 15  # pixels between the centres of cells, and of the first one: four 3x3 kernels, stride 2

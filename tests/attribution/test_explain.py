@@ -7,7 +7,7 @@ import pytest
 
 import attribution
 from attribution import Method
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 WITHOUT_CHANNELS = {"grad_cam", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise", "rise", "occlusion", "random"}
 OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library]

@@ -8,8 +8,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
-import command_line
 from attribution import METHODS, export, export_names
+from attribution_benchmarks import command_line
 
 IN_A_GRAPH = [
     name for name, method in METHODS.items() if not method.is_random and not method.library and name != "lrp_clevr_xai"

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import attribution
 from attribution import gradients
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 POINTS = np.random.default_rng(3).normal(size=(9, 3)).astype(np.float32)
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 def test_the_default_layer_is_the_activation_of_the_last_convolution(models):

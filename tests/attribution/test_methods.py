@@ -8,7 +8,7 @@ import pytest
 
 import attribution
 from attribution import fact_sheets
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 @pytest.mark.parametrize("name", attribution.METHODS)

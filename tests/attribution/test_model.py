@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 def test_scores_and_gradients_do_not_depend_on_the_batch(models, inputs):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 
 @tf.custom_gradient

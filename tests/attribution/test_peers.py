@@ -6,7 +6,7 @@ import pytest
 
 import attribution
 from attribution import peers
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 PEERS = [name for name, method in attribution.METHODS.items() if method.library]
 EIGHT = np.random.default_rng(8).random((8, 16, 16, 3), dtype=np.float32)

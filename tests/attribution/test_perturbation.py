@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import attribution
 from attribution import batching, perturbation
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 WEIGHTS = np.random.default_rng(4).normal(size=(8, 8, 2, 3)).astype(np.float32)
 IMAGES = np.random.default_rng(5).random((4, 8, 8, 2), dtype=np.float32)

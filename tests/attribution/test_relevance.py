@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import attribution
 from attribution import lrp
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 GENERATOR = np.random.default_rng(11)
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import attribution
 from attribution import saved_model
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 
 TARGETS = np.array([0, 1, 2, 3, 3, 2, 1])
 TF1_NAMES = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}

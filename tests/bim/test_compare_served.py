@@ -9,14 +9,13 @@ import shutil
 import numpy as np
 import pytest
 
-import command_line
-import serving
+from attribution_benchmarks import command_line, serving
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard import statistics
+from attribution_benchmarks.serving.signature import Signature, TensorSpec
+from attribution_benchmarks.serving.stand_in import ServedSignature, StandIn
 from bim import compare_served, dataset, measure
 from bim.attributions import method_named
-from command_line import BadInput
-from leaderboard import statistics
-from serving.signature import Signature, TensorSpec
-from serving.stand_in import ServedSignature, StandIn
 
 SIDE = 8
 FLOAT = np.dtype(np.float32)

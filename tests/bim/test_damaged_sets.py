@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attribution_benchmarks.command_line import BadInput
 from bim import construct, dataset, delta_patch, layout, measure
 from bim.masks import load_masks
-from command_line import BadInput
 
 
 @pytest.fixture

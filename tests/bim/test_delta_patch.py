@@ -6,9 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from bim import dataset, delta_patch, measure
 from bim.masks import load_masks
-from command_line import BadInput
 
 
 @pytest.fixture(scope="module")

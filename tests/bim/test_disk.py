@@ -2,8 +2,8 @@
 
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from bim import disk
-from command_line import BadInput
 
 
 def test_a_refusal_names_the_file(tmp_path):

@@ -1,8 +1,8 @@
 import numpy as np
 
+from attribution_benchmarks.leaderboard import input_scores
 from bim.evaluate import Comparison
 from bim.image_scores import image_scores
-from leaderboard import input_scores
 
 
 def compared(metric, number, name):

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from bim import masks
-from command_line import BadInput
 
 SHAPES = [(3, 5), (17, 1), (8, 8), (1, 1)]
 

@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 
 import attribution
-import command_line
+from attribution_benchmarks import command_line
+from attribution_benchmarks.leaderboard import input_scores
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from bim import dataset, evaluate, layout, measure, metrics
 from bim.attributions import MAPS, method_named
-from leaderboard import input_scores
-from leaderboard.store import ScoreStore
 
 FAST = "grad_cam,gradient,gradient_x_input"
 

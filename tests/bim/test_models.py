@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import attribution
+from attribution_benchmarks.command_line import BadInput
 from bim import layout, measure, metrics, models, train
-from command_line import BadInput
 
 
 def small(normalised=True):

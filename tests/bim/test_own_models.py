@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-import command_line
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput
 from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, tcav, train
 from bim.attributions import method_named
-from command_line import BadInput
 
 
 @pytest.fixture

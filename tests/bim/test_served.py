@@ -9,14 +9,13 @@ import threading
 import numpy as np
 import pytest
 
-import command_line
-import serving
 from attribution import export
+from attribution_benchmarks import command_line, serving
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.serving.signature import Signature, TensorSpec
+from attribution_benchmarks.serving.stand_in import ServedSignature, StandIn, load_signatures
 from bim import dataset, delta_patch, evaluate, layout, measure, metrics, served
 from bim.attributions import method_named
-from command_line import BadInput
-from serving.signature import Signature, TensorSpec
-from serving.stand_in import ServedSignature, StandIn, load_signatures
 
 METHODS = "gradient,grad_cam,guided_backprop,smoothgrad"
 FEW = "--methods=gradient,grad_cam"  # JSON is slow

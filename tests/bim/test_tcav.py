@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import command_line
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput
 from bim import measure, run_tcav, tcav
-from command_line import BadInput
 
 
 def clouds(shift, count=200, size=6, seed=0):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import tokens
 from clevr_xai.answering import Answering, confidences, scaled
 from clevr_xai.vocabulary import ANSWERS
-from command_line import BadInput
 
 
 def write(path, answers, words=("red",), image=(None, 8, 8, 3)):

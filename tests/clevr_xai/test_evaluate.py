@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attribution_benchmarks.command_line.run import execute
 from clevr_xai import evaluate
-from command_line.run import execute
 
 FEW = ("--methods=lrp_clevr_xai,gradient,grad_cam,vargrad", "--samples=2", "--batch_size=6")
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attribution_benchmarks.command_line import BadInput, execute
 from clevr_xai import dataset, generate, layout, masks
-from command_line import BadInput, execute
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "generate_clevr_xai.py"
 TINY = generate.Settings(seed=4, num_images=3, width=48, height=32, samples=1)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import attribution
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from clevr_xai import controls, methods
 from clevr_xai.answering import Answering
 from clevr_xai.dataset import Dataset
@@ -15,8 +17,6 @@ from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.random_weights import with_shuffled_weights
 from clevr_xai.scoring import HEADING
-from command_line import BadInput
-from leaderboard.store import ScoreStore
 
 NAMES = ("lrp_clevr_xai", "gradient", "grad_cam", "integrated_gradients", "smoothgrad")
 RIGHT = 11  # of the twelve questions

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai.metrics import METRICS, relevance_mass_accuracy, relevance_rank_accuracy, summary
 from clevr_xai.pooling import pool
-from command_line import BadInput
 
 GENERATOR = np.random.default_rng(6)
 

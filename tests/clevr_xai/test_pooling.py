@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai.pooling import POOLINGS, pool
-from command_line import BadInput
 
 # One pixel of three relevances, by hand: sum -1, positive part 2 + 1.
 BY_HAND = {

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai.answering import Answering
 from clevr_xai.random_weights import with_shuffled_weights
-from command_line import BadInput
 
 
 @pytest.fixture(scope="module")

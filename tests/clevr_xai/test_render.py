@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import masks, render, scenes, visibility, vocabulary
-from command_line import BadInput
 
 DIGEST = """
 import hashlib

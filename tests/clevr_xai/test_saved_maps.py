@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import controls, saved_maps
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Label
 from clevr_xai.pooling import pool
 from clevr_xai.scoring import score_maps
-from command_line import BadInput
 
 MAP = np.random.default_rng(0).normal(size=(64, 64, 3)).astype(np.float32)
 

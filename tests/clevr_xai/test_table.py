@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard import statistics
 from clevr_xai import findings, methods, paper_table, subsets, table
 from clevr_xai.measured import Label, Measured
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
-from command_line import BadInput
-from leaderboard import statistics
 
 N = 12
 LABELS = (

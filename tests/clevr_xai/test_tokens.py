@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import tokens
 from clevr_xai.dataset import Dataset
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
-from command_line import BadInput
 
 
 def test_words_are_numbered_behind_padding_and_unknown():

@@ -8,8 +8,8 @@ import pathlib
 import pytest
 
 import attribution
-import command_line
-from leaderboard.matrix import COLUMNS
+from attribution_benchmarks import command_line
+from attribution_benchmarks.report.matrix import COLUMNS
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 OWN = '''

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attribution
-import command_line
+from attribution_benchmarks import command_line
 from svea import baseline, mnist1d
 
 COMMITTED = ["baseline", "baseline_seed1", "baseline_seed2"]

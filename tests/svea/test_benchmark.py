@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import command_line
-from leaderboard import input_scores
+from attribution_benchmarks import command_line
+from attribution_benchmarks.leaderboard import input_scores
 from svea import baseline, benchmark, paper_table
 
 NETWORKS = [baseline.SAVED_MODELS / name for name in ("baseline", "baseline_seed1")]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 from svea import mnist1d
 
 

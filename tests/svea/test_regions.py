@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from command_line import BadInput
-from leaderboard.store import ScoreStore
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from svea import baseline, mnist1d, regions, scoring
 
 SIGNALS = mnist1d.load().test.signals[:300]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from command_line import BadInput
+from attribution_benchmarks.command_line import BadInput
 from svea import baseline, mnist1d, scoring
 
 

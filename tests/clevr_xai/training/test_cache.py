@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import layout
 from clevr_xai.training import cache, training_set
-from command_line import BadInput
 
 ROUNDS = {"simple": 1}
 

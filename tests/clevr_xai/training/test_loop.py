@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import relation_network
 from clevr_xai.training import batches, loop
 from clevr_xai.training.learner import Learner
-from command_line import BadInput
 
 
 def stage(steps=4, **settings):

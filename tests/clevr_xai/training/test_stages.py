@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import attribution
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import layout, tokens
 from clevr_xai.training import stages
 from clevr_xai.training.model_card import model_card
 from clevr_xai.vocabulary import ANSWERS
-from command_line import BadInput
 
 STEPS = dict.fromkeys(stages.STAGES, 1)
 

@@ -4,10 +4,10 @@ import shutil
 import numpy as np
 import pytest
 
+from attribution_benchmarks.command_line import BadInput
 from clevr_xai import dataset, layout, programs
 from clevr_xai.training import training_set
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
-from command_line import BadInput
 
 
 def test_questions_of_an_image_lie_together(training_data):

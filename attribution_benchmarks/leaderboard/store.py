@@ -1,0 +1,172 @@
+"""Scores on disk: appended as they are computed, found again by what they were computed from.
+
+A store is a directory. Each series of scores has one file of JSON lines: the first line is its key (model
+fingerprint, data fingerprint, method, parameters, seed: whatever the scores depend on), each further line
+the record of one input. The file's name is a hash of the key, so a changed model or parameter finds no old
+scores. A process that is killed leaves at most half a line, which is cut off when the series is opened again;
+one that continues in the same order writes the same bytes as one that was never interrupted. Processes that
+append to one series wait for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+
+from attribution_benchmarks.command_line import BadInput
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on Windows, where two processes must not share a store
+    fcntl = None
+
+
+class ScoreStore:
+    """A directory of series.
+
+    Parameters
+    ----------
+    directory
+        Made when the first score is written.
+    """
+
+    def __init__(self, directory: str):
+        self.directory = directory
+
+    def series(self, **key) -> Series:
+        """Return the series of scores with a key.
+
+        Parameters
+        ----------
+        **key
+            All that the scores depend on, apart from the input: strings, numbers, lists and mappings of them.
+
+        Raises
+        ------
+        BadInput
+            If the key cannot be written as JSON, or the file of that name belongs to another key.
+        """
+        return Series(self.directory, key)
+
+    def manifest(self) -> list[dict]:
+        """Return the key and the number of scores of every series, sorted by file name."""
+        if not os.path.isdir(self.directory):
+            return []
+        found = []
+        for name in sorted(os.listdir(self.directory)):
+            if name.endswith(".jsonl"):
+                with open(os.path.join(self.directory, name), "rb") as file:
+                    lines = _whole_lines(file.read())
+                if lines:
+                    found.append({"file": name, "scores": len(lines) - 1, "key": json.loads(lines[0])})
+        return found
+
+
+class Series:
+    """Scores of inputs under one key; a mapping from input to record that can only grow.
+
+    Attributes
+    ----------
+    key : dict
+        What the scores depend on.
+    path : str
+        The file.
+    """
+
+    def __init__(self, directory: str, key: Mapping):
+        try:
+            self._header = json.dumps(key, sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"the key of a series must be plain JSON: {error}") from error
+        self.key = json.loads(self._header)
+        name = hashlib.sha256(self._header.encode()).hexdigest()[:24]
+        self.path = os.path.join(directory, f"{name}.jsonl")
+        self._records = self._read()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._records
+
+    def __getitem__(self, name: str):
+        return self._records[name]
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Return those of the inputs that have no record, in their order."""
+        return [name for name in names if name not in self._records]
+
+    def append(self, records: Mapping[str, object]) -> None:
+        """Write records of inputs, in their order; an input that has one keeps it.
+
+        Parameters
+        ----------
+        records
+            Input name to a record of plain JSON values without NaN.
+        """
+        fresh = {name: record for name, record in records.items() if name not in self._records}
+        if not fresh:
+            return
+        lines = "".join(
+            json.dumps([name, record], sort_keys=True, allow_nan=False) + "\n" for name, record in fresh.items()
+        )
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            with open(self.path, "ab+") as file, _locked(file):
+                if not _cut_half_line(file):
+                    lines = f"{self._header}\n{lines}"
+                file.write(lines.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise BadInput(f"cannot write scores to {self.path}: {error.strerror}; choose another folder") from error
+        # Read back through JSON, so that a record is the same whether it was just written or found.
+        self._records.update({name: json.loads(json.dumps(record)) for name, record in fresh.items()})
+
+    def _read(self) -> dict:
+        """Return the records of the file; the first of an input counts."""
+        try:
+            with open(self.path, "rb") as file:
+                lines = _whole_lines(file.read())
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            raise BadInput(f"cannot read scores from {self.path}: {error.strerror}; choose another folder") from error
+        if not lines:  # killed while the first line was written; the next append cuts it off
+            return {}
+        if lines[0] != self._header.encode():
+            raise BadInput(f"{self.path} holds scores of another key; remove it or choose another directory")
+        records = {}
+        for number, line in enumerate(lines[1:], start=2):
+            try:
+                name, record = json.loads(line)
+            except (TypeError, ValueError) as error:
+                raise BadInput(f"{self.path}, line {number} is damaged; remove the file to compute anew") from error
+            records.setdefault(name, record)
+        return records
+
+
+def _cut_half_line(file) -> int:
+    """Drop what a killed process wrote after the last whole line; return how many bytes are left."""
+    file.seek(0)
+    content = file.read()
+    whole = content.rfind(b"\n") + 1
+    if whole != len(content):
+        file.truncate(whole)
+    return whole
+
+
+@contextlib.contextmanager
+def _locked(file):
+    """Keep other processes from writing to a file meanwhile; closing it, even by a kill, sets it free."""
+    if fcntl:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    yield
+
+
+def _whole_lines(content: bytes) -> list[bytes]:
+    """Return the lines that end in a line break."""
+    return content.split(b"\n")[:-1]

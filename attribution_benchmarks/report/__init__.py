@@ -1,0 +1,1 @@
+"""From tables to one matrix, verdicts, and a page to read."""

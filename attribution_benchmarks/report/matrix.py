@@ -1,0 +1,232 @@
+"""One matrix: methods by the metrics of all benchmarks, their ranks, what is blank, and whether the columns agree.
+
+Everything here is a function of the documents that the benchmarks write with ``--output=FILE.json``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.leaderboard.agreement import Concordance, kendalls_w, rank_correlations
+from attribution_benchmarks.leaderboard.statistics import average_ranks
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column of the matrix: which rows of which document it shows.
+
+    Attributes
+    ----------
+    benchmark, metric
+        As the benchmark writes them.
+    title
+        Heading; ``group`` is the heading above it.
+    group
+        Name of the benchmark as printed.
+    higher_is_better
+        Direction of the metric.
+    percent
+        Whether values are percentages; they are shares of one otherwise.
+    where
+        Other keys a row must have, such as ``questions``.
+    """
+
+    benchmark: str
+    metric: str
+    title: str
+    group: str
+    higher_is_better: bool = True
+    percent: bool = False
+    where: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Return "clevr_xai mass simple": unique among columns, and safe in every format."""
+        return " ".join(
+            [self.benchmark, self.metric, *([self.where["questions"]] if "questions" in self.where else [])]
+        )
+
+    def takes(self, row: Mapping) -> bool:
+        """Tell whether a row belongs to this column; a control asked of a method (``of``) stands in no column."""
+        wanted = {"metric": self.metric, **self.where}
+        return "of" not in row and all(row.get(key) == value for key, value in wanted.items())
+
+
+def _clevr_xai(metric: str, pooling: str, questions: str, ground_truth: str) -> Column:
+    """Return the column of one kind of questions; one ground truth and one pooling stand for the others."""
+    where = {"questions": questions, "ground_truth": ground_truth, "pooling": pooling, "subset": "all"}
+    return Column("clevr_xai", metric, f"{metric}, {questions}", "CLEVR-XAI", where=where)
+
+
+COLUMNS = (
+    Column("svea", "roe_test", "ROE test %", "SVEA", percent=True),
+    Column("svea", "drop", "Drop %", "SVEA", percent=True, higher_is_better=False),
+    Column("svea", "increase", "Increase %", "SVEA", percent=True),
+    Column("bim", "mcs", "MCS", "BIM"),
+    Column("bim", "idr", "IDR", "BIM"),
+    Column("bim", "iir", "IIR", "BIM"),
+    _clevr_xai("mass", "l2-norm,sq", "simple", "single_object"),
+    _clevr_xai("rank", "max-norm", "simple", "single_object"),
+    _clevr_xai("mass", "l2-norm,sq", "complex", "union"),
+    _clevr_xai("rank", "max-norm", "complex", "union"),
+)
+NOT_SCORED = "not scored in this benchmark"
+
+
+@dataclasses.dataclass(frozen=True)
+class Matrix:
+    """Scores of all methods under all columns that any benchmark gave.
+
+    Attributes
+    ----------
+    columns
+        Those with at least one row.
+    methods, controls
+        Names; the methods that every column has come first, each group from the best mean rank to the worst.
+    common
+        The methods that every column has.
+    cells
+        (name, column key) -> row of the benchmark's document; only where there is a value.
+    ranks
+        (method, column key) -> rank among the column's methods, 1 the best, ties sharing the mean.
+    blanks
+        (method, column key) -> why there is no value.
+    """
+
+    columns: tuple[Column, ...]
+    methods: tuple[str, ...]
+    controls: tuple[str, ...]
+    common: tuple[str, ...]
+    cells: Mapping[tuple[str, str], Mapping]
+    ranks: Mapping[tuple[str, str], float]
+    blanks: Mapping[tuple[str, str], str]
+
+    def goodness(self, methods: Sequence[str]) -> np.ndarray:
+        """Return scores turned so that more is better, (methods, columns) float64; NaN where there is none."""
+        return np.array(
+            [
+                [
+                    (1 if column.higher_is_better else -1) * self.cells[name, column.key]["value"]
+                    if (name, column.key) in self.cells
+                    else np.nan
+                    for column in self.columns
+                ]
+                for name in methods
+            ]
+        ).reshape(len(methods), len(self.columns))
+
+
+def build(
+    documents: Iterable[Mapping],
+    reasons: Mapping[tuple[str, str], str] | None = None,
+    columns: Sequence[Column] = COLUMNS,
+) -> Matrix:
+    """Collect the matrix from the benchmarks' documents.
+
+    Parameters
+    ----------
+    documents
+        What the benchmarks wrote, each with ``benchmark`` and ``rows``.
+    reasons
+        (method, benchmark) -> why a method was not scored there; a row's own ``reason`` comes first.
+    columns
+        Columns to show.
+
+    Returns
+    -------
+    Matrix
+        Peers count as methods. A row without a value makes a blank with its reason.
+
+    Raises
+    ------
+    ValueError
+        If two rows claim the same place.
+    """
+    cells, blanks, kinds, benchmarks = {}, {}, {}, {}
+    for document in documents:
+        for column in columns:
+            if column.benchmark != document["benchmark"]:
+                continue
+            for row in filter(column.takes, document["rows"]):
+                place = row["method"], column.key
+                if place in cells or place in blanks:
+                    raise ValueError(f"two rows of {place[0]!r} belong to the column {column.key!r}")
+                kinds.setdefault(row["method"], row["kind"])
+                benchmarks[column.key] = column
+                if row["value"] is None:
+                    blanks[place] = row.get("reason") or "no value"
+                else:
+                    cells[place] = row
+    shown = tuple(column for column in columns if column.key in benchmarks)
+    names = [name for name, kind in kinds.items() if kind != "control"]
+    for name in names:
+        for column in shown:
+            if (name, column.key) not in cells and (name, column.key) not in blanks:
+                blanks[name, column.key] = (reasons or {}).get((name, column.benchmark), NOT_SCORED)
+    ranks = {}
+    for column in shown:
+        ranked = [name for name in names if (name, column.key) in cells]
+        sign = -1 if column.higher_is_better else 1
+        places = average_ranks([sign * cells[name, column.key]["value"] for name in ranked])
+        ranks.update({(name, column.key): float(rank) for name, rank in zip(ranked, places, strict=True)})
+    common = [name for name in names if all((name, column.key) in cells for column in shown)]
+    order = sorted(names, key=lambda name: (name not in common, _mean_share(name, shown, ranks)))
+    return Matrix(
+        shown,
+        tuple(order),
+        tuple(name for name, kind in kinds.items() if kind == "control"),
+        tuple(name for name in order if name in common),
+        cells,
+        ranks,
+        blanks,
+    )
+
+
+def _mean_share(name: str, columns, ranks) -> float:
+    """Return a method's mean rank as a share of the column's number of methods."""
+    counts = {column.key: sum(key == column.key for _, key in ranks) for column in columns}
+    shares = [ranks[name, column.key] / counts[column.key] for column in columns if (name, column.key) in ranks]
+    return float(np.mean(shares)) if shares else 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """Whether columns rank the common methods alike.
+
+    Attributes
+    ----------
+    overall
+        Over all columns.
+    within
+        Benchmark's printed name -> over its own columns.
+    between
+        Over the benchmarks, each with the mean rank its columns give; columns of one benchmark share their inputs, so
+        these are the judges that are independent.
+    correlations, counts
+        Of every two columns, over all methods that both have.
+    """
+
+    overall: Concordance
+    within: Mapping[str, Concordance]
+    between: Concordance
+    correlations: np.ndarray
+    counts: np.ndarray
+
+
+def agreement(matrix: Matrix, seed: int = 0) -> Agreement:
+    """Return how far the columns agree; ``overall``, ``within`` and ``between`` over the common methods."""
+    scores = matrix.goodness(matrix.common)
+    groups = list(dict.fromkeys(column.group for column in matrix.columns))
+    members = {group: [i for i, column in enumerate(matrix.columns) if column.group == group] for group in groups}
+    ranks = np.stack([average_ranks(column) for column in scores.T], axis=1) if scores.size else scores
+    return Agreement(
+        kendalls_w(scores, seed=seed),
+        {group: kendalls_w(scores[:, places], seed=seed) for group, places in members.items()},
+        kendalls_w(np.stack([ranks[:, places].mean(axis=1) for places in members.values()], axis=1), seed=seed)
+        if members
+        else kendalls_w(np.zeros((0, 0)), seed=seed),
+        *rank_correlations(matrix.goodness(matrix.methods)),
+    )

@@ -1,0 +1,157 @@
+"""The matrix for reading: long rows for files, a wide table with ranks for the eye, and the tables of agreement."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+from attribution_benchmarks.leaderboard import tables
+from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
+from attribution_benchmarks.report.verdicts import CEILINGS, Verdicts
+
+
+def long_rows(matrix: Matrix, verdicts: Sequence[Verdicts] = ()) -> list[dict]:
+    """Return one row per method or control and column, blanks included.
+
+    Keys of ``leaderboard.tables``, and ``benchmark``, ``column``, ``rank``; where paired tests were made,
+    ``better_than`` (methods beaten), ``level_with_best``, ``not_above`` (controls not beaten); ``reason`` of a blank.
+    """
+    judged = {verdict.column.key: verdict for verdict in verdicts}
+    rows = []
+    for name in (*matrix.methods, *matrix.controls):
+        for column in matrix.columns:
+            place = name, column.key
+            if place not in matrix.cells and place not in matrix.blanks:
+                continue  # a control that this benchmark does not have
+            source = matrix.cells.get(place, {})
+            row = {
+                "method": name,
+                "metric": column.metric,
+                **{key: source.get(key) for key in ("value", "low", "high", "n", "paper")},
+                "kind": source.get("kind") or ("control" if name in matrix.controls else "method"),
+                "benchmark": column.benchmark,
+                "column": column.key,
+                "rank": matrix.ranks.get(place),
+            }
+            verdict = judged.get(column.key)
+            if verdict and name in verdict.tested:
+                row["better_than"] = verdict.beaten_by(name)
+                row["level_with_best"] = name in verdict.level_with_best(matrix)
+                row["not_above"] = verdict.not_above(name)
+            if place in matrix.blanks:
+                row["reason"] = matrix.blanks[place]
+            rows.append(row)
+    return rows
+
+
+def wide(matrix: Matrix, verdicts: Sequence[Verdicts], titles: Mapping[str, str], markdown: bool = False) -> str:
+    """Lay the matrix out: a line per method, then per control, and per column the score and the rank in brackets.
+
+    ``*`` marks the best method of a column and those not told apart from it, ``†`` one that is not significantly above
+    every control.
+
+    Returns
+    -------
+    str
+        Aligned text, or Markdown.
+    """
+    judged = {verdict.column.key: verdict for verdict in verdicts}
+    level = {key: set(verdict.level_with_best(matrix)) for key, verdict in judged.items()}
+    header = ["method", *(f"{column.group} {column.title}" for column in matrix.columns)]
+    body = []
+    for name in matrix.methods:
+        line = [titles.get(name, name)]
+        for column in matrix.columns:
+            row = matrix.cells.get((name, column.key))
+            mark = ""
+            if row and name in level.get(column.key, ()):
+                mark += "*"
+            if row and column.key in judged and judged[column.key].not_above(name):
+                mark += "†"
+            line.append(f"{shown(row, column)} ({_rank(matrix.ranks[name, column.key])}){mark}" if row else "–")
+        body.append(line)
+    if matrix.controls and not markdown:
+        body.append([])
+    for name in matrix.controls:
+        cells = (shown(matrix.cells.get((name, column.key)), column) for column in matrix.columns)
+        body.append([titles.get(name, name) + (" (a bound)" if name in CEILINGS else ""), *cells])
+    return (tables.markdown_table if markdown else tables.text_table)(header, body)
+
+
+def pair_rows(verdicts: Sequence[Verdicts]) -> list[dict]:
+    """Return every paired test as a row: ``first``, ``second``, difference, interval, p-values, and the better one."""
+    return [
+        {
+            "benchmark": verdict.column.benchmark,
+            "column": verdict.column.key,
+            "family": family,
+            **dict(zip(test._fields, test, strict=True)),
+            "better": verdict.better(test),
+        }
+        for verdict in verdicts
+        for family, tests in (("methods", verdict.methods), ("controls", verdict.controls))
+        for test in tests
+    ]
+
+
+def agreement_rows(found: Agreement) -> list[dict]:
+    """Return Kendall's W over all columns, between the benchmarks, and within each."""
+    named = {"all columns": found.overall, "between benchmarks": found.between}
+    named |= {f"within {group}": within for group, within in found.within.items()}
+    return [{"over": name, **concordance._asdict()} for name, concordance in named.items()]
+
+
+def correlation_table(matrix: Matrix, found: Agreement, markdown: bool = False) -> str:
+    """Lay out Spearman's correlations of every two columns, with the number of methods they share in brackets."""
+    header = ["Spearman (methods)", *(f"{column.group} {column.title}" for column in matrix.columns)]
+    body = []
+    for i, column in enumerate(matrix.columns):
+        cells = [
+            f"{number(found.correlations[i, j])} ({found.counts[i, j]})" if i != j else "–"
+            for j in range(len(matrix.columns))
+        ]
+        body.append([f"{column.group} {column.title}", *cells])
+    return (tables.markdown_table if markdown else tables.text_table)(header, body)
+
+
+def agreement_table(found: Agreement, markdown: bool = False) -> str:
+    """Lay out Kendall's W with its p-values."""
+    header = ["Kendall's W", "W", "p", "columns", "methods"]
+    body = [
+        [row["over"], number(row["w"]), number(row["p_value"], 4), str(row["judges"]), str(row["methods"])]
+        for row in agreement_rows(found)
+    ]
+    return (tables.markdown_table if markdown else tables.text_table)(header, body)
+
+
+def shown(row: Mapping | None, column: Column) -> str:
+    """Return a cell's value with the decimals of its unit, or a dash."""
+    return number(row["value"], 1 if column.percent else 3) if row else "–"
+
+
+def number(value, decimals: int = 2) -> str:
+    """Return so many decimals, or a dash for what is not a number."""
+    return f"{value:.{decimals}f}" if value is not None and math.isfinite(value) else "–"
+
+
+def concordance_document(matrix: Matrix, found: Agreement) -> dict:
+    """Return the agreement as plain JSON: W, and correlations with the columns they belong to."""
+    return {
+        "common_methods": list(matrix.common),
+        "columns": [
+            {**{key: value for key, value in dataclasses.asdict(column).items() if key != "where"}, **column.where}
+            for column in matrix.columns
+        ],
+        "kendalls_w": [_finite(row) for row in agreement_rows(found)],
+        "spearman": [[float(value) if math.isfinite(value) else None for value in line] for line in found.correlations],
+        "shared_methods": found.counts.tolist(),
+    }
+
+
+def _finite(row: Mapping) -> dict:
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+
+
+def _rank(rank: float) -> str:
+    return f"{rank:.1f}".removesuffix(".0")

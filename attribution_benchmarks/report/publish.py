@@ -1,0 +1,119 @@
+"""Write what stands above the single tables: matrix, paired tests, agreement, manifest and page.
+
+Everything is a function of the files that the units left, so it can be written again without computing a score.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from attribution_benchmarks.command_line import write_whole
+from attribution_benchmarks.leaderboard import tables
+from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.report import matrix as matrices
+from attribution_benchmarks.report import matrix_table, page, summary, verdicts
+from attribution_benchmarks.report.page import Result
+
+FILES = (
+    *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
+    "tables/pairs.csv",
+    *(f"tables/agreement.{suffix}" for suffix in ("txt", "json", "md")),
+    "manifest.json",
+    "index.html",
+)
+
+
+def publish(
+    directory: pathlib.Path,
+    results: Sequence[Result],
+    scores: Mapping[str, Sequence[InputScores]],
+    titles: Mapping[str, str],
+    settings: Mapping[str, str],
+    reasons: Mapping[tuple[str, str], str] | None = None,
+    own: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    seed: int = 0,
+) -> str:
+    """Write ``FILES`` below a directory, each whole or not at all.
+
+    Parameters
+    ----------
+    directory
+        The report's.
+    results
+        What the units gave, failed ones included.
+    scores
+        Benchmark -> its input scores.
+    titles, settings, own, notes
+        As of ``report.page``.
+    reasons
+        As of ``matrix.build``.
+    seed
+        Of bootstrap and permutations.
+
+    Returns
+    -------
+    str
+        Matrix and agreement as text.
+    """
+    documents = [result.document for result in results if result.document]
+    built = matrices.build(documents, reasons)
+    agreement, judged = matrices.agreement(built, seed), verdicts.judge(built, scores, seed)
+    rows = matrix_table.long_rows(built, judged)
+    described = {
+        "benchmark": "all",
+        "command": settings["command"],
+        "seed": seed,
+        "tables": {
+            result.name: {"failed": result.failed} if result.document is None else dict(result.document["manifest"])
+            for result in results
+        },
+    }
+    parts, marked = [], []
+    for markdown, shown in ((False, parts), (True, marked)):
+        shown += [
+            matrix_table.wide(built, judged, titles, markdown),
+            "* best, or not told apart from the best; † not significantly above every control; in brackets: rank\n",
+            summary.scope(built) + "\n",
+        ]
+    agreed = [matrix_table.agreement_table(agreement), matrix_table.correlation_table(built, agreement)]
+    marked_agreed = [
+        matrix_table.agreement_table(agreement, markdown=True),
+        matrix_table.correlation_table(built, agreement, markdown=True),
+    ]
+    folder = directory / "tables"
+    write_whole(folder / "matrix.txt", "\n".join(parts))
+    write_whole(folder / "matrix.md", "\n".join(marked))
+    write_whole(folder / "matrix.csv", tables.to_csv(rows))
+    write_whole(folder / "matrix.json", tables.to_json(rows, described))
+    write_whole(folder / "pairs.csv", pairs_csv(matrix_table.pair_rows(judged)))
+    write_whole(folder / "agreement.txt", "\n".join(agreed))
+    write_whole(folder / "agreement.md", "\n".join(marked_agreed))
+    write_whole(folder / "agreement.json", _json(matrix_table.concordance_document(built, agreement)))
+    write_whole(directory / "manifest.json", _json(described))
+    write_whole(
+        directory / "index.html",
+        page.page(built, agreement, judged, results, titles, settings, own, notes),
+    )
+    return "\n".join([*parts, *agreed])
+
+
+def pairs_csv(rows: Sequence[Mapping]) -> str:
+    """Return paired tests as comma-separated values, in the order of their keys; what does not exist is empty."""
+    import csv
+    import io
+
+    stream = io.StringIO()
+    names = list(rows[0]) if rows else ["benchmark", "column", "family", "first", "second"]
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {name: "" if value != value or value is None else value for name, value in row.items()} for row in rows
+    )
+    return stream.getvalue()
+
+
+def _json(document) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

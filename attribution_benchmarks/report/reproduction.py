@@ -1,0 +1,243 @@
+"""Run the benchmarks' own commands one after the other, and never anything twice.
+
+A *unit* is one command that gives one table. Its scores go to a store as they are computed, so a run that was killed
+goes on where it stood; its finished table has a record of all it depends on (command, code, models, methods of one's
+own, versions), so a unit is run again only when one of these has changed. The directory::
+
+    tables/NAME.txt .json .csv .md      what the command printed, and its scores in long form
+    pictures/NAME/*.png                 what it drew
+    work/scores-.../                    stores, one for each state of the code
+    work/NAME.values.json               every input's scores
+    work/NAME.done.json                 the record
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+
+from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.leaderboard import manifest, tables
+from attribution_benchmarks.leaderboard.fingerprints import ROOT, code_fingerprint, fingerprint
+from attribution_benchmarks.report.processes import Refused, output_of
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on Windows
+    fcntl = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """One command and the table it gives.
+
+    Attributes
+    ----------
+    name
+        Of its files.
+    benchmark
+        "svea", "bim" or "clevr_xai": the package whose code, and the folder of ``saved_models``, it depends on.
+    title
+        Heading of its table.
+    command
+        What follows ``python``, without ``--methods``.
+    methods
+        Names for ``--methods``; empty where the command has no such flag.
+    note
+        Its settings in words, and where they differ from the paper's.
+    trial
+        What follows ``python`` where a single method is tried; as ``command`` where empty.
+    input_scores, scores, pictures
+        Whether there are scores of inputs, a store, pictures.
+    model_flag
+        Flag that takes a user's own model, such as ``--model``; empty where none applies.
+    """
+
+    name: str
+    benchmark: str
+    title: str
+    command: tuple[str, ...]
+    methods: tuple[str, ...] = ()
+    note: str = ""
+    trial: tuple[str, ...] = ()
+    input_scores: bool = True
+    scores: bool = True
+    pictures: bool = True
+    model_flag: str = ""
+
+    def with_methods(self, methods: Sequence[str]) -> Unit:
+        """Return the unit with other methods."""
+        return dataclasses.replace(self, methods=tuple(methods))
+
+    def with_model(self, path: str) -> Unit:
+        """Return the unit with a user's own model."""
+        return dataclasses.replace(self, command=(*self.command, f"{self.model_flag}{path}"))
+
+
+@contextlib.contextmanager
+def only_run(directory: pathlib.Path) -> Iterator[int]:
+    """Keep a directory for one run at a time, and yield the lock for its commands to hold.
+
+    The lock is the operating system's: whatever way a run and its commands end, it is free.
+
+    Raises
+    ------
+    BadInput
+        If another run, or a command that it started, is at work there.
+    """
+    (directory / "work").mkdir(parents=True, exist_ok=True)
+    with open(directory / "work" / "lock", "w") as lock:
+        if fcntl:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise BadInput(
+                    f"another run is at work in {directory}; wait for it, or choose another --output_dir"
+                ) from error
+        yield lock.fileno()
+
+
+class Runner:
+    """Runs units in a directory.
+
+    Parameters
+    ----------
+    directory
+        Where everything goes.
+    lock
+        From ``only_run``.
+    own
+        Files and directories that results depend on beside the repository's: methods and models of the user's own.
+    """
+
+    def __init__(self, directory: pathlib.Path, lock: int, own: Sequence[pathlib.Path] = ()):
+        self.directory, self.lock = directory, lock
+        self.own = fingerprint(own)
+        for name in ("tables", "pictures", "work"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+
+    def run(self, unit: Unit) -> bool:
+        """Give a unit's table, unless it is there already.
+
+        Returns
+        -------
+        bool
+            Whether anything had to be run.
+
+        Raises
+        ------
+        Refused
+            If the command failed; nothing but its stored scores is left.
+        """
+        record = self._record(unit)
+        done = self.directory / "work" / f"{unit.name}.done.json"
+        if self._is_done(unit, done, record):
+            return False
+        done.unlink(missing_ok=True)
+        new = self.directory / "work" / f"{unit.name}.new"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        flags = [f"--output={new / 'table.json'}"]
+        if unit.pictures:
+            flags.append(f"--plot_dir={new / 'pictures'}")
+        if unit.input_scores:
+            flags.append(f"--input_scores={new / 'values.json'}")
+        printed = self.execute(unit, unit.command, flags)
+        document = json.loads((new / "table.json").read_text(encoding="utf-8"))
+        (new / "table.txt").write_text(printed, encoding="utf-8")
+        for suffix in ("csv", "md"):
+            run = {"benchmark": document["benchmark"], **document["manifest"]}
+            tables.save(str(new / f"table.{suffix}"), document["rows"], run)
+        # A kill from here on leaves a unit without a record, which is run again from its stored scores.
+        for suffix in ("txt", "json", "csv", "md"):
+            os.replace(new / f"table.{suffix}", self.directory / "tables" / f"{unit.name}.{suffix}")
+        if unit.input_scores:
+            os.replace(new / "values.json", self.values_file(unit))
+        if unit.pictures:
+            shutil.rmtree(self.directory / "pictures" / unit.name, ignore_errors=True)
+            os.replace(new / "pictures", self.directory / "pictures" / unit.name)
+        shutil.rmtree(new)
+        write_whole(done, json.dumps(record, indent=1) + "\n")
+        return True
+
+    def execute(self, unit: Unit, command: Sequence[str], flags: Sequence[str] = ()) -> str:
+        """Run a command with the unit's methods and store, and return what it printed.
+
+        Its standard error is this process's, but for the last line of one that fails. It ends when this process does.
+
+        Raises
+        ------
+        Refused
+            If its exit code is not 0.
+        """
+        line = [sys.executable, *command, *flags]
+        if unit.methods:
+            line.append(f"--methods={','.join(unit.methods)}")
+        if unit.scores:
+            line.append(f"--scores_dir={self.store(unit)}")
+        return output_of(line, self.lock)
+
+    def attempt(self, unit: Unit, methods: Sequence[str]) -> str | None:
+        """Score methods alone under a unit; their scores are kept, so that the unit finds them.
+
+        Returns
+        -------
+        str or None
+            Why the benchmark refuses them; None where it does not.
+        """
+        record = {**self._record(unit.with_methods(methods)), "trial": list(unit.trial or unit.command)}
+        name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+        path = self.directory / "work" / f"attempt-{name}.json"
+        if path.exists():
+            return json.loads(path.read_text(encoding="utf-8"))["refused"]
+        try:
+            self.execute(unit.with_methods(methods), unit.trial or unit.command)
+            refused = None
+        except Refused as error:
+            refused = str(error)
+        write_whole(path, json.dumps({"refused": refused}) + "\n")
+        return refused
+
+    def store(self, unit: Unit) -> pathlib.Path:
+        """Return where a unit's scores are kept: a place of its own for every state of the code."""
+        return self.directory / "work" / f"scores-{unit.benchmark}-{code_fingerprint(unit.benchmark)[:12]}"
+
+    def values_file(self, unit: Unit) -> pathlib.Path:
+        """Return the file of a unit's input scores."""
+        return self.directory / "work" / f"{unit.name}.values.json"
+
+    def document(self, unit: Unit) -> dict:
+        """Return what a unit's command wrote with ``--output``."""
+        path = self.directory / "tables" / f"{unit.name}.json"
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path} cannot be read ({error}); remove it to make it anew") from error
+
+    def _record(self, unit: Unit) -> dict:
+        """Return all that a unit's table depends on."""
+        return {
+            "command": list(unit.command),
+            "methods": list(unit.methods),
+            "code": code_fingerprint(unit.benchmark),
+            "models": fingerprint([ROOT / "saved_models" / unit.benchmark]),
+            "own": self.own,
+            "versions": manifest.versions(),
+        }
+
+    def _is_done(self, unit: Unit, done: pathlib.Path, record: dict) -> bool:
+        """Tell whether a unit's table was made under the same record and all its files are there."""
+        files = [self.directory / "tables" / f"{unit.name}.{suffix}" for suffix in ("txt", "json", "csv", "md")]
+        files += [self.values_file(unit)] if unit.input_scores else []
+        files += [self.directory / "pictures" / unit.name] if unit.pictures else []
+        try:
+            return json.loads(done.read_text(encoding="utf-8")) == record and all(path.exists() for path in files)
+        except (OSError, ValueError):
+            return False

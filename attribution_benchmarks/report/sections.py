@@ -1,0 +1,246 @@
+"""What each section of the report shows, as plain values for the page's template."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from attribution_benchmarks.report import charts, guide, pictures
+from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
+from attribution_benchmarks.report.matrix_table import number, shown
+from attribution_benchmarks.report.verdicts import CEILINGS, Verdicts
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What one unit gave.
+
+    Attributes
+    ----------
+    name, benchmark, title, note
+        As of ``reproduction.Unit``.
+    document
+        What its command wrote; None where it failed, for the reason in ``failed``.
+    printed
+        What its command printed.
+    pictures
+        Files it drew.
+    failed
+        Why there is no table.
+    """
+
+    name: str
+    benchmark: str
+    title: str
+    note: str
+    document: Mapping | None
+    printed: str = ""
+    pictures: Sequence[pathlib.Path] = ()
+    failed: str = ""
+
+
+class Names:
+    """Names to print, and whether a method is the user's own."""
+
+    def __init__(self, titles: Mapping[str, str], own: Sequence[str]):
+        self._titles, self._own = titles, set(own)
+
+    def __call__(self, name: str) -> str:
+        """Return a method's or control's name to print; that of a control asked of a method names both."""
+        method, _, control = name.partition("/")
+        if name not in self._titles and control in self._titles:
+            return f"{self._titles.get(method, method)} under “{self._titles[control]}”"
+        return self._titles.get(name, name)
+
+    def own(self, name: str) -> bool:
+        """Tell whether a method is the user's own."""
+        return name in self._own
+
+
+def groups(matrix: Matrix) -> list[dict]:
+    """Return the headings above the columns."""
+    names = dict.fromkeys(column.group for column in matrix.columns)
+    return [{"name": name, "span": sum(column.group == name for column in matrix.columns)} for name in names]
+
+
+def matrix_lines(matrix: Matrix, judged, named) -> list[dict]:
+    """Return the matrix's lines of methods; ``heat`` is 100 for the best rank of a column and 0 for the worst."""
+    counts = {column.key: sum(key == column.key for _, key in matrix.ranks) for column in matrix.columns}
+    level = {key: set(verdict.level_with_best(matrix)) for key, verdict in judged.items()}
+    lines = []
+    for name in matrix.methods:
+        cells = []
+        for column in matrix.columns:
+            row = matrix.cells.get((name, column.key))
+            if row is None:
+                cells.append(
+                    {"text": "–", "value": "", "rank": "", "marks": "", "why": matrix.blanks[name, column.key]}
+                )
+                continue
+            rank = matrix.ranks[name, column.key]
+            missed = judged[column.key].not_above(name) if column.key in judged else []
+            marks = ("*" if name in level.get(column.key, ()) else "") + ("†" if missed else "")
+            cells.append(
+                {
+                    "text": shown(row, column),
+                    "value": repr(row["value"] if column.higher_is_better else -row["value"]),
+                    "rank": number(rank, 1).removesuffix(".0"),
+                    "marks": marks,
+                    "why": _interval(row, column) + (f"; not above {'; '.join(map(named, missed))}" if missed else ""),
+                    "heat": round(100 * (counts[column.key] - rank) / max(counts[column.key] - 1, 1)),
+                }
+            )
+        lines.append({"title": named(name), "own": named.own(name), "cells": cells})
+    return lines
+
+
+def control_lines(matrix: Matrix, named) -> list[dict]:
+    """Return the matrix's lines of controls."""
+    return [
+        {
+            "title": named(name),
+            "bound": name in CEILINGS,
+            "cells": [shown(matrix.cells.get((name, column.key)), column) for column in matrix.columns],
+        }
+        for name in matrix.controls
+    ]
+
+
+def blanks(matrix: Matrix, named) -> list[tuple[str, str]]:
+    """Return reason -> which methods of which benchmarks, one line each."""
+    found: dict[tuple[str, str], dict] = {}
+    for name in matrix.methods:
+        for column in matrix.columns:
+            reason = matrix.blanks.get((name, column.key))
+            if reason:
+                found.setdefault((column.group, reason), {})[named(name)] = None
+    return [(f"{group}: {', '.join(names)}", reason) for (group, reason), names in found.items()]
+
+
+def correlations(matrix: Matrix, agreement: Agreement) -> list[list[dict]]:
+    """Return the table of rank correlations; ``heat`` is 100 times their size."""
+    return [
+        [
+            {
+                "text": number(agreement.correlations[i, j]) if i != j else "",
+                "count": int(agreement.counts[i, j]),
+                "heat": round(100 * abs(float(agreement.correlations[i, j]))) if _finite(agreement, i, j) else 0,
+                "negative": _finite(agreement, i, j) and agreement.correlations[i, j] < 0,
+            }
+            for j in range(len(matrix.columns))
+        ]
+        for i in range(len(matrix.columns))
+    ]
+
+
+def _finite(agreement, i, j) -> bool:
+    return i != j and bool(agreement.correlations[i, j] == agreement.correlations[i, j])
+
+
+def benchmark(name: str, matrix: Matrix, judged, results, named) -> dict:
+    """Return a benchmark's section: its metrics with their bars, pictures, and what its commands printed."""
+    own_results = [result for result in results if result.benchmark == name]
+    columns = [column for column in matrix.columns if column.benchmark == name]
+    several = name == "clevr_xai"  # its units draw pictures of the same names
+    controls = [
+        control for control in matrix.controls if any((control, column.key) in matrix.cells for column in columns)
+    ]
+    others = {
+        control
+        for verdict in judged.values()
+        if verdict.column in columns
+        for test in verdict.controls
+        if (control := test.second.partition("/")[2])
+    }
+    metrics = dict.fromkeys(
+        row["metric"] for result in own_results if result.document for row in result.document["rows"]
+    )
+    seen = {column.metric for column in columns}
+    title, paper = guide.PAPERS[name]
+    return {
+        "id": name.replace("_", "-"),
+        "name": title,
+        "paper": paper,
+        "about": guide.BENCHMARKS[name],
+        "metrics": [_metric(column, matrix, judged.get(column.key), named) for column in columns],
+        "others": [guide.METRICS[name, metric] for metric in metrics
+                   if metric not in seen and (name, metric) in guide.METRICS],
+        "controls": [(named(control), guide.CONTROLS[control]) for control in (*controls, *sorted(others))
+                     if control in guide.CONTROLS],
+        "pictures": [
+            pictures.embed(path, name, result.title.rpartition(": ")[2].capitalize() if several else "")
+            for result in own_results
+            for path in result.pictures
+            if _is_shown(path.stem, columns)
+        ],
+        "results": own_results,
+    }  # fmt: skip
+
+
+def _is_shown(stem: str, columns: Sequence[Column]) -> bool:
+    """Tell whether a picture belongs on the page: it draws bars itself, and has one ground truth a column."""
+    bars = {f"{column.metric}_scores" for column in columns}
+    truths = {f"{column.metric}_{column.where['ground_truth']}" for column in columns if column.where}
+    of_metric = any(stem.startswith(f"{column.metric}_") for column in columns if column.where)
+    return stem not in bars and (not of_metric or stem in truths)
+
+
+def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named) -> dict:
+    """Return one metric's table: a line per method by rank, then the controls."""
+    methods = sorted(
+        (name for name in matrix.methods if (name, column.key) in matrix.cells),
+        key=lambda name: matrix.ranks[name, column.key],
+    )
+    controls = [name for name in matrix.controls if (name, column.key) in matrix.cells]
+    rows = [matrix.cells[name, column.key] for name in (*methods, *controls)]
+    scale = charts.scale_of(rows, column.percent)
+    sign = 1 if column.higher_is_better else -1
+    rivals = [matrix.cells[name, column.key]["value"] for name in controls if name not in CEILINGS]
+    reference = max(rivals, key=lambda value: sign * value) if rivals else None
+    level = verdict.level_with_best(matrix) if verdict else []
+    lines = []
+    for name, row in zip((*methods, *controls), rows, strict=True):
+        tested = verdict is not None and name in verdict.tested
+        kind = "own" if named.own(name) else row["kind"]
+        lines.append(
+            {
+                "title": named(name),
+                "own": named.own(name),
+                "control": name in controls,
+                "bound": name in CEILINGS,
+                "value": repr(row["value"]),
+                "text": shown(row, column),
+                "interval": _interval(row, column),
+                "bar": charts.bar({**row, "kind": kind}, scale, reference),
+                "paper": "" if row.get("paper") is None else f"{row['paper']:g}",
+                "n": row["n"],
+                "better_than": len(verdict.beaten_by(name)) if tested else "",
+                "best": name in level,
+                "not_above": _shortened(list(map(named, verdict.not_above(name)))) if tested else "",
+                "all_not_above": "; ".join(map(named, verdict.not_above(name))) if tested else "",
+            }
+        )
+    return {
+        "key": column.key.replace(" ", "-").replace("_", "-"),
+        "title": f"{column.group}: {column.title}",
+        "about": guide.METRICS[column.benchmark, column.metric],
+        "scale": str(scale),
+        "direction": "more is better" if column.higher_is_better else "less is better",
+        "shows": ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in column.where.items()),
+        "lines": lines,
+        "beats": [(named(name), ", ".join(map(named, verdict.beaten_by(name)))) for name in methods if verdict],
+        "papers": any(line["paper"] for line in lines),
+        "tested": verdict is not None,
+        "reference": None if reference is None else shown({"value": reference}, column),
+    }
+
+
+def _shortened(names: list[str]) -> str:
+    """Return two names at most, and how many more there are."""
+    return "; ".join(names) if len(names) <= 2 else f"{names[0]}; {names[1]}; and {len(names) - 2} more"
+
+
+def _interval(row: Mapping, column: Column) -> str:
+    low, high = (shown({"value": row[end]}, column) for end in ("low", "high"))
+    return f"{low} to {high}"

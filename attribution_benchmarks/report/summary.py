@@ -1,0 +1,203 @@
+"""What the numbers say, in plain words; every sentence is made from computed figures."""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.leaderboard.agreement import Concordance
+from attribution_benchmarks.leaderboard.comparisons import LEVEL
+from attribution_benchmarks.report.matrix import Agreement, Matrix
+from attribution_benchmarks.report.matrix_table import number, shown
+from attribution_benchmarks.report.verdicts import CEILINGS, Verdicts
+
+_AT_MOST = 4  # names in one sentence
+_LEVEL_WITH = f"“Level with” means not told apart by a paired bootstrap, corrected after Holm, p ≥ {LEVEL}."
+
+
+def sentences(
+    matrix: Matrix, agreement: Agreement, verdicts: Sequence[Verdicts], titles: Mapping[str, str]
+) -> list[tuple[str, list[str]]]:
+    """Say what the matrix shows.
+
+    Parameters
+    ----------
+    matrix, agreement, verdicts
+        Of the same documents.
+    titles
+        Method or control -> name to print.
+
+    Returns
+    -------
+    list of (str, list of str)
+        A heading and its paragraphs each.
+    """
+    if not matrix.methods:
+        return [("Nothing scored", ["No benchmark has given a score."])]
+    found = [
+        ("What was scored", [f"{scope(matrix)} {_LEVEL_WITH}"]),
+        *((f"Best on {group}", list(_leaders(group, matrix, verdicts, titles))) for group in _groups(matrix)),
+        ("Against the controls", list(_controls(verdicts, titles))),
+        ("Do the benchmarks agree?", _agreement(matrix, agreement)),
+        ("All-rounders", list(_all_rounders(matrix, verdicts, titles))),
+        ("Beside the papers", list(_papers(matrix))),
+    ]
+    return [(heading, texts) for heading, texts in found if texts]
+
+
+def in_words(found: Concordance) -> str:
+    """Say how far judges agree: by the mean rank correlation of every two of them, in fifths, and whether by chance.
+
+    It is (m W - 1) / (m - 1) for m judges. W itself is 1 / m where they know nothing of each other, and would look
+    like agreement where there are few of them.
+    """
+    mean = (found.judges * found.w - 1) / (found.judges - 1)
+    words = next(
+        (words for bound, words in ((0.2, "hardly agree"), (0.4, "agree little"), (0.6, "agree in part"),
+                                    (0.8, "agree well")) if mean < bound),
+        "agree very well",
+    )  # fmt: skip
+    chance = "" if found.p_value < LEVEL else ", no more than chance would have it"
+    return (
+        f"{words}{chance} (mean rank correlation {number(mean)}, Kendall's W = {number(found.w)}, {_p(found.p_value)})"
+    )
+
+
+def _groups(matrix: Matrix) -> list[str]:
+    return list(dict.fromkeys(column.group for column in matrix.columns))
+
+
+def scope(matrix: Matrix) -> str:
+    """Say how many methods were scored under how many metrics, on how many inputs."""
+    counts = []
+    for group in _groups(matrix):
+        sizes = sorted(
+            {
+                matrix.cells[name, column.key]["n"]
+                for column in matrix.columns
+                if column.group == group
+                for name in matrix.methods
+                if (name, column.key) in matrix.cells
+            }
+        )
+        if sizes:
+            span = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+            counts.append(f"{group} {span}")
+    return (
+        f"{len(matrix.methods)} methods under {len(matrix.columns)} metrics; inputs behind a figure: "
+        f"{_listed(counts)}. {len(matrix.common)} methods were scored under all of them."
+    )
+
+
+def _leaders(group, matrix, verdicts, titles):
+    judged = {verdict.column.key: verdict for verdict in verdicts}
+    for column in matrix.columns:
+        ranked = sorted((rank, name) for (name, key), rank in matrix.ranks.items() if key == column.key)
+        if column.group != group or not ranked:
+            continue
+        best, level = ranked[0][1], None
+        if column.key in judged:
+            best, *level = judged[column.key].level_with_best(matrix)
+        text = f"{column.title}: {titles.get(best, best)} ({shown(matrix.cells[best, column.key], column)})"
+        if level is not None:
+            names = _listed([titles.get(name, name) for name in level], _AT_MOST)
+            text += f", level with {names}" if level else ", alone at the top"
+        yield f"{text}."
+
+
+def _controls(verdicts, titles):
+    for verdict in verdicts:
+        rivals = {test.second for test in verdict.controls if test.second not in CEILINGS}
+        if not rivals or not verdict.tested:
+            continue
+        label, count = f"{verdict.column.group} {verdict.column.title}", len(verdict.tested)
+        failing = [missed for missed in map(verdict.not_above, verdict.tested) if missed]
+        if not failing:
+            yield f"{label}: all {count} methods are above every control."
+            continue
+        often = collections.Counter(_control(name, titles) for missed in failing for name in missed)
+        control, times = min(often.items(), key=lambda item: (-item[1], item[0]))
+        if times == count:
+            whom = _listed([f"“{name}”" for name, missed in sorted(often.items()) if missed == count])
+            yield f"{label}: not one of the {count} methods is significantly above {whom}."
+        else:
+            whom = f"“{control}”" if times == len(failing) else f"every control, {times} of them not above “{control}”"
+            yield f"{label}: {len(failing)} of {count} methods are not significantly above {whom}."
+
+
+def _control(name: str, titles) -> str:
+    return titles.get(name) or titles.get(name.rpartition("/")[2], name)
+
+
+def _agreement(matrix, agreement) -> list[str]:
+    overall, between = agreement.overall, agreement.between
+    if not math.isfinite(overall.w):
+        return ["Too few methods were scored under all metrics to say."]
+    found = [
+        f"Over the {overall.methods} methods that they all rank, the {overall.judges} metrics {in_words(overall)}.",
+    ]
+    if math.isfinite(between.w):
+        found.append(
+            f"The {between.judges} benchmarks, one voice each, {in_words(between)}. A method's place on one benchmark "
+            + ("says something about" if between.p_value < LEVEL else "is no reliable sign of")
+            + " its place on another."
+        )
+    pairs = [
+        (agreement.correlations[i, j], first, second)
+        for i, first in enumerate(matrix.columns)
+        for j, second in enumerate(matrix.columns)
+        if i < j and first.group != second.group and np.isfinite(agreement.correlations[i, j])
+    ]
+    if len(pairs) > 1:
+        least, most = min(pairs, key=lambda pair: pair[0]), max(pairs, key=lambda pair: pair[0])
+        found.append(
+            f"Of metrics of different benchmarks, {_pair(most)} rank most alike (Spearman {number(most[0])}), "
+            f"{_pair(least)} least ({number(least[0])})."
+        )
+    return found
+
+
+def _pair(pair) -> str:
+    return " and ".join(f"{column.group} {column.title}" for column in pair[1:])
+
+
+def _all_rounders(matrix, verdicts, titles):
+    if not verdicts:
+        return
+    counts = {name: sum(name in verdict.level_with_best(matrix) for verdict in verdicts) for name in matrix.common}
+    if not counts:
+        return
+    top = max(counts.values())
+    names = [titles.get(name, name) for name, count in counts.items() if count == top]
+    if top == len(verdicts):
+        yield f"Best, or level with the best, under all {len(verdicts)} metrics: {_listed(names, _AT_MOST)}."
+    else:
+        yield (
+            f"No method is best or level with the best under all {len(verdicts)} metrics. "
+            f"{_listed(names, _AT_MOST)} {'is' if len(names) == 1 else 'are'} so under {top}."
+        )
+
+
+def _papers(matrix):
+    with_paper = [row for row in matrix.cells.values() if row.get("paper") is not None]
+    if with_paper:
+        inside = sum(row["low"] <= row["paper"] <= row["high"] for row in with_paper)
+        yield (
+            f"{inside} of the {len(with_paper)} figures that the papers print lie inside our 95 % intervals. "
+            "These tell of other inputs, not of another network, and ours and theirs are not the same networks."
+        )
+
+
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def _listed(names: Sequence[str], at_most: int | None = None) -> str:
+    """Return "a, b and c"; "a, b and 3 others" where there are more than wanted."""
+    names = list(names)
+    if at_most is not None and len(names) > at_most:
+        names = [*names[: at_most - 1], f"{len(names) - at_most + 1} others"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"

@@ -1,0 +1,228 @@
+"""Ask a server: deadlines, retries while it is away, batches cut to its limits, replies that are checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.serving.address import ModelName, parse_address
+from attribution_benchmarks.serving.errors import ServerError
+from attribution_benchmarks.serving.signature import Signature
+
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds between attempts; each wait is twice the one before
+# A server that shuts down cancels what it has begun; a client that never cancels can take that for "away".
+_AWAY = ("UNAVAILABLE", "CANCELLED")
+_TOO_MANY_ROWS = re.compile(r"larger than (?:the )?maximum (?:input )?batch size (\d+)?")
+_HINTS = {
+    "UNAVAILABLE": "is the server running, and is this its port?",
+    "DEADLINE_EXCEEDED": "a longer deadline or a smaller batch may help",
+    "UNIMPLEMENTED": "is this a TensorFlow Serving, and the port of this protocol?",
+}
+
+
+@dataclasses.dataclass
+class Counts:
+    """What a client has done: requests that were answered, rows in them, and attempts that had to be repeated."""
+
+    requests: int = 0
+    rows: int = 0
+    retries: int = 0
+
+
+class Client:
+    """A client of one server.
+
+    Parameters
+    ----------
+    address
+        ``grpc://host:8500`` or ``http://host:8501``.
+    deadline
+        Seconds that one request may take.
+    patience
+        Seconds to go on trying, with growing waits, while a server that has answered before is away. One that never
+        answered is given up after ``first_patience``.
+    first_patience
+        See ``patience``.
+    max_message_bytes
+        Largest request or reply. Requests are cut into batches that stay below it, and into smaller ones where the
+        server turns out to allow less.
+    sleep
+        Called with seconds between attempts.
+
+    Attributes
+    ----------
+    counts : Counts
+        What was asked so far.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        deadline: float = 60.0,
+        patience: float = 120.0,
+        first_patience: float = 2.0,
+        max_message_bytes: int = 256 << 20,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        if not deadline > 0:
+            raise BadInput(f"a deadline must be above 0 seconds, not {deadline}")
+        self.address = parse_address(address)
+        self.deadline = deadline
+        self.patience = patience
+        self.first_patience = min(first_patience, patience)
+        self.counts = Counts()
+        self._limit = max_message_bytes
+        self._sleep = sleep
+        self._answered = False
+        self._rows_allowed: dict[tuple[ModelName, str], int] = {}
+        self._signatures: dict[ModelName, dict[str, Signature]] = {}
+        if self.address.protocol == "grpc":
+            from attribution_benchmarks.serving.grpc_protocol import GrpcProtocol as Protocol
+        else:
+            from attribution_benchmarks.serving.rest_protocol import RestProtocol as Protocol
+        self._protocol = Protocol(self.address, max_message_bytes)
+
+    def status(self, model: ModelName) -> dict[int, str]:
+        """Return the state of each of a model's versions, such as ``{1: "AVAILABLE"}``."""
+        return self._persist(f"{model}", lambda: self._protocol.status(model, self.deadline))
+
+    def signatures(self, model: ModelName) -> tuple[int | None, dict[str, Signature]]:
+        """Return the version that answers for a model, and its signatures by name."""
+        version, found = self._persist(f"{model}", lambda: self._protocol.signatures(model, self.deadline))
+        self._signatures[model] = dict(sorted(found.items()))
+        return version, self._signatures[model]
+
+    def predict(
+        self,
+        model: ModelName,
+        signature: str,
+        arrays: Mapping[str, np.ndarray],
+        outputs: Sequence[str] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Ask a signature of a model about some rows.
+
+        Parameters
+        ----------
+        model
+            Which model.
+        signature
+            Name of the signature.
+        arrays
+            Input name to array; all have N rows, at least one.
+        outputs
+            Names of the outputs wanted; all by default.
+
+        Returns
+        -------
+        dict[str, np.ndarray]
+            Output name to array of N rows.
+
+        Raises
+        ------
+        ServerError
+            If the server refuses, is away for longer than ``patience``, or its reply is not what its own
+            description promises: an output or rows missing, another type or shape, NaN.
+        """
+        if model not in self._signatures:
+            self.signatures(model)
+        specs = self._signatures[model].get(signature)
+        wanted = list(outputs if outputs is not None else specs.outputs if specs else ())
+        total = len(next(iter(arrays.values())))
+        parts, start = [], 0
+        while start < total:
+            rows = min(self._rows_at_once(model, signature, arrays), total - start)
+            piece = {name: array[start : start + rows] for name, array in arrays.items()}
+            try:
+                parts.append(self._answer(model, signature, piece, wanted, specs, rows))
+                start += rows
+            except ServerError as error:
+                self._allow_fewer_rows(model, signature, rows, error)
+        return {
+            name: parts[0][name] if len(parts) == 1 else np.concatenate([p[name] for p in parts]) for name in wanted
+        }
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._protocol.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _answer(self, model, signature, arrays, wanted, specs, rows):
+        """Return the checked reply to one request."""
+        asked = f"{model}, signature '{signature}'"
+        reply = self._persist(
+            asked, lambda: self._protocol.predict(model, signature, arrays, wanted, specs, self.deadline)
+        )
+        try:
+            checked = {name: _checked(name, reply, specs, rows) for name in wanted}
+        except ServerError as error:
+            raise error.about(self._about(asked)) from error
+        self.counts.requests += 1
+        self.counts.rows += rows
+        return checked
+
+    def _persist(self, asked: str, attempt: Callable):
+        """Return the result of an attempt, repeated while the server is away."""
+        patience = self.patience if self._answered else self.first_patience
+        end, wait = time.monotonic() + patience, FIRST_WAIT
+        while True:
+            try:
+                result = attempt()
+                self._answered = True
+                return result
+            except ServerError as error:
+                if error.code not in _AWAY:
+                    self._answered = self._answered or error.code != "DEADLINE_EXCEEDED"
+                    raise error.about(self._about(asked), _HINTS.get(error.code, "")) from error
+                if time.monotonic() + wait > end:
+                    hint = f"given up after {patience:g} s; {_HINTS['UNAVAILABLE']}"
+                    raise error.about(self._about(asked), hint) from error
+            self.counts.retries += 1
+            self._sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT)
+
+    def _about(self, asked: str) -> str:
+        return f"{self.address}, {asked}"
+
+    def _rows_at_once(self, model, signature, arrays) -> int:
+        """Return how many rows go into one request, as far as the limits are known."""
+        total = len(next(iter(arrays.values())))
+        row = max(1, self._protocol.size_of({name: array[:1] for name, array in arrays.items()}))
+        by_size = max(1, int(0.9 * self._limit) // row)
+        return min(by_size, self._rows_allowed.get((model, signature), total))
+
+    def _allow_fewer_rows(self, model, signature, rows, error: ServerError) -> None:
+        """Remember a limit that the server, or the size of its replies, turned out to have; raise other errors."""
+        named = _TOO_MANY_ROWS.search(error.words)
+        if rows == 1 or not (error.code == "RESOURCE_EXHAUSTED" or named):
+            raise error
+        limit = int(named[1]) if named and named[1] else rows
+        self._rows_allowed[model, signature] = limit if 0 < limit < rows else rows // 2
+
+
+def _checked(name: str, reply: Mapping[str, np.ndarray], specs: Signature | None, rows: int) -> np.ndarray:
+    """Return an output of a reply if it is what the server's description promises."""
+    if name not in reply:
+        have = ", ".join(f"'{known}'" for known in sorted(reply)) or "none"
+        raise ServerError("INVALID_REPLY", f"the reply has no output '{name}', only {have}")
+    array = reply[name]
+    spec = specs.outputs.get(name) if specs else None
+    if array.shape[:1] != (rows,) or (spec and not spec.allows(array.shape)):
+        promised = f"{spec.shown()} with {rows} rows" if spec else f"{rows} rows"
+        raise ServerError("INVALID_REPLY", f"output '{name}' has shape {array.shape} instead of {promised}")
+    if spec and spec.dtype is not None and array.dtype != spec.dtype:
+        raise ServerError("INVALID_REPLY", f"output '{name}' is of type {array.dtype} instead of {spec.dtype}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.argmin(np.isfinite(array.reshape(rows, -1)).all(axis=1)))
+        raise ServerError("INVALID_REPLY", f"output '{name}' has NaN or infinite values, first in row {row}")
+    return array

@@ -1,0 +1,129 @@
+"""TensorFlow Serving's gRPC interface, by the official stubs of ``tensorflow-serving-api``.
+
+The stubs import TensorFlow for its messages, which takes seconds, so all imports are made when a connection is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.serving.address import Address, ModelName
+from attribution_benchmarks.serving.errors import ServerError
+from attribution_benchmarks.serving.signature import Signature, signature_of
+
+
+class GrpcProtocol:
+    """One channel, which gRPC opens again when it is lost.
+
+    Parameters
+    ----------
+    address
+        Of the server.
+    max_message_bytes
+        Largest message that is sent or received; gRPC's own limit of 4 MiB is less than eight photographs.
+    """
+
+    def __init__(self, address: Address, max_message_bytes: int):
+        try:
+            import grpc
+            from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+        except ImportError as error:
+            raise BadInput(
+                f"grpc:// needs tensorflow-serving-api (pip install 'attribution-benchmarks[serving]'): {error}; "
+                "http:// needs nothing"
+            ) from error
+        self._channel = grpc.insecure_channel(
+            address.host_and_port,
+            options=[
+                ("grpc.max_send_message_length", max_message_bytes),
+                ("grpc.max_receive_message_length", max_message_bytes),
+                # After a server went away, gRPC looks for it again only now and then, up to two minutes apart.
+                ("grpc.initial_reconnect_backoff_ms", 100),
+                ("grpc.min_reconnect_backoff_ms", 100),
+                ("grpc.max_reconnect_backoff_ms", 1000),
+                ("grpc.enable_http_proxy", 0),
+                # A channel of its own, which does not inherit another's memory of a server that was away.
+                ("grpc.use_local_subchannel_pool", 1),
+            ],
+        )
+        self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._models = model_service_pb2_grpc.ModelServiceStub(self._channel)
+
+    @staticmethod
+    def size_of(arrays: Mapping[str, np.ndarray]) -> int:
+        """Return about how many bytes a request with these arrays has."""
+        return sum(array.nbytes if array.dtype != object else 256 * array.size for array in arrays.values())
+
+    def predict(
+        self,
+        model: ModelName,
+        signature: str,
+        arrays: Mapping[str, np.ndarray],
+        wanted: Sequence[str],
+        specs: Signature | None,
+        deadline: float,
+    ) -> dict[str, np.ndarray]:
+        """Ask a signature for some of its outputs."""
+        import tensorflow as tf
+        from tensorflow_serving.apis import predict_pb2
+
+        request = predict_pb2.PredictRequest(model_spec=_spec(model, signature), output_filter=wanted)
+        for name, array in arrays.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
+        reply = _ask(self._prediction.Predict, request, deadline)
+        try:
+            return {name: tf.make_ndarray(tensor) for name, tensor in reply.outputs.items()}
+        except (TypeError, ValueError) as error:
+            raise ServerError("INVALID_REPLY", f"an output is no array: {error}") from error
+
+    def signatures(self, model: ModelName, deadline: float) -> tuple[int | None, dict[str, Signature]]:
+        """Return the version that answers, and what it can be asked."""
+        from google.protobuf import json_format
+        from tensorflow_serving.apis import get_model_metadata_pb2
+
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            model_spec=_spec(model), metadata_field=["signature_def"]
+        )
+        reply = _ask(self._prediction.GetModelMetadata, request, deadline)
+        found = get_model_metadata_pb2.SignatureDefMap()
+        reply.metadata["signature_def"].Unpack(found)
+        plain = json_format.MessageToDict(found, preserving_proto_field_name=True).get("signature_def", {})
+        version = reply.model_spec.version.value if reply.model_spec.HasField("version") else None
+        return version, {name: signature_of(one) for name, one in plain.items() if one.get("inputs")}
+
+    def status(self, model: ModelName, deadline: float) -> dict[int, str]:
+        """Return the state of each version, such as ``{1: "AVAILABLE"}``."""
+        from tensorflow_serving.apis import get_model_status_pb2 as messages
+
+        request = messages.GetModelStatusRequest(model_spec=_spec(model))
+        reply = _ask(self._models.GetModelStatus, request, deadline)
+        names = messages.ModelVersionStatus.State
+        return {one.version: names.Name(one.state) for one in reply.model_version_status}
+
+    def close(self) -> None:
+        """Close the channel."""
+        self._channel.close()
+
+
+def _spec(model: ModelName, signature: str = ""):
+    from tensorflow_serving.apis import model_pb2
+
+    spec = model_pb2.ModelSpec(name=model.name, signature_name=signature)
+    if model.version is not None:
+        spec.version.value = model.version
+    return spec
+
+
+def _ask(call, request, deadline: float):
+    """Return a call's reply, or its refusal as ``ServerError``."""
+    import grpc
+
+    try:
+        return call(request, timeout=deadline)
+    except grpc.RpcError as error:
+        raise ServerError(error.code().name, error.details()) from error
+    except ValueError as error:  # a message of 2 GiB cannot even be written down
+        raise ServerError("RESOURCE_EXHAUSTED", str(error)) from error

@@ -1,0 +1,346 @@
+"""A served model in place of a loaded one: what ``attribution`` asks of a model, answered by a server.
+
+Scores come from any served model. Gradients, gradients of a layer and modified gradients come from the signatures
+that ``attribution.export`` adds; whatever is made of them (SmoothGrad, BIM's Integrated Gradients and Grad-CAM) is
+computed here, by the same code and with the same random numbers as on a local file.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import json
+import types
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from attribution import batching
+from attribution.export import plain
+from attribution.export_names import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
+from attribution.feed import Expected, checked_feed
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.serving.address import parse_model_name
+from attribution_benchmarks.serving.client import Client
+from attribution_benchmarks.serving.errors import ServerError
+from attribution_benchmarks.serving.sheet import Sheet, read_sheet
+
+# Which exported method is the gradient with another rule for ReLUs (``attribution.modified_relu``).
+_RULES = {"AttributionGuidedRelu": "guided_backprop", "AttributionDeconvnetRelu": "deconvnet"}
+_DEFAULT = ("serving_default", "serve")
+
+_Backward = collections.namedtuple("_Backward", "scores input_gradient values gradients")
+
+
+class _UnseenGraph:
+    """All that can be seen of a served model's graph: to rules of the backward pass, one ReLU that stands for all."""
+
+    nodes = types.MappingProxyType({"relu": types.SimpleNamespace(op="Relu")})
+
+    def between(self, source, target):
+        """Return the nodes between two nodes."""
+        return list(self.nodes)
+
+
+class ServedModel:
+    """A model behind a server, with the attributes and methods of ``attribution.model.Model`` that can be served.
+
+    Parameters
+    ----------
+    client
+        Of the server.
+    name
+        The model as ``name``, or ``name@version``; by default the version that is the latest now.
+    score
+        ``"logits"`` or ``"probabilities"``: what is to be explained. A model that carries explanations must carry them
+        for this score; of any other, the scores are what its signature returns.
+    signature
+        Signature that gives scores, where the model carries no explanations.
+
+    Raises
+    ------
+    ServerError
+        If the server refuses or is away.
+    BadInput
+        If the model has no signature of scores, or explains another score.
+    """
+
+    live = None
+
+    def __init__(self, client: Client, name: str, *, score: str = "logits", signature: str | None = None):
+        self.client = client
+        asked = parse_model_name(name)
+        self.score = score
+        self.path = f"{client.address}/{name}"
+        self.version, self.signatures = client.signatures(asked)
+        # A version that is loaded in the middle of a run must not answer for the one that the run began with.
+        self.name = dataclasses.replace(asked, version=self.version)
+        self.sheet = self._read_sheet()
+        if self.sheet is not None and self.sheet.score != score:
+            raise BadInput(f"{self.path} explains {self.sheet.score}, not {score}; export it with --score={score}")
+        self._signature = SCORES if self.sheet is not None else self._score_signature(signature)
+        specs = self.signatures[self._signature]
+        self.inputs = dict(specs.inputs)
+        self._output = self._score_output(specs)
+        self.counts = collections.Counter()
+        self.num_classes = self._number_of_classes(specs.outputs[self._output])
+        self.graph, self.logits = _UnseenGraph(), "scores"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the file that the model was exported from, or a hash of what it answers on fixed inputs.
+
+        A server does not give away its files. Answers are rounded before they are hashed, so that two machines agree.
+        """
+        if self.sheet is not None:
+            return self.sheet.source
+        scores = self.scores(self._probe(), batch_size=4)
+        digits = 3 - int(np.floor(np.log10(max(np.abs(scores).max(), np.finfo(np.float32).tiny))))
+        rounded = np.round(scores.astype(np.float64), digits) + 0.0  # no negative zeros
+        return hashlib.sha256(rounded.astype("<f8").tobytes()).hexdigest()
+
+    def exported(self, method: str, parameters: Mapping) -> str | None:
+        """Return the label under which a method was exported with these parameters, or ``None``."""
+        if self.sheet is None:
+            return None
+        wanted = self._comparable(_as_json(parameters))
+        for label, known in self.sheet.methods.items():
+            if known["method"] == method and self._comparable(known["parameters"]) == wanted:
+                return label
+        return None
+
+    def maps(self, label: str, inputs, targets) -> np.ndarray:
+        """Return the maps of an exported method.
+
+        Parameters
+        ----------
+        label
+            From ``exported``.
+        inputs
+            See ``feed``; N rows.
+        targets
+            ``(N,)`` int, -1 for the predicted class.
+
+        Returns
+        -------
+        np.ndarray
+            Float32, as ``attribution.explain`` gives them.
+        """
+        arrays = self._with_targets(self.feed(inputs), targets)
+        self.counts.update(explained=len(targets), requests=1)
+        return self.client.predict(self.name, EXPLAIN + label, arrays, ["map"])["map"]
+
+    # What follows is the part of attribution.model.Model that methods and benchmarks use.
+
+    def explained_input(self, wrt=None) -> str:
+        """Return the name of the input to explain: ``wrt``, the exported one, or the only one of floating point."""
+        if self.sheet is not None:
+            if wrt not in (None, self.sheet.wrt):
+                raise BadInput(f"{self.path} explains its input '{self.sheet.wrt}', not '{wrt}'")
+            return self.sheet.wrt
+        floats = [name for name, spec in self.inputs.items() if spec.is_float]
+        if wrt is None and len(floats) == 1:
+            return floats[0]
+        if wrt not in floats:
+            raise BadInput(f"{self.path} has the inputs {listed(self.inputs)}; name one of floating point with wrt=")
+        return wrt
+
+    def feed(self, inputs) -> dict[str, np.ndarray]:
+        """Check inputs against the signature and return them by name, in the signature's types."""
+        expected = {
+            name: Expected(spec.dtype, lambda shape, spec=spec: spec.allows_rows(shape), spec.shown())
+            for name, spec in self.inputs.items()
+        }
+        return checked_feed(inputs, expected, self.path)
+
+    def batch_size(self, wanted: int) -> int:
+        """Return the rows per request: those wanted, or the number the signature prescribes."""
+        if int(wanted) < 1:
+            raise BadInput(f"batch_size must be at least 1, not {wanted}")
+        return self._fixed_batch() or int(wanted)
+
+    def chunks(self, total, batch_size):
+        """Yield row indices for one request each (``attribution.batching.chunks``)."""
+        return batching.chunks(total, self.batch_size(batch_size), equal=self._fixed_batch() is None)
+
+    def scores(self, inputs, batch_size=32) -> np.ndarray:
+        """Return the scores of all classes, ``(N, num_classes)`` float32."""
+        feed = self.feed(inputs)
+        total = len(next(iter(feed.values())))
+        scores = np.empty((total, self.num_classes), np.float32)
+        for rows, real in self.chunks(total, batch_size):
+            scores[rows[:real]] = self.forward({name: array[rows] for name, array in feed.items()})[:real]
+        return scores
+
+    def predict(self, inputs, batch_size=32) -> np.ndarray:
+        """Return the class of the highest score, ``(N,)`` int64."""
+        return self.scores(inputs, batch_size).argmax(axis=1)
+
+    def check_targets(self, targets, total) -> np.ndarray:
+        """Return targets as ``(total,)`` int32, after checking that each is one of the classes."""
+        array = np.asarray(targets)
+        if not (np.issubdtype(array.dtype, np.integer) and array.shape in ((), (total,))):
+            raise BadInput(
+                f"targets must be {total} whole numbers, one per input, not {array.dtype} of shape {array.shape}"
+            )
+        wrong = array[(array < 0) | (array >= self.num_classes)]
+        if wrong.size:
+            raise BadInput(f"target {wrong.flat[0]} is outside the model's classes 0 to {self.num_classes - 1}")
+        return np.broadcast_to(array, (total,)).astype(np.int32)
+
+    def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Ask for the scores of one chunk, ``(rows, num_classes)``."""
+        scores = self.client.predict(self.name, self._signature, feed, [self._output])[self._output]
+        scores = np.asarray(scores, np.float32).reshape(len(scores), -1)
+        if scores.shape[1] != self.num_classes:
+            raise ServerError(
+                "INVALID_REPLY", f"{scores.shape[1]} scores an input instead of {self.num_classes}", self.path
+            )
+        self.counts.update(forward=len(scores), forward_passes=1)
+        return scores
+
+    def backward(self, feed, targets, wrt, layers: Sequence[str] = (), of_input=True, rules=None) -> _Backward:
+        """Ask for gradients of one chunk; see ``attribution.model.Model.backward``.
+
+        ``scores`` of the result tells the target's score alone, and that no other class has more.
+        """
+        label = self._gradient_under(dict(rules or {}))
+        arrays = self._with_targets(feed, targets)
+        answers = {}
+        if of_input or not layers:
+            answers[""] = self._ask(EXPLAIN + label, arrays, ["map", "target", "score"])
+        for layer in layers:
+            answers[layer] = self._ask(LAYER, arrays, ["values", "gradients", "target", "score"])
+        self.counts.update(backward=len(targets), backward_passes=len(answers))
+        first = next(iter(answers.values()))
+        scores = np.full((len(targets), self.num_classes), -np.inf, np.float32)
+        scores[np.arange(len(targets)), first["target"]] = first["score"]
+        return _Backward(
+            scores=scores,
+            input_gradient=answers[""]["map"] if of_input else None,
+            values={layer: answers[layer]["values"] for layer in layers},
+            gradients={layer: answers[layer]["gradients"] for layer in layers},
+        )
+
+    def relevance(self, feed, targets, wrt, composite, layers=None):
+        """Refuse: relevance is served as whole maps alone, which ``as_served`` asks for."""
+        raise BadInput(
+            f"{self.path} does not carry this method with these parameters; add it by python -m attribution.export "
+            "--methods=..., or score the file itself"
+        )
+
+    def layer(self, name=None, wrt=None) -> str:
+        """Return the node of a layer by its name, or of the one that class activation maps take by themselves.
+
+        Raises
+        ------
+        BadInput
+            If no such layer was exported.
+        """
+        if self.sheet is None or self.sheet.layer is None:
+            raise BadInput(
+                f"{self.path} does not carry gradients of a layer; add them by python -m attribution.export "
+                "--methods=grad_cam,..."
+            )
+        if self._is_layer(name):
+            return self.sheet.layer
+        asked = "the last convolution's activation" if name is None else f"layer '{name}'"
+        raise BadInput(f"{self.path} carries gradients of '{self.sheet.layer}', not of {asked}; export with --layer=")
+
+    def has_own_pass(self, layer: str) -> bool:
+        """Return whether a layer needs passes of its own: never, since each is a request of its own anyway."""
+        return False
+
+    def input_node(self, wrt=None) -> str:
+        """Return the name of the explained input; see ``_UnseenGraph``."""
+        return self.explained_input(wrt)
+
+    def __repr__(self):
+        return f"ServedModel({self.path!r}, score={self.score!r}, version={self.version})"
+
+    def _ask(self, signature, arrays, outputs):
+        return self.client.predict(self.name, signature, arrays, outputs)
+
+    def _gradient_under(self, rules: Mapping[str, str]) -> str:
+        """Return the label of the exported gradient, the plain one or that of rules for ReLUs."""
+        method = _RULES.get(rules["relu"]) if rules else "gradient"
+        if method is None:
+            raise BadInput(f"{self.path} cannot change its backward pass by '{rules['relu']}'; score the file itself")
+        label = self.exported(method, {})
+        if label is None:
+            have = listed(self.sheet.methods) if self.sheet else "none"
+            raise BadInput(
+                f"{self.path} does not carry '{method}', which this method is made of; it carries {have}. Add it by "
+                f"python -m attribution.export --methods={method},..."
+            )
+        return label
+
+    def _with_targets(self, feed, targets):
+        return {**feed, TARGETS: np.asarray(targets, np.int32)}
+
+    def _is_layer(self, name: str | None) -> bool:
+        """Return whether a user's name of a layer means the exported one (see ``GraphView.find_layer``)."""
+        layer = self.sheet.layer
+        if layer is None or name is None:
+            return layer is not None and self.sheet.layer_is_default
+        return f"/{name.split(':')[0]}/" in f"/{layer}/"
+
+    def _comparable(self, parameters: Mapping) -> dict:
+        """Return parameters with the exported layer by its node, whatever name it was given."""
+        named = "layer" in parameters and self._is_layer(parameters["layer"])
+        return {**parameters, "layer": self.sheet.layer} if named else dict(parameters)
+
+    def _read_sheet(self) -> Sheet | None:
+        if SHEET not in self.signatures:
+            return None
+        rows = self.client.predict(self.name, SHEET, {"rows": np.zeros(1, np.int32)}, ["sheet"])["sheet"]
+        try:
+            return read_sheet(rows[0])
+        except ServerError as error:
+            raise error.about(self.path) from error
+
+    def _score_signature(self, wanted: str | None) -> str:
+        """Return the signature that gives scores: the one wanted, a default one, or the only one."""
+        usual = wanted or next((name for name in _DEFAULT if name in self.signatures), None)
+        if usual is None and len(self.signatures) == 1:
+            usual = next(iter(self.signatures))
+        if usual not in self.signatures:
+            missing = f"has no signature '{usual}'" if usual else "has no default signature"
+            raise BadInput(f"{self.path} {missing}; its signatures are {listed(self.signatures)}")
+        return usual
+
+    def _score_output(self, specs) -> str:
+        if len(specs.outputs) != 1:
+            raise BadInput(f"{self.path} has the outputs {listed(specs.outputs)}; one of scores alone is needed")
+        return next(iter(specs.outputs))
+
+    def _number_of_classes(self, spec) -> int:
+        if spec.shape is not None and len(spec.shape) == 1:
+            return 1
+        if spec.shape is not None and len(spec.shape) == 2 and spec.shape[1] is not None:
+            return spec.shape[1]
+        if spec.shape is not None and len(spec.shape) != 2:
+            raise BadInput(f"{self.path} returns {spec.shown()}; scores of shape (batch, classes) are needed")
+        probe = self._probe()
+        scores = self.client.predict(self.name, self._signature, probe, [self._output])[self._output]
+        return int(np.prod(scores.shape[1:]))
+
+    def _probe(self) -> dict[str, np.ndarray]:
+        """Return a few fixed inputs: standard normal numbers, or zeros where whole numbers are wanted."""
+        generator, feed = np.random.default_rng(0), {}
+        for name, spec in self.inputs.items():
+            shape = (self._fixed_batch() or 4, *(size or 8 for size in (spec.shape or (None,))[1:]))
+            feed[name] = (
+                generator.standard_normal(shape).astype(spec.dtype) if spec.is_float else np.zeros(shape, spec.dtype)
+            )
+        return feed
+
+    def _fixed_batch(self) -> int | None:
+        fixed = [spec.shape[0] for spec in self.inputs.values() if spec.shape and spec.shape[0] is not None]
+        return fixed[0] if fixed else None
+
+
+def _as_json(parameters: Mapping) -> dict:
+    """Return parameters as the description of an exported model has them."""
+    return json.loads(json.dumps(plain(parameters), default=repr))

@@ -1,0 +1,253 @@
+"""A stand-in for TensorFlow Serving, for tests and for machines without its image: same protocols, same errors.
+
+    python -m attribution_benchmarks.serving.stand_in --config=saved_models/models.config --root=saved_models
+
+It speaks gRPC by the official stubs and REST as TensorFlow Serving documents it, over real sockets, and answers
+with TensorFlow in this process. It is no server for production: one thread works, nothing is batched, versions are
+read once.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import os
+import threading
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from absl import flags
+
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.serving.address import ModelName
+from attribution_benchmarks.serving.errors import ServerError
+from attribution_benchmarks.serving.signature import Signature
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_string("config", "", "models.config as TensorFlow Serving reads it", flag_values=FLAGS)
+flags.DEFINE_string(
+    "root", "", "directory that stands for /models in the base paths of the config, as a mount would", flag_values=FLAGS
+)
+flags.DEFINE_string("host", "127.0.0.1", "address to listen on", flag_values=FLAGS)
+flags.DEFINE_integer("grpc_port", 8500, "port of gRPC", lower_bound=0, flag_values=FLAGS)
+flags.DEFINE_integer("rest_port", 8501, "port of REST", lower_bound=0, flag_values=FLAGS)
+
+
+@dataclasses.dataclass(frozen=True)
+class ServedSignature:
+    """A signature that can be asked.
+
+    Attributes
+    ----------
+    specs
+        Its inputs and outputs.
+    answer
+        Function from input name to array to output name to array.
+    """
+
+    specs: Signature
+    answer: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
+
+
+class StandIn:
+    """A server of models, listening between ``start`` and ``stop``.
+
+    Parameters
+    ----------
+    models
+        Model name to version to signature name to ``ServedSignature``.
+    max_batch_size
+        Rows above which a request is refused, as by TensorFlow Serving's batching; no limit when ``None``.
+    max_message_bytes
+        Largest request by gRPC.
+    disturb
+        Called with (model name, signature name) before every answer; may wait, or raise ``ServerError``.
+    host
+        Address to listen on.
+
+    Attributes
+    ----------
+    asked : collections.Counter
+        Answered rows by (model name, signature name).
+    """
+
+    def __init__(
+        self, models, *, max_batch_size=None, max_message_bytes=1 << 30, disturb=None, host: str = "127.0.0.1"
+    ):
+        self.models = models
+        self.max_batch_size = max_batch_size
+        self.max_message_bytes = max_message_bytes
+        self.disturb = disturb
+        self.asked = collections.Counter()
+        self._host = host
+        self._grpc = self._rest = None
+        self._one_at_a_time = threading.Lock()
+        self.grpc_port = self.rest_port = 0
+
+    @property
+    def grpc_address(self) -> str:
+        """Address for a client that speaks gRPC."""
+        return f"grpc://{self._host}:{self.grpc_port}"
+
+    @property
+    def rest_address(self) -> str:
+        """Address for a client that speaks REST."""
+        return f"http://{self._host}:{self.rest_port}"
+
+    def start(self, grpc_port: int = 0, rest_port: int = 0) -> StandIn:
+        """Listen; port 0 takes any free one, or that of the last time."""
+        import grpc
+        from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
+
+        from attribution_benchmarks.serving import stand_in_grpc, stand_in_rest
+
+        options = [("grpc.max_receive_message_length", self.max_message_bytes), ("grpc.max_send_message_length", -1)]
+        self._grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(4), options=options)
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+            stand_in_grpc.PredictionService(self), self._grpc
+        )
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(stand_in_grpc.ModelService(self), self._grpc)
+        try:
+            self.grpc_port = self._grpc.add_insecure_port(f"{self._host}:{grpc_port or self.grpc_port}")
+            self._rest = stand_in_rest.listen(self, self._host, rest_port or self.rest_port)
+        except (OSError, RuntimeError) as error:
+            raise BadInput(f"cannot listen on {self._host}:{grpc_port} and :{rest_port}: {error}") from error
+        self.rest_port = self._rest.server_address[1]
+        self._grpc.start()
+        threading.Thread(target=self._rest.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """Stop listening and drop what is being answered, as a server that is killed does."""
+        if self._grpc is not None:
+            self._grpc.stop(0).wait()
+            self._rest.shutdown()
+            self._rest.drop_connections()
+            self._rest.server_close()
+            self._grpc = self._rest = None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def find(self, model: ModelName) -> tuple[int, Mapping[str, ServedSignature]]:
+        """Return a model's version, the latest if none is named, and its signatures."""
+        versions = self.models.get(model.name, {})
+        version = max(versions, default=None) if model.version is None else model.version
+        if version not in versions:
+            which = f"Latest({model.name})" if model.version is None else f"Specific({model.name}, {model.version})"
+            raise ServerError("NOT_FOUND", f"Servable not found for request: {which}")
+        return version, versions[version]
+
+    def status(self, model: ModelName) -> list[int]:
+        """Return the versions of a model that are served."""
+        versions = [v for v in self.models.get(model.name, {}) if model.version in (None, v)]
+        if not versions:
+            version = "" if model.version is None else f" with version {model.version}"
+            raise ServerError("NOT_FOUND", f"Could not find any versions of model {model.name}{version}")
+        return sorted(versions, reverse=True)
+
+    def answer(self, model: ModelName, name: str, signature: ServedSignature, arrays) -> Mapping[str, np.ndarray]:
+        """Answer one request after checking it as TensorFlow Serving does."""
+        wanted, given = set(signature.specs.inputs), set(arrays)
+        if wanted != given:
+            raise ServerError(
+                "INVALID_ARGUMENT",
+                f"input size does not match signature: {len(given)}!={len(wanted)} len({{{','.join(sorted(given))}}}) "
+                f"!= len({{{','.join(sorted(wanted))}}}). Sent extra: {{{','.join(sorted(given - wanted))}}}. "
+                f"Missing but required: {{{','.join(sorted(wanted - given))}}}.",
+            )
+        for key, spec in signature.specs.inputs.items():
+            if arrays[key].dtype != spec.dtype or not spec.allows(arrays[key].shape):
+                raise ServerError(
+                    "INVALID_ARGUMENT",
+                    f"input '{key}' of {arrays[key].dtype} and shape {arrays[key].shape} does not fit "
+                    f"{spec.dtype} {spec.shown()}",
+                )
+        rows = len(next(iter(arrays.values())))
+        if self.max_batch_size is not None and rows > self.max_batch_size:
+            raise ServerError(
+                "INVALID_ARGUMENT",
+                f"Task size {rows} is larger than maximum input batch size {self.max_batch_size}",
+            )
+        if self.disturb is not None:
+            self.disturb(model.name, name)
+        with self._one_at_a_time:
+            reply = signature.answer(arrays)
+        self.asked[model.name, name] += rows
+        return reply
+
+
+def load_versions(base_path: str) -> dict[int, dict[str, ServedSignature]]:
+    """Return the latest version of a SavedModel below a base path, as TensorFlow Serving would load it.
+
+    Raises
+    ------
+    BadInput
+        If there is none.
+    """
+    numbers = (
+        [int(entry.name) for entry in os.scandir(base_path) if entry.name.isdecimal()]
+        if os.path.isdir(base_path)
+        else []
+    )
+    if not numbers:
+        raise BadInput(f"no version of a SavedModel in '{base_path}'; expected {os.path.join(base_path, '1')}")
+    return {max(numbers): load_signatures(os.path.join(base_path, str(max(numbers))))}
+
+
+def load_signatures(directory: str) -> dict[str, ServedSignature]:
+    """Return the signatures of a SavedModel."""
+    import tensorflow as tf
+
+    from attribution_benchmarks.serving.signature import TensorSpec
+
+    loaded = tf.saved_model.load(directory, tags=["serve"])
+
+    def spec_of(tensor):
+        dtype = np.dtype(object) if tensor.dtype == tf.string else np.dtype(tensor.dtype.as_numpy_dtype)
+        return TensorSpec(dtype, None if tensor.shape.rank is None else tuple(tensor.shape.as_list()))
+
+    def served(function):
+        def answer(arrays, owner=loaded):  # named here, it keeps the variables alive
+            try:
+                reply = function(**{name: tf.constant(array) for name, array in arrays.items()})
+            except tf.errors.OpError as error:
+                raise ServerError(_CODES.get(type(error).__name__, "INTERNAL"), error.message) from error
+            return {name: tensor.numpy() for name, tensor in reply.items()}
+
+        inputs = {name: spec_of(spec) for name, spec in function.structured_input_signature[1].items()}
+        outputs = {name: spec_of(spec) for name, spec in function.structured_outputs.items()}
+        return ServedSignature(Signature(dict(sorted(inputs.items())), dict(sorted(outputs.items()))), answer)
+
+    return {name: served(function) for name, function in loaded.signatures.items()}
+
+
+_CODES = {"InvalidArgumentError": "INVALID_ARGUMENT", "ResourceExhaustedError": "RESOURCE_EXHAUSTED"}
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Serve the models of a config until interrupted."""
+    from attribution_benchmarks.serving.models_config import read_models_config
+
+    if not flag_values.config:
+        raise BadInput("--config is empty; name a models.config")
+    models = {}
+    for name, base_path in read_models_config(flag_values.config).items():
+        if flag_values.root:
+            base_path = os.path.join(flag_values.root, os.path.relpath(base_path, "/models"))
+        models[name] = load_versions(base_path)
+    server = StandIn(models, host=flag_values.host).start(flag_values.grpc_port, flag_values.rest_port)
+    print(f"serving {len(models)} models on {server.grpc_address} and {server.rest_address}", flush=True)
+    try:
+        threading.Event().wait()
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    command_line.run(main, FLAGS, __doc__)

@@ -1,0 +1,71 @@
+"""Commands answer bad input in one line with exit code 2, and help without work."""
+
+import shlex
+import subprocess
+import sys
+
+import pytest
+from absl import flags
+
+from attribution_benchmarks import command_line
+
+
+def command(main=lambda flag_values: None):
+    values = flags.FlagValues()
+    command_line.define_common_flags(values, methods=["gradient"], num_imgs=10, seed=0, output="")
+    return lambda *arguments: command_line.execute(main, values, "What it does.", ["prog", *arguments])
+
+
+def test_values_reach_the_command():
+    seen = {}
+    run = command(lambda values: seen.update(methods=values.methods, num_imgs=values.num_imgs, seed=values.seed))
+    assert run("--methods=a,b", "--num_imgs=all", "--seed=3") == 0
+    assert seen == {"methods": ["a", "b"], "num_imgs": "all", "seed": 3}
+
+
+def test_a_second_run_forgets_the_flags_of_the_first():
+    seen = []
+    run = command(lambda values: seen.append(values.seed))
+    run("--seed=3")
+    run()
+    assert seen == [3, 0]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["--num_imgs=0", "--num_imgs=some", "--seed=-1", "--no_such_flag=1", "leftover", "--seed=x"],
+)
+def test_bad_flags_are_one_line_and_exit_code_2(argument, capsys):
+    assert command()(argument) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+
+
+def test_bad_input_is_one_line_and_other_errors_are_not_hidden(capsys):
+    def refuse(values):
+        raise command_line.BadInput("no such thing;\n  these exist: a")
+
+    def break_down(values):
+        raise RuntimeError("a bug")
+
+    assert command(refuse)() == 2
+    assert capsys.readouterr().err == "error: no such thing; these exist: a\n"
+    with pytest.raises(RuntimeError):
+        command(break_down)()
+
+
+def test_help_shows_description_flags_and_defaults(capsys):
+    assert command(lambda values: pytest.fail("help must not run the command"))("--help") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("What it does.")
+    assert "--methods" in shown and "(default: gradient)" in shown
+
+
+def test_a_reader_that_has_read_enough_ends_a_command_quietly():
+    code = (
+        "from attribution_benchmarks import command_line; from absl import flags; values = flags.FlagValues();"
+        "command_line.run(lambda _: print('x' * 10**6), values, 'What it does.')"
+    )
+    piped = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} | head -c 1"
+    assert subprocess.run(piped, shell=True, capture_output=True, text=True, check=False).stderr == ""

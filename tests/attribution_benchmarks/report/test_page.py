@@ -1,0 +1,191 @@
+"""The page and the summary say what the documents say, in HTML that is whole."""
+
+import html.parser
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from attribution_benchmarks.leaderboard.agreement import Concordance
+from attribution_benchmarks.report import matrix, pictures, publish, sections, summary, verdicts
+from attribution_benchmarks.report.page import Result
+from attribution_benchmarks.report.page import page as render_page
+
+SETTINGS = {"command": "python scripts/reproduce_tables.py", "lead": "Three benchmarks.", "footer": "Made here."}
+TITLES = {"best": "The Best", "random": "Random map", "template_position": "The truth"}
+OWN = "<b>my</b>.py:maps"
+
+
+@pytest.fixture(scope="session")
+def results(documents, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("pictures")
+    drawn = {}
+    for name in ("examples", "mcs_examples", "mcs_scores"):
+        drawn[name] = directory / f"{name}.png"
+        colours = np.random.default_rng(0).integers(0, 255, (40, 90, 3), np.uint8)
+        Image.fromarray(colours).save(drawn[name])
+    of = {"svea": [drawn["examples"]], "bim": [drawn["mcs_examples"], drawn["mcs_scores"]]}
+    return [
+        Result(
+            document["benchmark"], document["benchmark"], f"Table of {document['benchmark']}", "A note.", document,
+            "printed <table>", of.get(document["benchmark"], ()),
+        )
+        for document in documents
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def page(built, judged, results):
+    return render_page(built, matrix.agreement(built), judged, results, TITLES, SETTINGS)
+
+
+class Outline(html.parser.HTMLParser):
+    """Collects what a page is made of, and refuses tags that do not close."""
+
+    EMPTY = frozenset(("meta", "link", "img", "br", "line", "rect", "path"))
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_is_whole_html_that_asks_for_nothing(page):
+    outline = Outline(page)
+    for _, attributes in outline.attributes:
+        for name in ("src", "href", "action", "srcset"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("data:", "#")), value
+    assert "@import" not in page and not re.search(r"url\((?!data:)", page)
+
+
+def test_every_table_has_a_caption_every_heading_cell_a_scope_and_every_picture_a_text(page):
+    outline = Outline(page)
+    assert outline.tags.count("table") == outline.tags.count("caption") == 3 + 4
+    assert all(attributes.get("scope") for tag, attributes in outline.attributes if tag == "th")
+    images = [attributes for tag, attributes in outline.attributes if tag == "img"]
+    assert len(images) == 2  # the bars of a metric that the page draws itself are left out
+    assert all(len(image["alt"]) > 20 and image["width"] and image["height"] for image in images)
+    targets = {attributes["id"] for _, attributes in outline.attributes if "id" in attributes}
+    links = [attributes["href"] for tag, attributes in outline.attributes if tag == "a"]
+    assert {link[1:] for link in links} <= targets
+
+
+def test_every_score_stands_on_the_page(page, built):
+    for (_, key), row in built.cells.items():
+        column = next(column for column in built.columns if column.key == key)
+        assert sections.shown(row, column) in page
+
+
+def test_what_others_wrote_is_text_and_no_markup(built, judged, documents, results):
+    renamed = json.loads(json.dumps(documents).replace('"best"', json.dumps(OWN)))
+    own = matrix.build(renamed)
+    text = render_page(own, matrix.agreement(own), [], results, {}, SETTINGS, own=[OWN], notes=["<script>x</script>"])
+    outline = Outline(text)
+    assert outline.tags.count("script") == 1 and OWN in "".join(outline.text)
+    assert text.count('class="badge">yours') == 1 + 4
+    assert "printed &lt;table&gt;" in text
+
+
+def test_a_unit_that_failed_is_named_at_the_top(built, judged, results):
+    failed = [*results[:2], Result("x", "clevr_xai", "The third table", "", None, failed="no network")]
+    text = render_page(built, matrix.agreement(built), judged, failed, TITLES, SETTINGS)
+    assert "The third table is missing: no network" in text
+
+
+def test_pictures_are_embedded_smaller_and_the_same_each_time(tmp_path):
+    path = tmp_path / "mcs_examples.png"
+    Image.fromarray(np.random.default_rng(1).integers(0, 255, (300, 3200, 3), np.uint8)).save(path)
+    found = pictures.embed(path, "bim")
+    assert (found.width, found.height) == (1600, 150)
+    assert found.source.startswith("data:image/webp;base64,") and found == pictures.embed(path, "bim")
+
+
+def said(built, judged, titles=TITLES):
+    return dict(summary.sentences(built, matrix.agreement(built), judged, titles))
+
+
+def test_the_summary_names_the_best_and_who_is_level(built, judged):
+    found = said(built, judged)
+    cell = built.cells["best", "svea roe_test"]["value"]
+    assert f"ROE test %: The Best ({cell:.1f}), alone at the top." in found["Best on SVEA"]
+    assert found["All-rounders"] == ["Best, or level with the best, under all 4 metrics: The Best."]
+
+
+def test_the_summary_says_which_methods_are_not_above_a_control(built, judged):
+    lines = said(built, judged)["Against the controls"]
+    assert "SVEA ROE test %: 1 of 4 methods are not significantly above “Random map”." in lines
+
+
+def test_the_summary_says_when_nobody_beats_a_control(documents, groups):
+    lifted = json.loads(json.dumps(documents[:1]))
+    scores = {"svea": [verdicts.InputScores(group.where, group.inputs, {
+        name: np.asarray(column) + (5 if name == "random" else 0) for name, column in group.values.items()
+    }) for group in groups["svea"][:1]]}  # fmt: skip
+    built = matrix.build(lifted)
+    lines = said(built, verdicts.judge(built, scores))["Against the controls"]
+    assert lines == ["SVEA ROE test %: not one of the 4 methods is significantly above “Random map”."]
+
+
+def test_the_summary_compares_with_the_papers(documents):
+    printed = json.loads(json.dumps(documents))
+    rows = [row for row in printed[0]["rows"] if row["metric"] == "roe_test" and row["kind"] == "method"]
+    for row, paper in zip(rows, (rows[0]["value"], 1e6, rows[2]["low"]), strict=False):
+        row["paper"] = paper
+    assert said(matrix.build(printed), [])["Beside the papers"][0].startswith("2 of the 3 figures")
+
+
+@pytest.mark.parametrize(
+    ("w", "judges", "p_value", "words"),
+    [
+        (1.0, 3, 0.001, "agree very well (mean rank correlation 1.00"),
+        (0.5, 2, 0.6, "hardly agree, no more than chance would have it (mean rank correlation 0.00"),
+        (0.63, 2, 0.16, "agree little, no more than chance would have it"),
+        (0.7, 10, 0.0001, "agree well (mean rank correlation 0.67"),
+    ],
+)
+def test_agreement_in_words_is_measured_against_what_chance_gives(w, judges, p_value, words):
+    assert summary.in_words(Concordance(w, p_value, judges, 12)).startswith(words)
+
+
+def test_nothing_scored_is_said(results):
+    empty = matrix.build([])
+    assert summary.sentences(empty, matrix.agreement(empty), [], {}) == [
+        ("Nothing scored", ["No benchmark has given a score."])
+    ]
+
+
+def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, results, groups):
+    (tmp_path / "tables").mkdir()
+    written = []
+    for _ in range(2):
+        text = publish.publish(tmp_path, results, groups, TITLES, SETTINGS, {("twin", "bim"): "too slow"})
+        assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} == set(publish.FILES)
+        written.append({name: (tmp_path / name).read_bytes() for name in publish.FILES})
+    assert written[0] == written[1]
+    assert (tmp_path / "tables" / "matrix.txt").read_text() in text
+    document = json.loads(written[0]["tables/matrix.json"])
+    assert {row["reason"] for row in document["rows"] if row["value"] is None} == {"too slow"}
+    header, *pairs = written[0]["tables/pairs.csv"].decode().splitlines()
+    assert header.startswith("benchmark,column,family,first,second,difference,low,high,p_value,p_corrected,n,better")
+    # Three columns of four methods, one of three; and each method against each control.
+    assert len(pairs) == 3 * 6 + 3 + (2 * 8 + 3 + 4)
