@@ -17,6 +17,7 @@ setup(
         "attribution_benchmarks.command_line",
         "attribution_benchmarks.leaderboard",
         "attribution_benchmarks.report",
+        "attribution_benchmarks.scoring",
         "attribution_benchmarks.serving",
         "bim",
         "clevr_xai",

@@ -4,7 +4,11 @@
     python -m svea.benchmark --models=saved_models/svea/baseline,saved_models/svea/baseline_seed1
     python -m svea.benchmark --model=path/to/saved_model --methods=rise,my_module:my_method --output=scores.json
 
+    python -m svea.benchmark --from_maps=my/maps
+
 With --scores_dir, a run that was stopped goes on where it stood, and one that ended costs next to nothing again.
+--maps_dir saves every map as METHOD/train_0000.npy or METHOD/test_0000.npy, and --from_maps scores maps that were made
+elsewhere.
 
 Every method explains the probability of the predicted class for all 5,000 signals of MNIST-1D. ROE test: how often a
 linear support vector machine tells the class from the 12 points around the map's peak (higher is better). Drop and
@@ -22,8 +26,10 @@ from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scoring import metric as shared_metrics
 from svea import methods as svea_methods
 from svea import paper_table
+from svea.metrics import METRICS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEFAULT_MODEL = ROOT / "saved_models" / "svea" / "baseline"
@@ -39,6 +45,14 @@ flags.DEFINE_list(
     flag_values=FLAGS,
 )
 flags.DEFINE_integer("rise_masks", svea_methods.RISE_MASKS, "masks of RISE", lower_bound=1, flag_values=FLAGS)
+flags.DEFINE_list(
+    "metrics",
+    list(METRICS),
+    "of roe_test, drop, increase and the metrics of all benchmarks, or file.py:NAME of your own",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string("maps_dir", "", "directory to save maps in, as METHOD/SIGNAL.npy", flag_values=FLAGS)
+flags.DEFINE_string("from_maps", "", "directory of maps to score in place of the network's own", flag_values=FLAGS)
 flags.DEFINE_string("plot_dir", "", "directory to write figures to, as PNG", flag_values=FLAGS)
 flags.DEFINE_string("scores_dir", "", "directory to keep regions in, so that none is computed twice", flag_values=FLAGS)
 flags.DEFINE_string("input_scores", "", "file to write every signal's scores to; .json", flag_values=FLAGS)
@@ -51,8 +65,15 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     plot_dir = _checked_directory("plot_dir", flag_values.plot_dir)
     scores_dir = _checked_directory("scores_dir", flag_values.scores_dir)
-    chosen = svea_methods.settings(flag_values.methods, flag_values.rise_masks)
+    _checked_directory("maps_dir", flag_values.maps_dir)
+    metrics = shared_metrics.chosen(flag_values.metrics, METRICS)
+    if flag_values.from_maps and flag_values.maps_dir:
+        raise BadInput("--from_maps and --maps_dir were both given; --from_maps makes no maps that could be saved")
+    asked = flag_values.methods if flag_values["methods"].present or not flag_values.from_maps else []
+    chosen = {} if flag_values.from_maps else svea_methods.settings(asked, flag_values.rise_masks)
     paths = _model_paths(flag_values)
+    if len(paths) > 1 and (flag_values.maps_dir or flag_values.from_maps):
+        raise BadInput("maps are of one network; give one with --model=")
 
     from svea import findings, mnist1d, scoring, table  # --help must not wait for scikit-learn and TensorFlow
 
@@ -61,14 +82,29 @@ def main(flag_values: flags.FlagValues) -> None:
         for model in models.values():
             scoring.attach_live_network(model)
     data = mnist1d.load()
-    networks = []
+    networks, explainers = [], []
     for number, (name, model) in enumerate(models.items(), start=1):
         if len(models) > 1:
             print(f"network {number} of {len(models)}: {name}", file=sys.stderr)
-        store = ScoreStore(str(scores_dir)) if scores_dir else None
-        networks.append(scoring.score_network(model, data, chosen, flag_values.seed, flag_values.batch_size, store))
+        explainers.append(
+            _saved_maps(flag_values, asked, model)
+            if flag_values.from_maps
+            else scoring.explainer(model, chosen, flag_values.seed, flag_values.batch_size)
+        )
+        networks.append(
+            scoring.score_network(
+                model,
+                data,
+                explainers[-1],
+                {name: metric for name, metric in metrics.items() if name not in METRICS},
+                flag_values.batch_size,
+                ScoreStore(str(scores_dir)) if scores_dir else None,
+                _maps_directory(flag_values, model, chosen) if flag_values.maps_dir else None,
+                progress=True,
+            )
+        )
 
-    rows = table.long_rows(networks, flag_values.seed)
+    rows = table.long_rows(networks, metrics, flag_values.seed)
     titles = table.titles(networks)
     heading = [
         f"{name}: accuracy {network.accuracy(data):.1f} % on {mnist1d.TEST_SIGNALS:,} test signals "
@@ -76,7 +112,9 @@ def main(flag_values: flags.FlagValues) -> None:
         for name, network in zip(models, networks, strict=True)
     ]
     notes = findings.findings(networks, rows, titles, flag_values.seed)
-    text = tables.report(heading, tables.wide(rows, scoring.METRICS, titles), notes, width=118)
+    shown = {name: metric.title for name, metric in metrics.items()}
+    decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
+    text = tables.report(heading, tables.wide(rows, shown, titles, decimals=decimals), notes, width=118)
     print(text, end="")
     if flag_values.output:
         run = manifest.describe_run(
@@ -86,18 +124,43 @@ def main(flag_values: flags.FlagValues) -> None:
             seed=flag_values.seed,
             command=manifest.command_of("python -m svea.benchmark", flag_values),
         )
-        markdown = tables.report(heading, tables.wide(rows, scoring.METRICS, titles, markdown=True), notes, width=None)
+        laid_out = tables.wide(rows, shown, titles, markdown=True, decimals=decimals)
+        markdown = tables.report(heading, laid_out, notes, width=None)
         tables.save(flag_values.output, rows, run, text=text, markdown=markdown)
     if flag_values.input_scores:
-        input_scores.save(flag_values.input_scores, "svea", table.input_scores(networks))
+        input_scores.save(flag_values.input_scores, "svea", table.input_scores(networks, metrics))
     if plot_dir:
         from svea import figures
 
-        model = next(iter(models.values()))
         examples = figures.example_rows(data, networks[0])
-        maps = scoring.example_maps(model, data, chosen, examples, flag_values.seed, flag_values.batch_size)
+        maps = scoring.example_maps(explainers[0], data, examples)
         for path in figures.save_figures(plot_dir, data, networks[0], maps, rows, titles):
             print(f"figure: {path}", file=sys.stderr)
+
+
+def _saved_maps(flag_values, methods, model):
+    """Return maps of a directory in place of a network's own."""
+    from attribution_benchmarks.scoring import saved_maps
+    from svea import controls, regions
+
+    folders = saved_maps.saved_methods(flag_values.from_maps, methods)
+    names = [regions.file_of(row) for row in range(regions.SIGNALS)]
+    missing = saved_maps.with_all_maps(names, folders).count(False)
+    if missing:
+        raise BadInput(
+            f"{missing:,} of the {len(names):,} signals have no map of every method in {flag_values.from_maps}; "
+            f"expected METHOD/{names[0]}.npy to METHOD/{names[-1]}.npy"
+        )
+    return saved_maps.SavedMaps(folders, controls.CONTROLS, flag_values.seed, model.scores)
+
+
+def _maps_directory(flag_values, model, chosen):
+    """Return where maps are saved."""
+    from attribution_benchmarks.scoring.saved_maps import MapsDirectory
+
+    settings = {name: repr(overrides) for name, (_, overrides) in chosen.items()}
+    origin = {"benchmark": "svea", "model": model.fingerprint, "seed": flag_values.seed, "settings": settings}
+    return MapsDirectory(flag_values.maps_dir, origin)
 
 
 def _model_paths(flag_values) -> list[pathlib.Path]:

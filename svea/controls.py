@@ -1,56 +1,68 @@
 """Windows that need no explanation: what the ROE test gives to those who know more, or nothing.
 
-The paper has one control, the whole signal. These are ours; each gives a window for every signal, to be judged like a
-method's. They show how much of a method's score a network-free rule would get.
+The paper has one control, the whole signal. These are ours; each is a map with one peak, to be judged like a method's.
+They show how much of a method's score a network-free rule would get.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
 import numpy as np
 
-from svea.mnist1d import LENGTH, Split
-from svea.roe import WINDOW, peaks
-
-RAW_SIGNAL = "raw_signal"  # the whole signal instead of a window: the paper's own control, judged by the machines alone
-
-
-def template_position(split: Split, seed: int, first_key: int) -> np.ndarray:
-    """Return the middle of the true template, the point nearest to it: the best any explanation could know."""
-    return np.rint(split.template_centre).astype(np.int64)
+from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.controls import Control
+from svea.mnist1d import LENGTH
+from svea.roe import WINDOW
 
 
-def argmax_abs(split: Split, seed: int, first_key: int) -> np.ndarray:
-    """Return the point of the largest absolute value: a rule without a network."""
-    return peaks(np.abs(split.signals))
+def template_position(block: Block, seed: int) -> np.ndarray:
+    """Point at the middle of the true template, the point nearest to it: the best any explanation could know."""
+    return _one_peak(np.rint(block.truth["template_centre"]).astype(np.int64))
 
 
-def fixed_centre(split: Split, seed: int, first_key: int) -> np.ndarray:
-    """Return the middle of the axis, the same for every signal."""
-    return np.full(len(split.signals), LENGTH // 2)
+def argmax_abs(block: Block, seed: int) -> np.ndarray:
+    """Return the absolute values, (N, 40): a rule without a network."""
+    return np.abs(block.pictures[:, :, 0])
 
 
-def random_window(split: Split, seed: int, first_key: int) -> np.ndarray:
-    """Return a point such that every window is equally likely, drawn per signal from the seed and the signal's key."""
-    starts = [
-        np.random.default_rng((seed, first_key + row)).integers(LENGTH - WINDOW + 1)
-        for row in range(len(split.signals))
-    ]
-    return np.array(starts) + WINDOW // 2
+def fixed_centre(block: Block, seed: int) -> np.ndarray:
+    """Point at the middle of the axis, the same for every signal."""
+    return _one_peak(np.full(len(block), LENGTH // 2))
 
 
-# Each takes a split, the run's seed and the key of the split's first signal, and returns peaks, (N,) int64, 0 to 39.
-CONTROLS: Mapping[str, Callable[[Split, int, int], np.ndarray]] = MappingProxyType(
-    {function.__name__: function for function in (template_position, argmax_abs, fixed_centre, random_window)}
+def random_window(block: Block, seed: int) -> np.ndarray:
+    """Point such that every window is equally likely, drawn per signal from the seed and the signal's place."""
+    starts = [np.random.default_rng((seed, row)).integers(LENGTH - WINDOW + 1) for row in block.seeds]
+    return _one_peak(np.array(starts) + WINDOW // 2)
+
+
+def _one_peak(points: np.ndarray) -> np.ndarray:
+    """Return maps that are one at a point and zero elsewhere: (N,) int, 0 to 39 -> (N, 40) float64."""
+    return np.eye(LENGTH)[points]
+
+
+# The whole signal instead of a window: the paper's own control, judged by the machines alone.
+RAW_SIGNAL = Control(
+    "raw_signal",
+    "Whole signal, no region",
+    "the classifiers see all 40 points; a region that scores less hides more than it shows",
 )
-TITLES: Mapping[str, str] = MappingProxyType(
-    {
-        RAW_SIGNAL: "Whole signal, no region",
-        "template_position": "True template position",
-        "argmax_abs": "Largest |x|, no network",
-        "fixed_centre": "Middle of the signal",
-        "random_window": "Random window",
-    }
+CONTROLS = (
+    Control(
+        "template_position",
+        "True template position",
+        "the region lies where the shape really is: a bound for every method, not a rival",
+        template_position,
+        bound=True,
+    ),
+    Control(
+        "argmax_abs",
+        "Largest |x|, no network",
+        "the region lies at the largest absolute value of the signal; no network is asked",
+        argmax_abs,
+    ),
+    Control("fixed_centre", "Middle of the signal", "the region is always the middle of the signal", fixed_centre),
+    Control(
+        "random_window", "Random window", "the region lies anywhere, drawn at random for each signal", random_window
+    ),
 )
+TITLES = {control.name: control.title for control in (RAW_SIGNAL, *CONTROLS)}

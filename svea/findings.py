@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from attribution_benchmarks.leaderboard import comparisons
 from svea import paper_table
-from svea.scoring import METRICS, NetworkScores
+from svea.metrics import METRICS
+from svea.scoring import NetworkScores
 from svea.table import rank_correlation, values_of
 
 LOWER_GROUP = ("gradient", "xgrad_cam", "grad_cam")
@@ -58,13 +59,13 @@ def _rank_correlations(networks, seed) -> list[str]:
         return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f}) over {count} methods"
 
     lines = []
-    for metric, heading in METRICS.items():
+    for metric, described in METRICS.items():
         line = shown(metric)
         if line and paper_table.NOT_REPRODUCIBLE in networks[0].methods:
             without = shown(metric, (paper_table.NOT_REPRODUCIBLE,))
             line += f"; without Score-CAM {without}" if without else ""
         if line:
-            lines.append(f"Spearman's rank correlation with the paper, {heading}: {line}.")
+            lines.append(f"Spearman's rank correlation with the paper, {described.title}: {line}.")
     return lines
 
 

@@ -55,6 +55,12 @@ class Split:
         """Return the middle of the template, (N,) float64, in points of the signal."""
         return (self.template_first + self.template_last) / 2
 
+    @property
+    def template(self) -> np.ndarray:
+        """Return which points lie within the template, (N, 40) bool."""
+        points = np.arange(LENGTH)
+        return (points >= self.template_first[:, None]) & (points <= self.template_last[:, None])
+
 
 @dataclass(frozen=True)
 class Mnist1D:

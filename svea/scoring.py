@@ -10,11 +10,12 @@ import numpy as np
 import attribution
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from svea import controls, faithfulness, roe
+from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring.explainer import Explainer
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.run import Run
+from svea import controls, faithfulness, mnist1d, regions, roe
 from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
-from svea.regions import find_regions
-
-METRICS = {"roe_test": "ROE test %", "drop": "Drop %", "increase": "Increase %"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Scores:
     Attributes
     ----------
     values
-        Metric -> (1000,) float64, one value per test signal, in percent; their mean is the score.
+        Metric -> (1000,) float64, one value per test signal, SVEA's own in percent; their mean is the score.
     zero_maps
         How many of the 5,000 maps are zero everywhere; None for a control.
     starts
@@ -97,7 +98,14 @@ def attach_live_network(model) -> None:
 
 
 def score_network(
-    model, data: Mnist1D, methods: Mapping, seed: int, batch_size: int, store: ScoreStore | None = None
+    model,
+    data: Mnist1D,
+    explainer,
+    shared: Mapping[str, Metric] | None = None,
+    batch_size: int = 1000,
+    store: ScoreStore | None = None,
+    maps_directory=None,
+    progress: bool = False,
 ) -> NetworkScores:
     """Explain all 5,000 signals with each method and score the regions, the controls' too.
 
@@ -107,37 +115,64 @@ def score_network(
         Result of ``load_network``.
     data
         MNIST-1D.
-    methods
-        Result of ``methods.settings``.
-    seed
-        Of random methods and of the random window.
+    explainer
+        Makes the maps: from ``explainer``, or ``scoring.saved_maps.SavedMaps``.
+    shared
+        Metrics of all benchmarks to compute beside SVEA's own, by name.
     batch_size
-        Rows in one pass.
+        Signals in one block and in one pass.
     store
         Where regions are kept, so that none is found twice; None keeps none.
+    maps_directory
+        Where maps are saved; None saves none.
+    progress
+        Whether to show a progress bar.
     """
-    signals = np.concatenate([data.train.signals, data.test.signals])
+    import tqdm
+
+    shared = shared or {}
+    signals = regions.signals_of(data)
     probabilities = model.scores(data.test.signals[..., None], batch_size)
-    regions = find_regions(model, signals, methods, seed, batch_size, store)
+    run = Run(
+        explainer,
+        [regions.REGION, *(metric.measure for metric in shared.values())],
+        {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT},
+        [regions.blocks],
+        store,
+        maps_directory=maps_directory,
+    )
+    with tqdm.tqdm(total=len(signals), desc="signals explained", unit="signal", disable=not progress) as bar:
+        found = run.run(regions.blocks(data, batch_size), bar.update)
 
-    def scores(starts, **more):
-        return Scores(_window_values(model, data, signals, starts, probabilities, batch_size), starts=starts, **more)
+    def scores(label: Label) -> Scores:
+        region = regions.regions_of(found, label)
+        values = _window_values(model, data, signals, region.starts, probabilities, batch_size)
+        for name, metric in shared.items():
+            values[name] = found.numbers(label, metric.measure)[TRAIN_SIGNALS:, 0]
+        return Scores(values, int(region.zero.sum()) if label.method else None, region.starts)
 
-    scored = {name: scores(found.starts, zero_maps=int(found.zero.sum())) for name, found in regions.items()}
     whole = roe.linear_svm_correct(data.train.signals, data.train.labels, data.test.signals, data.test.labels)
-    baseline = {controls.RAW_SIGNAL: Scores({"roe_test": 100.0 * whole})}
-    for name, control in controls.CONTROLS.items():
-        peaks = [control(data.train, seed, 0), control(data.test, seed, TRAIN_SIGNALS)]
-        baseline[name] = scores(roe.window_starts(np.concatenate(peaks)))
-    return NetworkScores(scored, baseline, probabilities)
+    return NetworkScores(
+        {label.method: scores(label) for label in found.labels if label.method},
+        {
+            controls.RAW_SIGNAL.name: Scores({"roe_test": 100.0 * whole}),
+            **{label.control: scores(label) for label in found.labels if label.control},
+        },
+        probabilities,
+    )
 
 
-def example_maps(model, data: Mnist1D, methods: Mapping, rows, seed: int, batch_size: int) -> dict[str, dict]:
+def explainer(model, methods: Mapping, seed: int, batch_size: int) -> Explainer:
+    """Return what explains SVEA's signals: methods of ``methods.settings``, and SVEA's controls."""
+    return Explainer(model, methods, controls.CONTROLS, seed=seed, batch_size=batch_size)
+
+
+def example_maps(explainer, data: Mnist1D, rows) -> dict[str, dict]:
     """Explain some test signals for figures; the maps are those that were scored.
 
     Parameters
     ----------
-    model, data, methods, seed, batch_size
+    explainer, data
         As for ``score_network``.
     rows
         Test signals.
@@ -148,15 +183,13 @@ def example_maps(model, data: Mnist1D, methods: Mapping, rows, seed: int, batch_
         Method -> row -> (40,) map.
     """
     rows = list(rows)
-    found = attribution.explain_many(
-        methods,
-        model,
-        data.test.signals[rows][..., None],
-        seed=seed,
-        batch_size=batch_size,
-        keys=[TRAIN_SIGNALS + row for row in rows],
-    )
-    return {name: dict(zip(rows, maps.reshape(-1, LENGTH), strict=True)) for name, maps in found.items()}
+    (whole,) = regions.blocks(data, regions.SIGNALS)
+    block = whole.load().take([TRAIN_SIGNALS + row for row in rows])
+    wanted = [label for label in explainer.labels if label.method]
+    return {
+        label.method: dict(zip(rows, maps.reshape(-1, LENGTH), strict=True))
+        for label, maps in explainer.maps(wanted, block)
+    }
 
 
 def _window_values(model, data: Mnist1D, signals, starts, probabilities, batch_size) -> dict[str, np.ndarray]:

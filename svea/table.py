@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 import attribution
 from attribution_benchmarks.leaderboard import statistics
 from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.scoring.metric import Metric
 from svea import controls, paper_table
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
-from svea.scoring import METRICS, NetworkScores
+from svea.scoring import NetworkScores
 
 
 def values_of(networks: Sequence[NetworkScores], name: str, metric: str) -> np.ndarray:
@@ -25,7 +26,7 @@ def values_of(networks: Sequence[NetworkScores], name: str, metric: str) -> np.n
     return np.stack([{**network.methods, **network.controls}[name].values[metric] for network in networks])
 
 
-def long_rows(networks: Sequence[NetworkScores], seed: int) -> list[dict]:
+def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], seed: int) -> list[dict]:
     """Return the scores in the long form of ``leaderboard.tables``.
 
     The value is the mean over test signals and networks. The interval is a bootstrap over the 1,000 test signals,
@@ -37,15 +38,18 @@ def long_rows(networks: Sequence[NetworkScores], seed: int) -> list[dict]:
     ----------
     networks
         Scores of one or several networks, on the same data with the same methods.
+    metrics
+        Which rows to make, by name.
     seed
         Seed of the bootstrap.
     """
     rows = []
     for kind, scored in (("method", networks[0].methods), ("control", networks[0].controls)):
         for name, scores in scored.items():
-            for metric in scores.values:
+            for metric in (metric for metric in metrics if metric in scores.values):
                 values = values_of(networks, name, metric)
-                estimate = statistics.mean_interval(values.mean(axis=0), seed=seed)
+                defined = np.isfinite(values).all(axis=0)
+                estimate = statistics.mean_interval(values[:, defined].mean(axis=0), seed=seed)
                 row = {
                     "method": name,
                     "metric": metric,
@@ -62,7 +66,7 @@ def long_rows(networks: Sequence[NetworkScores], seed: int) -> list[dict]:
     return rows
 
 
-def input_scores(networks: Sequence[NetworkScores]) -> list[InputScores]:
+def input_scores(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric]) -> list[InputScores]:
     """Return one value per test signal, its mean over the networks in percent, of every method and control."""
     inputs = [f"test signal {row}" for row in range(TEST_SIGNALS)]
     scored = {**networks[0].methods, **networks[0].controls}
@@ -76,7 +80,7 @@ def input_scores(networks: Sequence[NetworkScores]) -> list[InputScores]:
                 if metric in scores.values
             },
         )
-        for metric in METRICS
+        for metric in metrics
     ]
 
 

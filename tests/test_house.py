@@ -11,15 +11,31 @@ ALLOWED = {
     "attribution": {"attribution_benchmarks/command_line"},
     "attribution_benchmarks/leaderboard": {"attribution_benchmarks/command_line"},
     "attribution_benchmarks/serving": {"attribution", "attribution_benchmarks/command_line"},
+    "attribution_benchmarks/scoring": {
+        "attribution",
+        "attribution_benchmarks/leaderboard",
+        "attribution_benchmarks/command_line",
+    },
     "attribution_benchmarks/report": {"attribution_benchmarks/leaderboard", "attribution_benchmarks/command_line"},
-    "svea": {"attribution", "attribution_benchmarks/leaderboard", "attribution_benchmarks/command_line"},
+    "svea": {
+        "attribution",
+        "attribution_benchmarks/scoring",
+        "attribution_benchmarks/leaderboard",
+        "attribution_benchmarks/command_line",
+    },
     "bim": {
         "attribution",
+        "attribution_benchmarks/scoring",
         "attribution_benchmarks/leaderboard",
         "attribution_benchmarks/serving",
         "attribution_benchmarks/command_line",
     },
-    "clevr_xai": {"attribution", "attribution_benchmarks/leaderboard", "attribution_benchmarks/command_line"},
+    "clevr_xai": {
+        "attribution",
+        "attribution_benchmarks/scoring",
+        "attribution_benchmarks/leaderboard",
+        "attribution_benchmarks/command_line",
+    },
 }
 HOUSE = set(ALLOWED) | {"scripts", "benchmarks", "tests"}
 GRAPH_INTERNALS = {"saved_model.py", "graph.py"}  # the rooms of attribution that may touch tensorflow.python

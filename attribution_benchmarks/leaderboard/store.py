@@ -30,10 +30,10 @@ class ScoreStore:
     Parameters
     ----------
     directory
-        Made when the first score is written.
+        Made when the first score is written; None keeps scores in memory alone.
     """
 
-    def __init__(self, directory: str):
+    def __init__(self, directory: str | None):
         self.directory = directory
 
     def series(self, **key) -> Series:
@@ -53,7 +53,7 @@ class ScoreStore:
 
     def manifest(self) -> list[dict]:
         """Return the key and the number of scores of every series, sorted by file name."""
-        if not os.path.isdir(self.directory):
+        if self.directory is None or not os.path.isdir(self.directory):
             return []
         found = []
         for name in sorted(os.listdir(self.directory)):
@@ -72,19 +72,19 @@ class Series:
     ----------
     key : dict
         What the scores depend on.
-    path : str
-        The file.
+    path : str or None
+        The file; None for scores that are kept in memory alone.
     """
 
-    def __init__(self, directory: str, key: Mapping):
+    def __init__(self, directory: str | None, key: Mapping):
         try:
             self._header = json.dumps(key, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise BadInput(f"the key of a series must be plain JSON: {error}") from error
         self.key = json.loads(self._header)
         name = hashlib.sha256(self._header.encode()).hexdigest()[:24]
-        self.path = os.path.join(directory, f"{name}.jsonl")
-        self._records = self._read()
+        self.path = None if directory is None else os.path.join(directory, f"{name}.jsonl")
+        self._records = {} if self.path is None else self._read()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -113,6 +113,13 @@ class Series:
         lines = "".join(
             json.dumps([name, record], sort_keys=True, allow_nan=False) + "\n" for name, record in fresh.items()
         )
+        if self.path is not None:
+            self._write(lines)
+        # Read back through JSON, so that a record is the same whether it was just written or found.
+        self._records.update({name: json.loads(json.dumps(record)) for name, record in fresh.items()})
+
+    def _write(self, lines: str) -> None:
+        """Append lines to the file, below the key if it is new."""
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             with open(self.path, "ab+") as file, _locked(file):
@@ -123,8 +130,6 @@ class Series:
                 os.fsync(file.fileno())
         except OSError as error:
             raise BadInput(f"cannot write scores to {self.path}: {error.strerror}; choose another folder") from error
-        # Read back through JSON, so that a record is the same whether it was just written or found.
-        self._records.update({name: json.loads(json.dumps(record)) for name, record in fresh.items()})
 
     def _read(self) -> dict:
         """Return the records of the file; the first of an input counts."""

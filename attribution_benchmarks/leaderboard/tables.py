@@ -160,7 +160,7 @@ def wide(
     titles: Mapping[str, str] | None = None,
     markdown: bool = False,
     lines: Sequence[str] = ("method",),
-    decimals: int = 1,
+    decimals: int | Mapping[str, int] = 1,
 ) -> str:
     """Lay long rows out for reading: a line per method, and per metric our figure, its interval, the paper's.
 
@@ -178,7 +178,7 @@ def wide(
     lines
         Keys whose values tell the table's lines apart, for instance ``("method", "pooling")``; a column each.
     decimals
-        Decimals of our figures. The paper's keep theirs where they have more.
+        Decimals of our figures, for all or by metric. The paper's keep theirs where they have more.
 
     Returns
     -------
@@ -207,12 +207,13 @@ def wide(
         line = [titles.get(value, str(value)) for value in place]
         for metric in metrics:
             row = cells.get((*place, metric), {})
-            figure = _rounded(row.get("value"), decimals)
+            digits = decimals[metric] if isinstance(decimals, Mapping) else decimals
+            figure = _rounded(row.get("value"), digits)
             if row.get("std") is not None:
-                figure += f" ± {_rounded(row['std'], decimals)}"
-            line += [figure, _interval(row, decimals)]
+                figure += f" ± {_rounded(row['std'], digits)}"
+            line += [figure, _interval(row, digits)]
             if metric in with_paper:
-                line.append(_as_published(row.get("paper"), decimals))
+                line.append(_as_published(row.get("paper"), digits))
         body.append(line)
     return (markdown_table if markdown else text_table)(header, body)
 

@@ -1,0 +1,106 @@
+"""Inputs that are explained together, and what is known of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """What a map was made by: a method as asked, a method under a control, or a control that knows no network.
+
+    Attributes
+    ----------
+    method
+        Name of the method; empty for a control that knows no network.
+    control
+        Name of the control; empty for a method as asked.
+    """
+
+    method: str = ""
+    control: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return "gradient", "gradient/wrong_class" or "uniform"."""
+        return "/".join(part for part in (self.method, self.control) if part)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """N inputs and the truth about them.
+
+    Attributes
+    ----------
+    inputs
+        (N, ...) array, or a mapping from the model's input names to such arrays.
+    seeds
+        N names that what is drawn for an input depends on, besides the run's seed.
+    targets
+        (N,) int, the classes to explain; None for the predicted ones.
+    explained
+        Name of the input that is explained, where there are several.
+    masks
+        Name of a ground truth -> (N, positions...) bool, where a map should be.
+    truth
+        Anything else that metrics and controls need: name -> N values.
+    """
+
+    inputs: np.ndarray | Mapping[str, np.ndarray]
+    seeds: Sequence
+    targets: np.ndarray | None = None
+    explained: str | None = None
+    masks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    truth: Mapping[str, Sequence] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @property
+    def pictures(self) -> np.ndarray:
+        """What is explained, (N, positions..., channels)."""
+        return self.inputs[self.explained] if isinstance(self.inputs, Mapping) else self.inputs
+
+    def with_pictures(self, pictures: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
+        """Return the inputs with others in place of what is explained."""
+        return {**self.inputs, self.explained: pictures} if isinstance(self.inputs, Mapping) else pictures
+
+    def take(self, positions: Sequence[int]) -> Block:
+        """Return some of the inputs."""
+        positions = np.asarray(positions, np.int64)
+
+        def taken(values):
+            return values[positions] if isinstance(values, np.ndarray) else [values[place] for place in positions]
+
+        return dataclasses.replace(
+            self,
+            inputs={name: array[positions] for name, array in self.inputs.items()}
+            if isinstance(self.inputs, Mapping)
+            else self.inputs[positions],
+            seeds=taken(self.seeds),
+            targets=None if self.targets is None else self.targets[positions],
+            masks={name: mask[positions] for name, mask in self.masks.items()},
+            truth={name: taken(values) for name, values in self.truth.items()},
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Pending:
+    """A block before it is read: a run that finds all its scores never reads it.
+
+    Attributes
+    ----------
+    names
+        (N,) names of the inputs in the store; they change with everything that an input's scores depend on.
+    files
+        (N,) names of the inputs' saved maps; folders and file name without suffix, such as "obj-obj/dog-bedroom-0900".
+    load
+        Reads the block.
+    """
+
+    names: Sequence[str]
+    files: Sequence[str]
+    load: Callable[[], Block]

@@ -1,0 +1,231 @@
+"""Score attribution methods on a benchmark that is one definition: a network, inputs, and metrics of maps.
+
+    python -m attribution_benchmarks.scoring.evaluate --benchmark=my_file.py:MINE
+    python -m attribution_benchmarks.scoring.evaluate --benchmark=my_file.py:MINE --methods=rise --output=scores.json
+
+docs/extend.md shows how to write one.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from absl import flags
+
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
+from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scoring.benchmark import Benchmark
+from attribution_benchmarks.scoring.examples import Examples
+from attribution_benchmarks.scoring.metric import Metric, chosen
+from attribution_benchmarks.scoring.registry import benchmark_named
+from attribution_benchmarks.scoring.run import Run, Scored
+
+FLAGS = flags.FlagValues()
+command_line.define_common_flags(FLAGS, methods=[], model="", num_imgs=100, batch_size=32, seed=0, output="")
+FLAGS["methods"].help += "; the benchmark's own when empty"
+FLAGS["num_imgs"].help = "how many inputs to score: a number, or 'all'"
+flags.DEFINE_string("benchmark", "", "the definition: file.py:NAME or module:NAME", flag_values=FLAGS)
+flags.DEFINE_list("metrics", [], "its metrics by name; all of its own when empty", flag_values=FLAGS)
+flags.DEFINE_string("scores_dir", "", "folder to keep scores in, so that none is computed twice", flag_values=FLAGS)
+flags.DEFINE_string("input_scores", "", "file to write every input's scores to; .json", flag_values=FLAGS)
+flags.DEFINE_string("maps_dir", "", "folder to save maps in, as METHOD/INPUT.npy", flag_values=FLAGS)
+flags.DEFINE_string("from_maps", "", "folder of maps to score in place of the network's own", flag_values=FLAGS)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Check everything the user gave, score, print, save."""
+    tables.check_output(flag_values.output)
+    if flag_values.input_scores:
+        tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
+    if not flag_values.benchmark:
+        raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
+    benchmark = benchmark_named(flag_values.benchmark)
+    if benchmark.examples is None:
+        raise BadInput(f"{benchmark.title} has commands of its own; see the README")
+    metrics = chosen(flag_values.metrics or own_metrics(benchmark), own_metrics(benchmark))
+    count = sys.maxsize if flag_values.num_imgs == "all" else int(flag_values.num_imgs)
+    examples = benchmark.examples(count, flag_values.seed)
+    explainer, models = _explainer(flag_values, benchmark)
+    maps_directory = None
+    if flag_values.maps_dir:
+        from attribution_benchmarks.scoring.saved_maps import MapsDirectory
+
+        origin = {"benchmark": benchmark.name, "models": models, "seed": flag_values.seed}
+        maps_directory = MapsDirectory(flag_values.maps_dir, origin)
+    store = ScoreStore(flag_values.scores_dir or None)
+    scored = score(benchmark, examples, explainer, metrics, store, flag_values.batch_size, maps_directory)
+    groups = values(benchmark, examples, scored, metrics)
+    rows = long_rows(benchmark, groups, metrics, flag_values.seed)
+    heading = [f"{benchmark.title}: {len(examples.names):,} inputs, {', '.join(models) or 'saved maps'}"]
+    shown = {name: metric.title for name, metric in metrics.items()}
+    decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
+    laid_out = [
+        tables.wide(rows, shown, titles(benchmark, explainer), markdown=markdown, decimals=decimals)
+        for markdown in (False, True)
+    ]
+    print(tables.report(heading, laid_out[0], _undefined(groups), width=118), end="", flush=True)
+    if flag_values.output:
+        run = manifest.describe_run(
+            benchmark.name, models, {benchmark.name: examples_fingerprint(scored)}, flag_values.seed,
+            manifest.command_of("python -m attribution_benchmarks.scoring.evaluate", flag_values),
+        )  # fmt: skip
+        tables.save(flag_values.output, rows, run, text=laid_out[0], markdown=laid_out[1])
+    if flag_values.input_scores:
+        input_scores.save(flag_values.input_scores, benchmark.name, groups)
+
+
+def own_metrics(benchmark: Benchmark) -> dict[str, Metric]:
+    """Return a definition's own metrics by name."""
+    return {metric.name: metric for metric in benchmark.metrics}
+
+
+def score(
+    benchmark: Benchmark,
+    examples: Examples,
+    explainer,
+    metrics: Mapping[str, Metric],
+    store: ScoreStore | None = None,
+    batch_size: int = 32,
+    maps_directory=None,
+    progress: bool = True,
+) -> Scored:
+    """Explain examples and measure the maps under some metrics.
+
+    Raises
+    ------
+    BadInput
+        If a metric needs to know where a map should be, and the benchmark does not.
+    """
+    import tqdm
+
+    for metric in metrics.values():
+        if metric.masks and not examples.masks:
+            raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
+    model = getattr(explainer, "model", None)
+    key = {"benchmark": benchmark.name, "model": model.fingerprint if model else ""}
+    run = Run(explainer, [metric.measure for metric in metrics.values()], key, [benchmark.examples], store,
+              maps_directory=maps_directory)  # fmt: skip
+    with tqdm.tqdm(total=len(examples.names), desc=benchmark.title, unit="input", disable=not progress) as bar:
+        return run.run(examples.blocks(batch_size), bar.update)
+
+
+def values(
+    benchmark: Benchmark, examples: Examples, scored: Scored, metrics: Mapping[str, Metric]
+) -> list[InputScores]:
+    """Return every input's value under every metric."""
+    return [
+        InputScores(
+            {"metric": name},
+            list(examples.names),
+            {label.name: scored.numbers(label, metric.measure)[:, 0] for label in scored.labels},
+            examples.clusters,
+        )
+        for name, metric in metrics.items()
+    ]
+
+
+def long_rows(
+    benchmark: Benchmark, groups: Sequence[InputScores], metrics: Mapping[str, Metric], seed: int
+) -> list[dict]:
+    """Return the scores in long form; inputs for which a metric is undefined are left out and counted."""
+    from attribution import METHODS
+
+    controls = {control.name for control in benchmark.controls}
+    rows = []
+    for group in groups:
+        for name, column in group.values.items():
+            column = np.asarray(column, np.float64)
+            defined = np.isfinite(column)
+            clusters = None if group.clusters is None else np.asarray(group.clusters)[defined]
+            estimate = _interval(column[defined], clusters, seed)
+            method, _, control = name.partition("/")
+            row = {
+                "method": name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
+                "kind": "control" if control or method in controls else _kind_of(method, METHODS),
+                "undefined": int((~defined).sum()),
+            }  # fmt: skip
+            if control:
+                row.update(of=method, control=control)
+            if not defined.any():
+                row["reason"] = "undefined for every input"
+            rows.append(row)
+    return rows
+
+
+def _interval(column: np.ndarray, clusters: np.ndarray | None, seed: int) -> statistics.Estimate:
+    """Return the mean with its interval, over clusters where inputs belong together."""
+    if clusters is None:
+        return statistics.mean_interval(column, seed=seed)
+    _, place = np.unique(clusters, return_inverse=True)
+    sums, sizes = np.bincount(place, column), np.bincount(place)
+    return statistics.ratio_interval(sums, sizes, seed=seed)._replace(n=len(column))
+
+
+def titles(benchmark: Benchmark, explainer) -> dict[str, str]:
+    """Return method or control -> the name to print."""
+    from attribution import METHODS
+
+    named = {name: METHODS[name].title if name in METHODS else name for name in _methods(explainer)}
+    named |= dict(benchmark.method_titles)
+    found = {**named, **{control.name: control.title for control in benchmark.controls}}
+    for label in explainer.labels:
+        if label.method and label.control:
+            found[label.name] = f"{named[label.method]} ({found[label.control]})"
+    return found
+
+
+def examples_fingerprint(scored: Scored) -> str:
+    """Return a hash of all inputs and what is known of them."""
+    import hashlib
+
+    return hashlib.sha256("\n".join(scored.names).encode()).hexdigest()
+
+
+def _methods(explainer) -> list[str]:
+    return list(dict.fromkeys(label.method for label in explainer.labels if label.method))
+
+
+def _kind_of(method: str, registry) -> str:
+    return "peer" if method in registry and registry[method].library else "method"
+
+
+def _undefined(groups: Sequence[InputScores]) -> list[str]:
+    lines = []
+    for group in groups:
+        counts = {name: int(np.isnan(np.asarray(column, np.float64)).sum()) for name, column in group.values.items()}
+        told = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+        if told:
+            lines.append(f"{group.where['metric']} is undefined for some inputs, which are left out: {told}.")
+    return lines
+
+
+def _explainer(flag_values, benchmark: Benchmark):
+    """Return what makes the maps, and the fingerprints of what it asks."""
+    if flag_values.from_maps:
+        if flag_values.model or flag_values.maps_dir:
+            raise BadInput("--from_maps asks no network for maps; leave out --model and --maps_dir")
+        from attribution_benchmarks.scoring.saved_maps import SavedMaps, saved_methods
+
+        return SavedMaps(saved_methods(flag_values.from_maps, flag_values.methods), benchmark.controls,
+                         flag_values.seed), {}  # fmt: skip
+    import attribution
+    from attribution_benchmarks.scoring.explainer import Explainer
+
+    names = list(dict.fromkeys(flag_values.methods or benchmark.methods))
+    if not names:
+        raise BadInput(f"--methods is empty, and {benchmark.title} names none; choose of {listed(attribution.METHODS)}")
+    path = pathlib.Path(flag_values.model or benchmark.network)
+    methods = {name: attribution.resolve_method(name) for name in names}
+    model = attribution.load_model(path, score=benchmark.score)
+    explainer = Explainer(model, methods, benchmark.controls, seed=flag_values.seed, batch_size=flag_values.batch_size)
+    return explainer, {path.as_posix() if flag_values.model else path.name: model.fingerprint}
+
+
+if __name__ == "__main__":
+    command_line.run(main, FLAGS, __doc__)

@@ -1,0 +1,70 @@
+"""What a benchmark of one file explains: all inputs at once, with the truth about them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.scoring.block import Block, Pending
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """N inputs with the truth about them.
+
+    Attributes
+    ----------
+    inputs
+        (N, ...) numbers, as the network takes them.
+    masks
+        Name of a ground truth -> (N, positions...) bool, where a map should be; empty where nothing is known.
+    targets
+        (N,) classes to explain; None for the predicted ones.
+    truth
+        Anything else that metrics need: name -> (N, ...) array.
+    names
+        N names; "0" to "N - 1" where empty.
+    clusters
+        N names of what inputs belong to, such as one image; None where each stands for itself.
+    """
+
+    inputs: np.ndarray
+    masks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    targets: np.ndarray | None = None
+    truth: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    names: Sequence[str] = ()
+    clusters: Sequence[str] | None = None
+
+    def __post_init__(self):
+        count = len(self.inputs)
+        if not self.names:
+            object.__setattr__(self, "names", tuple(map(str, range(count))))
+        for what, column in (("names", self.names), ("targets", self.targets), ("clusters", self.clusters),
+                             *self.masks.items(), *self.truth.items()):  # fmt: skip
+            if column is not None and len(column) != count:
+                raise ValueError(f"{what} has {len(column)} entries for {count} inputs")
+
+    def blocks(self, size: int) -> Iterator[Pending]:
+        """Yield the inputs, so many at a time."""
+        whole = Block(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks, truth=self.truth)
+        for start in range(0, len(self.inputs), size):
+            rows = np.arange(start, min(start + size, len(self.inputs)))
+            names = [self.names[row] for row in rows]
+            digests = (self._digest(row) for row in rows)
+            yield Pending(
+                [f"{name} {digest}" for name, digest in zip(names, digests, strict=True)],
+                names,
+                lambda rows=rows: whole.take(rows),
+            )
+
+    def _digest(self, row: int) -> str:
+        """Return a hash of all that is known of an input."""
+        digest = hashlib.sha256()
+        for column in (self.inputs, self.targets, *self.masks.values(), *self.truth.values()):
+            if column is not None:
+                value = np.asarray(column[row])
+                digest.update(f"{value.dtype} {value.shape} ".encode() + value.tobytes())
+        return digest.hexdigest()[:16]

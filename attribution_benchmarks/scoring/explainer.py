@@ -1,0 +1,98 @@
+"""Makes the maps of a run: methods as asked, methods under controls, and controls that know no network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+import attribution
+from attribution import Method
+from attribution.explain import with_parameters
+from attribution_benchmarks.scoring.block import Block, Label
+from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+
+_PLAIN = (int, float, str, bool, type(None))
+
+
+class Explainer:
+    """Explains blocks with the methods and controls of a run.
+
+    Parameters
+    ----------
+    model
+        What is explained, from a file or a server.
+    methods
+        Name -> method, or (method, overrides).
+    controls
+        Those of the run, in the order of the table.
+    controlled
+        Names of the methods that controls of methods are asked of; all where None.
+    seed, batch_size
+        Of the run.
+
+    Attributes
+    ----------
+    labels : tuple of Label
+        All that is scored: methods, methods under each control, controls.
+    """
+
+    def __init__(
+        self,
+        model,
+        methods: Mapping[str, Method | tuple[Method, Mapping]],
+        controls: Sequence[Control] = (),
+        controlled: Sequence[str] | None = None,
+        seed: int = 0,
+        batch_size: int = 32,
+    ):
+        self.model, self.seed, self.batch_size = model, seed, batch_size
+        self.methods = with_parameters(methods)
+        self.controls = {control.name: control for control in controls}
+        asked = [name for name in self.methods if controlled is None or name in controlled]
+        self.labels = (
+            *(Label(name) for name in self.methods),
+            *(Label(name, control.name) for control in controls if control.disturb for name in asked),
+            *(Label(control=control.name) for control in controls if control.maps),
+        )
+
+    def scores(self, inputs) -> np.ndarray:
+        """Return the model's scores of inputs, (N, classes)."""
+        return self.model.scores(inputs, self.batch_size)
+
+    def key(self, label: Label) -> dict:
+        """Return what a label's maps depend on besides model and inputs: method, parameters, control, code, seed."""
+        code: list[Callable] = []
+        key: dict = {"method": label.name, "seed": self.seed}
+        if label.method:
+            method, parameters = self.methods[label.method]
+            key["code"] = method.fingerprint
+            key["parameters"] = {
+                name: value if isinstance(value, _PLAIN) else repr(value) for name, value in parameters.items()
+            }
+        if label.control:
+            control = self.controls[label.control]
+            code.append(control.maps or control.disturb)
+            key["control"] = [control.depends_on, code_fingerprint(*code)]
+        return key
+
+    def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:
+        """Yield the maps of some labels, control by control, so that no more than one control's are in memory."""
+        for control in dict.fromkeys(label.control for label in labels):
+            asked = [label for label in labels if label.control == control]
+            if control and self.controls[control].maps:
+                yield asked[0], self.controls[control].maps(block, self.seed)
+                continue
+            model, disturbed = self.model, block
+            if control:
+                model, disturbed = self.controls[control].disturb(self.model, block, self.seed)
+            found = self._explained(model, [label.method for label in asked], disturbed)
+            for label in asked:
+                yield label, found.pop(label.method)
+
+    def _explained(self, model, names: Sequence[str], block: Block) -> dict[str, np.ndarray]:
+        return attribution.explain_many(
+            {name: self.methods[name] for name in names}, model, block.inputs, block.targets, wrt=block.explained,
+            batch_size=self.batch_size, seed=self.seed, keys=block.seeds,
+        )  # fmt: skip

@@ -1,0 +1,36 @@
+"""The benchmarks by name, and those of the user's own by file: the only place that knows which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.scoring.benchmark import Benchmark
+from attribution_benchmarks.scoring.own import loaded
+
+BENCHMARKS: Mapping[str, str] = MappingProxyType(
+    {
+        "svea": "svea.definition:BENCHMARK",
+        "bim": "bim.definition:BENCHMARK",
+        "clevr_xai": "clevr_xai.definition:BENCHMARK",
+    }
+)
+
+
+def benchmark_named(name: str) -> Benchmark:
+    """Return a benchmark.
+
+    Parameters
+    ----------
+    name
+        Of ``BENCHMARKS``; or ``module:NAME`` or ``file.py:NAME`` of the user's own.
+
+    Raises
+    ------
+    BadInput
+        If there is none.
+    """
+    if name not in BENCHMARKS and ":" not in name:
+        raise BadInput(f"no benchmark '{name}'; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
+    return loaded(BENCHMARKS.get(name, name), Benchmark, "--benchmarks")

@@ -1,0 +1,214 @@
+"""The corridor from maps to numbers: explain block by block, measure the maps, keep the numbers, drop the maps.
+
+Every benchmark goes this way, and nothing else in the house does. A block whose numbers are all in the store is not
+even read; each block is stored when it is done, so a run that was killed goes on where it stood.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard.store import ScoreStore, Series
+from attribution_benchmarks.scoring.block import Block, Label, Pending
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution_benchmarks.scoring.measure import Measure
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """What the model says of inputs before anything is explained, kept like scores.
+
+    Attributes
+    ----------
+    ask
+        ``ask(block)`` returns N records of plain JSON, such as predicted classes.
+    judge
+        ``judge(records, pending)`` returns which inputs count, (N,) bool, and the classes to explain, (N,) int, or None
+        where the block's own targets stand.
+    """
+
+    ask: Callable[[Block], Sequence]
+    judge: Callable[[Sequence, Pending], tuple[np.ndarray, np.ndarray | None]]
+
+
+class Run:
+    """One way through a benchmark's inputs.
+
+    Parameters
+    ----------
+    explainer
+        Makes maps: ``explainer.Explainer``, or ``saved_maps.SavedMaps`` for maps made elsewhere.
+    measures
+        What is kept of each map.
+    key
+        What scores depend on besides method, code and input: benchmark, model, data.
+    code
+        Functions that read and prepare the inputs; a change of theirs makes stored scores stale.
+    store
+        Where numbers are kept.
+    answers
+        What is asked before explaining; None explains every input's own target.
+    maps_directory
+        Where the maps of methods as asked are saved; None saves none.
+    """
+
+    def __init__(
+        self,
+        explainer,
+        measures: Sequence[Measure],
+        key: Mapping,
+        code: Sequence[Callable] = (),
+        store: ScoreStore | None = None,
+        answers: Answers | None = None,
+        maps_directory=None,
+    ):
+        self.explainer, self.measures, self.answers = explainer, tuple(measures), answers
+        self.maps_directory = maps_directory
+        self.store = store or ScoreStore(None)
+        prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
+        self._series: dict[tuple[Label, str], Series] = {
+            (label, measure.name): self.store.series(
+                **prepared, **explainer.key(label), measure=[measure.name, code_fingerprint(measure.function)]
+            )
+            for label in explainer.labels
+            for measure in self.measures
+            if measure.of_controls or not label.control
+        }
+        self._answers = self.store.series(**prepared, answers=code_fingerprint(answers.ask)) if answers else None
+
+    def run(self, pending: Iterable[Pending], progress: Callable[[int], None] | None = None) -> Scored:
+        """Explain and measure what is not in the store yet, and return all numbers.
+
+        Parameters
+        ----------
+        pending
+            The inputs, block by block.
+        progress
+            Called with the number of inputs of each block that is done.
+        """
+        names, counted, answers = [], [], []
+        for part in pending:
+            block = _Once(part.load)
+            counts, targets = np.ones(len(part.names), bool), None
+            if self.answers:
+                said = self._asked(part, block)
+                try:
+                    counts, targets = self.answers.judge(said, part)
+                except (TypeError, ValueError, KeyError) as error:
+                    raise damaged(self.store) from error
+                answers += said
+            self._explain(part, block, counts, targets)
+            names += part.names
+            counted.append(counts)
+            if progress:
+                progress(len(part.names))
+        return Scored(names, np.concatenate(counted) if counted else np.zeros(0, bool), answers, self)
+
+    def series(self, label: Label, measure: Measure) -> Series:
+        """Return where a label's numbers under one measure are kept."""
+        return self._series[label, measure.name]
+
+    def _asked(self, part: Pending, block: _Once) -> list:
+        missing = set(self._answers.missing(part.names))
+        if missing:
+            places = [place for place, name in enumerate(part.names) if name in missing]
+            said = self.answers.ask(block().take(places))
+            self._answers.append({part.names[place]: record for place, record in zip(places, said, strict=True)})
+        return [self._answers[name] for name in part.names]
+
+    def _explain(self, part: Pending, block: _Once, counts: np.ndarray, targets: np.ndarray | None) -> None:
+        """Explain and measure those of a block's inputs that count and lack a number or a saved map."""
+        lacking = [self._lacking(name, file) for name, file in zip(part.names, part.files, strict=True)]
+        places = [int(place) for place in np.flatnonzero(counts) if lacking[place]]
+        if not places:
+            return
+        wanted = [label for label in self.explainer.labels if any(label in lacking[place] for place in places)]
+        names, files = ([column[place] for place in places] for column in (part.names, part.files))
+        explained = block().take(places)
+        if targets is not None:
+            explained = dataclasses.replace(explained, targets=np.asarray(targets)[places])
+        for label, maps in self.explainer.maps(wanted, explained):
+            for measure in self.measures:
+                series = self._series.get((label, measure.name))
+                if series is None or not series.missing(names):
+                    continue
+                try:
+                    records = measure.to_records(measure.function(maps, explained, self.explainer.scores))
+                except BadInput as error:
+                    raise BadInput(f"'{label.name}' cannot be scored: {error}") from error
+                series.append(dict(zip(names, records, strict=True)))
+            if self.maps_directory and not label.control:
+                for file, one in zip(files, maps, strict=True):
+                    self.maps_directory.save(label.method, file, one)
+
+    def _lacking(self, name: str, file: str) -> set[Label]:
+        """Return the labels that have no number of an input, or lack its map where maps are saved."""
+        found = {label for (label, _), series in self._series.items() if name not in series}
+        if self.maps_directory:
+            found |= {
+                label
+                for label in self.explainer.labels
+                if label.method and not label.control and not self.maps_directory.has(label.method, file)
+            }
+        return found
+
+
+class Scored:
+    """The numbers of a run.
+
+    Attributes
+    ----------
+    names
+        (N,) names of the inputs in the store.
+    counted
+        (N,) bool, which were explained.
+    answers
+        (N,) records of ``Answers.ask``; empty without it.
+    labels
+        All that was scored.
+    """
+
+    def __init__(self, names: Sequence[str], counted: np.ndarray, answers: Sequence, run: Run):
+        self.names, self.counted, self.answers = names, counted, answers
+        self.labels = run.explainer.labels
+        self._run = run
+
+    def numbers(self, label: Label, measure: Measure) -> np.ndarray:
+        """Return a label's numbers, (N, width) float64; NaN for inputs that do not count.
+
+        One label is read at a time, so that memory need not hold them all.
+
+        Raises
+        ------
+        BadInput
+            If what is stored is damaged.
+        """
+        series = self._run.series(label, measure)
+        numbers = np.full((len(self.names), measure.width), np.nan)
+        try:
+            for row in np.flatnonzero(self.counted):
+                numbers[row] = measure.from_record(series[self.names[row]])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise damaged(self._run.store) from error
+        return numbers
+
+
+def damaged(store: ScoreStore) -> BadInput:
+    """Return the error of a store that holds what no run has written."""
+    return BadInput(f"the scores in {store.directory} are damaged; remove that folder to compute anew")
+
+
+class _Once:
+    """A block that is read when first asked for."""
+
+    def __init__(self, load: Callable[[], Block]):
+        self._load, self._block = load, None
+
+    def __call__(self) -> Block:
+        if self._block is None:
+            self._block = self._load()
+        return self._block
