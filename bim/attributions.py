@@ -12,6 +12,7 @@ import numpy as np
 
 from attribution import METHODS, Method, explain, resolve_method
 from attribution.modified_relu import guided_backprop, guided_rules
+from attribution_benchmarks.command_line import BadInput
 from bim.layout import CHANNEL_MEANS
 from bim.regions import resize_like_skimage
 
@@ -129,6 +130,36 @@ def guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
     return guided * grad_cam_smoothgrad(passes, layer=layer, samples=samples)[..., None]
 
 
+def cam_layer(model, wanted: str = "") -> str | None:
+    """Return the layer of a model's class activation maps.
+
+    Parameters
+    ----------
+    model
+        The model.
+    wanted
+        The user's; empty for the authors' ``block_layer4``.
+
+    Returns
+    -------
+    str or None
+        None for the model's default, where it is no model of BIM's architecture.
+
+    Raises
+    ------
+    BadInput
+        If the user's layer is none.
+    """
+    if wanted:
+        model.layer(wanted)
+        return wanted
+    try:
+        model.layer(CAM_LAYER)
+    except BadInput:
+        return None
+    return CAM_LAYER
+
+
 def _share(point: int, points: int) -> np.float32:
     """Return how far along its path a point lies, from 0 to 1, both ends included."""
     return np.float32(point / (points - 1))
@@ -173,11 +204,5 @@ PRINTED = (
 
 
 def method_named(name: str) -> Method:
-    """Return one of BIM's methods or controls, or one of the registry, or the user's own ``module:function``."""
-    from bim.controls import CONTROLS
-
-    if name in MAPS:
-        return MAPS[name]
-    if name in CONTROLS:
-        return CONTROLS[name]
-    return resolve_method(name)
+    """Return one of BIM's methods, or one of the registry, or the user's own ``module:function``."""
+    return MAPS.get(name) or resolve_method(name)

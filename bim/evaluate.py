@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Callable, Mapping
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from attribution import Method
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.scoring.explainer import Explainer
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps, with_all_maps
 from bim import scores
+from bim.attributions import CAM_LAYER, cam_layer
 from bim.dataset import BimSet, load_set
 from bim.layout import CONTRAST_SETS, MODEL_NAMES
-from bim.measure import Measured, classifier_at, load_classifier, measure
+from bim.measure import Measured, Member, classifier_at, load_classifier, measure
+from bim.scores import METRICS
 from bim.served import check_methods, served_classifier, served_name
 
-METRICS = ("MCS", "IDR", "IIR", "RMCS")
 PATCH_SET = "bamboo_forest_patch"
 PAIRS = {  # (model, set) of the first and of the second member
     "MCS": (("obj", "obj"), ("scene", "scene")),
@@ -32,9 +39,14 @@ FUNCTIONS: dict[str, Callable] = {
 }
 
 
+SHARED_MEMBER = ("obj", "obj")  # where metrics of all benchmarks are computed: the object is what matters there
+
+
 def members(metric: str) -> tuple[tuple[str, str], ...]:
-    """Return the (model, set) pairs whose attributions a metric compares."""
-    return tuple((name, "dog_bedroom") for name in CONTRAST_SETS) if metric == "RMCS" else PAIRS[metric]
+    """Return the (model, set) pairs whose maps a metric reads."""
+    if metric == "RMCS":
+        return tuple((name, "dog_bedroom") for name in CONTRAST_SETS)
+    return PAIRS.get(metric, (SHARED_MEMBER,))
 
 
 def own_models(entries, metrics, served: bool = False) -> dict[str, str]:
@@ -78,11 +90,11 @@ class Comparison:
     Attributes
     ----------
     metric
-        ``MCS``, ``IDR``, ``IIR`` or ``RMCS``.
+        ``MCS``, ``IDR``, ``IIR``, ``RMCS``, or the name of a metric of all benchmarks.
     scene_model
         For RMCS the number i of the model scene_i; None otherwise.
     method
-        Name of the method.
+        Name of the method or control.
     values
         (n,) one value per counted image; their mean is the score.
     rows
@@ -101,6 +113,11 @@ class Comparison:
     drawn: int
     flat: int
 
+    @property
+    def metric_name(self) -> str:
+        """Return the metric as files have it, ``mcs``."""
+        return METRICS[self.metric].name if self.metric in METRICS else self.metric
+
 
 @dataclasses.dataclass
 class Benchmark:
@@ -112,8 +129,12 @@ class Benchmark:
         Folders of the sets and of the models.
     methods
         Name -> method.
+    controls
+        Controls of the run.
+    shared
+        Metrics of all benchmarks, by name.
     store
-        Where scores are kept.
+        Where scores are kept; None keeps none.
     num_imgs
         How many images to draw, or "all".
     seed, batch_size
@@ -124,6 +145,13 @@ class Benchmark:
         Whether to show progress bars.
     own_models
         Name of a member, such as ``obj``, -> SavedModel to score in its place; ``models_dir`` has the others.
+    layer
+        Layer of the class activation maps; empty for the authors' ``block_layer4``, or a model's default where it has
+        no such layer.
+    maps_directory
+        Where maps are saved; None saves none.
+    from_maps
+        Method -> folder of maps to score in place of the models' own.
     client : serving.Client or None
         Server to ask in place of files. ``own_models`` then are names of its models; the others are called as
         ``saved_models/models.config`` calls them, ``bim_obj`` and so on.
@@ -133,6 +161,8 @@ class Benchmark:
     models_dir: str
     methods: Mapping[str, Method]
     store: ScoreStore | None = None
+    controls: Sequence[Control] = ()
+    shared: Mapping[str, Metric] = dataclasses.field(default_factory=dict)
     num_imgs: int | str = 10
     seed: int = 0
     batch_size: int = 16
@@ -140,6 +170,9 @@ class Benchmark:
     progress: bool = False
     own_models: Mapping[str, str] = dataclasses.field(default_factory=dict)
     client: object | None = None
+    layer: str = ""
+    maps_directory: MapsDirectory | None = None
+    from_maps: Mapping[str, pathlib.Path] | None = None
 
     def __post_init__(self):
         self.models = {}
@@ -162,12 +195,45 @@ class Benchmark:
             self.sets[set_name] = load_set(self.data_dir, set_name)
         return self.sets[set_name]
 
+    def member(self, model_name: str, set_name: str) -> Member:
+        """Return a model on a set."""
+        return Member(model_name, self.model(model_name), self.images(set_name))
+
+    def explainer(self, model) -> Explainer | SavedMaps:
+        """Return what makes a model's maps: its methods and controls, or maps saved elsewhere."""
+        if self.from_maps is not None:
+            scores_of = functools.partial(model.scores, batch_size=self.batch_size)
+            return SavedMaps(self.from_maps, self.controls, self.seed, scores_of)
+        layer = cam_layer(model, self.layer)
+        methods = {
+            name: (method, {"layer": layer} if layer != CAM_LAYER and "layer" in method.defaults else {})
+            for name, method in self.methods.items()
+        }
+        return Explainer(model, methods, self.controls, seed=self.seed, batch_size=self.batch_size)
+
     def measured(self, model_name: str, set_name: str, rows) -> Measured:
-        """Return a model's attributions on some images of a set."""
-        return measure(
-            self.model(model_name), model_name, self.images(set_name), rows, self.methods, self.store,
-            self.seed, self.batch_size, self.upstream, self.progress,
+        """Return a model's attributions on some images of a set.
+
+        Raises
+        ------
+        BadInput
+            If one of the images has no saved map where saved maps are scored.
+        """
+        member = self.member(model_name, set_name)
+        if self.from_maps is not None:
+            files = [member.file(row) for row in rows]
+            there = with_all_maps(files, self.from_maps)
+            if not all(there):
+                raise BadInput(
+                    f"{there.count(False)} of {len(files)} images have no map of every method; expected "
+                    f"METHOD/{files[there.index(False)]}.npy"
+                )
+        shared = self.shared if (model_name, set_name) == SHARED_MEMBER else {}
+        found = measure(
+            member, rows, self.explainer(member.model), self.store, shared, self.batch_size, self.maps_directory,
+            self.progress,
         )  # fmt: skip
+        return found.with_zero_by_zero() if self.upstream else found
 
     def compare(self, metric: str) -> list[Comparison]:
         """Score every method under one metric.
@@ -185,6 +251,8 @@ class Benchmark:
                 for number, member in enumerate(measured[:-1], start=1)
                 for comparison in self._pair(metric, member, measured[-1], len(rows), number)
             ]
+        if metric not in PAIRS:
+            return self._shared(metric)
         (first_model, first_set), (second_model, second_set) = PAIRS[metric]
         rows, second_rows = self.matched(first_set, second_set)
         first = self.measured(first_model, first_set, rows)
@@ -236,6 +304,19 @@ class Benchmark:
             raise BadInput(f"{len(stems) - len(rows)} images of {first.directory} are missing in {second.directory}")
         return rows, [places[stems[row]] for row in rows]
 
+    def _shared(self, metric: str) -> list[Comparison]:
+        """Score every method under a metric of all benchmarks, on images that the model classifies rightly."""
+        rows = self.drawn(SHARED_MEMBER[1])
+        found = self.measured(*SHARED_MEMBER, rows)
+        correct = found.predicted == found.labels
+        return [
+            Comparison(
+                metric, None, name, column[correct], np.flatnonzero(correct), len(rows),
+                int(found.flat[name][correct].sum()),
+            )
+            for name, column in found.shared[metric].items()
+        ]  # fmt: skip
+
     def _pair(self, metric, first: Measured, second: Measured, drawn: int, number) -> list[Comparison]:
         """Score every method on one pair of measurements."""
         correct = scores.both_correct(first.predicted, first.labels, second.predicted, second.labels)
@@ -249,5 +330,5 @@ class Benchmark:
                 drawn,
                 int((first.flat[name] | second.flat[name])[correct].sum()),
             )
-            for name in self.methods
+            for name in first.attributions
         ]

@@ -18,10 +18,10 @@ def image_scores(comparisons: Sequence[Comparison]) -> list[InputScores]:
     """
     groups = {}
     for comparison in comparisons:
-        groups.setdefault((comparison.metric, comparison.scene_model), []).append(comparison)
+        groups.setdefault((comparison.metric_name, comparison.scene_model), []).append(comparison)
     return [
         InputScores(
-            {"metric": metric.lower(), **({} if number is None else {"scene_model": number})},
+            {"metric": metric, **({} if number is None else {"scene_model": number})},
             [f"image {row}" for row in group[0].rows],
             {comparison.method: comparison.values for comparison in group},
         )

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from PIL import Image
 
 import attribution
-from attribution import Method
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scoring.block import Block, Pending
+from attribution_benchmarks.scoring.measure import Measure
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.run import Answers, Run
 from bim import regions
 from bim.dataset import BimSet
 from bim.layout import CHANNEL_MEANS, SCENES
 
-DEFINITION = 1  # of the scores below; a change of it makes stored ones stale
 TENSORS = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}  # of the authors' models
 
 
@@ -30,16 +32,23 @@ class Measured:
     predicted, labels
         (n,) int64.
     attributions
-        Method name -> (n,) float64 in [0, 1], the mean of the scaled map over the object; NaN where upstream
-        divides zero by zero.
+        Method or control -> (n,) float64 in [0, 1], the mean of the scaled map over the object.
     flat
-        Method name -> (n,) bool, maps without a scale (see ``regions.two_dimensional``).
+        Method or control -> (n,) bool, maps without a scale (see ``regions.two_dimensional``).
+    shared
+        Metric of all benchmarks -> method or control -> (n,) float64.
     """
 
     predicted: np.ndarray
     labels: np.ndarray
     attributions: dict[str, np.ndarray]
     flat: dict[str, np.ndarray]
+    shared: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
+
+    def with_zero_by_zero(self) -> Measured:
+        """Return NaN as the attribution of flat maps, as 0 / 0 gives in the authors' code."""
+        spoilt = {name: np.where(self.flat[name], np.nan, column) for name, column in self.attributions.items()}
+        return dataclasses.replace(self, attributions=spoilt)
 
 
 def load_classifier(models_dir: str, name: str, tensors: bool = False):
@@ -129,141 +138,142 @@ def input_side(model) -> int:
     return int(model.inputs[model.explained_input()].shape[1])
 
 
-def map_attributions(maps: np.ndarray, masks: np.ndarray, upstream: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def object_attribution(maps: np.ndarray, block: Block, scores) -> np.ndarray:
+    """Return the object's attribution in each map, (N,) in [0, 1], and whether the map is flat, (N,) 0 or 1; (N, 2)."""
+    values, flat = map_attributions(np.asarray(maps, np.float32), block.masks["object"])
+    return np.stack([values, flat], axis=1)
+
+
+def map_attributions(maps: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the object's attribution in each map and which maps are flat.
 
     Parameters
     ----------
     maps
-        (N, H, W, C) or (N, H, W).
+        (N, H, W, C) or (N, H, W), of the masks' size.
     masks
         (N, H, W) bool.
-    upstream
-        NaN for flat maps, as 0 / 0 gives in the authors' code.
+
+    Raises
+    ------
+    BadInput
+        If the maps have another size.
     """
+    if maps.shape[1:3] != masks.shape[1:]:
+        raise BadInput(f"maps of {maps.shape[1:]}; BIM reads maps of the network's input size, {masks.shape[1:]}")
     scaled, flat = regions.two_dimensional(maps)
-    values = regions.object_attribution(scaled, masks)
-    return (np.where(flat, np.nan, values) if upstream else values), flat
+    return regions.object_attribution(scaled, masks), flat
+
+
+OBJECT = Measure("object_attribution", object_attribution, width=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A model on a set, as the metrics compare two of them: ``obj-obj``, ``scene-scene_only``, ...
+
+    Attributes
+    ----------
+    model_name
+        ``obj``, ``scene``, ...; model and set are part of each image's key, so no two draw the same random numbers.
+    model
+        From ``load_classifier``, or served.
+    images
+        The set.
+    """
+
+    model_name: str
+    model: object
+    images: BimSet
+
+    @property
+    def name(self) -> str:
+        """Return "obj-obj": folder of the saved maps, and beginning of the keys."""
+        return f"{self.model_name}-{os.path.basename(self.images.directory)}"
+
+    def file(self, row: int) -> str:
+        """Return the name of an image's saved map."""
+        return f"{self.name}/{os.path.splitext(self.images.names[row])[0]}"
+
+    def block(self, rows: Sequence[int]) -> Block:
+        """Return some of the images, as the model takes them."""
+        side = input_side(self.model)
+        place = regions.place_mask
+        return Block(
+            network_inputs(self.images.images(rows), side),
+            [f"{self.name}/{self.images.names[row]}" for row in rows],
+            masks={"object": np.stack([place(self.images.mask(row), self.images.boxes[row], side) for row in rows])},
+            truth={"file": list(map(self.file, rows))},
+        )
+
+    def blocks(self, rows: Sequence[int], size: int) -> Iterator[Pending]:
+        """Yield some of the images, so many at a time."""
+        for start in range(0, len(rows), size):
+            part = list(rows[start : start + size])
+            digests = self.images.digest(part)
+            names = [f"{self.images.names[row]} {digest}" for row, digest in zip(part, digests, strict=True)]
+            yield Pending(names, list(map(self.file, part)), lambda part=part: self.block(part))
 
 
 def measure(
-    model,
-    model_name: str,
-    images: BimSet,
+    member: Member,
     rows: Sequence[int],
-    methods: Mapping[str, Method],
+    explainer,
     store: ScoreStore | None = None,
-    seed: int = 0,
+    shared: Mapping[str, Metric] | None = None,
     batch_size: int = 16,
-    upstream: bool = False,
+    maps_directory=None,
     progress: bool = False,
 ) -> Measured:
     """Explain a model's predictions and measure how much falls on the objects.
 
-    Blocks of ``batch_size`` rows are explained at a time; a block whose scores are all in the store costs
-    nothing, and each block is stored when it is done.
-
     Parameters
     ----------
-    model
-        From ``load_classifier``.
-    model_name
-        Its name; model and set are part of each image's key, so no two draw the same random numbers.
-    images
-        The set.
+    member
+        Model and set.
     rows
         Which of its images.
-    methods
-        Name -> method.
+    explainer
+        Makes the maps; see ``scoring.run.Run``.
     store
         Where scores are kept; None keeps none.
-    seed
-        Seed of what methods draw.
+    shared
+        Metrics of all benchmarks to compute beside, by name.
     batch_size
-        Rows in one pass.
-    upstream
-        See ``map_attributions``.
+        Images in one block and in one pass.
+    maps_directory
+        Where maps are saved; None saves none.
     progress
         Whether to show a progress bar.
-
-    Returns
-    -------
-    Measured
     """
     import tqdm
 
-    set_name = os.path.basename(images.directory)
-    store = store or ScoreStore(os.devnull)
-    common = {
-        "benchmark": "bim",
-        "definition": DEFINITION,
-        "model": model.fingerprint,
-        "model_name": model_name,
-        "data": set_name,
-    }
-    if getattr(model, "client", None) is not None:
-        common["served"] = True  # a served model's scores are its server's, not those of the file behind it
-    series = {name: store.series(**common, **_method_key(name, method), seed=seed) for name, method in methods.items()}
-    predictions = store.series(**common, method="prediction")
-    records = {name: {} for name in (*methods, "prediction")}
-    side = input_side(model)
-    blocks = range(0, len(rows), batch_size)
-    if progress:
-        blocks = tqdm.tqdm(blocks, f"{model_name} on {set_name}", leave=False)
-    for start in blocks:
-        block = rows[start : start + batch_size]
-        keys = [f"{images.names[row]} {digest}" for row, digest in zip(block, images.digest(block), strict=True)]
-        wanted = {name: methods[name] for name in methods if series[name].missing(keys)}
-        fresh = {}
-        if wanted or predictions.missing(keys):
-            inputs = network_inputs(images.images(block), side)
-            targets = model.predict(inputs, batch_size)
-            fresh["prediction"] = dict(zip(keys, targets.tolist(), strict=True))
-            if wanted:
-                random_keys = [f"{model_name}-{set_name}/{images.names[row]}" for row in block]
-                maps = attribution.explain_many(
-                    wanted, model, inputs, targets, batch_size=batch_size, seed=seed, keys=random_keys
-                )
-                masks = np.stack([regions.place_mask(images.mask(row), images.boxes[row], side) for row in block])
-                for name in wanted:
-                    values, flat = map_attributions(maps[name], masks)
-                    fresh[name] = {
-                        key: [float(value), bool(no_scale)]
-                        for key, value, no_scale in zip(keys, values, flat, strict=True)
-                    }
-        for name, found in (("prediction", predictions), *series.items()):
-            if name in fresh:
-                _keep(store, found, fresh[name])
-            source = found if store.directory != os.devnull else fresh[name]
-            records[name].update({key: source[key] for key in keys})
-    rows = list(rows)
-    try:
-        scores = {name: np.array(list(records[name].values()), np.float64).reshape(len(rows), 2) for name in methods}
-        predicted = np.array(list(records["prediction"].values()), np.int64).reshape(len(rows))
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"the scores in {store.directory} are damaged; remove that folder to compute anew") from error
-    flats = {name: score[:, 1].astype(bool) for name, score in scores.items()}
-    return Measured(
-        predicted,
-        images.labels[rows],
-        {n: np.where(flats[n], np.nan, score[:, 0]) if upstream else score[:, 0] for n, score in scores.items()},
-        flats,
+    shared, rows = shared or {}, list(rows)
+    key = {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name}
+    if getattr(member.model, "client", None) is not None:
+        key["served"] = True  # a served model's scores are its server's, not those of the file behind it
+    run = Run(
+        explainer,
+        [OBJECT, *(metric.measure for metric in shared.values())],
+        key,
+        [Member],
+        store,
+        Answers(
+            lambda block: member.model.predict(block.inputs, batch_size).tolist(),
+            lambda answers, part: (np.ones(len(answers), bool), np.array(answers, np.int64).reshape(len(part.names))),
+        ),
+        maps_directory,
     )
-
-
-def _keep(store: ScoreStore, series, records: dict) -> None:
-    """Write records, unless nothing is to be kept."""
-    if store.directory != os.devnull:
-        series.append(records)
-
-
-def _method_key(name: str, method: Method) -> dict:
-    """Return what a method's scores depend on: its name, its code and its parameters."""
-    parameters = {key: value for key, value in method.parameters({}).items()}
-    return {
-        "method": name,
-        "code": method.fingerprint,
-        "parameters": {
-            k: v if isinstance(v, (int, float, str, bool, type(None))) else repr(v) for k, v in parameters.items()
+    with tqdm.tqdm(total=len(rows), desc=member.name.replace("-", " on "), leave=False, disable=not progress) as bar:
+        scored = run.run(member.blocks(rows, batch_size), bar.update)
+    numbers = {label.name: scored.numbers(label, OBJECT) for label in scored.labels}
+    return Measured(
+        np.array(scored.answers, np.int64).reshape(len(rows)),
+        member.images.labels[rows],
+        {name: column[:, 0] for name, column in numbers.items()},
+        {name: column[:, 1].astype(bool) for name, column in numbers.items()},
+        {
+            name: {label.name: scored.numbers(label, metric.measure)[:, 0] for label in scored.labels}
+            for name, metric in shared.items()
         },
-    }
+    )

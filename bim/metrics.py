@@ -33,13 +33,17 @@ from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring.metric import Metric
 from bim.attributions import PRINTED as DEFAULT_METHODS
+from bim.controls import CONTROLS
 from bim.disk import check_directory, failures_in_one_line
-from bim.evaluate import METRICS, Benchmark, Comparison, own_models
+from bim.evaluate import Benchmark, Comparison, own_models
 from bim.image_scores import image_scores
 from bim.layout import CONTRAST_SETS
 from bim.patch_set import patches_for
 from bim.scores import (
+    METRICS,
     both_correct,
     input_dependence_rate,
     input_independence_rate,
@@ -59,12 +63,11 @@ __all__ = [
 ]
 
 SAVED_MODELS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "saved_models", "bim")
-CONTROL_NAMES = ("random", "centre_prior", "edge_detector")
 HEADINGS = {
     "MCS": "MCS, model contrast score: object model minus scene model; more is better",
     "IDR": "IDR, input dependence rate: object below the scene it covers; more is better",
     "IIR": "IIR, input independence rate: unchanged by a patch without meaning; more is better",
-    "RMCS": "Relative MCS: dog in i scenes against dog in all ten",
+    "Relative MCS": "Relative MCS: dog in i scenes against dog in all ten",
 }
 
 CHECK_OF_SENSE = (
@@ -76,7 +79,17 @@ FLAGS = flags.FlagValues()
 command_line.define_common_flags(
     FLAGS, methods=list(DEFAULT_METHODS), data_dir="", num_imgs=10, batch_size=16, seed=0, output=""
 )
-flags.DEFINE_list("metrics", ["MCS", "IDR", "IIR"], "of MCS, IDR, IIR, RMCS", flag_values=FLAGS)
+flags.DEFINE_list(
+    "metrics",
+    ["MCS", "IDR", "IIR"],
+    "of MCS, IDR, IIR, RMCS and the metrics of all benchmarks, or file.py:NAME of your own",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string(
+    "layer", "", "layer of the class activation maps; block_layer4, or a model's default, when empty", flag_values=FLAGS
+)
+flags.DEFINE_string("maps_dir", "", "folder to save maps in, as METHOD/MODEL-SET/IMAGE.npy", flag_values=FLAGS)
+flags.DEFINE_string("from_maps", "", "folder of maps to score in place of the models' own", flag_values=FLAGS)
 flags.DEFINE_string(
     "models_dir", SAVED_MODELS, "folder of the models obj, scene, scene_only, scene1, ...", flag_values=FLAGS
 )
@@ -113,29 +126,40 @@ flags.DEFINE_string("plot_dir", "", "folder for pictures: example maps, and a ba
 
 def main(flag_values: flags.FlagValues) -> None:
     """Print a table per metric and write what was asked for."""
-    metrics = [name.upper() for name in flag_values.metrics]
-    for name in metrics:
-        if name not in METRICS:
-            raise BadInput(f"no metric '{name}'; the metrics are {listed(METRICS)}")
-    if not metrics:
-        raise BadInput(f"--metrics is empty; the metrics are {listed(METRICS)}")
+    chosen = shared_metrics.chosen([_as_written(name) for name in flag_values.metrics], METRICS)
+    shared = {name: metric for name, metric in chosen.items() if metric not in METRICS.values()}
+    metrics = [next((known for known in METRICS if METRICS[known] is metric), name) for name, metric in chosen.items()]
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     check_directory("plot_dir", flag_values.plot_dir)
     check_directory("scores_dir", flag_values.scores_dir)
+    check_directory("maps_dir", flag_values.maps_dir)
+    if flag_values.from_maps and (flag_values.maps_dir or flag_values.server):
+        raise BadInput("--from_maps makes no maps; leave out --maps_dir and --server")
     if flag_values.server and flag_values.compat == "upstream":
         raise BadInput("--compat=upstream addresses files by tensor names, a server has none; leave one of the two out")
     replaced = own_models(flag_values.models, metrics, served=bool(flag_values.server))
     from bim.attributions import method_named
     from bim.dataset import resolve_data_dir
 
-    names = list(dict.fromkeys([*flag_values.methods, *(CONTROL_NAMES if flag_values.controls else ())]))
-    methods = {name: method_named(name) for name in names}
-    if not methods:
+    from_maps = None
+    if flag_values.from_maps:
+        from attribution_benchmarks.scoring.saved_maps import saved_methods
+
+        from_maps = saved_methods(flag_values.from_maps, flag_values.methods if flag_values["methods"].present else ())
+    controls = CONTROLS if flag_values.controls else ()
+    named = dict.fromkeys(from_maps if from_maps is not None else flag_values.methods)
+    known = {control.name for control in CONTROLS}
+    for name in named:
+        if name in known:
+            raise BadInput(f"'{name}' is a control, which is scored anyway; leave it out of --methods")
+    methods = {} if from_maps is not None else {name: method_named(name) for name in named}
+    names = [*named, *(control.name for control in controls)]
+    if not names:
         raise BadInput("--methods is empty and there are no controls; name at least one method")
-    if flag_values["compare"].present and flag_values.compare and flag_values.compare not in methods:
-        raise BadInput(f"--compare={flag_values.compare} is not scored; choose one of {listed(methods)}")
+    if flag_values["compare"].present and flag_values.compare and flag_values.compare not in names:
+        raise BadInput(f"--compare={flag_values.compare} is not scored; choose one of {listed(names)}")
     client = None
     if flag_values.server:
         from attribution_benchmarks import serving
@@ -148,7 +172,9 @@ def main(flag_values: flags.FlagValues) -> None:
         data_dir,
         flag_values.models_dir,
         methods,
-        ScoreStore(scores_dir),
+        ScoreStore(None if from_maps is not None else scores_dir),
+        controls,
+        shared,
         flag_values.num_imgs if flag_values.num_imgs == "all" else int(flag_values.num_imgs),
         flag_values.seed,
         flag_values.batch_size,
@@ -156,13 +182,19 @@ def main(flag_values: flags.FlagValues) -> None:
         progress=True,
         own_models=replaced,
         client=client,
+        layer=flag_values.layer,
+        from_maps=from_maps,
     )
     benchmark.check(metrics)
+    _tell_layers(benchmark)
+    if flag_values.maps_dir:
+        benchmark.maps_directory = _maps_directory(flag_values, benchmark)
     if any(method.library for method in methods.values()):
         benchmark.attach_live_networks()
     if "IIR" in metrics and flag_values.data_dir:
         patches_for(benchmark, made_here=False)  # what is wrong with them is said before any work
-    titles = {name: method.title for name, method in methods.items()}
+    titles = {name: methods[name].title if name in methods else name for name in named}
+    titles |= {control.name: control.title for control in CONTROLS}
     rows, comparisons, patches = [], [], None
     for metric in metrics:
         if metric == "IIR":
@@ -171,7 +203,7 @@ def main(flag_values: flags.FlagValues) -> None:
         found = score_rows(compared, flag_values.compare, flag_values.seed)
         comparisons += compared
         rows += found
-        print(table(metric, found, titles), flush=True)
+        print(table(METRICS.get(metric) or shared[metric], found, titles), flush=True)
         if metric == "RMCS" and _any_embedded(benchmark):
             print(CHECK_OF_SENSE + "\n", flush=True)
         if metric == "IIR" and patches:
@@ -217,20 +249,22 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     reference = {(c.metric, c.scene_model): c.values for c in comparisons if c.method == compared_with}
     rows = []
     for comparison in comparisons:
-        row = {"method": comparison.method, "metric": comparison.metric.lower()}
+        row = {"method": comparison.method, "metric": comparison.metric_name}
         if comparison.scene_model is not None:
             row["scene_model"] = comparison.scene_model
         values = comparison.values
         nan = int(np.isnan(values).sum())
         if not len(values):
             row["reason"] = "no image is classified correctly by both"
-        elif nan:
+        elif nan and comparison.metric in METRICS:
             row["reason"] = f"{nan} maps are flat, which upstream turns into 0 / 0"
+        elif nan:
+            row["reason"] = f"undefined for {nan} images"
         defined = len(values) and not nan
         estimate = statistics.mean_interval(values if defined else [], seed=seed)
         row.update(
             value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,
-            kind="control" if comparison.method in CONTROL_NAMES else _kind_of(comparison.method),
+            kind=_kind_of(comparison.method),
             drawn=comparison.drawn, flat=comparison.flat,
         )  # fmt: skip
         others = reference.get((comparison.metric, comparison.scene_model))
@@ -242,16 +276,20 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
 
 
 def _kind_of(method: str) -> str:
-    """Return "peer" for a method of another library, "method" for any other."""
+    """Return "control", "peer" for a method of another library, or "method" for any other."""
+    if any(method == control.name for control in CONTROLS):
+        return "control"
     return "peer" if method in METHODS and METHODS[method].library else "method"
 
 
-def table(metric: str, rows: list[dict], titles: dict[str, str]) -> str:
+def table(metric: Metric, rows: list[dict], titles: dict[str, str]) -> str:
     """Return one metric's scores for reading."""
     drawn, counted = max(row["drawn"] for row in rows), sorted({row["n"] for row in rows})
     shown = str(counted[0]) if len(counted) == 1 else f"{counted[0]} to {counted[-1]}"
-    lines = [HEADINGS[metric], f"{drawn} images drawn, {shown} classified correctly by both and counted"]
-    if metric == "RMCS":
+    own = metric in METRICS.values()
+    heading = HEADINGS[metric.title] if own else f"{metric.title}; {metric.better} is better; object model on its set"
+    lines = [heading, f"{drawn} images drawn, {shown} classified correctly{' by both' if own else ''} and counted"]
+    if metric is METRICS["RMCS"]:
         numbers = sorted({row["scene_model"] for row in rows})
         cells = {(row["method"], row["scene_model"]): row for row in rows}
         header = ["method", *(f"i={number}" for number in numbers)]
@@ -261,7 +299,7 @@ def table(metric: str, rows: list[dict], titles: dict[str, str]) -> str:
         ]
     else:
         other = next((row["compared_with"] for row in rows if "compared_with" in row), None)
-        header = ["method", metric, "95 %", "flat maps", *([f"minus {other}", "p"] if other else [])]
+        header = ["method", metric.title, "95 %", "flat maps", *([f"minus {other}", "p"] if other else [])]
         body, kind = [], "method"
         for row in rows:
             if row["kind"] != kind:
@@ -284,6 +322,34 @@ def table(metric: str, rows: list[dict], titles: dict[str, str]) -> str:
 def _figure(value, decimals: int = 3) -> str:
     """Return a number for a table, or a dash for what does not exist."""
     return "–" if value is None or not np.isfinite(value) else f"{value:.{decimals}f}"
+
+
+def _as_written(name: str) -> str:
+    """Return BIM's metrics in capitals, as its paper has them; others as they are."""
+    return name.upper() if name.upper() in METRICS else name
+
+
+def _tell_layers(benchmark: Benchmark) -> None:
+    """Say which models have no layer of the authors' name, and what stands for it."""
+    from bim.attributions import CAM_LAYER, cam_layer
+
+    if not any("layer" in method.defaults for method in benchmark.methods.values()) or benchmark.client is not None:
+        return
+    for name, model in benchmark.models.items():
+        if cam_layer(model, benchmark.layer) is None:
+            print(
+                f"{name} has no layer '{CAM_LAYER}'; its class activation maps are of {model.layer(None)} (--layer)",
+                file=sys.stderr,
+            )
+
+
+def _maps_directory(flag_values, benchmark: Benchmark):
+    """Return where maps are saved."""
+    from attribution_benchmarks.scoring.saved_maps import MapsDirectory
+
+    models = {name: model.fingerprint for name, model in benchmark.models.items()}
+    origin = {"benchmark": "bim", "models": models, "seed": flag_values.seed, "layer": flag_values.layer}
+    return MapsDirectory(flag_values.maps_dir, origin)
 
 
 def _any_embedded(benchmark: Benchmark) -> bool:

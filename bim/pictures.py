@@ -10,10 +10,10 @@ import os
 
 import numpy as np
 
-import attribution
 from bim import regions
 from bim.evaluate import PAIRS, Benchmark
-from bim.measure import input_side, network_inputs
+from bim.measure import input_side
+from bim.scores import METRICS
 
 NUM_EXAMPLES = 3
 MEMBER_TITLES = {
@@ -47,9 +47,10 @@ def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: 
     os.makedirs(directory, exist_ok=True)
     written = []
     for metric in metrics:
-        chosen = [row for row in rows if row["metric"] == metric.lower()]
+        name = METRICS[metric].name if metric in METRICS else metric
+        chosen = [row for row in rows if row["metric"] == name]
         figure = _curves(chosen, titles) if metric == "RMCS" else _bars(metric, chosen, titles)
-        written.append(_save(figure, directory, f"{metric.lower()}_scores.png"))
+        written.append(_save(figure, directory, f"{name}_scores.png"))
         if metric in PAIRS:
             written.append(_save(_examples(metric, benchmark, titles), directory, f"{metric.lower()}_examples.png"))
     return written
@@ -70,18 +71,14 @@ def example_maps(metric: str, benchmark: Benchmark):
     sets = [benchmark.images(set_name) for _, set_name in PAIRS[metric]]
     matched = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
     places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
-    images, maps = [], {name: [] for name in benchmark.methods}
-    for (model_name, set_name), images_of_set, rows in zip(PAIRS[metric], sets, matched, strict=True):
-        model = benchmark.model(model_name)
+    images, maps = [], {}
+    for (model_name, set_name), rows in zip(PAIRS[metric], matched, strict=True):
+        member = benchmark.member(model_name, set_name)
         chosen = [rows[place] for place in places]
-        images.append(images_of_set.images(chosen))
-        keys = [f"{model_name}-{set_name}/{images_of_set.names[row]}" for row in chosen]
-        found = attribution.explain_many(
-            benchmark.methods, model, network_inputs(images[-1], input_side(model)),
-            batch_size=benchmark.batch_size, seed=benchmark.seed, keys=keys,
-        )  # fmt: skip
-        for name, member in found.items():
-            maps[name].append(regions.two_dimensional(member)[0])
+        images.append(member.images.images(chosen))
+        explainer = benchmark.explainer(member.model)
+        for label, found in explainer.maps(explainer.labels, member.block(chosen)):
+            maps.setdefault(label.name, []).append(regions.two_dimensional(found)[0])
     side = input_side(benchmark.model(PAIRS[metric][0][0]))
     masks = [
         regions.place_mask(sets[0].mask(matched[0][place]), sets[0].boxes[matched[0][place]], side) for place in places

@@ -11,6 +11,8 @@ import random
 
 import numpy as np
 
+from attribution_benchmarks.scoring.metric import Metric
+
 CHANGE_THRESHOLD = 0.1  # IIR: a change below this share of the attribution is none
 
 
@@ -115,3 +117,33 @@ def sample_rows(total: int, count, seed: int = 0) -> list[int]:
     if count == "all" or int(count) >= total:
         return list(range(total))
     return sorted(random.Random(seed).sample(range(total), int(count)))
+
+
+METRICS = {
+    "MCS": Metric(
+        "mcs",
+        "MCS",
+        about="Model contrast score: the object's mean attribution under a network that names objects, minus that "
+        "under one that names scenes. Between -1 and 1; more is better, zero is what a map without knowledge of the "
+        "network gets.",
+    ),
+    "IDR": Metric(
+        "idr",
+        "IDR",
+        about="Input dependence rate: how often a network of scenes attributes less to a pasted object than to the "
+        "piece of scene it covers. More is better; chance is near one half.",
+    ),
+    "IIR": Metric(
+        "iir",
+        "IIR",
+        about="Input independence rate: how often a patch that changes nothing in the network's answer changes the "
+        "attribution of its place by less than a tenth. More is better, but a map that ignores the network gets it "
+        "all: read it beside the model contrast.",
+    ),
+    "RMCS": Metric(
+        "rmcs",
+        "Relative MCS",
+        about="Relative model contrast: a dog's attribution under a network that saw dogs in i of ten scenes, minus "
+        "that under one that saw them in all ten, where it says nothing. It should fall towards zero as i grows.",
+    ),
+}
