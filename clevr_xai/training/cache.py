@@ -23,7 +23,7 @@ def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int =
     scenes = layout.find(pathlib.Path(data_dir), layout.SCENES)
     if scenes is None:
         return training_set.load(data_dir, rounds, num_images)  # says what is missing
-    code = code_fingerprint(training_set.load, files=[FAMILIES])
+    code = code_fingerprint("clevr_xai.training.training_set:load", files=[FAMILIES])
     described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, code])
     if file.exists():
         with np.load(file, allow_pickle=False) as stored:
