@@ -102,10 +102,16 @@ def explain_many(
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
+    return block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress)
+
+
+def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress) -> dict[str, np.ndarray]:
+    """Return the maps of methods with all their parameters; see ``explain_many``, which checks what is given here."""
     needs = Needs()
     for method, parameters in chosen.values():
         needs |= method.needs(parameters)
 
+    total = len(feed[wrt])
     block = model.batch_size(batch_size)
     maps: dict[str, np.ndarray] = {}
     for start in _blocks(total, block, progress):

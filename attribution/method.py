@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import importlib.metadata
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from attribution.fingerprint import fingerprint
+from attribution.fingerprint import code_fingerprint
 from attribution.passes import Needs
 from attribution_benchmarks.command_line import BadInput, listed
+
+# What every map comes from beside its method: these are reached through objects alone.
+_BEHIND_ALL_MAPS = ("attribution.explain:block_by_block", "attribution.passes:Passes", "attribution.model:load_model")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,8 +89,11 @@ class Method:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the code that maps depend on; see ``attribution.fingerprint``."""
-        return fingerprint(self.function, self.library)
+        """SHA-256 of the code that maps depend on, followed from the function; of a library, its version counts."""
+        code = code_fingerprint(self.function, *_BEHIND_ALL_MAPS)
+        if self.library is None:
+            return code
+        return hashlib.sha256(f"{code} {importlib.metadata.version(self.library)}".encode()).hexdigest()
 
     def needs(self, parameters: Mapping) -> Needs:
         """Return what the method will ask of its passes with these parameters, as far as passes can be shared."""

@@ -1,13 +1,8 @@
-"""Fingerprints of the code that scores depend on."""
+"""Fingerprints of what scores depend on: the code that is reached, data files, and the libraries' versions.
 
-from __future__ import annotations
+>>> code_fingerprint("my_metric:sharpness")  # changes with each constant on the way, not with a comment or a figure
+"""
 
-import hashlib
-from collections.abc import Callable
+from attribution.fingerprint import code_fingerprint, library_versions
 
-from attribution.fingerprint import fingerprint
-
-
-def code_fingerprint(*functions: Callable) -> str:
-    """Return the SHA-256 of the modules of functions, without what changes no result."""
-    return hashlib.sha256("".join(map(fingerprint, functions)).encode()).hexdigest()
+__all__ = ["code_fingerprint", "library_versions"]

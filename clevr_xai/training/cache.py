@@ -9,18 +9,13 @@ import pathlib
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard.fingerprints import fingerprint
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from clevr_xai import layout
 from clevr_xai.training import training_set
 from clevr_xai.training.training_set import TrainingSet
 
-# What a training set comes from besides its scenes: with other code it is made anew.
-_ROOM = pathlib.Path(layout.__file__).parent
-_MODULES = (
-    *("families", "layout", "masks", "programs", "questions", "scene_index", "search", "sentences", "tokens"),
-    *("vocabulary", "training/training_set"),
-)
-SOURCES = [*(_ROOM / f"{name}.py" for name in _MODULES), _ROOM / "families"]
+# Data that the code behind a training set reads besides its scenes.
+FAMILIES = pathlib.Path(layout.__file__).parent / "families"
 
 
 def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int = 0) -> TrainingSet:
@@ -28,7 +23,8 @@ def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int =
     scenes = layout.find(pathlib.Path(data_dir), layout.SCENES)
     if scenes is None:
         return training_set.load(data_dir, rounds, num_images)  # says what is missing
-    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, fingerprint(SOURCES)])
+    code = code_fingerprint("clevr_xai.training.training_set:load", files=[FAMILIES])
+    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, code])
     if file.exists():
         with np.load(file, allow_pickle=False) as stored:
             if str(stored["described"]) == described:
