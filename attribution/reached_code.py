@@ -111,7 +111,7 @@ class SourceTree:
     def __init__(self, house: pathlib.Path = HOUSE):
         self.house = house
         self._packages = _packages_of_the_distribution(house)
-        self._files: dict[pathlib.Path, SourceFile] = {}
+        self._files: dict[object, SourceFile] = {}
         self.uses = functools.cache(self._uses)
         self.text = functools.cache(self._text)
 
@@ -158,11 +158,12 @@ class SourceTree:
         return [(each, _EFFECTS) for each in (file, *filter(None, above))]
 
     def _read(self, path: pathlib.Path, root: pathlib.Path) -> SourceFile:
-        if path not in self._files:
+        key = path if root == self.house else (path, path.stat().st_mtime_ns, path.stat().st_size)
+        if key not in self._files:  # a user's own file may change while a notebook or a test goes on
             relative = path.relative_to(root).with_suffix("")
             parts = relative.parts[:-1] if relative.name == "__init__" else relative.parts
-            self._files[path] = SourceFile(".".join(parts), path)
-        return self._files[path]
+            self._files[key] = SourceFile(".".join(parts), path)
+        return self._files[key]
 
     def _uses(self, file: SourceFile, name: str) -> tuple[set[Use], set[Use]]:
         if name == "*":

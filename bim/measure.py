@@ -259,6 +259,7 @@ def measure(
         [Member],
         store,
         Answers(
+            "prediction",
             lambda block: member.model.predict(block.inputs, batch_size).tolist(),
             lambda answers, part: (np.ones(len(answers), bool), np.array(answers, np.int64).reshape(len(part.names))),
         ),

@@ -12,67 +12,8 @@ import numpy as np
 
 from attribution_benchmarks.leaderboard.agreement import Concordance, kendalls_w, rank_correlations
 from attribution_benchmarks.leaderboard.statistics import average_ranks
+from attribution_benchmarks.scoring.benchmark import Column
 
-
-@dataclasses.dataclass(frozen=True)
-class Column:
-    """A column of the matrix: which rows of which document it shows.
-
-    Attributes
-    ----------
-    benchmark, metric
-        As the benchmark writes them.
-    title
-        Heading; ``group`` is the heading above it.
-    group
-        Name of the benchmark as printed.
-    higher_is_better
-        Direction of the metric.
-    percent
-        Whether values are percentages; they are shares of one otherwise.
-    where
-        Other keys a row must have, such as ``questions``.
-    """
-
-    benchmark: str
-    metric: str
-    title: str
-    group: str
-    higher_is_better: bool = True
-    percent: bool = False
-    where: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """Return "clevr_xai mass simple": unique among columns, and safe in every format."""
-        return " ".join(
-            [self.benchmark, self.metric, *([self.where["questions"]] if "questions" in self.where else [])]
-        )
-
-    def takes(self, row: Mapping) -> bool:
-        """Tell whether a row belongs to this column; a control asked of a method (``of``) stands in no column."""
-        wanted = {"metric": self.metric, **self.where}
-        return "of" not in row and all(row.get(key) == value for key, value in wanted.items())
-
-
-def _clevr_xai(metric: str, pooling: str, questions: str, ground_truth: str) -> Column:
-    """Return the column of one kind of questions; one ground truth and one pooling stand for the others."""
-    where = {"questions": questions, "ground_truth": ground_truth, "pooling": pooling, "subset": "all"}
-    return Column("clevr_xai", metric, f"{metric}, {questions}", "CLEVR-XAI", where=where)
-
-
-COLUMNS = (
-    Column("svea", "roe_test", "ROE test %", "SVEA", percent=True),
-    Column("svea", "drop", "Drop %", "SVEA", percent=True, higher_is_better=False),
-    Column("svea", "increase", "Increase %", "SVEA", percent=True),
-    Column("bim", "mcs", "MCS", "BIM"),
-    Column("bim", "idr", "IDR", "BIM"),
-    Column("bim", "iir", "IIR", "BIM"),
-    _clevr_xai("mass", "l2-norm,sq", "simple", "single_object"),
-    _clevr_xai("rank", "max-norm", "simple", "single_object"),
-    _clevr_xai("mass", "l2-norm,sq", "complex", "union"),
-    _clevr_xai("rank", "max-norm", "complex", "union"),
-)
 NOT_SCORED = "not scored in this benchmark"
 
 
@@ -121,8 +62,8 @@ class Matrix:
 
 def build(
     documents: Iterable[Mapping],
+    columns: Sequence[Column],
     reasons: Mapping[tuple[str, str], str] | None = None,
-    columns: Sequence[Column] = COLUMNS,
 ) -> Matrix:
     """Collect the matrix from the benchmarks' documents.
 
@@ -130,10 +71,10 @@ def build(
     ----------
     documents
         What the benchmarks wrote, each with ``benchmark`` and ``rows``.
-    reasons
-        (method, benchmark) -> why a method was not scored there; a row's own ``reason`` comes first.
     columns
         Columns to show.
+    reasons
+        (method, benchmark) -> why a method was not scored there; a row's own ``reason`` comes first.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import agreement_rows, number
 from attribution_benchmarks.report.sections import Result
 from attribution_benchmarks.report.verdicts import Verdicts
+from attribution_benchmarks.scoring.benchmark import Benchmark
 
 _TEMPLATE = pathlib.Path(__file__).with_name("page.html.jinja")
 
@@ -23,6 +24,7 @@ def page(
     agreement: Agreement,
     verdicts: Sequence[Verdicts],
     results: Sequence[Result],
+    definitions: Sequence[Benchmark],
     titles: Mapping[str, str],
     settings: Mapping[str, str],
     own: Sequence[str] = (),
@@ -36,6 +38,8 @@ def page(
         Of the documents in ``results``.
     results
         In the order of the page.
+    definitions
+        The benchmarks, in the order of their sections.
     titles
         Method or control -> name to print.
     settings
@@ -77,16 +81,12 @@ def page(
         common=[titles.get(name, name) for name in matrix.common],
         correlations=sections.correlations(matrix, agreement),
         columns=matrix.columns,
-        benchmarks=[sections.benchmark(name, matrix, judged, results, named) for name in _benchmarks(results)],
+        benchmarks=[sections.benchmark(definition, matrix, judged, results, named) for definition in definitions],
         own=own,
         manifest=json.dumps(_manifest(results), indent=1, ensure_ascii=False),
         commands=[(result.title, result.document["manifest"]["command"]) for result in results if result.document],
         versions=next((result.document["manifest"]["versions"] for result in results if result.document), {}),
     )
-
-
-def _benchmarks(results) -> list[str]:
-    return list(dict.fromkeys(result.benchmark for result in results))
 
 
 def _manifest(results) -> dict:

@@ -5,20 +5,32 @@ from __future__ import annotations
 import collections
 import ctypes
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from attribution_benchmarks.leaderboard.fingerprints import ROOT
+_BAD_INPUT = 2  # the exit code of a command that refuses what it was given
+_PROGRESS = re.compile(r"\d+%\||\bit/s\]|\?it/s|s/it\]")  # of tqdm
+_LINES = 200  # of a command's standard error, in which its last error is looked for
+ROOT = pathlib.Path(__file__).resolve().parents[2]  # of the house's packages
 
 
 class Refused(Exception):
-    """A command did not end well; the message is the last line it said."""
+    """A command did not end well; the message is its own last error line.
+
+    Attributes
+    ----------
+    crashed
+        Whether it ended in a way that it did not foresee, rather than by refusing what it was given.
+    """
 
     def __init__(self, message: str, code: int):
         super().__init__(message)
         self.code = code
+        self.crashed = code != _BAD_INPUT
 
 
 def output_of(line: Sequence[str], lock: int) -> str:
@@ -43,14 +55,21 @@ def output_of(line: Sequence[str], lock: int) -> str:
         pass_fds=[lock] if os.name == "posix" else (), preexec_fn=_end_with_parent,
     ) as process:  # fmt: skip
         printed: list[bytes] = []
-        last = collections.deque(_relayed(process, printed), maxlen=1)  # a command's last line says why it failed
+        said = collections.deque(_relayed(process, printed), maxlen=_LINES)
         code = process.wait()
     if code == 130 or code == -signal.SIGINT:
         raise KeyboardInterrupt
     if code:
-        message = b"".join(last).decode(errors="replace").strip().removeprefix("error: ")
-        raise Refused(message or f"exit code {code}", code)
+        raise Refused(_reason(said) or f"exit code {code}", code)
     return b"".join(printed).decode()
+
+
+def _reason(said: Iterable[bytes]) -> str:
+    """Return the last error of what a command said; a progress bar redrawn after it is none."""
+    lines = [line.decode(errors="replace").strip() for line in said]
+    errors = [line for line in lines if line.startswith("error: ")]
+    told = errors or [line for line in lines if not _PROGRESS.search(line)]
+    return told[-1].removeprefix("error: ") if told else ""
 
 
 def _relayed(process, printed: list[bytes]) -> Iterator[bytes]:

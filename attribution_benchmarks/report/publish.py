@@ -15,6 +15,7 @@ from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.report import matrix as matrices
 from attribution_benchmarks.report import matrix_table, page, summary, verdicts
 from attribution_benchmarks.report.page import Result
+from attribution_benchmarks.scoring.benchmark import Benchmark, Column
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
@@ -29,6 +30,8 @@ def publish(
     directory: pathlib.Path,
     results: Sequence[Result],
     scores: Mapping[str, Sequence[InputScores]],
+    definitions: Sequence[Benchmark],
+    columns: Sequence[Column],
     titles: Mapping[str, str],
     settings: Mapping[str, str],
     reasons: Mapping[tuple[str, str], str] | None = None,
@@ -46,6 +49,10 @@ def publish(
         What the units gave, failed ones included.
     scores
         Benchmark -> its input scores.
+    definitions
+        The benchmarks, in the order of the page.
+    columns
+        Of the matrix.
     titles, settings, own, notes
         As of ``report.page``.
     reasons
@@ -59,7 +66,7 @@ def publish(
         Matrix and agreement as text.
     """
     documents = [result.document for result in results if result.document]
-    built = matrices.build(documents, reasons)
+    built = matrices.build(documents, columns, reasons)
     agreement, judged = matrices.agreement(built, seed), verdicts.judge(built, scores, seed)
     rows = matrix_table.long_rows(built, judged)
     described = {
@@ -95,7 +102,7 @@ def publish(
     write_whole(directory / "manifest.json", _json(described))
     write_whole(
         directory / "index.html",
-        page.page(built, agreement, judged, results, titles, settings, own, notes),
+        page.page(built, agreement, judged, results, definitions, titles, settings, own, notes),
     )
     return "\n".join([*parts, *agreed])
 

@@ -6,7 +6,7 @@ own, versions), so a unit is run again only when one of these has changed. The d
 
     tables/NAME.txt .json .csv .md      what the command printed, and its scores in long form
     pictures/NAME/*.png                 what it drew
-    work/scores-.../                    stores, one for each state of the code
+    work/scores/                        the store of all scores
     work/NAME.values.json               every input's scores
     work/NAME.done.json                 the record
 """
@@ -14,71 +14,24 @@ own, versions), so a unit is run again only when one of these has changed. The d
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attribution_benchmarks.command_line import BadInput, write_whole
 from attribution_benchmarks.leaderboard import manifest, tables
-from attribution_benchmarks.leaderboard.fingerprints import ROOT, code_fingerprint, fingerprint
-from attribution_benchmarks.report.processes import Refused, output_of
+from attribution_benchmarks.report.processes import ROOT, Refused, output_of
+from attribution_benchmarks.scoring.benchmark import Unit
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 
 try:
     import fcntl
 except ImportError:  # pragma: no cover - not on Windows
     fcntl = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Unit:
-    """One command and the table it gives.
-
-    Attributes
-    ----------
-    name
-        Of its files.
-    benchmark
-        "svea", "bim" or "clevr_xai": the package whose code, and the folder of ``saved_models``, it depends on.
-    title
-        Heading of its table.
-    command
-        What follows ``python``, without ``--methods``.
-    methods
-        Names for ``--methods``; empty where the command has no such flag.
-    note
-        Its settings in words, and where they differ from the paper's.
-    trial
-        What follows ``python`` where a single method is tried; as ``command`` where empty.
-    input_scores, scores, pictures
-        Whether there are scores of inputs, a store, pictures.
-    model_flag
-        Flag that takes a user's own model, such as ``--model``; empty where none applies.
-    """
-
-    name: str
-    benchmark: str
-    title: str
-    command: tuple[str, ...]
-    methods: tuple[str, ...] = ()
-    note: str = ""
-    trial: tuple[str, ...] = ()
-    input_scores: bool = True
-    scores: bool = True
-    pictures: bool = True
-    model_flag: str = ""
-
-    def with_methods(self, methods: Sequence[str]) -> Unit:
-        """Return the unit with other methods."""
-        return dataclasses.replace(self, methods=tuple(methods))
-
-    def with_model(self, path: str) -> Unit:
-        """Return the unit with a user's own model."""
-        return dataclasses.replace(self, command=(*self.command, f"{self.model_flag}{path}"))
 
 
 @contextlib.contextmanager
@@ -114,12 +67,13 @@ class Runner:
     lock
         From ``only_run``.
     own
-        Files and directories that results depend on beside the repository's: methods and models of the user's own.
+        What results depend on beside the house: name of a method, metric, benchmark or model of the user's own ->
+        its fingerprint.
     """
 
-    def __init__(self, directory: pathlib.Path, lock: int, own: Sequence[pathlib.Path] = ()):
+    def __init__(self, directory: pathlib.Path, lock: int, own: Mapping[str, str] | None = None):
         self.directory, self.lock = directory, lock
-        self.own = fingerprint(own)
+        self.own = dict(own or {})
         for name in ("tables", "pictures", "work"):
             (directory / name).mkdir(parents=True, exist_ok=True)
 
@@ -180,6 +134,8 @@ class Runner:
         line = [sys.executable, *command, *flags]
         if unit.methods:
             line.append(f"--methods={','.join(unit.methods)}")
+        if unit.metrics:
+            line.append(f"--metrics={','.join(unit.metrics)}")
         if unit.scores:
             line.append(f"--scores_dir={self.store(unit)}")
         return output_of(line, self.lock)
@@ -190,7 +146,7 @@ class Runner:
         Returns
         -------
         str or None
-            Why the benchmark refuses them; None where it does not.
+            Why there are no scores, "does not fit: ..." or "crashed: ..."; None where there are.
         """
         record = {**self._record(unit.with_methods(methods)), "trial": list(unit.trial or unit.command)}
         name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
@@ -201,13 +157,13 @@ class Runner:
             self.execute(unit.with_methods(methods), unit.trial or unit.command)
             refused = None
         except Refused as error:
-            refused = str(error)
+            refused = f"{'crashed' if error.crashed else 'does not fit'}: {error}"
         write_whole(path, json.dumps({"refused": refused}) + "\n")
         return refused
 
     def store(self, unit: Unit) -> pathlib.Path:
-        """Return where a unit's scores are kept: a place of its own for every state of the code."""
-        return self.directory / "work" / f"scores-{unit.benchmark}-{code_fingerprint(unit.benchmark)[:12]}"
+        """Return where a unit's scores are kept; their keys hold all that they depend on."""
+        return self.directory / "work" / "scores"
 
     def values_file(self, unit: Unit) -> pathlib.Path:
         """Return the file of a unit's input scores."""
@@ -226,8 +182,9 @@ class Runner:
         return {
             "command": list(unit.command),
             "methods": list(unit.methods),
-            "code": code_fingerprint(unit.benchmark),
-            "models": fingerprint([ROOT / "saved_models" / unit.benchmark]),
+            "metrics": list(unit.metrics),
+            "code": _code_of(unit.command),
+            "models": code_fingerprint(files=[ROOT / "saved_models" / unit.benchmark]),
             "own": self.own,
             "versions": manifest.versions(),
         }
@@ -241,3 +198,10 @@ class Runner:
             return json.loads(done.read_text(encoding="utf-8")) == record and all(path.exists() for path in files)
         except (OSError, ValueError):
             return False
+
+
+def _code_of(command: Sequence[str]) -> str:
+    """Return the fingerprint of the code that a command runs, and of what the house has under that."""
+    if command[0] == "-m":
+        return code_fingerprint(command[1])
+    return code_fingerprint(files=[path for path in map(pathlib.Path, command[:1]) if path.is_file()])

@@ -6,10 +6,11 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from attribution_benchmarks.report import charts, guide, pictures
-from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
+from attribution_benchmarks.report import charts, pictures
+from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import number, shown
 from attribution_benchmarks.report.verdicts import CEILINGS, Verdicts
+from attribution_benchmarks.scoring.benchmark import Benchmark, Column
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,11 +139,14 @@ def _finite(agreement, i, j) -> bool:
     return i != j and bool(agreement.correlations[i, j] == agreement.correlations[i, j])
 
 
-def benchmark(name: str, matrix: Matrix, judged, results, named) -> dict:
+def benchmark(definition: Benchmark, matrix: Matrix, judged, results, named) -> dict:
     """Return a benchmark's section: its metrics with their bars, pictures, and what its commands printed."""
+    name = definition.name
     own_results = [result for result in results if result.benchmark == name]
     columns = [column for column in matrix.columns if column.benchmark == name]
-    several = name == "clevr_xai"  # its units draw pictures of the same names
+    stems = [path.stem for result in own_results for path in result.pictures]
+    several = len(set(stems)) < len(stems)  # its units draw pictures of the same names
+    about = {control.name: control.about for control in definition.controls}
     controls = [
         control for control in matrix.controls if any((control, column.key) in matrix.cells for column in columns)
     ]
@@ -157,19 +161,18 @@ def benchmark(name: str, matrix: Matrix, judged, results, named) -> dict:
         row["metric"] for result in own_results if result.document for row in result.document["rows"]
     )
     seen = {column.metric for column in columns}
-    title, paper = guide.PAPERS[name]
     return {
         "id": name.replace("_", "-"),
-        "name": title,
-        "paper": paper,
-        "about": guide.BENCHMARKS[name],
-        "metrics": [_metric(column, matrix, judged.get(column.key), named) for column in columns],
-        "others": [guide.METRICS[name, metric] for metric in metrics
-                   if metric not in seen and (name, metric) in guide.METRICS],
-        "controls": [(named(control), guide.CONTROLS[control]) for control in (*controls, *sorted(others))
-                     if control in guide.CONTROLS],
+        "name": definition.title,
+        "paper": definition.paper,
+        "about": definition.about,
+        "metrics": [_metric(column, matrix, judged.get(column.key), named, definition) for column in columns],
+        "others": [definition.more_metrics[metric] for metric in metrics
+                   if metric not in seen and metric in definition.more_metrics],
+        "controls": [(named(control), about[control]) for control in (*controls, *sorted(others))
+                     if about.get(control)],
         "pictures": [
-            pictures.embed(path, name, result.title.rpartition(": ")[2].capitalize() if several else "")
+            pictures.embed(path, definition.pictures, result.title.rpartition(": ")[2].capitalize() if several else "")
             for result in own_results
             for path in result.pictures
             if _is_shown(path.stem, columns)
@@ -186,7 +189,7 @@ def _is_shown(stem: str, columns: Sequence[Column]) -> bool:
     return stem not in bars and (not of_metric or stem in truths)
 
 
-def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named) -> dict:
+def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, definition: Benchmark) -> dict:
     """Return one metric's table: a line per method by rank, then the controls."""
     methods = sorted(
         (name for name in matrix.methods if (name, column.key) in matrix.cells),
@@ -224,7 +227,7 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named) -> 
     return {
         "key": column.key.replace(" ", "-").replace("_", "-"),
         "title": f"{column.group}: {column.title}",
-        "about": guide.METRICS[column.benchmark, column.metric],
+        "about": definition.about_metric(column.metric),
         "scale": str(scale),
         "direction": "more is better" if column.higher_is_better else "less is better",
         "shows": ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in column.where.items()),

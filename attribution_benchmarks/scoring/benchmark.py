@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attribution_benchmarks.scoring.controls import Control
 from attribution_benchmarks.scoring.examples import Examples
-from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.metric import SHARED, Metric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,6 +162,11 @@ class Benchmark:
     pictures: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     more_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
     contexts: tuple[Mapping[str, str], ...] = ({},)
+
+    def about_metric(self, name: str) -> str:
+        """Return how to read a metric; empty for one that nothing is known of."""
+        known = {**SHARED, **{metric.name: metric for metric in self.metrics}}
+        return known[name].about if name in known else self.more_metrics.get(name, "")
 
     def matrix_columns(self) -> tuple[Column, ...]:
         """Return the benchmark's columns of the matrix."""

@@ -49,7 +49,8 @@ class Examples:
 
     def blocks(self, size: int) -> Iterator[Pending]:
         """Yield the inputs, so many at a time."""
-        whole = Block(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks, truth=self.truth)
+        whole = Block(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks,
+                      truth={**self.truth, "file": list(self.names)})  # fmt: skip
         for start in range(0, len(self.inputs), size):
             rows = np.arange(start, min(start + size, len(self.inputs)))
             names = [self.names[row] for row in rows]

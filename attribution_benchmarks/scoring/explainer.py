@@ -63,7 +63,6 @@ class Explainer:
 
     def key(self, label: Label) -> dict:
         """Return what a label's maps depend on besides model and inputs: method, parameters, control, code, seed."""
-        code: list[Callable] = []
         key: dict = {"method": label.name, "seed": self.seed}
         if label.method:
             method, parameters = self.methods[label.method]
@@ -73,8 +72,7 @@ class Explainer:
             }
         if label.control:
             control = self.controls[label.control]
-            code.append(control.maps or control.disturb)
-            key["control"] = [control.depends_on, code_fingerprint(*code)]
+            key["control"] = [control.depends_on, code_fingerprint(_definition(control.maps or control.disturb))]
         return key
 
     def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:
@@ -96,3 +94,10 @@ class Explainer:
             {name: self.methods[name] for name in names}, model, block.inputs, block.targets, wrt=block.explained,
             batch_size=self.batch_size, seed=self.seed, keys=block.seeds,
         )  # fmt: skip
+
+
+def _definition(function: Callable) -> Callable | str:
+    """Return a control's function without what it holds, such as a whole data set: ``depends_on`` tells that."""
+    if not getattr(function, "__closure__", None):
+        return function
+    return f"{function.__module__}:{function.__qualname__.partition('.')[0]}"

@@ -24,6 +24,8 @@ class Answers:
 
     Attributes
     ----------
+    name
+        In the keys of the store.
     ask
         ``ask(block)`` returns N records of plain JSON, such as predicted classes.
     judge
@@ -31,6 +33,7 @@ class Answers:
         where the block's own targets stand.
     """
 
+    name: str
     ask: Callable[[Block], Sequence]
     judge: Callable[[Sequence, Pending], tuple[np.ndarray, np.ndarray | None]]
 
@@ -78,7 +81,7 @@ class Run:
             for measure in self.measures
             if measure.of_controls or not label.control
         }
-        self._answers = self.store.series(**prepared, answers=code_fingerprint(answers.ask)) if answers else None
+        self._answers = self.store.series(**prepared, answers=answers.name) if answers else None
 
     def run(self, pending: Iterable[Pending], progress: Callable[[int], None] | None = None) -> Scored:
         """Explain and measure what is not in the store yet, and return all numbers.

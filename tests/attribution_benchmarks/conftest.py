@@ -6,7 +6,18 @@ import pytest
 from attribution_benchmarks.leaderboard import statistics
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.report import matrix, verdicts
+from attribution_benchmarks.scoring.benchmark import Benchmark, Column
+from attribution_benchmarks.scoring.controls import Control
 
+COLUMNS = (
+    Column("svea", "roe_test", "ROE test %", "SVEA", percent=True),
+    Column("svea", "drop", "Drop %", "SVEA", percent=True, higher_is_better=False),
+    Column("bim", "mcs", "MCS", "BIM"),
+    Column(
+        "clevr_xai", "mass", "mass, simple", "CLEVR-XAI",
+        where={"questions": "simple", "ground_truth": "single_object", "pooling": "l2-norm,sq", "subset": "all"},
+    ),
+)  # fmt: skip
 SHIFTS = {"best": 0.3, "good": 0.2, "twin": 0.2, "bad": -0.2}
 CONTROLS = {"random": 0.0, "template_position": 0.6}
 
@@ -69,8 +80,20 @@ def documents(groups):
 
 
 @pytest.fixture(scope="session")
+def columns():
+    return COLUMNS
+
+
+@pytest.fixture(scope="session")
+def definitions():
+    titles = {column.benchmark: column.group for column in COLUMNS}
+    controls = tuple(Control(name, f"Control {name}", "what it is") for name in CONTROLS)
+    return [Benchmark(name, title, f"About {title}.", "A paper", controls=controls) for name, title in titles.items()]
+
+
+@pytest.fixture(scope="session")
 def built(documents):
-    return matrix.build(documents, {("twin", "bim"): "too slow"})
+    return matrix.build(documents, COLUMNS, {("twin", "bim"): "too slow"})
 
 
 @pytest.fixture(scope="session")

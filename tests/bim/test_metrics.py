@@ -14,6 +14,7 @@ from attribution_benchmarks.leaderboard import input_scores
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from bim import dataset, evaluate, layout, measure, metrics
 from bim.attributions import MAPS, method_named
+from bim.controls import CONTROLS
 
 FAST = "grad_cam,gradient,gradient_x_input"
 
@@ -109,9 +110,9 @@ def test_a_second_run_explains_nothing_and_says_the_same(tmp_path, labelled, ups
 
 
 def benchmark(labelled, models_dir, store, **options):
-    methods = {name: method_named(name) for name in ("gradient", "random")}
+    methods = {"gradient": method_named("gradient")}
     options = {"num_imgs": 12, "batch_size": 4, **options}
-    return evaluate.Benchmark(labelled, models_dir, methods, store, upstream=True, **options)
+    return evaluate.Benchmark(labelled, models_dir, methods, store, CONTROLS[:1], upstream=True, **options)
 
 
 def test_killed_and_continued_gives_the_same_bytes(tmp_path, labelled, upstream_models, monkeypatch):
@@ -153,8 +154,8 @@ def test_a_changed_model_or_image_reuses_no_score(tmp_path, labelled, upstream_m
 
 
 def test_controls_that_see_no_model_have_no_contrast(labelled, upstream_models):
-    methods = {name: method_named(name) for name in ("centre_prior", "edge_detector", "random")}
-    found = evaluate.Benchmark(labelled, upstream_models, methods, num_imgs=40, upstream=True).compare("MCS")
+    run = evaluate.Benchmark(labelled, upstream_models, {}, controls=CONTROLS, num_imgs=40, upstream=True)
+    found = run.compare("MCS")
     values = {comparison.method: comparison.values for comparison in found}
     assert not values["centre_prior"].any() and not values["edge_detector"].any()
     assert 0 < np.abs(values["random"]).max() and abs(values["random"].mean()) < 0.02
@@ -170,7 +171,9 @@ def test_no_correct_image_is_said_and_not_a_number_in_silence():
     empty = evaluate.Comparison("MCS", None, "gradient", np.zeros(0), np.zeros(0, int), 10, 0)
     (row,) = metrics.score_rows([empty])
     assert row["n"] == 0 and "no image is classified correctly" in row["reason"]
-    assert "no image is classified correctly by both" in metrics.table("MCS", [row], {"gradient": "Gradient"})
+    assert "no image is classified correctly by both" in metrics.table(
+        metrics.METRICS["MCS"], [row], {"gradient": "Gradient"}
+    )
 
 
 def test_flat_maps_are_counted_and_upstreams_nan_gets_its_reason():
@@ -196,7 +199,7 @@ def test_the_paired_comparison_is_against_the_random_map():
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--metrics=MCS,MSC", "no metric 'MSC'"),
+        ("--metrics=MCS,MSC", "--metrics has no 'MSC'"),
         ("--methods=gradinet", "no method 'gradinet'"),
         ("--data_dir=nowhere", "no folder nowhere"),
         ("--models_dir=nowhere", "no model 'obj' in nowhere"),

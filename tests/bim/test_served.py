@@ -239,6 +239,6 @@ def test_a_classifier_of_other_things_is_refused(server, signatures):
 def test_every_default_method_can_be_made_of_three_exported_ones(server):
     with serving.Client(server.grpc_address) as client:
         model = served.served_classifier(client, "bim_obj")
-        methods = {name: method_named(name) for name in (*metrics.DEFAULT_METHODS, *metrics.CONTROL_NAMES)}
+        methods = {name: method_named(name) for name in metrics.DEFAULT_METHODS}
         served.check_methods([model], methods)
     assert set(server.asked) == {("bim_obj", "explanation_sheet")}

@@ -5,7 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from svea import controls, mnist1d, roe
+from svea import controls, mnist1d, regions, roe
+
+CONTROLS = {control.name: control for control in controls.CONTROLS}
 
 
 @pytest.fixture(scope="module")
@@ -13,45 +15,61 @@ def data():
     return mnist1d.load()
 
 
-def score(data, control, seed=0):
-    starts = [roe.window_starts(control(data.train, seed, 0)), roe.window_starts(control(data.test, seed, 4000))]
-    cut = [roe.windows(split.signals, start) for split, start in zip((data.train, data.test), starts, strict=True)]
+@pytest.fixture(scope="module")
+def block(data):
+    (whole,) = regions.blocks(data, regions.SIGNALS)
+    return whole.load()
+
+
+def starts(block, name, seed=0):
+    return roe.region_of_explanation(CONTROLS[name].maps(block, seed))
+
+
+def score(data, found):
+    train, test = np.split(found, [4000])
+    cut = [roe.windows(data.train.signals, train), roe.windows(data.test.signals, test)]
     return 100 * roe.linear_svm_correct(cut[0], data.train.labels, cut[1], data.test.labels).mean()
 
 
-def test_the_window_at_the_true_template_holds_all_of_it_but_an_edge(data):
-    split = data.test
-    starts = roe.window_starts(controls.template_position(split, 0, 0))
-    assert (starts <= split.template_first + 1).all()
-    assert (starts + roe.WINDOW - 1 >= split.template_last - 1).all()
+def test_the_window_at_the_true_template_holds_all_of_it_but_an_edge(data, block):
+    found = starts(block, "template_position")[4000:]
+    assert (found <= data.test.template_first + 1).all()
+    assert (found + roe.WINDOW - 1 >= data.test.template_last - 1).all()
 
 
-def test_what_they_score(data):
-    scores = {name: round(float(score(data, control)), 1) for name, control in controls.CONTROLS.items()}
+def test_what_they_score(data, block):
+    scores = {name: round(float(score(data, starts(block, name))), 1) for name in CONTROLS}
     assert scores["template_position"] == 90.2
     assert scores["argmax_abs"] == 61.4
     assert scores["fixed_centre"] == 18.2
     assert 14.5 <= scores["random_window"] <= 19.5  # 17 within two standard errors
 
 
-def test_the_sign_of_a_signal_does_not_move_its_largest_point(data):
-    turned = dataclasses.replace(data.test, signals=-data.test.signals)
-    np.testing.assert_array_equal(controls.argmax_abs(turned, 0, 0), controls.argmax_abs(data.test, 0, 0))
+def test_the_sign_of_a_signal_does_not_move_its_largest_point(block):
+    turned = dataclasses.replace(block, inputs=-block.inputs)
+    np.testing.assert_array_equal(starts(turned, "argmax_abs"), starts(block, "argmax_abs"))
 
 
-def test_every_window_is_equally_likely(data):
-    starts = roe.window_starts(controls.random_window(data.train, 0, 0))
-    counts = np.bincount(starts, minlength=29)
+def test_every_window_is_equally_likely(block):
+    counts = np.bincount(starts(block, "random_window")[:4000], minlength=29)
     chi_square = ((counts - 4000 / 29) ** 2 / (4000 / 29)).sum()
     assert len(counts) == 29 and chi_square < 56.9  # the 99.9th percentile at 28 degrees of freedom
 
 
-def test_a_signal_keeps_its_random_window_whatever_comes_with_it(data):
-    whole = controls.random_window(data.train, 3, 0)
-    part = dataclasses.replace(data.train, signals=data.train.signals[100:110])
-    np.testing.assert_array_equal(controls.random_window(part, 3, 100), whole[100:110])
-    assert (controls.random_window(part, 4, 100) != whole[100:110]).any()
+def test_a_signal_keeps_its_random_window_whatever_comes_with_it(block):
+    whole, part = starts(block, "random_window", 3), block.take(range(100, 110))
+    np.testing.assert_array_equal(starts(part, "random_window", 3), whole[100:110])
+    assert (starts(part, "random_window", 4) != whole[100:110]).any()
 
 
-def test_each_has_a_title():
-    assert set(controls.TITLES) == {controls.RAW_SIGNAL, *controls.CONTROLS}
+def test_the_mask_of_the_template_is_where_it_was_put(data, block):
+    mask = block.masks["template"]
+    assert mask.shape == (5000, 40) and 6 <= mask.sum(axis=1).min() and mask.sum(axis=1).max() <= 10
+    np.testing.assert_allclose(
+        (mask * np.arange(40)).sum(axis=1) / mask.sum(axis=1), block.truth["template_centre"], atol=0.51
+    )
+
+
+def test_each_has_a_title_and_says_what_it_is():
+    assert set(controls.TITLES) == {"raw_signal", *CONTROLS}
+    assert all(control.about for control in (controls.RAW_SIGNAL, *controls.CONTROLS))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from svea import figures, mnist1d, roe, table
-from svea.scoring import METRICS, NetworkScores, Scores
+from svea.metrics import METRICS
+from svea.scoring import NetworkScores, Scores
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_a_network_without_mistakes_has_no_wrong_examples():
 
 
 def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, tmp_path):
-    data, rows, titles = mnist1d.load(), table.long_rows([network], 0), table.titles([network])
+    data, rows, titles = mnist1d.load(), table.long_rows([network], METRICS, 0), table.titles([network])
     written = figures.save_figures(tmp_path / "plots", data, network, maps, rows, titles)
     assert [path.name for path in written] == ["examples.png", "roe.png"]
     assert sorted((tmp_path / "plots").iterdir()) == sorted(written)
@@ -59,7 +60,9 @@ def test_methods_of_other_libraries_have_a_colour_of_their_own(network):
     import matplotlib.pyplot as plt
 
     data, titles = mnist1d.load(), table.titles([network])
-    rows = [{**row, "kind": "peer"} if row["method"] == "my:own" else row for row in table.long_rows([network], 0)]
+    rows = [
+        {**row, "kind": "peer"} if row["method"] == "my:own" else row for row in table.long_rows([network], METRICS, 0)
+    ]
     figure = figures.roe_figure(data, network, rows, titles)
     scored = sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
     drawn = {}

@@ -5,6 +5,7 @@ import pytest
 
 from attribution_benchmarks.command_line import BadInput
 from svea import baseline, mnist1d, scoring
+from svea.metrics import METRICS
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +34,22 @@ def half_the_points(passes):
     return passes.inputs[:, ::2, 0]
 
 
+def score(model, data, *own):
+    chosen = {function.__name__: (function, {}) for function in own}
+    return scoring.score_network(model, data, scoring.explainer(model, chosen, 0, 1000))
+
+
 @pytest.fixture(scope="module")
 def scored(model, data):
     own = (absolute_signal, absolute_signal_without_channel, nothing)
-    return scoring.score_network(model, data, {function.__name__: (function, {}) for function in own}, 0, 1000)
+    return score(model, data, *own)
 
 
 def test_the_absolute_signal_as_a_map_scores_like_the_control_of_that_rule(scored):
     control = scored.controls["argmax_abs"]
     for name in ("absolute_signal", "absolute_signal_without_channel"):
         np.testing.assert_array_equal(scored.methods[name].starts, control.starts)
-        for metric in scoring.METRICS:
+        for metric in METRICS:
             np.testing.assert_array_equal(scored.methods[name].values[metric], control.values[metric])
 
 
@@ -83,4 +89,4 @@ def test_the_accuracy_is_that_of_the_probabilities(scored, data):
 
 def test_maps_that_do_not_say_something_of_each_point_are_refused(model, data):
     with pytest.raises(BadInput, match=r"half_the_points.*one value per point"):
-        scoring.score_network(model, data, {"half_the_points": (half_the_points, {})}, 0, 1000)
+        score(model, data, half_the_points)

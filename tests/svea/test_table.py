@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from svea import findings, paper_table, table
-from svea.scoring import METRICS, NetworkScores, Scores
+from svea.metrics import METRICS
+from svea.scoring import NetworkScores, Scores
 
 
 def made_up(means, shift=0.0):
@@ -34,7 +35,7 @@ def paper_scores():
 
 
 def test_a_row_a_number_beside_the_papers(paper_scores):
-    rows = table.long_rows([paper_scores], seed=0)
+    rows = table.long_rows([paper_scores], METRICS, seed=0)
     assert len(rows) == 8 * 3 + 1 + 3
     for row in rows:
         assert row["low"] <= row["value"] <= row["high"] and row["n"] == 1000
@@ -47,7 +48,7 @@ def test_a_row_a_number_beside_the_papers(paper_scores):
 
 def test_several_networks_give_their_mean_and_standard_deviation():
     networks = [made_up({"rise": 60.0}, shift) for shift in (-1.0, 0.0, 4.0)]
-    row = table.long_rows(networks, seed=0)[0]
+    row = table.long_rows(networks, METRICS, seed=0)[0]
     assert row["value"] == pytest.approx(61.0)
     assert row["networks"] == pytest.approx([59.0, 60.0, 64.0])
     assert row["std"] == pytest.approx(np.std([59, 60, 64], ddof=1))
@@ -80,7 +81,7 @@ def test_titles_are_the_registrys_and_a_users_own_name_stays():
 
 def lines(network):
     networks = [network]
-    return findings.findings(networks, table.long_rows(networks, 0), table.titles(networks), 0)
+    return findings.findings(networks, table.long_rows(networks, METRICS, 0), table.titles(networks), 0)
 
 
 def test_what_holds_is_said_to_hold_and_what_does_not_is_not(paper_scores):

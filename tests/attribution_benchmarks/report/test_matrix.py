@@ -20,10 +20,6 @@ def test_every_value_is_that_of_its_document(built, documents):
     assert len(built.cells) == sum(map(len, by_benchmark.values()))
 
 
-def test_columns_of_the_house_have_unique_keys():
-    assert len({column.key for column in matrix.COLUMNS}) == len(matrix.COLUMNS) == 10
-
-
 def test_ranks_follow_the_metrics_direction_and_leave_controls_out(built):
     for column in built.columns:
         order = sorted((built.ranks[place], place[0]) for place in built.ranks if place[1] == column.key)
@@ -34,12 +30,12 @@ def test_ranks_follow_the_metrics_direction_and_leave_controls_out(built):
     assert set(built.controls) == {"random", "template_position"}
 
 
-def test_equal_scores_share_their_rank(documents):
+def test_equal_scores_share_their_rank(documents, columns):
     tied = copy.deepcopy(documents[:1])
     for row in tied[0]["rows"]:
         if row["method"] in ("good", "twin"):
             row["value"] = 0.7
-    found = matrix.build(tied)
+    found = matrix.build(tied, columns)
     assert found.ranks["good", KEYS[0]] == found.ranks["twin", KEYS[0]] == 2.5
 
 
@@ -48,23 +44,23 @@ def test_methods_of_all_columns_come_first_from_best_to_worst(built):
     assert built.methods == ("best", "good", "bad", "twin")
 
 
-def test_blanks_have_their_reason(built, documents):
+def test_blanks_have_their_reason(built, documents, columns):
     assert built.blanks == {("twin", "bim mcs"): "too slow"}
-    assert matrix.build(documents).blanks == {("twin", "bim mcs"): matrix.NOT_SCORED}
+    assert matrix.build(documents, columns).blanks == {("twin", "bim mcs"): matrix.NOT_SCORED}
     undefined = copy.deepcopy(documents)
     undefined[1]["rows"][0].update(value=None, reason="no image counts")
-    found = matrix.build(undefined)
+    found = matrix.build(undefined, columns)
     assert found.blanks["best", "bim mcs"] == "no image counts"
     assert "best" not in found.common and ("best", "bim mcs") not in found.ranks
 
 
-def test_two_rows_of_one_place_are_refused(documents):
+def test_two_rows_of_one_place_are_refused(documents, columns):
     with pytest.raises(ValueError, match="two rows of 'best' belong"):
-        matrix.build([*documents, documents[0]])
+        matrix.build([*documents, documents[0]], columns)
 
 
-def test_nothing_scored_is_an_empty_matrix():
-    empty = matrix.build([])
+def test_nothing_scored_is_an_empty_matrix(columns):
+    empty = matrix.build([], columns)
     assert (empty.columns, empty.methods, empty.common) == ((), (), ())
     assert np.isnan(matrix.agreement(empty).overall.w)
 
@@ -77,12 +73,12 @@ def test_agreement_is_over_common_methods_and_turns_the_lower_is_better_columns(
     assert np.isnan(found.within["BIM"].w)  # one column agrees with nobody
 
 
-def test_between_benchmarks_each_counts_once(documents):
+def test_between_benchmarks_each_counts_once(documents, columns):
     """Two columns of one benchmark that say the same do not outvote another benchmark."""
     turned = copy.deepcopy([documents[0], documents[1]])
     for row in turned[1]["rows"]:
         row["value"] = -row["value"]
-    found = matrix.agreement(matrix.build(turned))
+    found = matrix.agreement(matrix.build(turned, columns))
     assert found.between.w == pytest.approx(0.0)
     assert found.overall.w > 0.1
 

@@ -37,8 +37,8 @@ def results(documents, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def page(built, judged, results):
-    return render_page(built, matrix.agreement(built), judged, results, TITLES, SETTINGS)
+def page(built, judged, results, definitions):
+    return render_page(built, matrix.agreement(built), judged, results, definitions, TITLES, SETTINGS)
 
 
 class Outline(html.parser.HTMLParser):
@@ -96,28 +96,30 @@ def test_every_score_stands_on_the_page(page, built):
         assert sections.shown(row, column) in page
 
 
-def test_what_others_wrote_is_text_and_no_markup(built, judged, documents, results):
+def test_what_others_wrote_is_text_and_no_markup(built, judged, documents, results, columns, definitions):
     renamed = json.loads(json.dumps(documents).replace('"best"', json.dumps(OWN)))
-    own = matrix.build(renamed)
-    text = render_page(own, matrix.agreement(own), [], results, {}, SETTINGS, own=[OWN], notes=["<script>x</script>"])
+    own = matrix.build(renamed, columns)
+    text = render_page(
+        own, matrix.agreement(own), [], results, definitions, {}, SETTINGS, own=[OWN], notes=["<script>x</script>"]
+    )
     outline = Outline(text)
     assert outline.tags.count("script") == 1 and OWN in "".join(outline.text)
     assert text.count('class="badge">yours') == 1 + 4
     assert "printed &lt;table&gt;" in text
 
 
-def test_a_unit_that_failed_is_named_at_the_top(built, judged, results):
+def test_a_unit_that_failed_is_named_at_the_top(built, judged, results, definitions):
     failed = [*results[:2], Result("x", "clevr_xai", "The third table", "", None, failed="no network")]
-    text = render_page(built, matrix.agreement(built), judged, failed, TITLES, SETTINGS)
+    text = render_page(built, matrix.agreement(built), judged, failed, definitions, TITLES, SETTINGS)
     assert "The third table is missing: no network" in text
 
 
 def test_pictures_are_embedded_smaller_and_the_same_each_time(tmp_path):
     path = tmp_path / "mcs_examples.png"
     Image.fromarray(np.random.default_rng(1).integers(0, 255, (300, 3200, 3), np.uint8)).save(path)
-    found = pictures.embed(path, "bim")
+    found = pictures.embed(path, {})
     assert (found.width, found.height) == (1600, 150)
-    assert found.source.startswith("data:image/webp;base64,") and found == pictures.embed(path, "bim")
+    assert found.source.startswith("data:image/webp;base64,") and found == pictures.embed(path, {})
 
 
 def said(built, judged, titles=TITLES):
@@ -136,22 +138,22 @@ def test_the_summary_says_which_methods_are_not_above_a_control(built, judged):
     assert "SVEA ROE test %: 1 of 4 methods are not significantly above “Random map”." in lines
 
 
-def test_the_summary_says_when_nobody_beats_a_control(documents, groups):
+def test_the_summary_says_when_nobody_beats_a_control(documents, groups, columns):
     lifted = json.loads(json.dumps(documents[:1]))
     scores = {"svea": [verdicts.InputScores(group.where, group.inputs, {
         name: np.asarray(column) + (5 if name == "random" else 0) for name, column in group.values.items()
     }) for group in groups["svea"][:1]]}  # fmt: skip
-    built = matrix.build(lifted)
+    built = matrix.build(lifted, columns)
     lines = said(built, verdicts.judge(built, scores))["Against the controls"]
     assert lines == ["SVEA ROE test %: not one of the 4 methods is significantly above “Random map”."]
 
 
-def test_the_summary_compares_with_the_papers(documents):
+def test_the_summary_compares_with_the_papers(documents, columns):
     printed = json.loads(json.dumps(documents))
     rows = [row for row in printed[0]["rows"] if row["metric"] == "roe_test" and row["kind"] == "method"]
     for row, paper in zip(rows, (rows[0]["value"], 1e6, rows[2]["low"]), strict=False):
         row["paper"] = paper
-    assert said(matrix.build(printed), [])["Beside the papers"][0].startswith("2 of the 3 figures")
+    assert said(matrix.build(printed, columns), [])["Beside the papers"][0].startswith("2 of the 3 figures")
 
 
 @pytest.mark.parametrize(
@@ -167,18 +169,20 @@ def test_agreement_in_words_is_measured_against_what_chance_gives(w, judges, p_v
     assert summary.in_words(Concordance(w, p_value, judges, 12)).startswith(words)
 
 
-def test_nothing_scored_is_said(results):
-    empty = matrix.build([])
+def test_nothing_scored_is_said(results, columns):
+    empty = matrix.build([], columns)
     assert summary.sentences(empty, matrix.agreement(empty), [], {}) == [
         ("Nothing scored", ["No benchmark has given a score."])
     ]
 
 
-def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, results, groups):
+def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, results, groups, definitions, columns):
     (tmp_path / "tables").mkdir()
     written = []
     for _ in range(2):
-        text = publish.publish(tmp_path, results, groups, TITLES, SETTINGS, {("twin", "bim"): "too slow"})
+        text = publish.publish(
+            tmp_path, results, groups, definitions, columns, TITLES, SETTINGS, {("twin", "bim"): "too slow"}
+        )
         assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} == set(publish.FILES)
         written.append({name: (tmp_path / name).read_bytes() for name in publish.FILES})
     assert written[0] == written[1]

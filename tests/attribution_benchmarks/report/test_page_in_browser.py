@@ -35,7 +35,7 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def address(built, judged, documents, tmp_path_factory):
+def address(built, judged, documents, tmp_path_factory, definitions):
     directory = tmp_path_factory.mktemp("report")
     picture = directory / "examples.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (600, 2000, 3), np.uint8)).save(picture)
@@ -50,6 +50,7 @@ def address(built, judged, documents, tmp_path_factory):
         matrix.agreement(built),
         judged,
         results,
+        definitions,
         {},
         settings,
         own=[OWN],

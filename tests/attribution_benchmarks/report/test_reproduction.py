@@ -1,5 +1,6 @@
 """Units run once, go on after a kill, and end with the same bytes; told by a benchmark of a few milliseconds."""
 
+import dataclasses
 import json
 import os
 import random
@@ -10,9 +11,9 @@ import time
 import pytest
 
 from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.leaderboard import fingerprints
-from attribution_benchmarks.report import reproduction
-from attribution_benchmarks.report.reproduction import Refused, Runner, Unit, only_run
+from attribution_benchmarks.report.processes import ROOT
+from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
+from attribution_benchmarks.scoring.benchmark import Unit
 
 BENCHMARK = """
 import argparse, pathlib, sys, time
@@ -54,7 +55,8 @@ print("done", file=sys.stderr)
 DRIVER = """
 import pathlib, sys
 sys.path.insert(0, {root!r})
-from attribution_benchmarks.report.reproduction import Runner, Unit, only_run
+from attribution_benchmarks.report.reproduction import Runner, only_run
+from attribution_benchmarks.scoring.benchmark import Unit
 directory = pathlib.Path(sys.argv[1])
 with only_run(directory) as lock:
     runner = Runner(directory, lock)
@@ -69,7 +71,7 @@ def fake(tmp_path):
     log = tmp_path / "log"
     log.write_text("")
     program = tmp_path / "benchmark.py"
-    program.write_text(BENCHMARK.format(root=str(fingerprints.ROOT), log=str(log)))
+    program.write_text(BENCHMARK.format(root=str(ROOT), log=str(log)))
     return Unit("fake", "fake", "A table", (str(program),), ("one", "three")), log
 
 
@@ -83,7 +85,7 @@ def files(directory):
     }
 
 
-def run(directory, unit, own=()):
+def run(directory, unit, own=None):
     with only_run(directory) as lock:
         return Runner(directory, lock, own).run(unit)
 
@@ -130,13 +132,10 @@ def test_another_method_computes_only_that(fake, tmp_path):
     assert "own 0." in (out / "tables" / "fake.txt").read_text()
 
 
-def test_a_changed_file_of_the_users_own_runs_the_unit_again(fake, tmp_path):
+def test_a_changed_method_of_the_users_own_runs_the_unit_again(fake, tmp_path):
     unit, _ = fake
-    own = tmp_path / "own.py"
-    own.write_text("one")
-    assert run(tmp_path / "report", unit, [own]) and not run(tmp_path / "report", unit, [own])
-    own.write_text("two")
-    assert run(tmp_path / "report", unit, [own])
+    assert run(tmp_path / "report", unit, {"own": "1"}) and not run(tmp_path / "report", unit, {"own": "1"})
+    assert run(tmp_path / "report", unit, {"own": "2"})
 
 
 def test_a_refused_command_leaves_no_table_and_says_why(fake, tmp_path):
@@ -154,22 +153,22 @@ def test_a_method_of_ones_own_is_tried_once_and_its_scores_are_kept(fake, tmp_pa
         runner = Runner(out, lock)
         assert runner.attempt(unit, ["own"]) is None
         computed = log.read_text()
-        assert runner.attempt(unit, ["broken"]) == "method 'broken.py:maps' gives no maps"
+        assert runner.attempt(unit, ["broken"]) == "crashed: method 'broken.py:maps' gives no maps"
         assert runner.attempt(unit, ["own"]) is None
         runner.run(unit.with_methods(("own",)))
     assert log.read_text() == computed != ""
 
 
 def test_a_method_is_tried_with_the_flags_of_a_trial(fake, tmp_path):
-    whole = reproduction.dataclasses.replace(fake[0], command=(*fake[0].command, "--methods=broken"))
+    whole = dataclasses.replace(fake[0], command=(*fake[0].command, "--methods=broken"))
     with only_run(tmp_path / "report") as lock:
-        tried = reproduction.dataclasses.replace(whole, trial=(*fake[0].command, "--n=3"))
+        tried = dataclasses.replace(whole, trial=(*fake[0].command, "--n=3"))
         assert Runner(tmp_path / "report", lock).attempt(tried, ["own"]) is None
     assert fake[1].read_text().splitlines() == ["own 0", "own 1", "own 2"]
 
 
 def test_a_model_goes_where_its_flag_says(fake, tmp_path):
-    unit = reproduction.dataclasses.replace(fake[0], model_flag="--model=")
+    unit = dataclasses.replace(fake[0], model_flag="--model=")
     with pytest.raises(Refused, match="the model takes images"):
         run(tmp_path / "report", unit.with_model("my/model"))
 
@@ -184,7 +183,7 @@ def test_two_runs_in_one_directory_are_refused(tmp_path):
 def test_killed_at_random_moments_it_ends_with_the_same_bytes_and_nothing_computed_twice(fake, tmp_path):
     unit, log = fake
     driver = tmp_path / "driver.py"
-    driver.write_text(DRIVER.format(root=str(fingerprints.ROOT), benchmark=unit.command[0]))
+    driver.write_text(DRIVER.format(root=str(ROOT), benchmark=unit.command[0]))
     begun = time.monotonic()
     subprocess.run([sys.executable, driver, tmp_path / "whole"], check=True, capture_output=True)
     took = time.monotonic() - begun
@@ -217,7 +216,7 @@ def test_a_killed_run_takes_its_command_with_it(tmp_path):
         f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
     )
     driver = tmp_path / "driver.py"
-    driver.write_text(DRIVER.format(root=str(fingerprints.ROOT), benchmark=str(program)))
+    driver.write_text(DRIVER.format(root=str(ROOT), benchmark=str(program)))
     process = subprocess.Popen([sys.executable, driver, tmp_path / "out"])
     deadline = time.monotonic() + 20
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
@@ -235,30 +234,3 @@ def test_a_killed_run_takes_its_command_with_it(tmp_path):
         time.sleep(0.02)
     with only_run(tmp_path / "out"):
         pass
-
-
-def test_the_files_of_own_methods(tmp_path, monkeypatch):
-    (tmp_path / "own.py").write_text("")
-    monkeypatch.chdir(tmp_path)
-    assert fingerprints.source_of("own.py:maps").name == "own.py"
-    assert fingerprints.source_of("json.decoder:scanstring").name == "decoder.py"
-    for wrong, message in (
-        ("missing.py:maps", "there is no file missing.py"),
-        ("no_such_module:maps", "there is no module 'no_such_module'"),
-        ("json:", "module:function or file.py:function"),
-    ):
-        with pytest.raises(BadInput, match=message):
-            fingerprints.source_of(wrong)
-
-
-@pytest.mark.parametrize(("place", "counts"), [("clevr_xai/pooling.py", True), ("clevr_xai/training/loop.py", False)])
-def test_scores_depend_on_code_but_not_on_that_of_the_training(tmp_path, monkeypatch, place, counts):
-    floor = "attribution_benchmarks/command_line/run.py"
-    for name in ("clevr_xai/pooling.py", "clevr_xai/training/loop.py", "attribution/model.py", floor):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("one = 1\n")
-    (tmp_path / "attribution_benchmarks" / "leaderboard").mkdir()
-    monkeypatch.setattr(fingerprints, "ROOT", tmp_path)
-    before = fingerprints.code_fingerprint("clevr_xai")
-    (tmp_path / place).write_text("one = 2\n")
-    assert (fingerprints.code_fingerprint("clevr_xai") != before) == counts

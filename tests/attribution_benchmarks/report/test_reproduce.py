@@ -1,17 +1,15 @@
 """The recipe names what exists, a user's own method lands in the same tables, and bad input costs nothing."""
 
 import importlib
-import importlib.util
 import json
-import pathlib
 
 import pytest
 
-import attribution
 from attribution_benchmarks import command_line
-from attribution_benchmarks.report.matrix import COLUMNS
+from attribution_benchmarks.report import recipe, reproduce
+from attribution_benchmarks.report.processes import ROOT
+from attribution_benchmarks.scoring import registry
 
-SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 OWN = '''
 import numpy as np
 
@@ -28,30 +26,26 @@ def half(passes):
 '''
 
 
-def loaded(name):
-    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def units(quick, seed=0):
+    return [
+        unit for name in registry.BENCHMARKS
+        for unit in recipe.units_of(registry.benchmark_named(name), name, quick, seed)
+    ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def script():
-    return loaded("reproduce_tables")
-
-
-def run(script, *arguments):
-    return command_line.execute(script.main, script.FLAGS, script.__doc__, ["reproduce_tables", *arguments])
+def run(*arguments):
+    return command_line.execute(reproduce.main, reproduce.FLAGS, reproduce.__doc__, ["reproduce", *arguments])
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_every_command_of_the_recipe_is_one_that_its_benchmark_takes(script, quick):
-    for unit in script.units(quick, seed=3):
+def test_every_command_of_the_recipe_is_one_that_its_benchmark_takes(quick):
+    for unit in units(quick, seed=3):
         assert unit.command[0] == "-m"
         flag_values = importlib.import_module(unit.command[1]).FLAGS
         flag_values.unparse_flags()
         arguments = [*unit.command[2:], "--output=x.json"]
         arguments += ["--methods=" + ",".join(unit.methods)] if unit.methods else []
+        arguments += ["--metrics=" + ",".join(unit.metrics)] if unit.metrics else []
         arguments += ["--scores_dir=x"] if unit.scores else []
         arguments += ["--plot_dir=x"] if unit.pictures else []
         arguments += ["--input_scores=x.json"] if unit.input_scores else []
@@ -66,43 +60,45 @@ def test_every_command_of_the_recipe_is_one_that_its_benchmark_takes(script, qui
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(script, quick):
-    scored = {name: set() for name in script.BENCHMARKS}
-    for unit in script.units(quick):
+def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
+    scored = {name: set() for name in registry.BENCHMARKS}
+    for unit in units(quick):
         if unit.input_scores:
             scored[unit.benchmark] |= set(unit.methods)
     everything = set().union(*scored.values())
     blanks = {(name, benchmark) for benchmark, names in scored.items() for name in everything - names}
-    assert blanks <= set(script.REASONS)
+    definitions = {name: registry.benchmark_named(name) for name in registry.BENCHMARKS}
+    reasons = {(method, name) for name, definition in definitions.items() for method in definition.reasons}
+    assert blanks <= reasons
     if not quick:
-        assert set(script.REASONS) - blanks == {(script.COSTLY_IN_BIM, "bim")}  # of the quick run
-    titles = script.titles()
-    assert everything <= set(titles) and everything <= set(attribution.METHODS) | set(script.BIM_MAPS)
+        assert reasons - blanks == {("integrated_gradients_smoothgrad", "bim")}  # of the quick run
+    assert everything <= set(reproduce.titles(definitions.values()))
 
 
-def test_all_columns_of_the_matrix_are_asked_for(script):
-    commands = [" ".join(unit.command) for unit in script.units(False)]
-    for column in COLUMNS:
-        if column.benchmark == "clevr_xai":
-            wanted = [f"--questions={column.where['questions']}", column.metric, column.where["ground_truth"]]
-        else:
-            wanted = [f"{column.benchmark}.", column.metric.upper() if column.benchmark == "bim" else "benchmark"]
+def test_all_columns_of_the_matrix_are_asked_for():
+    commands = [" ".join([*unit.command, *unit.metrics]).lower() for unit in units(False)]
+    columns = [column for name in registry.BENCHMARKS for column in recipe.columns_of(registry.benchmark_named(name))]
+    assert len({column.key for column in columns}) == len(columns) == 10
+    for column in columns:
+        wanted = [f"{column.benchmark}.", column.metric]
+        if "questions" in column.where:
+            wanted += [f"--questions={column.where['questions']}", column.where["ground_truth"]]
         assert any(all(part in command for part in wanted) for command in commands), column.key
 
 
 @pytest.fixture(scope="module")
-def small(script):
+def small():
     """Return the recipe with SVEA and one cheap method alone."""
-    return [script.units(True)[0].with_methods(["gradient"])]
+    return [units(True)[0].with_methods(["gradient"])]
 
 
-def test_a_method_of_ones_own_lands_in_the_same_tables(script, small, tmp_path, monkeypatch, capsys):
+def test_a_method_of_ones_own_lands_in_the_same_tables(small, tmp_path, monkeypatch, capsys):
     outside = tmp_path / "my_method.py"
     outside.write_text(OWN)
-    monkeypatch.setattr(script, "units", lambda quick, seed: small)
+    monkeypatch.setattr(recipe, "units_of", lambda *_: small)
     own, unfit = f"{outside}:towards_the_middle", f"{outside}:half"
     flags = ["--benchmarks=svea", f"--output_dir={tmp_path / 'report'}", f"--methods={own},{unfit},grad_cam"]
-    assert run(script, *flags) == 0
+    assert run(*flags) == 0
     captured = capsys.readouterr()
     rows = json.loads((tmp_path / "report" / "tables" / "svea.json").read_text())["rows"]
     assert {row["method"] for row in rows if row["kind"] == "method"} == {"gradient", own, "grad_cam"}
@@ -111,30 +107,28 @@ def test_a_method_of_ones_own_lands_in_the_same_tables(script, small, tmp_path, 
     assert score["rank"] in (1, 2, 3) and "random_window" not in score["not_above"]
     page = (tmp_path / "report" / "index.html").read_text()
     assert page.count('class="badge">yours') == 1 + 3
-    assert f"{unfit} does not fit SVEA, Table 1: method" in page and "shape" in page
+    assert f"{unfit} under SVEA, Table 1 does not fit: " in page and "shape" in page
     assert own in captured.out and "Kendall" in captured.out
 
     before = {path: path.read_bytes() for path in sorted((tmp_path / "report").rglob("*.*")) if path.is_file()}
-    assert run(script, *flags) == 0  # everything is there already
+    assert run(*flags) == 0  # everything is there already
     assert "is there already" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_own_scored(
-    script, small, tmp_path, monkeypatch, capsys
-):
-    model = SCRIPTS.parent / "saved_models" / "bim" / "obj"
-    monkeypatch.setattr(script, "units", lambda quick, seed: small)
-    assert run(script, "--benchmarks=svea", f"--output_dir={tmp_path / 'report'}", f"--model={model}") == 0
+def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_own_scored(small, tmp_path, monkeypatch, capsys):
+    model = ROOT / "saved_models" / "bim" / "obj"
+    monkeypatch.setattr(recipe, "units_of", lambda *_: small)
+    assert run("--benchmarks=svea", f"--output_dir={tmp_path / 'report'}", f"--model={model}") == 0
     page = (tmp_path / "report" / "index.html").read_text()
     assert "does not fit SVEA, Table 1, whose own network is scored instead" in page
     assert "saved_models/svea/baseline" in (tmp_path / "report" / "manifest.json").read_text()
 
 
-def test_a_unit_that_fails_is_said_at_the_end_and_the_rest_is_there(script, small, tmp_path, monkeypatch, capsys):
+def test_a_unit_that_fails_is_said_at_the_end_and_the_rest_is_there(small, tmp_path, monkeypatch, capsys):
     broken = small[0].__class__("broken", "clevr_xai", "The broken one", ("-c", "import sys; sys.exit('no network')"))
-    monkeypatch.setattr(script, "units", lambda quick, seed: [broken])
-    assert run(script, f"--output_dir={tmp_path / 'report'}") == 2
+    monkeypatch.setattr(recipe, "units_of", lambda *_: [broken])
+    assert run("--benchmarks=clevr_xai", f"--output_dir={tmp_path / 'report'}") == 2
     assert capsys.readouterr().err.splitlines()[-1] == "error: 'The broken one' could not be computed: no network"
     assert "The broken one is missing: no network" in (tmp_path / "report" / "index.html").read_text()
 
@@ -143,18 +137,20 @@ def test_a_unit_that_fails_is_said_at_the_end_and_the_rest_is_there(script, smal
     ("arguments", "message"),
     [
         (["--benchmarks=svea,imagenet"], "choose of 'svea', 'bim', 'clevr_xai'"),
-        (["--benchmarks="], "choose of 'svea', 'bim', 'clevr_xai'"),
+        (["--benchmarks="], "--benchmarks is empty; choose of 'svea', 'bim', 'clevr_xai'"),
         (["--methods=grad_camm"], "did you mean 'grad_cam'"),
         (["--methods=missing.py:maps"], "missing.py"),
+        (["--metrics=missing.py:MINE"], "there is no file missing.py"),
+        (["--benchmarks=missing.py:MINE"], "there is no file missing.py"),
         (["--model=nowhere"], "there is no such directory"),
         (["--output_dir=file"], "is a file; name a directory"),
         (["report"], "unexpected argument 'report'"),
     ],
 )
-def test_bad_input_is_one_line_exit_code_2_and_no_file(script, arguments, message, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_one_line_exit_code_2_and_no_file(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    assert run(script, *arguments) == 2
+    assert run(*arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("\n") == 1 and message in captured.err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,70 @@
+"""What a whole or a quick run of the report computes: the units of each benchmark, and whom they measure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from attribution_benchmarks.scoring.benchmark import Benchmark, Column, Unit
+from attribution_benchmarks.scoring.metric import SHARED, Metric
+
+# Cheap methods of the benchmarks' papers, scored in all of them, so that more of the matrix can be compared.
+COMPARED = (
+    "gradient_x_input", "guided_backprop", "guided_grad_cam", "deconvnet", "vargrad", "lrp_alpha1beta0",
+    "excitation_backprop", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise",
+)  # fmt: skip
+
+
+def units_of(benchmark: Benchmark, place: str, quick: bool, seed: int, metrics: Sequence[str] = ()) -> list[Unit]:
+    """Return the commands of a benchmark.
+
+    Parameters
+    ----------
+    benchmark
+        The definition.
+    place
+        Where it was found, "svea" or "my_file.py:MINE".
+    quick
+        Few inputs, samples and masks, or the whole run.
+    seed
+        Of the run.
+    metrics
+        Metrics of the user's own, as typed.
+    """
+    if benchmark.units is None:
+        units: Sequence[Unit] = [_of_one_definition(benchmark, place, quick, seed)]
+    else:
+        units = benchmark.units(quick, seed)
+    return [
+        dataclasses.replace(
+            unit,
+            methods=tuple(dict.fromkeys([*unit.methods, *(COMPARED if unit.shared else ())])),
+            metrics=tuple(dict.fromkeys([*unit.metrics, *SHARED, *metrics])) if unit.metrics else (),
+        )
+        for unit in units
+    ]
+
+
+def columns_of(benchmark: Benchmark, metrics: Sequence[Metric] = ()) -> list[Column]:
+    """Return a benchmark's columns of the matrix: its own metrics, those of all benchmarks, and the user's own."""
+    added = dict.fromkeys([*SHARED.values(), *metrics])
+    return [*benchmark.matrix_columns(), *(column for metric in added for column in benchmark.columns_of(metric))]
+
+
+def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int) -> Unit:
+    count = benchmark.counts[0 if quick else 1]
+    return Unit(
+        benchmark.name,
+        benchmark.name,
+        benchmark.title,
+        (
+            "-m", "attribution_benchmarks.scoring.evaluate", f"--benchmark={place}", f"--num_imgs={count}",
+            *((f"--seed={seed}",) if seed else ()),
+        ),
+        benchmark.methods,
+        f"At most {count:,} inputs.",
+        pictures=False,
+        shared=False,
+        metrics=tuple(metric.name for metric in benchmark.metrics),
+        model_flag="--model=",
+    )  # fmt: skip

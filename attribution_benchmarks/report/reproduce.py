@@ -1,0 +1,198 @@
+"""Compute every table of the benchmarks, one matrix of all, and a report to read them in.
+
+    attribution-benchmarks --output_dir=report
+    attribution-benchmarks --output_dir=report --quick
+    attribution-benchmarks --output_dir=report --methods=my_method.py:my_function
+    attribution-benchmarks --output_dir=report --benchmarks=svea,my_file.py:MINE
+
+Everything comes from the SavedModels and data of the project; what data are not shipped are made. Some 20 CPU minutes
+on two cores, with --quick under 4. A run that was stopped, by whatever, goes on where it stood and ends with the same
+bytes. Open report/index.html; the tables are in report/tables.
+
+Methods of your own are scored beside all others in every benchmark they fit, metrics of your own in every benchmark.
+--model=DIRECTORY puts a SavedModel of your own in place of the network of every benchmark whose inputs it takes; where
+a benchmark has several networks, its page says which.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import resource
+import shlex
+import sys
+from collections.abc import Iterable
+
+from absl import flags
+
+import attribution
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.leaderboard import input_scores
+from attribution_benchmarks.report import publish, recipe
+from attribution_benchmarks.report.page import Result
+from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
+from attribution_benchmarks.scoring import metric as metric_definitions
+from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution_benchmarks.scoring.registry import BENCHMARKS, benchmark_named
+
+FLAGS = flags.FlagValues()
+command_line.define_common_flags(FLAGS, methods=[], model="", seed=0)
+FLAGS[
+    "methods"
+].help = "methods to score besides the benchmarks' own: names of the registry, module:function or file.py:function"
+FLAGS["model"].help = "SavedModel of your own, scored in the benchmarks whose inputs it takes"
+flags.DEFINE_string("output_dir", "report", "directory of the report; made if missing", flag_values=FLAGS)
+flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in under 4 minutes", flag_values=FLAGS)
+flags.DEFINE_list(
+    "benchmarks", list(BENCHMARKS), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
+)
+flags.DEFINE_list("metrics", [], "metrics of your own, as file.py:NAME, for all benchmarks", flag_values=FLAGS)
+
+
+def command() -> None:
+    """Run as a program."""
+    command_line.run(main, FLAGS, __doc__)
+
+
+def titles(definitions: Iterable[Benchmark]) -> dict[str, str]:
+    """Return the name to print of every method and control."""
+    definitions = list(definitions)
+    return {
+        **{name: title for definition in definitions for name, title in definition.method_titles.items()},
+        **{name: method.title for name, method in attribution.METHODS.items()},
+        **{control.name: control.title for definition in definitions for control in definition.controls},
+    }
+
+
+def main(flag_values) -> None:
+    """Check everything the user gave, run what is not there yet, and write the report."""
+    if not flag_values.benchmarks:
+        raise BadInput(f"--benchmarks is empty; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
+    definitions = {place: benchmark_named(place) for place in dict.fromkeys(flag_values.benchmarks)}
+    names = [definition.name for definition in definitions.values()]
+    if len(set(names)) < len(names):
+        raise BadInput(f"--benchmarks has two benchmarks of one name, {listed(names)}; give yours another")
+    added = list(dict.fromkeys(flag_values.methods))
+    methods = {name: attribution.resolve_method(name) for name in added}
+    own = [name for name in added if ":" in name]
+    metrics = metric_definitions.chosen(flag_values.metrics, {}) if flag_values.metrics else {}
+    depends = {
+        **{name: methods[name].fingerprint for name in own},
+        **{name: code_fingerprint(metric.measure.function) for name, metric in metrics.items()},
+        **{
+            place: code_fingerprint(definition.examples, *(one.measure.function for one in definition.metrics),
+                                    files=[pathlib.Path(definition.network)])
+            for place, definition in definitions.items() if definition.examples
+        },
+    }  # fmt: skip
+    if flag_values.model:
+        if not pathlib.Path(flag_values.model).is_dir():
+            raise BadInput(f"--model={flag_values.model}: there is no such directory; name a SavedModel")
+        depends[flag_values.model] = code_fingerprint(files=[pathlib.Path(flag_values.model)])
+    directory = pathlib.Path(flag_values.output_dir)
+    if directory.exists() and not directory.is_dir():
+        raise BadInput(f"--output_dir={directory} is a file; name a directory")
+    chosen = [
+        unit
+        for place, definition in definitions.items()
+        for unit in recipe.units_of(definition, place, flag_values.quick, flag_values.seed, flag_values.metrics)
+    ]
+    reasons = {
+        (method, definition.name): reason
+        for definition in definitions.values()
+        for method, reason in definition.reasons.items()
+    }
+    with only_run(directory) as lock:
+        runner, notes, results = Runner(directory, lock, depends), [], []
+        for number, unit in enumerate(chosen, start=1):
+            say(f"[{number}/{len(chosen)}] {unit.title}")
+            results.append(run(runner, unit, added, flag_values.model, reasons, notes))
+            print(f"{unit.title}\n{unit.note}\n\n{results[-1].printed or results[-1].failed}\n", flush=True)
+        scores = {
+            name: [
+                group
+                for unit, result in zip(chosen, results, strict=True)
+                if unit.benchmark == name and unit.input_scores and result.document
+                for group in input_scores.load(runner.values_file(unit))
+            ]
+            for name in names
+        }
+        settings = {
+            "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
+            "lead": lead(flag_values.quick, own, flag_values.model),
+            "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
+        }
+        print(
+            publish.publish(
+                directory, results, scores, list(definitions.values()),
+                [column for one in definitions.values() for column in recipe.columns_of(one, list(metrics.values()))],
+                titles(definitions.values()), settings, reasons, own, list(dict.fromkeys(notes)), flag_values.seed,
+            )
+        )  # fmt: skip
+    used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    say(f"{sum(part.ru_utime + part.ru_stime for part in used):.0f} CPU seconds")
+    say(f"open {directory / 'index.html'}")
+    failed = [result for result in results if result.failed]
+    if failed:
+        raise BadInput(f"{listed(result.title for result in failed)} could not be computed: {failed[0].failed}")
+
+
+def run(runner: Runner, unit: Unit, added, model: str, reasons: dict, notes: list) -> Result:
+    """Run a unit with what the user added to it, as far as the benchmark takes it."""
+    accepted = []
+    if unit.methods:
+        for name in (name for name in added if name not in unit.methods):
+            refused = runner.attempt(unit, [name])
+            if refused is None:
+                accepted.append(name)
+            else:
+                reasons[name, unit.benchmark] = refused
+                notes.append(f"{name} under {unit.title} {refused}")
+    wanted = unit.with_methods([*unit.methods, *accepted])
+    if model and unit.model_flag:
+        try:
+            return _result(runner, unit, wanted.with_model(model), f" The network is your own, {model}.")
+        except Refused as error:
+            why = "crashed under" if error.crashed else "does not fit"
+            notes.append(f"{model} {why} {unit.title}, whose own network is scored instead: {error}")
+    try:
+        return _result(runner, unit, wanted)
+    except Refused as error:
+        return Result(unit.name, unit.benchmark, unit.title, unit.note, None, failed=str(error))
+
+
+def _result(runner: Runner, unit: Unit, wanted: Unit, note: str = "") -> Result:
+    if not runner.run(wanted):
+        say("  is there already")
+    pictures = runner.directory / "pictures" / unit.name
+    return Result(
+        unit.name,
+        unit.benchmark,
+        unit.title,
+        unit.note + note,
+        runner.document(unit),
+        (runner.directory / "tables" / f"{unit.name}.txt").read_text(encoding="utf-8"),
+        sorted(pictures.glob("*.png")) if unit.pictures else (),
+    )
+
+
+def lead(quick: bool, own, model: str) -> str:
+    """Return the sentence below the report's heading."""
+    text = "Which maps point at what matters, where what matters is known: three benchmarks, one table."
+    if quick:
+        text += " A quick run, with few inputs: its intervals are wide."
+    if own:
+        text += f" With {'a method' if len(own) == 1 else f'{len(own)} methods'} of your own: {', '.join(own)}."
+    return text + (f" With your own network {model}." if model else "")
+
+
+def _given(flag_values) -> list[str]:
+    """Return the flags that were given and say what to compute."""
+    without = ("output_dir",)
+    return [flag_values[name].serialize() for name in flag_values if flag_values[name].present and name not in without]
+
+
+def say(text: str) -> None:
+    """Tell the user where the run stands."""
+    print(text, file=sys.stderr, flush=True)

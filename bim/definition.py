@@ -1,0 +1,89 @@
+"""BIM as a definition: what the report and other tools need to know of it."""
+
+from __future__ import annotations
+
+from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
+from bim.attributions import MAPS, PRINTED
+from bim.controls import CONTROLS
+from bim.scores import METRICS
+
+COSTLY = "integrated_gradients_smoothgrad"  # nine tenths of the cost of all methods
+
+
+def units(quick: bool, seed: int) -> list[Unit]:
+    """Return the commands of a quick or a whole run."""
+    images, contrast_images, counterparts = (6, 4, 4) if quick else (60, 10, 10)
+    seeded = (f"--seed={seed}",) if seed else ()
+    return [
+        Unit(
+            "bim", "bim", "BIM: MCS, IDR and IIR", ("-m", "bim.metrics", f"--num_imgs={images}", *seeded),
+            tuple(name for name in PRINTED if not (quick and name == COSTLY)),
+            f"{images} images of each drawn set with the authors' parameters; those count that both networks of a pair "
+            "classify rightly. The paper scores up to 10,000 photographs.",
+            metrics=("MCS", "IDR", "IIR"),
+            model_flag="--models=obj=",
+        ),
+        Unit(
+            "bim_rmcs", "bim", "BIM: relative MCS",
+            ("-m", "bim.metrics", "--metrics=RMCS", f"--num_imgs={contrast_images}", *seeded),
+            tuple(name for name in PRINTED if name != COSTLY)[: 4 if quick else None],
+            f"{contrast_images} images under ten networks, without {MAPS[COSTLY].title}, whose 625 gradients an image "
+            "would take longer than all else.",
+            input_scores=False,
+            shared=False,
+        ),
+        Unit(
+            "bim_tcav", "bim", "BIM: TCAV", ("-m", "bim.run_tcav", f"--num_random={counterparts}", *seeded),
+            note=f"The concept “dog” against {counterparts} random counterparts.",
+            input_scores=False, scores=False, pictures=False, shared=False,
+        ),
+    ]  # fmt: skip
+
+
+BENCHMARK = Benchmark(
+    name="bim",
+    title="BIM",
+    about="Objects are pasted on scenes, and networks are trained to name one or the other. So it is known beforehand "
+    "for which network the object matters, and a map of attributions either shows it or not. The images here are "
+    "drawn; figures of the paper, which are of photographs, cannot be compared with them.",
+    paper="Yang and Kim, Benchmarking Attribution Methods with Relative Feature Importance, 2019",
+    metrics=tuple(METRICS[name] for name in ("MCS", "IDR", "IIR")),
+    controls=CONTROLS,
+    methods=PRINTED,
+    method_titles={name: method.title for name, method in MAPS.items()},
+    units=units,
+    reasons={
+        "rise": "a thousand masked images an explanation: more than all other methods together",
+        COSTLY: "625 gradients an explanation; left out of the quick run",
+        "lrp_clevr_xai": "its rule for the first layer needs inputs between 0 and 1; see LRP-α1β0",
+    },
+    pictures={
+        "mcs_examples": (
+            "Rows of images of objects on scenes, each with the maps of all methods under the network of objects and "
+            "under the network of scenes; the object is outlined.",
+            "Model contrast: the same image explained to the network of objects (first row of each pair) and to that "
+            "of scenes (second row). The outlined object should be bright in the first only.",
+        ),
+        "idr_examples": (
+            "Rows of scenes with and without a pasted object, each with the maps of all methods under the network of "
+            "scenes; the place of the object is outlined.",
+            "Input dependence: a scene with the object and without it, under the network of scenes. The outlined place "
+            "should be darker where the object covers it.",
+        ),
+        "iir_examples": (
+            "Rows of scenes with and without a patch that changes no answer, each with the maps of all methods.",
+            "Input independence: a scene without and with a patch that means nothing to the network. Both rows of a "
+            "pair should be alike.",
+        ),
+        "rmcs_scores": (
+            "Curves, one a method: the contrast between a network that saw dogs in some scenes and one that saw them "
+            "in all, over the number of scenes with dogs.",
+            "Relative model contrast: it should fall towards zero as dogs appear in more scenes.",
+        ),
+    },
+    more_metrics={
+        "rmcs": METRICS["RMCS"].about,
+        "tcav": "TCAV: how often moving along the direction of a concept in a layer raises the class's score. The "
+        "contrast between two networks is BIM's own measure for a method that gives no map.",
+    },
+)

@@ -1,0 +1,78 @@
+"""A benchmark that is one definition, from its command: scores of known value, maps saved and read back, resumption."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attribution_benchmarks import command_line
+from attribution_benchmarks.leaderboard import input_scores
+from attribution_benchmarks.scoring import evaluate
+
+
+def run(toy, tmp_path, *flags, code=0):
+    output = tmp_path / "out.json"
+    arguments = ["evaluate", f"--benchmark={toy}:TOY", f"--output={output}", *flags]
+    assert command_line.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == code
+    return {row["method"]: row for row in json.loads(output.read_text())["rows"]} if code == 0 else None
+
+
+def test_scores_of_known_value(toy, tmp_path, capsys):
+    values = tmp_path / "values.json"
+    rows = run(toy, tmp_path, f"--input_scores={values}")
+    assert rows["gradient"]["value"] == 1.0 and rows["gradient_x_input"]["value"] == 1.0
+    assert rows["uniform"]["value"] == 0.5 and rows["uniform"]["kind"] == "control"
+    assert rows["gradient"]["n"] == 12 and rows["gradient"]["metric"] == "mass"
+    (group,) = input_scores.load(values)
+    assert set(group.values) == {"gradient", "gradient_x_input", "uniform"} and len(group.inputs) == 12
+    printed = capsys.readouterr().out
+    assert "Mass on the left" in printed and "Vanilla Gradient" in printed and "1.000" in printed
+
+
+def test_maps_saved_and_read_back_give_the_same_scores(toy, tmp_path):
+    maps = tmp_path / "maps"
+    first = run(toy, tmp_path, f"--maps_dir={maps}")
+    assert np.load(maps / "gradient" / "3.npy").shape == (4, 4, 1)
+    again = run(toy, tmp_path, f"--from_maps={maps}")
+    assert {name: row["value"] for name, row in again.items()} == {name: row["value"] for name, row in first.items()}
+
+
+def test_maps_made_elsewhere_are_scored(toy, tmp_path):
+    (tmp_path / "theirs" / "mine").mkdir(parents=True)
+    right = np.zeros((1, 4, 4))  # channels first, as PyTorch has them
+    right[:, :, 2:] = 1
+    for number in range(12):
+        np.save(tmp_path / "theirs" / "mine" / f"{number}.npy", right)
+    assert run(toy, tmp_path, f"--from_maps={tmp_path / 'theirs'}")["mine"]["value"] == 0.0
+
+
+def test_a_metric_of_ones_own_beside_the_benchmarks(toy, tmp_path):
+    (tmp_path / "metric.py").write_text(
+        "from attribution_benchmarks.scoring.metric import of_maps\n"
+        "def peak(maps, block, scores):\n    return maps.reshape(len(maps), -1).max(axis=1)\n"
+        "PEAK = of_maps('peak', peak)\n"
+    )
+    arguments = ["evaluate", f"--benchmark={toy}:TOY", f"--metrics=mass,{tmp_path / 'metric.py'}:PEAK"]
+    arguments.append(f"--output={tmp_path / 'two.json'}")
+    assert command_line.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == 0
+    rows = json.loads((tmp_path / "two.json").read_text())["rows"]
+    assert {row["metric"] for row in rows} == {"mass", "peak"}
+    assert next(row for row in rows if (row["method"], row["metric"]) == ("gradient", "peak"))["value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--metrics=mas"], "--metrics has no 'mas'; choose of 'mass'"),
+        (["--methods=gradiant"], "did you mean 'gradient'"),
+        (["--from_maps=nowhere"], "no directory nowhere"),
+        (["--model=nowhere"], "nowhere"),
+        (["--benchmark=nowhere.py:TOY"], "there is no file nowhere.py"),
+        (["--benchmark=svea"], "has commands of its own"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(toy, tmp_path, capsys, flags, message):
+    run(toy, tmp_path, *flags, code=2)
+    said = capsys.readouterr()
+    assert message in said.err and said.err.startswith("error: ") and said.err.count("\n") == 1
+    assert not (tmp_path / "out.json").exists()
