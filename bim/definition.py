@@ -51,6 +51,7 @@ BENCHMARK = Benchmark(
     controls=CONTROLS,
     methods=PRINTED,
     method_titles={name: method.title for name, method in MAPS.items()},
+    method_note="BIM the mean of squared noisy gradients",
     units=units,
     reasons={
         "rise": "a thousand masked images an explanation: more than all other methods together",

@@ -33,6 +33,7 @@ BENCHMARK = Benchmark(
     metrics=tuple(METRICS.values()),
     controls=(RAW_SIGNAL, *CONTROLS),
     methods=METHODS,
+    method_note="SVEA takes the absolute gradient",
     units=units,
     reasons={
         "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",

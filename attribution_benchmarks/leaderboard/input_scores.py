@@ -2,7 +2,7 @@
 
 A file is one JSON document::
 
-    {"benchmark": "svea", "groups": [
+    {"benchmark": "signals", "groups": [
       {"where": {"metric": "drop"}, "inputs": ["0", "1"], "clusters": null, "values": {"rise": [3.1, 0.0]}}]}
 
 A group is a set of inputs that every method was scored on, under one metric; ``where`` names the metric and
@@ -57,7 +57,7 @@ def save(path: str | os.PathLike, benchmark: str, groups: Sequence[InputScores])
     path
         File to write; one that exists is replaced.
     benchmark
-        "svea", "bim" or "clevr_xai".
+        Its name.
     groups
         What to write; float64 values come back as they were.
     """

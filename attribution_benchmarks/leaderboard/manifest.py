@@ -29,7 +29,7 @@ def describe_run(benchmark: str, models: Mapping[str, str], data: Mapping[str, s
     Parameters
     ----------
     benchmark
-        "svea", "bim" or "clevr_xai"; ``tables.save`` writes it at the top of the file.
+        Its name; ``tables.save`` writes it at the top of the file.
     models
         Path or name of each model and its fingerprint.
     data
@@ -74,7 +74,7 @@ def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[st
     Parameters
     ----------
     program
-        For instance "python -m svea.benchmark".
+        For instance "python -m module".
     flag_values
         Parsed flags; those left at their default are not repeated.
     without

@@ -63,6 +63,8 @@ def page(
     named = sections.Names(titles, own)
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         settings=settings,
+        heading=f"Attribution methods on {_joined([definition.title for definition in definitions])}",
+        settings_differ=", ".join(definition.method_note for definition in definitions if definition.method_note),
         notes=[*notes, *(f"{result.title} is missing: {result.failed}" for result in results if result.failed)],
         summary=summary.sentences(matrix, agreement, verdicts, titles),
         groups=sections.groups(matrix),
@@ -87,6 +89,10 @@ def page(
         commands=[(result.title, result.document["manifest"]["command"]) for result in results if result.document],
         versions=next((result.document["manifest"]["versions"] for result in results if result.document), {}),
     )
+
+
+def _joined(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _manifest(results) -> dict:

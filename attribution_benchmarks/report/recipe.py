@@ -23,7 +23,7 @@ def units_of(benchmark: Benchmark, place: str, quick: bool, seed: int, metrics: 
     benchmark
         The definition.
     place
-        Where it was found, "svea" or "my_file.py:MINE".
+        Where it was found: its name, or "my_file.py:MINE".
     quick
         Few inputs, samples and masks, or the whole run.
     seed

@@ -3,7 +3,7 @@
     attribution-benchmarks --output_dir=report
     attribution-benchmarks --output_dir=report --quick
     attribution-benchmarks --output_dir=report --methods=my_method.py:my_function
-    attribution-benchmarks --output_dir=report --benchmarks=svea,my_file.py:MINE
+    attribution-benchmarks --output_dir=report --benchmarks=my_file.py:MINE
 
 Everything comes from the SavedModels and data of the project; what data are not shipped are made. Some 20 CPU minutes
 on two cores, with --quick under 4. A run that was stopped, by whatever, goes on where it stood and ends with the same

@@ -40,7 +40,7 @@ class Column:
 
     @property
     def key(self) -> str:
-        """Return "clevr_xai mass simple": unique among columns, and safe in every format."""
+        """Return "benchmark metric questions": unique among columns, and safe in every format."""
         return " ".join(
             [self.benchmark, self.metric, *([self.where["questions"]] if "questions" in self.where else [])]
         )
@@ -138,6 +138,8 @@ class Benchmark:
         Method -> why it is not scored here.
     pictures
         How a picture's file name begins -> what it shows to who cannot see it, and its caption.
+    method_note
+        How its settings of a method differ from the registry's, such as "Mine takes the absolute gradient".
     contexts
         Keys that the rows of a metric of all benchmarks have here, one mapping a column of the matrix.
     more_metrics
@@ -161,6 +163,7 @@ class Benchmark:
     reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pictures: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     more_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    method_note: str = ""
     contexts: tuple[Mapping[str, str], ...] = ({},)
 
     def about_metric(self, name: str) -> str:

@@ -1,0 +1,70 @@
+"""The metric and the benchmark of docs/extend.md work as they are printed."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "extend.md").read_text()
+COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder elsewhere with the page's two files."""
+    folder = tmp_path_factory.mktemp("extend")
+    metric, benchmark = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (folder / "sparsity.py").write_text(metric)
+    (folder / "bright_half.py").write_text(benchmark)
+    (folder / "scripts").symlink_to(ROOT / "scripts")
+    return folder
+
+
+def run(folder, command, *flags):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")}
+    line = [sys.executable, *shlex.split(command)[1:], *flags]
+    return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def printed(*parts):
+    (command,) = [command for command in COMMANDS if all(part in command for part in parts)]
+    return command
+
+
+def test_the_metric_has_at_most_ten_lines_and_the_benchmark_sixty(folder):
+    def lines(name):
+        return len([line for line in (folder / name).read_text().splitlines() if line.strip()])
+
+    assert lines("sparsity.py") <= 10 and lines("bright_half.py") <= 60
+
+
+@pytest.mark.parametrize("place", ["svea.benchmark", "clevr_xai.evaluate"])
+def test_the_metric_lands_in_a_benchmarks_table(folder, place):
+    output = folder / f"{place}.json"
+    done = run(folder, printed("sparsity", place), f"--output={output}")
+    assert done.returncode == 0, done.stderr
+    rows = [row for row in json.loads(output.read_text())["rows"] if row["metric"] == "gini"]
+    assert all(0 <= row["value"] <= 1 for row in rows) and "gradient" in {row["method"] for row in rows}
+    assert "Gini" in done.stdout
+
+
+def test_the_benchmark_alone_and_beside_another_in_the_report(folder):
+    assert run(folder, printed("python bright_half.py")).returncode == 0
+    output = folder / "alone.json"
+    done = run(folder, printed("scoring.evaluate"), f"--output={output}")
+    assert done.returncode == 0, done.stderr
+    scores = {row["method"]: row["value"] for row in json.loads(output.read_text())["rows"]}
+    assert scores["gradient"] == scores["integrated_gradients"] == 1.0 and abs(scores["uniform"] - 2 / 3) < 1e-6
+    command = printed("reproduce_tables", "bright_half").replace("--benchmarks=svea,", "--benchmarks=")
+    done = run(folder, command, "--metrics=sparsity.py:GINI")
+    assert done.returncode == 0, done.stderr
+    matrix = json.loads((folder / "report" / "tables" / "matrix.json").read_text())["rows"]
+    assert {row["column"] for row in matrix} == {"bright_half mass", "bright_half gini"}
+    page = (folder / "report" / "index.html").read_text()
+    assert 'id="bright-half"' in page and "Gini" in page and "Share of the map on the outer thirds." in page
