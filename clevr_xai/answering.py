@@ -57,11 +57,12 @@ class Answering:
 
     def inputs(self, images: np.ndarray, questions: Sequence[str]) -> dict[str, np.ndarray]:
         """Return images, (N, side, side, 3) uint8, and sentences as the network takes them."""
-        encoded = tokens.encode(questions, self.words)
-        width = self.model.inputs["question"].shape[1]
-        if width is not None:  # a signature of so many words
-            encoded = tokens.encode(questions, self.words, int(width))
-        return {"image": scaled(images), "question": encoded}
+        return {"image": scaled(images), "question": self.encoded(questions)}
+
+    def encoded(self, questions: Sequence[str]) -> np.ndarray:
+        """Return sentences as the network takes them, (N, words) int32."""
+        width = self.model.inputs["question"].shape[1]  # None unless the signature is of so many words
+        return tokens.encode(questions, self.words, None if width is None else int(width))
 
     def targets(self, answers: Sequence[str]) -> np.ndarray:
         """Return the logits' places of answers, (N,) int64; -1 for one that the network cannot give."""

@@ -1,67 +1,69 @@
 """What a method must beat to have explained something: maps that know no network, and what should spoil a map.
 
 Sixt and Landgraf, "A Rigorous Study of the Deep Taylor Decomposition", TMLR 2022, explain another class and another
-question: a map that stays on the same objects does not depend on what was asked. A network with shuffled weights
-(``random_weights.py``) tells what a map owes to the architecture alone (Adebayo et al., "Sanity Checks for Saliency
-Maps", NeurIPS 2018).
+question: a map that stays on the same objects does not depend on what was asked. All but the question are the controls
+of every benchmark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-
-import numpy as np
+import dataclasses
+import hashlib
+from collections.abc import Sequence
 
 from attribution import batching
+from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
+from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS
 from clevr_xai.tokens import words_of
 
-# Asked of a method, under its own name.
-OF_METHODS = {
-    "wrong_class": "wrong class",
-    "permuted_question": "other question",
-    "random_weights": "random net",
+# Known by name and title here; what it asks instead needs the data set, see ``asked_of``.
+PERMUTED_QUESTION = Control(
+    "permuted_question",
+    "other question",
+    "the method's map after the words of the question were exchanged for another's",
+)
+CONTROLS = {
+    control.name: control
+    for control in (
+        WRONG_CLASS,
+        PERMUTED_QUESTION,
+        RANDOM_WEIGHTS,
+        dataclasses.replace(UNIFORM, about=f"{UNIFORM.about}; it scores the objects' share of the image"),
+        RANDOM,
+        EDGE_DETECTOR,
+    )
 }
+MAPS = {name: control for name, control in CONTROLS.items() if control.maps}  # they know no network
+OF_METHODS = {name: control.title for name, control in CONTROLS.items() if name not in MAPS}  # under a method's name
+TITLES = {name: control.title for name, control in CONTROLS.items()}
 
 
-def uniform(images: np.ndarray, keys: Sequence[str], seed: int) -> np.ndarray:
-    """Return maps of ones, (N, H, W); mass and rank accuracy are the mask's share of the image."""
-    return np.ones(images.shape[:3])
-
-
-def random(images: np.ndarray, keys: Sequence[str], seed: int) -> np.ndarray:
-    """Return maps of numbers drawn evenly from [0, 1), (N, H, W), from the seed and each question's key."""
-    return np.stack([batching.generator(seed, key, "random map").random(images.shape[1:3]) for key in keys])
-
-
-def edge_detector(images: np.ndarray, keys: Sequence[str], seed: int) -> np.ndarray:
-    """Return the length of the images' Sobel gradient, averaged over the colours first, (N, H, W)."""
-    padded = np.pad(images.mean(axis=3), ((0, 0), (1, 1), (1, 1)), mode="edge")
-    smooth_rows = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
-    smooth_columns = padded[:, :, :-2] + 2 * padded[:, :, 1:-1] + padded[:, :, 2:]
-    return np.hypot(smooth_rows[:, :, 2:] - smooth_rows[:, :, :-2], smooth_columns[:, 2:] - smooth_columns[:, :-2])
-
-
-MAPS: Mapping[str, Callable] = MappingProxyType({"uniform": uniform, "random": random, "edge_detector": edge_detector})
-TITLES = {"uniform": "Uniform map", "random": "Random map", "edge_detector": "Edge detector", **OF_METHODS}
-CONTROLS = (*OF_METHODS, *MAPS)
-
-
-def wrong_targets(logits: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return the highest-scored answer that is not the target, (N,) int64.
-
-    The runner-up and no answer at random: of all wrong answers it is the one the network would give instead.
+def asked_of(dataset, network, names: Sequence[str]) -> list[Control]:
+    """Return controls of a run, in the order of the tables.
 
     Parameters
     ----------
-    logits
-        (N, answers).
-    targets
-        (N,) answers to leave out.
+    dataset
+        Where other questions come from.
+    network : clevr_xai.answering.Answering
+        What they are put to.
+    names
+        Of ``CONTROLS``.
     """
-    others = np.array(logits, np.float64)
-    others[np.arange(len(others)), targets] = -np.inf
-    return others.argmax(axis=1)
+    chosen = [control for name, control in CONTROLS.items() if name in names]
+    if PERMUTED_QUESTION not in chosen:
+        return chosen
+    sentences = [question["question"] for question in dataset.questions]
+
+    def another_question(model, block: Block, seed: int) -> tuple[object, Block]:
+        others = other_questions(sentences, block.truth["row"], seed)
+        encoded = network.encoded([sentences[other] for other in others])
+        return model, dataclasses.replace(block, inputs={**block.inputs, "question": encoded})
+
+    words = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
+    permuted = dataclasses.replace(PERMUTED_QUESTION, disturb=another_question, depends_on=words)
+    return [permuted if control is PERMUTED_QUESTION else control for control in chosen]
 
 
 def other_questions(sentences: Sequence[str], rows: Sequence[int], seed: int) -> list[int]:

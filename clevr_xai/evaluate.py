@@ -23,20 +23,24 @@ import os
 import pathlib
 import sys
 
+import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from clevr_xai import controls, masks, methods, saved_maps, subsets
-from clevr_xai.metrics import METRICS
-from clevr_xai.pooling import POOLINGS
+from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring.metric import Metric
+from clevr_xai import controls, masks, methods, subsets
+from clevr_xai.accuracies import ACCURACIES
+from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ROOT / "saved_models" / "clevr_xai"
 DEFAULT_TRUTHS = {"simple": ["single_object"], "complex": ["unique", "unique_firstnonempty", "union"]}
+_DRAWN = "Intervals draw images again, since questions on one image belong together."
 _PLACES = ("output", "input_scores", "plot_dir", "num_pictures", "scores_dir", "maps_dir", "maps_pooling")
 
 FLAGS = flags.FlagValues()
@@ -51,7 +55,13 @@ flags.DEFINE_list(
     "(complex); by default single_object, or the first three of complex",
     flag_values=FLAGS,
 )
-flags.DEFINE_list("metrics", list(METRICS), "of mass, rank", flag_values=FLAGS)
+flags.DEFINE_list(
+    "metrics",
+    list(ACCURACIES),
+    "of mass, rank and the metrics of all benchmarks, or file.py:NAME of your own; these are computed against the "
+    "first ground truth",
+    flag_values=FLAGS,
+)
 flags.DEFINE_list(
     "pooling", [], "poolings to compare in a table of means: names such as l2-norm or 'all'", flag_values=FLAGS
 )
@@ -108,14 +118,20 @@ flags.DEFINE_integer("num_pictures", 4, "questions to draw", lower_bound=1, flag
 
 def main(flag_values: flags.FlagValues) -> None:
     """Check everything the user gave, score, print, save."""
-    truths = _check(flag_values)
+    truths, metrics = _check(flag_values)
+    own = [name for name in metrics if name in ACCURACIES]
+    shared = {name: metric for name, metric in metrics.items() if name not in ACCURACIES}
     from clevr_xai import findings, table
+    from clevr_xai.measured import maps_of
 
-    measured, dataset, sources, run = (_from_maps if flag_values.from_maps else _explained)(flag_values)
+    score = _from_maps if flag_values.from_maps else _explained
+    measured, questions, explainer, sources = score(flag_values, truths[0], shared)
+    dataset = questions.dataset
     if not measured.right.any():
         raise BadInput(f"none of the {len(measured.rows)} questions is answered rightly; there is nothing to score")
     bounds = flag_values.confidence, flag_values.mask_pixels
-    rows = table.long_rows(measured, truths, flag_values.metrics, flag_values.subset, *bounds, seed=flag_values.seed)
+    rows = table.long_rows(measured, truths, own, flag_values.subset, *bounds, seed=flag_values.seed)
+    rows += table.shared_rows(measured, truths[0], flag_values.seed)
     if flag_values.from_maps and "confident" in flag_values.subset:
         print("no network was asked, so there are no confident answers to set apart", file=sys.stderr)
     heading = _heading(measured, dataset, sources)
@@ -123,12 +139,15 @@ def main(flag_values: flags.FlagValues) -> None:
     notes = findings.findings(measured, rows)
     if flag_values.baseline != "black" and measured.gaps is not None:  # the path's maps were made here
         notes.append("Integrated Gradients begins at each image's median colour; the poster's begins at black.")
-    notes.append(
-        "The poster does not name its pooling; ours are "
-        + ", ".join(f"{HEADING[metric]} for {metric}" for metric in flag_values.metrics)
-        + ". Intervals draw images again, since questions on one image belong together."
+    if own:
+        pooled = ", ".join(f"{HEADING[metric]} for {metric}" for metric in own)
+        notes.append(f"The poster does not name its pooling; ours are {pooled}. {_DRAWN}")
+    else:
+        notes.append(_DRAWN)
+    text, markdown = (
+        tables.report(heading, table.text(rows, poolings, bounds, markdown=marked, shared=shared), notes, width)
+        for marked, width in ((False, table.WIDTH), (True, None))
     )
-    text = tables.report(heading, table.text(rows, poolings, bounds), notes, table.WIDTH)
     print(text, end="", flush=True)
     if flag_values.output:
         described = manifest.describe_run(
@@ -138,22 +157,24 @@ def main(flag_values: flags.FlagValues) -> None:
             seed=flag_values.seed,
             command=manifest.command_of("python -m clevr_xai.evaluate", flag_values, without=_PLACES),
         )
-        markdown = tables.report(heading, table.text(rows, poolings, bounds, markdown=True), notes, None)
         tables.save(flag_values.output, rows, described, text=text, markdown=markdown)
     if flag_values.input_scores:
-        groups = table.input_scores(measured, truths, flag_values.metrics)
+        groups = table.input_scores(measured, truths, own)
         input_scores.save(flag_values.input_scores, "clevr_xai", groups)
     if flag_values.plot_dir:
         from clevr_xai import pictures
 
+        def maps(chosen):
+            return maps_of(questions.take(chosen), explainer)
+
         for path in pictures.write_pictures(
-            flag_values.plot_dir, measured, dataset, run, truths, flag_values.metrics, flag_values.num_pictures
+            flag_values.plot_dir, measured, dataset, maps, truths, own, flag_values.num_pictures
         ):
             print(f"picture: {path}", file=sys.stderr)
 
 
-def _check(flag_values) -> list[str]:
-    """Refuse, before any work, what cannot be; return the ground truths to score against."""
+def _check(flag_values) -> tuple[list[str], dict[str, Metric]]:
+    """Refuse, before any work, what cannot be; return the ground truths to score against, and the metrics."""
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
@@ -163,7 +184,6 @@ def _check(flag_values) -> list[str]:
     poolings = [] if flag_values.pooling == ["all"] else [*flag_values.pooling]
     poolings += [flag_values.maps_pooling] if flag_values.maps_pooling else []
     for flag, given, known in (
-        ("metrics", flag_values.metrics, METRICS),
         ("ground_truth", truths, masks.GROUND_TRUTHS[flag_values.questions]),
         ("subset", flag_values.subset, subsets.SUBSETS),
         ("controls", flag_values.controls, controls.CONTROLS),
@@ -172,7 +192,7 @@ def _check(flag_values) -> list[str]:
         for name in given:
             if name not in known:
                 raise BadInput(f"--{flag} has no {name!r}; choose of {listed(known)}")
-        if not given and flag in ("metrics", "subset"):
+        if not given and flag == "subset":
             raise BadInput(f"--{flag} is empty; choose of {listed(known)}")
     for name in flag_values.methods:
         if name in controls.MAPS:
@@ -181,10 +201,10 @@ def _check(flag_values) -> list[str]:
         raise BadInput("--from_maps asks no network; leave out --model and --maps_dir")
     if flag_values.maps_pooling and not flag_values.maps_dir:
         raise BadInput("--maps_pooling says how to save maps; name the folder with --maps_dir")
-    return list(dict.fromkeys(truths))
+    return list(dict.fromkeys(truths)), shared_metrics.chosen(flag_values.metrics, ACCURACIES)
 
 
-def _explained(flag_values):
+def _explained(flag_values, ground_truth, shared):
     """Ask a network, explain its answers and score the maps."""
     chosen = methods.settings(
         flag_values.methods, flag_values.steps, flag_values.samples, flag_values.noise,
@@ -198,10 +218,11 @@ def _explained(flag_values):
     controlled = flag_values.control_methods or [name for name in chosen if name not in methods.COSTLY]
     path = _model_path(flag_values)
 
+    from attribution_benchmarks.scoring.explainer import Explainer
     from clevr_xai.answering import Answering
+    from clevr_xai.blocks import Questions, draw_rows
     from clevr_xai.dataset import Dataset
-    from clevr_xai.measure import Measurement
-    from clevr_xai.measured import draw_rows
+    from clevr_xai.measured import measure
 
     # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
     logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
@@ -210,54 +231,65 @@ def _explained(flag_values):
         network.model.layer(flag_values.cam_layer, "image")  # refuses a layer that is none
     dataset = Dataset(flag_values.questions, flag_values.data_dir, network.size)
     rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
-    fingerprint = network.model.fingerprint
+    questions = Questions(dataset, rows, network, ground_truth)
+    explainer = Explainer(
+        network.model, chosen, controls.asked_of(dataset, network, flag_values.controls), controlled,
+        flag_values.seed, flag_values.batch_size,
+    )  # fmt: skip
+    maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
+    scores_dir = flag_values.scores_dir or _cache()
+
+    measured = measure(
+        questions, explainer, None, shared, ScoreStore(scores_dir), flag_values.batch_size, maps_directory,
+        progress=True,
+    )  # fmt: skip
+    if flag_values.maps_dir:
+        from clevr_xai.saved_maps import save_predictions
+
+        explained = zip(measured.indices[measured.right], measured.rows[measured.right], strict=True)
+        save_predictions(flag_values.maps_dir, [(index, dataset.answers[row]) for index, row in explained])
+    print(f"scores kept in {scores_dir}", file=sys.stderr)
+    return measured, questions, explainer, {_shown(path): network.model.fingerprint}
+
+
+def _maps_directory(flag_values, network, chosen):
+    """Return where maps are saved."""
+    from attribution_benchmarks.scoring.saved_maps import MapsDirectory
+
     settings = {
         name: {k: repr(v) for k, v in method.parameters(given).items()} for name, (method, given) in chosen.items()
     }
-    maps_directory = None
-    if flag_values.maps_dir:
-        maps_directory = saved_maps.MapsDirectory(
-            flag_values.maps_dir,
-            flag_values.maps_pooling,
-            {"model": fingerprint, "questions": dataset.kind, "seed": flag_values.seed, "settings": settings},
-        )
-    scores_dir = flag_values.scores_dir or _cache()
-    run = Measurement(
-        dataset, rows, network, chosen, flag_values.controls, controlled, ScoreStore(scores_dir),
-        flag_values.seed, flag_values.batch_size,
-        save_map=maps_directory.save if maps_directory else None,
-        has_map=maps_directory.has if maps_directory else None,
-    )  # fmt: skip
-    measured = run.run(progress=True)
-    if maps_directory:
-        maps_directory.save_predictions(measured, [dataset.answers[row] for row in measured.rows])
-    print(f"scores kept in {scores_dir}", file=sys.stderr)
-    return measured, dataset, {_shown(path): fingerprint}, run.maps
+    pooling = flag_values.maps_pooling
+    origin = {
+        "model": network.model.fingerprint, "questions": flag_values.questions, "seed": flag_values.seed,
+        "settings": settings, "pooling": pooling,
+    }  # fmt: skip
+    reduced = (lambda one: pool(one[np.newaxis], [pooling])[pooling][0]) if pooling else None
+    return MapsDirectory(flag_values.maps_dir, origin, reduced)
 
 
-def _from_maps(flag_values):
+def _from_maps(flag_values, ground_truth, shared):
     """Score the maps of a folder."""
+    from attribution_benchmarks.scoring.saved_maps import SavedMaps, saved_methods, with_all_maps
+    from clevr_xai import saved_maps
+    from clevr_xai.blocks import Questions, draw_rows
     from clevr_xai.dataset import Dataset
-    from clevr_xai.measured import draw_rows
+    from clevr_xai.measured import measure
 
     given = flag_values.methods if flag_values["methods"].present else ()
-    folders = saved_maps.saved_methods(flag_values.from_maps, given)
+    folders = saved_methods(flag_values.from_maps, given)
     dataset = Dataset(flag_values.questions, flag_values.data_dir, saved_maps.side(folders))
-    predictions = pathlib.Path(flag_values.from_maps) / saved_maps.PREDICTIONS
-    measured = saved_maps.measure_saved(
-        dataset,
-        draw_rows(len(dataset), flag_values.num_questions, flag_values.seed),
-        folders,
-        predictions if predictions.exists() else None,
-        {name: function for name, function in controls.MAPS.items() if name in flag_values.controls},
-        flag_values.seed,
-        flag_values.batch_size,
-    )
+    rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
+    there = with_all_maps([dataset.questions[row]["question_index"] for row in rows], folders)
+    if not any(there):
+        raise BadInput(f"none of the questions drawn has maps of all methods in {listed(map(str, folders.values()))}")
+    predictions = saved_maps.read_predictions(flag_values.from_maps)
+    questions = Questions(dataset, rows[there], ground_truth=ground_truth)
+    extra = [control for name, control in controls.MAPS.items() if name in flag_values.controls]
+    explainer = SavedMaps(folders, extra, flag_values.seed)
 
-    def maps(rows):
-        return saved_maps.maps_of(dataset, folders, rows)
-
-    return measured, dataset, {}, maps
+    measured = measure(questions, explainer, predictions, shared, None, flag_values.batch_size)
+    return measured, questions, explainer, {}
 
 
 def _model_path(flag_values) -> pathlib.Path:

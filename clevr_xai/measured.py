@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-
-@dataclasses.dataclass(frozen=True)
-class Label:
-    """What a map was made by: a method as asked, a method under a control, or a map that knows no network.
-
-    Attributes
-    ----------
-    method
-        Name of the method; empty for a map of ``controls.MAPS``.
-    control
-        Name of the control; empty for a method as asked.
-    """
-
-    method: str = ""
-    control: str = ""
-
-    @property
-    def name(self) -> str:
-        """Return "gradient", "gradient/wrong_class" or "uniform"."""
-        return "/".join(part for part in (self.method, self.control) if part)
+from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring.measure import Measure
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.run import Run
+from clevr_xai.blocks import Questions
+from clevr_xai.dataset import Batch
+from clevr_xai.metrics import METRICS
+from clevr_xai.pooling import POOLINGS
+from clevr_xai.scoring import DIGITS, PATH_METHOD, path_gap, relevance_accuracy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +47,9 @@ class Measured:
         answer was wrong. One label at a time is read, so that memory does not hold them all.
     gaps
         (n,) share by which the sum of Integrated Gradients' map misses the difference of the scores; None without it.
+    shared
+        Metric of all benchmarks -> function from a label to (n,) float64, NaN likewise; None where the metric is not
+        of such maps.
     """
 
     kind: str
@@ -70,10 +64,106 @@ class Measured:
     labels: tuple[Label, ...]
     scores: Callable[[Label], np.ndarray]
     gaps: np.ndarray | None = None
+    shared: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
 
 
-def draw_rows(total: int, count: int | str, seed: int) -> np.ndarray:
-    """Return which questions to score, in rising order; fewer are a part of more, so that scores can be reused."""
-    if count == "all" or int(count) >= total:
-        return np.arange(total)
-    return np.sort(np.random.default_rng([seed, 128]).permutation(total)[: int(count)])
+def measure(
+    questions: Questions,
+    explainer,
+    predictions: Mapping[str, str] | None = None,
+    shared: Mapping[str, Metric] | None = None,
+    store: ScoreStore | None = None,
+    batch_size: int = 8,
+    maps_directory=None,
+    progress: bool = False,
+) -> Measured:
+    """Explain and score what is not in the store yet, and return all numbers.
+
+    Parameters
+    ----------
+    questions
+        What is explained.
+    explainer
+        Makes the maps: ``scoring.explainer.Explainer`` of the questions' network, or ``scoring.saved_maps.SavedMaps``.
+    predictions
+        Answers that saved maps explain, from ``saved_maps.read_predictions``; None counts all as right. Where the
+        questions have a network, it is asked instead.
+    shared
+        Metrics of all benchmarks to compute besides, by name; against the questions' first ground truth.
+    store
+        Where scores are kept; None keeps none.
+    batch_size
+        Questions in one block.
+    maps_directory
+        Where maps are saved; None saves none.
+    progress
+        Whether to show a progress bar.
+    """
+    import tqdm
+
+    dataset, network = questions.dataset, questions.network
+    # Maps made elsewhere are scored anew each time, so there is no store to keep small.
+    accuracy = relevance_accuracy(dataset.ground_truths, DIGITS if network else None)
+    further = {name: _against(metric.measure, questions.truths[0]) for name, metric in (shared or {}).items()}
+    measures, gap = [accuracy, *further.values()], None
+    if network and Label(PATH_METHOD) in explainer.labels:
+        _, parameters = explainer.methods[PATH_METHOD]
+        gap = path_gap(parameters["baseline"])
+        measures.append(gap)
+    answers = questions.asked() if network else None
+    if not network and predictions is not None:
+        answers = questions.given(predictions)
+    run = Run(
+        explainer,
+        measures,
+        {
+            "benchmark": "clevr_xai",
+            "model": network.model.fingerprint if network else "",
+            "questions": dataset.kind,
+            "ground_truths": list(dataset.ground_truths),
+        },
+        [Questions],
+        store,
+        answers,
+        maps_directory,
+    )
+    sizes = []
+
+    def seen(batch: Batch) -> None:
+        sizes.append(np.stack([batch.masks[name].sum(axis=(1, 2)) for name in dataset.ground_truths], axis=1))
+
+    with tqdm.tqdm(total=len(questions.rows), desc="questions", unit="question", disable=not progress) as bar:
+        found = run.run(questions.blocks(batch_size, seen), bar.update)
+    sizes = np.concatenate(sizes)
+
+    def values_of(measure: Measure) -> Callable[[Label], np.ndarray | None]:
+        return lambda label: found.numbers(label, measure)[:, 0] if measure.applies_to(label) else None
+
+    shape = (-1, len(dataset.ground_truths), len(METRICS), len(POOLINGS))
+    return Measured(
+        dataset.kind,
+        dataset.ground_truths,
+        questions.rows,
+        np.array(questions.indices, np.int64),
+        [dataset.questions[row]["image_filename"] for row in questions.rows],
+        found.counted,
+        np.array([sure for _, sure in found.answers], np.float64) if network else None,
+        {name: sizes[:, place] for place, name in enumerate(dataset.ground_truths)},
+        hashlib.sha256("\n".join(found.names).encode()).hexdigest(),
+        found.labels,
+        lambda label: found.numbers(label, accuracy).reshape(shape),
+        found.numbers(Label(PATH_METHOD), gap)[:, 0] if gap else None,
+        {name: values_of(measure) for name, measure in further.items()},
+    )
+
+
+def maps_of(questions: Questions, explainer) -> dict[str, np.ndarray]:
+    """Return the maps of the methods as asked for some questions, name -> (n, H, W, C) or (n, H, W)."""
+    (part,) = questions.blocks(len(questions.rows))
+    wanted = [label for label in explainer.labels if label.method and not label.control]
+    return {label.method: maps for label, maps in explainer.maps(wanted, part.load())}
+
+
+def _against(measure: Measure, ground_truth: str) -> Measure:
+    """Return a measure under a name that says which mask it looks at, so that no other mask's numbers are found."""
+    return dataclasses.replace(measure, name=f"{measure.name} {ground_truth}")

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from clevr_xai import controls, methods, paper_table
+from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
-from clevr_xai.table import METRIC_TITLES, TRUTH_TITLES
+from clevr_xai.table import TRUTH_TITLES
 
 SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alone
 _OURS, _CONTROL, _POSTER = "#3b5b92", "#a9a9a9", "#c8553d"
@@ -149,7 +150,7 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
     axis.set_yticks(heights, names, fontsize=9)
     axis.set_xlim(-0.02, 1.02)
     axis.set_xlabel(
-        f"{METRIC_TITLES[metric]}, {TRUTH_TITLES[ground_truth]}, pooling {HEADING[metric]}; "
+        f"{ACCURACIES[metric].title}, {TRUTH_TITLES[ground_truth]}, pooling {HEADING[metric]}; "
         f"{counted.sum():,} questions\n"
         "box: quartiles, line: median, whiskers: 5th and 95th percentile",
         fontsize=9,

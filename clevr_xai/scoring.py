@@ -1,4 +1,4 @@
-"""Every number of a map: its poolings under both metrics and all ground truths, and how they are kept."""
+"""Every number of a map: its poolings under both metrics and all ground truths, and where its sum should be."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attribution.gradients import path_start
+from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.measure import Measure
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS, pool
 
 HEADING = {"mass": "l2-norm,sq", "rank": "max-norm"}  # the pooling of a metric's table, as reproductions have it
-_DIGITS = 9  # of a stored number; tables show two
+PATH_METHOD = "integrated_gradients"  # whose maps should add up to a difference of scores
+DIGITS = 9  # of a stored number; tables show two
 
 
 def score_maps(maps: np.ndarray, masks: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -36,25 +40,43 @@ def score_maps(maps: np.ndarray, masks: Mapping[str, np.ndarray]) -> np.ndarray:
     return scores
 
 
-def to_record(numbers: np.ndarray) -> str:
-    """Return numbers as one line of text: a tenth of the memory of as many Python numbers."""
-    return " ".join(f"{number:.{_DIGITS}g}" for number in np.ravel(numbers))
+def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS) -> Measure:
+    """Return what keeps all of ``score_maps``' numbers of some ground truths, in their order.
 
-
-def from_record(record: str, count: int) -> np.ndarray:
-    """Return the (count,) float64 numbers of a record.
-
-    Raises
-    ------
-    ValueError
-        If it holds another number of them.
+    Parameters
+    ----------
+    ground_truths
+        Names of masks.
+    digits
+        Significant digits of a number; all of them where None.
     """
-    numbers = np.array(record.split(), np.float64)
-    if numbers.shape != (count,):
-        raise ValueError(f"{len(numbers)} numbers in place of {count}")
-    return numbers
+
+    def accuracies(maps: np.ndarray, block: Block, scores) -> np.ndarray:
+        found = score_maps(maps, {name: block.masks[name] for name in ground_truths})
+        return found.reshape(len(found), -1)
+
+    width = len(ground_truths) * len(METRICS) * len(POOLINGS)
+    return Measure("relevance_accuracy", accuracies, width, digits)
 
 
-def places(names: Sequence[str], poolings: Sequence[str]) -> list[int]:
-    """Return where names stand among all."""
-    return [list(names).index(name) for name in poolings]
+def path_gap(baseline) -> Measure:
+    """Return what keeps how far the sum of Integrated Gradients' map misses what it should be.
+
+    |Σ map - (f(image) - f(b))| / |f(image) - f(b)|; NaN where the scores are the same.
+
+    Parameters
+    ----------
+    baseline
+        b, where the path begins: see ``attribution.gradients.path_start``.
+    """
+
+    def gap(maps: np.ndarray, block: Block, scores) -> np.ndarray:
+        rows = np.arange(len(block))
+        start = path_start(block.pictures, baseline)
+        begun = block.with_pictures(np.broadcast_to(start, block.pictures.shape))
+        ends = (scores(inputs)[rows, block.targets] for inputs in (block.inputs, begun))
+        difference = np.subtract(*ends).astype(np.float64)
+        missed = np.abs(maps.sum(axis=tuple(range(1, maps.ndim)), dtype=np.float64) - difference)
+        return np.divide(missed, np.abs(difference), out=np.full(len(rows), np.nan), where=difference != 0)
+
+    return Measure("path_gap", gap, digits=DIGITS, of_controls=False, methods=(PATH_METHOD,))

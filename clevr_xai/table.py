@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from attribution_benchmarks.leaderboard import statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring.metric import Metric
 from clevr_xai import controls, methods, paper_table, subsets
+from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS, summary
+from clevr_xai.metrics import METRICS, Summary, summary
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
 
 WIDTH = 118  # of a line of text
-METRIC_TITLES = {"mass": "Relevance mass accuracy", "rank": "Relevance rank accuracy"}
 TRUTH_TITLES = {
     "single_object": "Single Object",
     "all_objects": "All Objects",
@@ -57,7 +59,7 @@ def long_rows(
     images, cluster = np.unique(measured.images, return_inverse=True)
     wrong = int((~measured.right).sum())
     rows = []
-    for label in measured.labels:
+    for label in measured.labels if metrics else ():
         scores = measured.scores(label)
         for truth in ground_truths:
             without = int((measured.right & (measured.pixels[truth] == 0)).sum())
@@ -80,9 +82,7 @@ def long_rows(
                             "n": found.n, "paper": None if figure is None else figure.mean,
                             "kind": "control" if label.control else "method",
                             "questions": measured.kind, "ground_truth": truth, "pooling": pooling, "subset": subset,
-                            "mean": found.mean, "std": found.std, "median": found.median, "p20": found.p20,
-                            "p80": found.p80, "min": found.min, "max": found.max, "undefined": found.undefined,
-                            "answered_wrongly": wrong, "without_mask": without,
+                            **_figures_of(found), "answered_wrongly": wrong, "without_mask": without,
                         }  # fmt: skip
                         if figure is not None:
                             row.update(paper_std=figure.std, paper_median=figure.median)
@@ -94,48 +94,117 @@ def long_rows(
     return rows
 
 
+def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[dict]:
+    """Return the rows of metrics of all benchmarks; like those of ``long_rows``, without pooling and of all questions.
+
+    Parameters
+    ----------
+    measured
+        Numbers of the questions.
+    ground_truth
+        The one that these metrics looked at; questions without it do not count.
+    seed
+        Of the bootstrap.
+    """
+    images, cluster = np.unique(measured.images, return_inverse=True)
+    counted = subsets.members(measured, "all", ground_truth, 1, 0)
+    rows = []
+    for name, values_of in measured.shared.items():
+        for label in measured.labels:
+            values = values_of(label)
+            if values is None:
+                continue
+            low, high = _intervals(values, counted, cluster, len(images), seed)
+            found = summary(values[counted])
+            row = {
+                "method": label.name, "metric": name, "value": found.mean, "low": float(low), "high": float(high),
+                "n": found.n, "paper": None, "kind": "control" if label.control else "method",
+                **_where(measured, ground_truth), **_figures_of(found),
+                "answered_wrongly": int((~measured.right).sum()),
+                "without_mask": int((measured.right & (measured.pixels[ground_truth] == 0)).sum()),
+            }  # fmt: skip
+            if label.method and label.control:
+                row.update(of=label.method, control=label.control)
+            if not found.n:
+                row["reason"] = "undefined for every question"
+            rows.append(row)
+    return rows
+
+
+def _where(measured: Measured, ground_truth: str) -> dict[str, str]:
+    """Return the keys of a metric of all questions, besides its name and the pooling it may have."""
+    return {"questions": measured.kind, "ground_truth": ground_truth, "pooling": "", "subset": "all"}
+
+
+def _figures_of(found: Summary) -> dict:
+    return {
+        "mean": found.mean, "std": found.std, "median": found.median, "p20": found.p20, "p80": found.p80,
+        "min": found.min, "max": found.max, "undefined": found.undefined,
+    }  # fmt: skip
+
+
 def input_scores(measured: Measured, ground_truths: Sequence[str], metrics: Sequence[str]) -> list[InputScores]:
-    """Return the numbers behind the heading rows of all questions, one a question, in the order of the data set."""
+    """Return the numbers behind the heading rows of all questions, one a question, in the order of the data set.
+
+    Those of the metrics of all benchmarks follow; they look at the first ground truth.
+    """
     groups = []
+
+    def add(where: Mapping[str, str], values_of: Callable[[Label], np.ndarray | None]) -> None:
+        counted = subsets.members(measured, "all", where["ground_truth"], 1, 0)
+        values = {label.name: values_of(label) for label in measured.labels}
+        groups.append(
+            InputScores(
+                where,
+                inputs=[str(index) for index in measured.indices[counted]],
+                values={name: column[counted].tolist() for name, column in values.items() if column is not None},
+                clusters=[name for name, used in zip(measured.images, counted, strict=True) if used],
+            )
+        )
+
     for truth in ground_truths:
-        counted = subsets.members(measured, "all", truth, 1, 0)
         for metric in metrics:
             pooling = HEADING[metric]
             place = measured.ground_truths.index(truth), list(METRICS).index(metric), list(POOLINGS).index(pooling)
-            groups.append(
-                InputScores(
-                    where={"metric": metric, "questions": measured.kind, "ground_truth": truth, "pooling": pooling,
-                           "subset": "all"},
-                    inputs=[str(index) for index in measured.indices[counted]],
-                    values={label.name: measured.scores(label)[(counted, *place)].tolist()
-                            for label in measured.labels},
-                    clusters=[name for name, used in zip(measured.images, counted, strict=True) if used],
-                )
-            )  # fmt: skip
+            add(
+                {"metric": metric, **_where(measured, truth), "pooling": pooling},
+                lambda label, place=place: measured.scores(label)[(slice(None), *place)],
+            )
+    for name, values_of in measured.shared.items():
+        add({"metric": name, **_where(measured, ground_truths[0])}, values_of)
     return groups
 
 
-def text(rows: Sequence[Mapping], poolings: Sequence[str] = (), bounds=(), markdown: bool = False) -> str:
-    """Return the tables of a run for reading, one a ground truth, metric and subset.
+def text(
+    rows: Sequence[Mapping],
+    poolings: Sequence[str] = (),
+    bounds=(),
+    markdown: bool = False,
+    shared: Mapping[str, Metric] | None = None,
+) -> str:
+    """Return the tables of a run for reading, one a ground truth, metric and subset; those of all benchmarks last.
 
     Parameters
     ----------
     rows
-        From ``long_rows``.
+        From ``long_rows`` and ``shared_rows``.
     poolings
         Poolings to compare in a further table of means a metric; none when empty.
     bounds
         Confidence and mask size that bound the subsets.
     markdown
         Markdown instead of aligned text.
+    shared
+        The metrics of all benchmarks, by name.
     """
     laid_out = tables.markdown_table if markdown else tables.text_table
     bounds = bounds or (subsets.CONFIDENCE, subsets.MASK_PIXELS)
     parts = []
-    for truth, metric in dict.fromkeys((row["ground_truth"], row["metric"]) for row in rows):
+    own = [row for row in rows if row["metric"] in ACCURACIES]
+    for truth, metric in dict.fromkeys((row["ground_truth"], row["metric"]) for row in own):
         of_metric = [row for row in rows if (row["ground_truth"], row["metric"]) == (truth, metric)]
         heading = [row for row in of_metric if row["pooling"] == HEADING[metric]]
-        name = f"{METRIC_TITLES[metric]}, ground truth {TRUTH_TITLES[truth]}"
+        name = f"{ACCURACIES[metric].title}, ground truth {TRUTH_TITLES[truth]}"
         for subset in dict.fromkeys(row["subset"] for row in heading):
             shown = [row for row in heading if row["subset"] == subset]
             title = f"{name}, pooling {HEADING[metric]}, {subsets.title(subset, *bounds)}: {_counted(shown)}"
@@ -146,6 +215,11 @@ def text(rows: Sequence[Mapping], poolings: Sequence[str] = (), bounds=(), markd
             shown = [row for row in of_metric if row["subset"] == "all" and "of" not in row]
             if shown:
                 parts.append(f"{name}: means by pooling\n\n{laid_out(*_by_pooling(shown, poolings))}")
+    for name, metric in (shared or {}).items():
+        shown = [row for row in rows if row["metric"] == name]
+        title = f"{metric.title}, ground truth {TRUTH_TITLES[shown[0]['ground_truth']]}: {_counted(shown)}"
+        laid = laid_out(*_main(shown, markdown, 1 if metric.percent else 3))
+        parts.append(f"{title}\n\n{laid}{_undefined(shown, markdown, '')}")
     return "\n".join(parts)
 
 
@@ -156,7 +230,7 @@ def titled(row: Mapping) -> str:
     return controls.TITLES.get(row["method"]) or methods.title(row["method"])
 
 
-def _main(rows, markdown) -> tuple[list[str], list[list[str]]]:
+def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]]:
     """Return a table: statistics, means under the controls, the poster's figures."""
     with_paper = any(row["paper"] is not None for row in rows)
     under = {(row["of"], row["control"]): row for row in rows if "of" in row}
@@ -172,11 +246,11 @@ def _main(rows, markdown) -> tuple[list[str], list[list[str]]]:
         kind = row["kind"]
         line = [
             titled(row),
-            _figures(row["mean"], row["std"], row["median"]),
-            "–" if not np.isfinite(row["low"]) else f"{row['low']:.2f}–{row['high']:.2f}",
-            _rounded(row["p20"]),
-            _rounded(row["p80"]),
-            *(_rounded(under.get((row["method"], name), {}).get("mean", np.nan)) for name in asked),
+            _figures(row["mean"], row["std"], row["median"], decimals),
+            "–" if not np.isfinite(row["low"]) else f"{row['low']:.{decimals}f}–{row['high']:.{decimals}f}",
+            _rounded(row["p20"], decimals),
+            _rounded(row["p80"], decimals),
+            *(_rounded(under.get((row["method"], name), {}).get("mean", np.nan), decimals) for name in asked),
         ]
         if with_paper:
             has = row["paper"] is not None
@@ -185,12 +259,12 @@ def _main(rows, markdown) -> tuple[list[str], list[list[str]]]:
     return header, body
 
 
-def _undefined(rows, markdown) -> str:
+def _undefined(rows, markdown, why: str = ", since the map is zero everywhere,") -> str:
     """Return a line that counts the maps for which the metric is undefined, where there are any."""
     counts = [f"{titled(row)} {row['undefined']}" for row in rows if row["undefined"]]
     if not counts:
         return ""
-    line = f"Undefined, since the map is zero everywhere, and left out: {', '.join(counts)}."
+    line = f"Undefined{why} and left out: {', '.join(counts)}."
     # A paragraph of its own, or Markdown takes it for a line of the table.
     return f"\n{line}\n" if markdown else textwrap.fill(line, WIDTH, subsequent_indent="  ") + "\n"
 
@@ -210,12 +284,14 @@ def _counted(rows) -> str:
     return f"{max(numbers):,} question{'s' if max(numbers) != 1 else ''}" if any(numbers) else "no question"
 
 
-def _figures(mean, std, median) -> str:
-    return "–" if not np.isfinite(mean) else f"{mean:.2f} ({std:.2f}) {median:.2f}"
+def _figures(mean, std, median, decimals: int = 2) -> str:
+    if not np.isfinite(mean):
+        return "–"
+    return f"{mean:.{decimals}f} ({std:.{decimals}f}) {median:.{decimals}f}"
 
 
-def _rounded(value) -> str:
-    return "–" if not np.isfinite(value) else f"{value:.2f}"
+def _rounded(value, decimals: int = 2) -> str:
+    return "–" if not np.isfinite(value) else f"{value:.{decimals}f}"
 
 
 def _reason(counted, undefined) -> str:

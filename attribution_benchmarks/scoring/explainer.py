@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -50,6 +51,11 @@ class Explainer:
         self.model, self.seed, self.batch_size = model, seed, batch_size
         self.methods = with_parameters(methods)
         self.controls = {control.name: control for control in controls}
+        # Following code takes a while, and each method is asked for under each control.
+        self._method_code = functools.cache(lambda name: self.methods[name][0].fingerprint)
+        self._control_code = functools.cache(
+            lambda name: code_fingerprint(_definition(self.controls[name].maps or self.controls[name].disturb))
+        )
         asked = [name for name in self.methods if controlled is None or name in controlled]
         self.labels = (
             *(Label(name) for name in self.methods),
@@ -65,14 +71,14 @@ class Explainer:
         """Return what a label's maps depend on besides model and inputs: method, parameters, control, code, seed."""
         key: dict = {"method": label.name, "seed": self.seed}
         if label.method:
-            method, parameters = self.methods[label.method]
-            key["code"] = method.fingerprint
+            parameters = self.methods[label.method][1]
+            key["code"] = self._method_code(label.method)
             key["parameters"] = {
                 name: value if isinstance(value, _PLAIN) else repr(value) for name, value in parameters.items()
             }
         if label.control:
             control = self.controls[label.control]
-            key["control"] = [control.depends_on, code_fingerprint(_definition(control.maps or control.disturb))]
+            key["control"] = [control.depends_on, self._control_code(label.control)]
         return key
 
     def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:

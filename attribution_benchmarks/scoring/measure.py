@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.block import Block, Label
 
 Scores = Callable[[object], np.ndarray]
 
@@ -29,7 +29,9 @@ class Measure:
     digits
         Significant digits that are kept; all of them where None.
     of_controls
-        Whether maps under a control are measured too.
+        Whether maps under a control are measured too, and those of controls.
+    methods
+        Methods whose maps are measured; all where None.
     """
 
     name: str
@@ -37,6 +39,13 @@ class Measure:
     width: int = 1
     digits: int | None = None
     of_controls: bool = True
+    methods: tuple[str, ...] | None = None
+
+    def applies_to(self, label: Label) -> bool:
+        """Tell whether a label's maps are measured."""
+        if label.control and not self.of_controls:
+            return False
+        return self.methods is None or label.method in self.methods
 
     def to_records(self, numbers: np.ndarray) -> list[str]:
         """Return each map's numbers as one line of text: a tenth of the memory of as many Python numbers."""

@@ -107,6 +107,8 @@ def _of_ones_own(name: str, known: Mapping[str, Metric]) -> Metric:
     if ":" not in name:
         raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")
     metric = loaded(name, Metric, "--metrics")
+    if metric.name in known:
+        raise BadInput(f"--metrics={name}: there is a metric called '{metric.name}' already; give yours another name")
     if metric.measure is None:
         raise BadInput(f"--metrics={name} has no measure; make it with attribution_benchmarks.scoring.metric.of_maps")
     return metric

@@ -73,14 +73,14 @@ class Run:
         self.maps_directory = maps_directory
         self.store = store or ScoreStore(None)
         prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
-        self._series: dict[tuple[Label, str], Series] = {
-            (label, measure.name): self.store.series(
-                **prepared, **explainer.key(label), measure=[measure.name, code_fingerprint(measure.function)]
-            )
-            for label in explainer.labels
-            for measure in self.measures
-            if measure.of_controls or not label.control
-        }
+        kept = {measure.name: [measure.name, code_fingerprint(measure.function)] for measure in self.measures}
+        self._series: dict[tuple[Label, str], Series] = {}
+        for label in explainer.labels:
+            made = explainer.key(label)
+            for measure in self.measures:
+                if measure.applies_to(label):
+                    series = self.store.series(**prepared, **made, measure=kept[measure.name])
+                    self._series[label, measure.name] = series
         self._answers = self.store.series(**prepared, answers=answers.name) if answers else None
 
     def run(self, pending: Iterable[Pending], progress: Callable[[int], None] | None = None) -> Scored:
@@ -181,7 +181,7 @@ class Scored:
         self._run = run
 
     def numbers(self, label: Label, measure: Measure) -> np.ndarray:
-        """Return a label's numbers, (N, width) float64; NaN for inputs that do not count.
+        """Return a label's numbers, (N, width) float64; NaN for inputs that do not count or were not measured.
 
         One label is read at a time, so that memory need not hold them all.
 
@@ -190,8 +190,10 @@ class Scored:
         BadInput
             If what is stored is damaged.
         """
-        series = self._run.series(label, measure)
         numbers = np.full((len(self.names), measure.width), np.nan)
+        if not measure.applies_to(label):
+            return numbers
+        series = self._run.series(label, measure)
         try:
             for row in np.flatnonzero(self.counted):
                 numbers[row] = measure.from_record(series[self.names[row]])

@@ -1,43 +1,66 @@
 """Controls: maps that know no network, and what is asked in place of the right thing."""
 
 import numpy as np
+import pytest
 
+from attribution_benchmarks.scoring.block import Block
 from clevr_xai import controls
+from clevr_xai.answering import Answering
+from clevr_xai.blocks import Questions
+from clevr_xai.dataset import Dataset
 from clevr_xai.metrics import METRICS
 
 
-def images(count=3):
-    return np.random.default_rng(0).random((count, 12, 10, 3), dtype=np.float32)
+@pytest.fixture(scope="module")
+def network(small_network):
+    return Answering(small_network)
+
+
+@pytest.fixture(scope="module")
+def data(answered):
+    return Dataset("simple", answered, size=64)
+
+
+def block(count=3, seeds=("a", "b", "c")):
+    images = np.random.default_rng(0).random((count, 12, 10, 3), dtype=np.float32)
+    return Block({"image": images}, list(seeds)[:count], explained="image")
 
 
 def test_the_uniform_map_scores_the_masks_share_of_the_image():
     mask = np.random.default_rng(1).random((3, 12, 10)) < 0.3
-    found = controls.uniform(images(), ["a", "b", "c"], 0)
+    found = controls.CONTROLS["uniform"].maps(block(), 0)
     for metric in METRICS.values():
         np.testing.assert_allclose(metric(found, mask), mask.mean(axis=(1, 2)), rtol=1e-12)
 
 
 def test_the_random_map_is_each_questions_own():
-    found = controls.random(images(), ["a", "b", "c"], 0)
+    random = controls.CONTROLS["random"].maps
+    found = random(block(), 0)
     assert found.shape == (3, 12, 10) and (found >= 0).all() and (found < 1).all()
-    np.testing.assert_array_equal(controls.random(images(1), ["c"], 0)[0], found[2])
+    np.testing.assert_array_equal(random(block(1, ["c"]), 0)[0], found[2])
     assert not np.array_equal(found[0], found[1])
-    assert not np.array_equal(controls.random(images(1), ["c"], 1)[0], found[2])
+    assert not np.array_equal(random(block(1, ["c"]), 1)[0], found[2])
 
 
 def test_the_edge_detector_finds_an_edge_and_nothing_else():
+    edges = controls.CONTROLS["edge_detector"].maps
     step = np.zeros((1, 8, 8, 3), np.float32)
     step[:, :, 4:] = 0.5
-    found = controls.edge_detector(step, ["a"], 0)[0]
+    found = edges(Block({"image": step}, ["a"], explained="image"), 0)[0]
     np.testing.assert_allclose(found[:, 3:5], 4 * 0.5, rtol=1e-6)  # Sobel's columns 1, 2, 1
     assert not found[:, :3].any() and not found[:, 5:].any()
-    turned = controls.edge_detector(step.transpose(0, 2, 1, 3), ["a"], 0)[0]
+    turned = edges(Block({"image": step.transpose(0, 2, 1, 3)}, ["a"], explained="image"), 0)[0]
     np.testing.assert_array_equal(turned, found.T)
 
 
-def test_the_wrong_class_is_the_best_of_the_others():
-    logits = np.array([[1.0, 5.0, 3.0], [7.0, -1.0, 2.0]])
-    np.testing.assert_array_equal(controls.wrong_targets(logits, np.array([1, 1])), [2, 0])
+def test_the_wrong_class_is_the_best_of_the_others(network, data):
+    (part,) = Questions(data, range(12), network).blocks(12)
+    asked = part.load()
+    model, disturbed = controls.CONTROLS["wrong_class"].disturb(network.model, asked, 0)
+    logits = network.model.scores(asked.inputs)
+    assert model is network.model and disturbed.inputs is asked.inputs
+    for scores, target, found in zip(logits, asked.targets, disturbed.targets, strict=True):
+        assert found == max((place for place in range(28) if place != target), key=lambda place: scores[place])
 
 
 def test_another_question_has_other_words():
@@ -52,3 +75,26 @@ def test_another_question_has_other_words():
     assert all(row != other for row, other in zip(rows, drawn, strict=True)) and len(set(drawn)) > 20
     assert controls.other_questions(many, [7, 3], 0) == [drawn[7], drawn[3]]  # whatever else is asked
     assert controls.other_questions(many, rows, 1) != drawn
+
+
+def test_the_other_question_is_put_in_place_of_the_words_alone(network, data):
+    (asked,) = controls.asked_of(data, network, ["permuted_question"])
+    (part,) = Questions(data, [3, 8, 9], network).blocks(5)
+    block = part.load()
+    model, disturbed = asked.disturb(network.model, block, 4)
+    sentences = [question["question"] for question in data.questions]
+    others = [sentences[row] for row in controls.other_questions(sentences, [3, 8, 9], 4)]
+    assert model is network.model
+    np.testing.assert_array_equal(disturbed.targets, block.targets)
+    np.testing.assert_array_equal(disturbed.pictures, block.pictures)
+    np.testing.assert_array_equal(disturbed.inputs["question"], network.encoded(others))
+
+
+def test_the_controls_of_a_run_stand_in_the_order_of_the_tables(network, data):
+    chosen = controls.asked_of(data, network, ["random", "permuted_question", "wrong_class"])
+    assert [control.name for control in chosen] == ["wrong_class", "permuted_question", "random"]
+    assert all(control.maps or control.disturb for control in chosen)
+    other = Dataset("simple", data.data_dir, size=64)
+    other.questions[0] = dict(other.questions[0], question="What color is the ball?")
+    (changed,) = controls.asked_of(other, network, ["permuted_question"])
+    assert changed.depends_on != chosen[1].depends_on  # what was stored of other questions is not found again

@@ -102,6 +102,111 @@ def test_saved_maps_give_the_same_rows(command, tmp_path):
         assert saved[key] == pytest.approx(mean, abs=1e-4), key
 
 
+def test_saved_maps_of_some_questions_and_answers_beside_them(command, tmp_path):
+    maps = tmp_path / "maps"
+    code, _, err = command("--methods=gradient,grad_cam", "--controls=", f"--maps_dir={maps}", "--maps_pooling=l1-norm")
+    assert code == 0, err
+    answers = json.loads((maps / "predictions.json").read_text())
+    assert len(answers) == 11
+    answers[3]["answer"] = "purple" if answers[3]["answer"] != "purple" else "red"
+    (maps / "predictions.json").write_text(json.dumps(answers))
+    for answer in answers[:2]:
+        (maps / "grad_cam" / f"{answer['question_index']}.npy").unlink()
+    files = f"--input_scores={tmp_path / 'inputs.json'}", f"--plot_dir={tmp_path / 'plots'}"
+    code, out, err = command(f"--from_maps={maps}", *files, "--num_pictures=1", model=False)
+    assert code == 0, err
+    assert "9 of 12 drawn, saved maps" in out and "8 answered rightly (88.9 %) and counted, 1 wrongly" in out
+    (mass, _) = json.loads((tmp_path / "inputs.json").read_text())["groups"]
+    counted = [str(answer["question_index"]) for answer in answers[2:3] + answers[4:]]
+    assert mass["inputs"] == counted and set(mass["values"]) == {
+        "gradient", "grad_cam", "uniform", "random", "edge_detector"
+    }  # fmt: skip
+    assert len(list((tmp_path / "plots").glob("question_*.png"))) == 1
+    assert "there are no confident answers to set apart" in err
+    for path in (maps / "grad_cam").glob("*.npy"):
+        path.rename(path.with_name(f"9{path.name}"))
+    code, out, err = command(f"--from_maps={maps}", model=False)
+    assert code == 2 and "none of the questions drawn has maps of all methods" in err
+
+
+METRIC = """
+import numpy as np
+
+from attribution_benchmarks.scoring.metric import mask_of, of_maps
+
+
+def inside(maps, block, scores):
+    assert set(block.inputs) == {"image", "question"} and len(block.truth["answer"]) == len(maps)
+    pooled = np.abs(maps).reshape(*block.pictures.shape[:-1], -1).sum(axis=3, dtype=np.float64)
+    mask = mask_of(block)
+    total = pooled.sum(axis=(1, 2))
+    share = (pooled * mask).sum(axis=(1, 2)) / np.where(total > 0, total, 1)
+    return np.where((total > 0) & mask.any(axis=(1, 2)), share, np.nan)
+
+
+def confident(maps, block, scores):
+    chosen = scores(block.inputs)
+    return chosen[np.arange(len(chosen)), block.targets] - chosen.mean(axis=1)
+
+
+INSIDE = of_maps("inside", inside, title="Share inside", masks=True)
+CONFIDENT = of_maps("confident", confident, title="Above the mean logit")
+MASS = of_maps("mass", inside)
+"""
+
+
+def test_a_metric_of_ones_own_has_rows_a_table_and_scores_of_questions(command, tmp_path):
+    (tmp_path / "own.py").write_text(METRIC)
+    asked = ("--questions=complex", "--ground_truth=union,unique", "--methods=gradient,grad_cam", "--subset=all",
+             "--controls=wrong_class,uniform")  # fmt: skip
+    own = f"--metrics=mass,{tmp_path / 'own.py'}:INSIDE,{tmp_path / 'own.py'}:CONFIDENT"
+    outputs = {name: tmp_path / name for name in ("own.json", "plain.json", "alone.json", "inputs.json")}
+    code, out, err = command(*asked, own, f"--output={outputs['own.json']}", f"--input_scores={outputs['inputs.json']}")
+    assert code == 0, err
+    assert "Share inside, ground truth Union: " in out and "Above the mean logit, ground truth Union: " in out
+    rows = json.loads(outputs["own.json"].read_text())["rows"]
+    union = {"questions": "complex", "ground_truth": "union", "subset": "all"}
+    inside = {row["method"]: row for row in rows if row["metric"] == "inside"}
+    names = ["gradient", "grad_cam", "gradient/wrong_class", "grad_cam/wrong_class", "uniform"]
+    assert list(inside) == names
+    # With the pooling l1-norm, mass accuracy is the same thing.
+    mass = {row["method"]: row for row in rows if row["metric"] == "mass" and row["pooling"] == "l1-norm"
+            and union.items() <= row.items()}  # fmt: skip
+    for name, row in inside.items():
+        assert {**union, "pooling": ""}.items() <= row.items() and row["paper"] is None
+        for key in ("kind", "n", "undefined", "answered_wrongly", "without_mask", "of", "control"):
+            assert row.get(key) == mass[name].get(key)
+        for key in ("value", "low", "high", "mean", "std", "median", "p20", "p80", "min", "max"):
+            expected = mass[name][key]  # None where every map is zero
+            assert row[key] == (expected and pytest.approx(expected, rel=1e-5)), (name, key)
+    assert inside["gradient"]["n"] > 5
+    groups = json.loads(outputs["inputs.json"].read_text())["groups"]
+    assert [(group["where"]["metric"], group["where"]["ground_truth"]) for group in groups] == [
+        ("mass", "union"), ("mass", "unique"), ("inside", "union"), ("confident", "union"),
+    ]  # fmt: skip
+    assert groups[2]["where"] == {"metric": "inside", **union, "pooling": ""} and list(groups[2]["values"]) == names
+    assert np.mean(groups[2]["values"]["gradient"]) == pytest.approx(inside["gradient"]["value"])
+    assert groups[2]["inputs"] == groups[0]["inputs"] and groups[2]["clusters"] == groups[0]["clusters"]
+    # The benchmark's own rows are as they are without it, and a metric of one's own can stand alone.
+    assert command(*asked, "--metrics=mass", f"--output={outputs['plain.json']}")[0] == 0
+    assert json.loads(outputs["plain.json"].read_text())["rows"] == [row for row in rows if row["metric"] == "mass"]
+    code, out, err = command(*asked, f"--metrics={tmp_path / 'own.py'}:INSIDE", f"--output={outputs['alone.json']}",
+                             f"--plot_dir={tmp_path / 'plots'}", "--num_pictures=1", "--pooling=all")  # fmt: skip
+    assert code == 0, err
+    assert json.loads(outputs["alone.json"].read_text())["rows"] == list(inside.values()) and "pooling" not in out
+    code, out, err = command(*asked, f"--metrics={tmp_path / 'own.py'}:MASS")
+    assert code == 2 and "there is a metric called 'mass' already; give yours another name" in err
+
+
+def test_saved_maps_and_a_metric_that_asks_the_network(command, tmp_path):
+    (tmp_path / "own.py").write_text(METRIC)
+    code, _, err = command("--methods=gradient", "--controls=", f"--maps_dir={tmp_path / 'maps'}")
+    assert code == 0, err
+    code, out, err = command(f"--from_maps={tmp_path / 'maps'}", f"--metrics={tmp_path / 'own.py'}:CONFIDENT",
+                             model=False)  # fmt: skip
+    assert code == 2 and out == "" and "--from_maps asks no network, and one of the metrics does" in err
+
+
 def test_complex_questions_are_scored_against_their_own_masks(command, tmp_path):
     code, out, err = command("--questions=complex", "--methods=gradient", "--controls=uniform", "--metrics=rank",
                              "--subset=all", f"--output={tmp_path / 'out.json'}")  # fmt: skip

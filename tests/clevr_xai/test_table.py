@@ -5,8 +5,10 @@ import pytest
 
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard import statistics
+from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring.metric import Metric
 from clevr_xai import findings, methods, paper_table, subsets, table
-from clevr_xai.measured import Label, Measured
+from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
 
@@ -156,6 +158,34 @@ def test_the_tables_show_figures_controls_and_the_poster(rows):
     assert max(map(len, text.splitlines())) <= 120
     markdown = table.text(rows, markdown=True)
     assert "| Gradient | " in markdown and "---" in markdown
+
+
+def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
+    values = np.arange(N) / 1000
+    values[3] = np.nan
+    columns = {Label("gradient"): values, Label("gradient", "wrong_class"): 2 * values, Label(control="uniform"): None}
+    measured = made_up(labels=tuple(columns), shared={"insertion": columns.__getitem__})
+    rows = table.shared_rows(measured, "single_object")
+    assert [row["method"] for row in rows] == ["gradient", "gradient/wrong_class"]  # the metric is not of controls
+    expected = np.array([1, 2, *range(4, 10)]) / 1000  # without the question that has no mask, and wrong answers
+    clusters = [expected[:2], expected[2:4], expected[4:7], expected[7:]]
+    interval = statistics.ratio_interval([c.sum() for c in clusters], [len(c) for c in clusters])
+    row = rows[0]
+    assert (row["n"], row["undefined"], row["without_mask"], row["answered_wrongly"]) == (8, 1, 1, 2)
+    assert row["value"] == row["mean"] == expected.mean() and row["std"] == expected.std()
+    np.testing.assert_allclose([row["low"], row["high"]], [interval.low, interval.high], rtol=1e-12)
+    assert (row["ground_truth"], row["pooling"], row["subset"]) == ("single_object", "", "all")
+    metric = Metric("insertion", "Insertion")
+    text = table.text(rows, shared={"insertion": metric})
+    assert text.startswith("Insertion, ground truth Single Object: 9 questions\n") and " 0.005 (0.003) " in text
+    assert "Undefined and left out: Gradient 1, Gradient (wrong class) 1." in text
+    (group,) = table.input_scores(measured, ["single_object"], [])
+    assert group.where["metric"] == "insertion" and list(group.values) == ["gradient", "gradient/wrong_class"]
+    np.testing.assert_array_equal(group.values["gradient"], values[1:10])
+    nothing = made_up(labels=(Label("gradient"),), shared={"insertion": lambda label: np.full(N, np.nan)})
+    (row,) = table.shared_rows(nothing, "single_object")
+    assert (row["n"], row["undefined"], row["reason"]) == (0, 9, "undefined for every question")
+    assert "left out: Gradient 9." in table.text([row], shared={"insertion": metric})
 
 
 def test_what_the_numbers_say(measured, rows):

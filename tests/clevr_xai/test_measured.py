@@ -1,5 +1,6 @@
 """A run: its numbers are those of single maps, right answers alone cost passes, and stored scores cost none."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -8,14 +9,18 @@ import pytest
 import attribution
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring.controls import runner_up
+from attribution_benchmarks.scoring.explainer import Explainer
+from attribution_benchmarks.scoring.metric import mask_of, of_maps
+from attribution_benchmarks.scoring.random_weights import with_shuffled_weights
 from clevr_xai import controls, methods
 from clevr_xai.answering import Answering
+from clevr_xai.blocks import Questions, draw_rows
 from clevr_xai.dataset import Dataset
-from clevr_xai.measure import Measurement
-from clevr_xai.measured import Label, draw_rows
+from clevr_xai.measured import maps_of, measure
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
-from clevr_xai.random_weights import with_shuffled_weights
 from clevr_xai.scoring import HEADING
 
 NAMES = ("lrp_clevr_xai", "gradient", "grad_cam", "integrated_gradients", "smoothgrad")
@@ -33,13 +38,16 @@ def data(answered):
 
 
 def measurement(
-    network, data, directory, names=NAMES, rows=None, batch_size=5, seed=0, asked=controls.CONTROLS, **more
-):
-    chosen = methods.settings(names, steps=3, samples=2)
-    rows = np.arange(12) if rows is None else rows
-    return Measurement(
-        data, rows, network, chosen, asked, names[:2], ScoreStore(str(directory)), seed, batch_size, **more
-    )
+    network, data, directory, names=NAMES, rows=None, batch_size=5, seed=0, asked=tuple(controls.CONTROLS), truth="",
+    chosen=None, **more,
+):  # fmt: skip
+    """Explain and score, by default all twelve questions with five methods and all controls."""
+    chosen = chosen or methods.settings(names, steps=3, samples=2)
+    explainer = Explainer(
+        network.model, chosen, controls.asked_of(data, network, asked), names[:2], seed, batch_size
+    )  # fmt: skip
+    questions = Questions(data, np.arange(12) if rows is None else rows, network, truth)
+    return measure(questions, explainer, store=ScoreStore(str(directory)), batch_size=batch_size, **more)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +57,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def measured(network, data, store):
-    return measurement(network, data, store).run()
+    return measurement(network, data, store)
 
 
 def by_hand(maps, masks):
@@ -82,7 +90,7 @@ def test_what_was_counted(measured, data):
 def test_the_numbers_are_those_of_maps_explained_and_scored_by_hand(measured, network, data):
     (batch,) = data.batches(RIGHT, range(RIGHT))
     inputs, targets = network.inputs(batch.images, batch.questions), network.targets(batch.answers)
-    wrong = controls.wrong_targets(network.model.scores(inputs), targets)
+    wrong = runner_up(network.model.scores(inputs), targets)
     sentences = [question["question"] for question in data.questions]
     others = [sentences[row] for row in controls.other_questions(sentences, range(RIGHT), 0)]
     asked = {
@@ -120,14 +128,14 @@ def test_the_completeness_error_is_that_of_the_maps(measured, network, data, tmp
     np.testing.assert_allclose(measured.gaps[:RIGHT], expected, rtol=1e-2, atol=1e-4)
     assert np.isnan(measured.gaps[RIGHT])
     fine = methods.settings(["integrated_gradients"], steps=200)
-    finer = Measurement(data, rows[:3], network, fine, (), (), ScoreStore(str(tmp_path))).run()
+    finer = measurement(network, data, tmp_path, rows=rows[:3], asked=(), chosen=fine)
     assert np.median(finer.gaps) < 0.2 * np.median(measured.gaps[:3])
 
 
 def test_the_completeness_error_is_that_of_the_path_taken(network, data, tmp_path):
     rows = np.arange(3)
     gaps = [
-        Measurement(data, rows, network, chosen, (), (), ScoreStore(str(tmp_path))).run().gaps
+        measurement(network, data, tmp_path, rows=rows, asked=(), chosen=chosen).gaps
         for chosen in (
             methods.settings(["integrated_gradients"], steps=200, baseline=baseline) for baseline in methods.BASELINES
         )
@@ -138,10 +146,10 @@ def test_the_completeness_error_is_that_of_the_path_taken(network, data, tmp_pat
 def test_passes_are_spent_on_right_answers_alone_and_never_twice(network, data, tmp_path):
     counts = network.model.counts
     before = counts.copy()
-    first = measurement(network, data, tmp_path, ("gradient",), asked=()).run()
+    first = measurement(network, data, tmp_path, ("gradient",), asked=())
     assert counts["backward"] - before["backward"] == RIGHT
     before = counts.copy()
-    again = measurement(network, data, tmp_path, ("gradient",), asked=()).run()
+    again = measurement(network, data, tmp_path, ("gradient",), asked=())
     assert counts == before
     np.testing.assert_array_equal(first.scores(Label("gradient")), again.scores(Label("gradient")))
 
@@ -149,18 +157,18 @@ def test_passes_are_spent_on_right_answers_alone_and_never_twice(network, data, 
 def test_of_more_questions_only_the_new_ones_are_explained(network, data, tmp_path):
     """Also where old and new ones meet in one batch."""
     few = {"names": ("gradient",), "asked": ()}
-    measurement(network, data, tmp_path, rows=np.array([2, 7, 8]), **few).run()
+    measurement(network, data, tmp_path, rows=np.array([2, 7, 8]), **few)
     counts = network.model.counts
     before = counts.copy()
-    whole = measurement(network, data, tmp_path, **few).run()
+    whole = measurement(network, data, tmp_path, **few)
     assert counts["backward"] - before["backward"] == RIGHT - 3
     assert not np.isnan(whole.scores(Label("gradient"))[:RIGHT]).any()
 
 
 def test_fewer_questions_are_a_part_of_more_and_batches_do_not_matter(network, data, measured, tmp_path):
     few = {"names": ("gradient", "smoothgrad"), "asked": ("wrong_class", "random")}
-    measurement(network, data, tmp_path, rows=np.array([2, 7, 11]), **few).run()
-    whole = measurement(network, data, tmp_path, batch_size=3, **few).run()
+    measurement(network, data, tmp_path, rows=np.array([2, 7, 11]), **few)
+    whole = measurement(network, data, tmp_path, batch_size=3, **few)
     for label in set(whole.labels) & set(measured.labels):
         place = list(POOLINGS).index(HEADING["mass"])
         np.testing.assert_allclose(
@@ -175,13 +183,17 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(network, data, store, measure
     class Stopped(Exception):
         pass
 
-    def stop(label, index, found):
-        if label == Label("grad_cam") and index > data.questions[4]["question_index"]:
-            raise Stopped
+    class Stopping:
+        def has(self, method, file):
+            return False
+
+        def save(self, method, file, found):
+            if method == "grad_cam" and int(file) > data.questions[4]["question_index"]:
+                raise Stopped
 
     with pytest.raises(Stopped):
-        measurement(network, data, tmp_path, few, save_map=stop, has_map=lambda *_: False, asked=("random",)).run()
-    resumed = measurement(network, data, tmp_path, few, asked=("random",)).run()
+        measurement(network, data, tmp_path, few, maps_directory=Stopping(), asked=("random",))
+    resumed = measurement(network, data, tmp_path, few, asked=("random",))
     for label in resumed.labels:
         np.testing.assert_array_equal(resumed.scores(label), measured.scores(label))
     names = sorted(path.name for path in tmp_path.iterdir())
@@ -191,14 +203,14 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(network, data, store, measure
 
 def test_another_setting_seed_or_image_finds_no_old_scores(network, data, tmp_path, answered):
     few = {"names": ("gradient", "smoothgrad"), "rows": np.arange(2), "asked": ("random",)}
-    first = measurement(network, data, tmp_path, **few).run()
-    other = measurement(network, data, tmp_path, seed=1, **few).run()
+    first = measurement(network, data, tmp_path, **few)
+    other = measurement(network, data, tmp_path, seed=1, **few)
     same, drawn = Label("gradient"), Label("smoothgrad")
     np.testing.assert_array_equal(first.scores(same), other.scores(same))
     assert not np.array_equal(first.scores(drawn), other.scores(drawn))
     changed = Dataset("simple", answered, size=64)
     changed.questions[0] = dict(changed.questions[0], question="What color is the ball?")
-    asked_anew = measurement(network, changed, tmp_path, **few).run()
+    asked_anew = measurement(network, changed, tmp_path, **few)
     assert asked_anew.fingerprint != first.fingerprint
     found, before = asked_anew.scores(same), first.scores(same)
     assert not np.array_equal(found[0], before[0])
@@ -206,13 +218,73 @@ def test_another_setting_seed_or_image_finds_no_old_scores(network, data, tmp_pa
 
 
 def test_damaged_scores_are_named(network, data, tmp_path):
-    measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=()).run()
+    measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=())
     for path in tmp_path.iterdir():
         header, *lines = path.read_text().splitlines()
-        if json.loads(header)["method"] == "gradient":
+        if json.loads(header).get("method") == "gradient":
             path.write_text("\n".join([header, *(json.dumps([json.loads(line)[0], "0.5 x"]) for line in lines), ""]))
     with pytest.raises(BadInput, match=r"the scores in .* are damaged; remove that folder"):
-        measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=()).run().scores(Label("gradient"))
+        measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=()).scores(Label("gradient"))
+
+
+def test_damaged_answers_are_named(network, data, tmp_path):
+    measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=())
+    (path,) = [path for path in tmp_path.iterdir() if "answers" in json.loads(path.read_text().splitlines()[0])]
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([header, *(json.dumps([json.loads(line)[0], ["x", 0.5]]) for line in lines), ""]))
+    with pytest.raises(BadInput, match=r"the scores in .* are damaged; remove that folder"):
+        measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=())
+
+
+def test_only_integrated_gradients_costs_the_passes_of_its_completeness_error(network, data, tmp_path):
+    counts = network.model.counts
+    for names, passes in ((("gradient",), 0), (("gradient", "integrated_gradients"), 2)):
+        before = counts.copy()
+        measurement(network, data, tmp_path / str(passes), names, asked=("uniform",))
+        assert counts["forward"] - before["forward"] == 12 + passes * RIGHT  # asked first, then both ends of the path
+
+
+def inside(maps, block, scores):
+    """Return the share of the channels' absolute values on the first ground truth, (N,)."""
+    strength = np.abs(maps.astype(np.float64)).sum(axis=3)
+    return (strength * mask_of(block)).sum(axis=(1, 2)) / strength.sum(axis=(1, 2))
+
+
+def test_a_metric_of_all_benchmarks_looks_at_the_first_ground_truth_asked_for(network, answered, tmp_path):
+    """Against the mass accuracy of that truth, and whatever was asked for before in the same store."""
+    data = Dataset("complex", answered, size=64)
+    label, place = Label("gradient"), list(POOLINGS).index("l1-norm")
+    for truth in ("union", "all_objects", "union"):
+        measured = measurement(
+            network, data, tmp_path, ("gradient",), asked=(), truth=truth, shared={"inside": of_maps("inside", inside)}
+        )
+        there = measured.right & (measured.pixels[truth] > 0)
+        mass = measured.scores(label)[there, data.ground_truths.index(truth), list(METRICS).index("mass"), place]
+        found = measured.shared["inside"](label)
+        assert there.sum() > 5 and np.isnan(found[~measured.right]).all()
+        np.testing.assert_allclose(found[there], mass, rtol=1e-8)
+    assert measured.ground_truths == data.ground_truths  # whatever is asked for first
+
+
+def test_a_metric_that_is_not_of_controls_is_not_asked_of_them(network, data, tmp_path):
+    metric = of_maps("inside", inside)
+    metric = dataclasses.replace(metric, measure=dataclasses.replace(metric.measure, of_controls=False))
+    measured = measurement(network, data, tmp_path, ("gradient",), asked=("uniform",), shared={"inside": metric})
+    assert np.isfinite(measured.shared["inside"](Label("gradient"))[:RIGHT]).all()
+    assert measured.shared["inside"](Label(control="uniform")) is None
+
+
+def test_the_maps_of_pictures_are_those_that_are_scored(network, data):
+    explainer = Explainer(network.model, methods.settings(["gradient", "smoothgrad"], samples=2), batch_size=5)
+    found = maps_of(Questions(data, [7], network), explainer)
+    (batch,) = data.batches(1, [7])
+    asked = network.inputs(batch.images, batch.questions), network.targets(batch.answers)
+    number = data.questions[7]["question_index"]
+    assert list(found) == ["gradient", "smoothgrad"]
+    expected = attribution.explain(
+        "smoothgrad", network.model, *asked, wrt="image", samples=2, noise=0.05, keys=[f"simple/{number}"]
+    )
+    np.testing.assert_array_equal(found["smoothgrad"], expected)
 
 
 def test_rows_are_drawn_so_that_fewer_are_a_part_of_more():

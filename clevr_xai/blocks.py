@@ -1,0 +1,105 @@
+"""Questions as the corridor takes them: which to score, block by block, and whose answers count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.scoring.block import Block, Pending
+from attribution_benchmarks.scoring.run import Answers
+from clevr_xai.answering import Answering, confidences, scaled
+from clevr_xai.dataset import Batch, Dataset
+
+
+class Questions:
+    """Some questions of a data set, as the corridor takes them.
+
+    Parameters
+    ----------
+    dataset
+        Of the image size of network or maps.
+    rows
+        Places in it.
+    network
+        Takes the questions; None where maps are read and no network is asked.
+    ground_truth
+        The mask that metrics of all benchmarks look at: the first of a block's masks. Empty for the data set's first.
+    """
+
+    def __init__(self, dataset: Dataset, rows: Sequence[int], network: Answering | None = None, ground_truth: str = ""):
+        self.dataset, self.rows, self.network = dataset, np.asarray(rows, np.int64), network
+        self.truths = tuple(dict.fromkeys([ground_truth or dataset.ground_truths[0], *dataset.ground_truths]))
+        self.indices = [dataset.questions[row]["question_index"] for row in self.rows]
+        self.answers = dict(zip(map(str, self.indices), (dataset.answers[row] for row in self.rows), strict=True))
+
+    def blocks(self, size: int, seen: Callable[[Batch], None] = lambda batch: None) -> Iterator[Pending]:
+        """Yield the questions, so many at a time.
+
+        A question's name changes with its words, answer, image and masks, so these are read even where all numbers are
+        in the store; what reading costs is nothing beside explaining.
+
+        Parameters
+        ----------
+        size
+            Questions in a block.
+        seen
+            Is given what was read.
+        """
+        for batch in self.dataset.batches(size, self.rows):
+            seen(batch)
+            files = [str(self.dataset.questions[row]["question_index"]) for row in batch.rows]
+            digests = batch.digests()
+            yield Pending(
+                [f"{file} {digest[:16]}" for file, digest in zip(files, digests, strict=True)],
+                files,
+                lambda batch=batch, files=files: self._block(batch, files),
+            )
+
+    def _block(self, batch: Batch, files: list[str]) -> Block:
+        network = self.network
+        return Block(
+            network.inputs(batch.images, batch.questions) if network else {"image": scaled(batch.images)},
+            [f"{self.dataset.kind}/{file}" for file in files],
+            network.targets(batch.answers) if network else None,
+            explained="image",
+            masks={name: batch.masks[name] for name in self.truths},
+            truth={"row": batch.rows, "file": files, "question": batch.questions, "answer": batch.answers},
+        )
+
+    def take(self, rows: Sequence[int]) -> Questions:
+        """Return other questions of the same data set, for the same network."""
+        return Questions(self.dataset, rows, self.network, self.truths[0])
+
+    def asked(self) -> Answers:
+        """Return what asks the network, so that right answers alone are explained."""
+        return Answers("prediction", self._ask, self._judge)
+
+    def _ask(self, block: Block) -> list[list]:
+        """Return the answer's place among the logits and its softmax, of each question."""
+        logits = self.network.model.scores(block.inputs, len(block))
+        pairs = zip(logits.argmax(axis=1), confidences(logits), strict=True)
+        return [[int(answer), float(sure)] for answer, sure in pairs]
+
+    def _judge(self, records: Sequence, part: Pending) -> tuple[np.ndarray, None]:
+        given = np.array([[int(answer), float(sure)] for answer, sure in records]).reshape(-1, 2)
+        return given[:, 0] == self.network.targets([self.answers[file] for file in part.files]), None
+
+    def given(self, predictions: Mapping[str, str]) -> Answers:
+        """Return what compares answers of a file, question index -> answer; one that is missing counts as wrong."""
+
+        def ask(block: Block) -> list[str | None]:
+            return [predictions.get(file) for file in block.truth["file"]]
+
+        def judge(records: Sequence, part: Pending) -> tuple[np.ndarray, None]:
+            wanted = (self.answers[file] for file in part.files)
+            return np.array([said == answer for said, answer in zip(records, wanted, strict=True)], bool), None
+
+        return Answers("given", ask, judge)
+
+
+def draw_rows(total: int, count: int | str, seed: int) -> np.ndarray:
+    """Return which questions to score, in rising order; fewer are a part of more, so that scores can be reused."""
+    if count == "all" or int(count) >= total:
+        return np.arange(total)
+    return np.sort(np.random.default_rng([seed, 128]).permutation(total)[: int(count)])

@@ -1,0 +1,80 @@
+"""CLEVR-XAI as a definition: what the report and other tools need to know of it."""
+
+from __future__ import annotations
+
+from attribution_benchmarks.scoring.benchmark import Benchmark, Column, Unit
+from clevr_xai.accuracies import ACCURACIES
+from clevr_xai.controls import CONTROLS
+from clevr_xai.methods import TITLES
+from clevr_xai.scoring import HEADING
+
+_TRUTHS = {"simple": "single_object", "complex": "union"}  # one stands for the others in the matrix
+
+
+def units(quick: bool, seed: int) -> list[Unit]:
+    """Return the commands of a quick or a whole run."""
+    questions, steps, samples = (8, 10, 10) if quick else (75, 100, 40)
+    found = []
+    for kind, truths in (("simple", "single_object"), ("complex", "union,unique")):
+        asked = (
+            "-m", "clevr_xai.evaluate", f"--questions={kind}", f"--ground_truth={truths}",
+            f"--num_questions={questions}", f"--steps={steps}", f"--samples={samples}",
+            *((f"--seed={seed}",) if seed else ()),
+        )  # fmt: skip
+        found.append(
+            Unit(
+                f"clevr_xai_{kind}", "clevr_xai", f"CLEVR-XAI: {kind} questions",
+                (*asked, "--num_pictures=2", "--control_methods=lrp_clevr_xai,gradient,guided_backprop,grad_cam"),
+                tuple(TITLES),
+                f"{questions} questions drawn; those count that the network answers rightly. Integrated Gradients with "
+                f"{steps} steps, SmoothGrad and VarGrad with {samples} samples; the paper takes at least 300 of each.",
+                trial=(*asked, "--controls=uniform"),
+                metrics=tuple(ACCURACIES),
+                model_flag="--model=",
+            )
+        )  # fmt: skip
+    return found
+
+
+def _where(questions: str, pooling: str = "") -> dict[str, str]:
+    """Return the keys of the rows that a column shows; metrics of all benchmarks have no pooling."""
+    return {"questions": questions, "ground_truth": _TRUTHS[questions], "pooling": pooling, "subset": "all"}
+
+
+BENCHMARK = Benchmark(
+    name="clevr_xai",
+    title="CLEVR-XAI",
+    about="A network answers questions about rendered scenes. The program behind a question says which objects it is "
+    "about, and the scene which pixels these are: that is where a map should be.",
+    paper="Arras, Osman and Samek, Information Fusion 81, 2022",
+    metrics=tuple(ACCURACIES.values()),
+    controls=tuple(CONTROLS.values()),
+    methods=tuple(TITLES),
+    method_titles=TITLES,
+    columns=tuple(
+        Column("clevr_xai", metric, f"{metric}, {questions}", "CLEVR-XAI", where=_where(questions, pooling))
+        for questions in _TRUTHS
+        for metric, pooling in HEADING.items()
+    ),
+    contexts=tuple(map(_where, _TRUTHS)),
+    units=units,
+    reasons={
+        "rise": "a thousand masked images an explanation: more than all other methods together",
+        "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",
+    },
+    pictures={
+        "question": (
+            "A rendered scene, the masks of all ground truths of a question about it, and the maps of all methods with "
+            "the scored objects outlined; above each map its mass and rank accuracy.",
+            "A question, the objects it is about, and where every method points. A good map lies inside the outline.",
+        ),
+        "mass": (
+            "Box plots of the relevance mass accuracy of single questions, one box a method or control.",
+            "Relevance mass accuracy of single questions: the mean alone does not show how unsteady a method is.",
+        ),
+        "rank": (
+            "Box plots of the relevance rank accuracy of single questions, one box a method or control.",
+            "Relevance rank accuracy of single questions.",
+        ),
+    },
+)

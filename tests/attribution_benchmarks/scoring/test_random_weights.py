@@ -1,0 +1,85 @@
+"""A network with shuffled weights: the same values, other places, the same for the same seed."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS, with_shuffled_weights
+
+
+class Layers(tf.Module):
+    """Two inputs, two layers and a constant."""
+
+    def __init__(self):
+        draw = tf.random.Generator.from_seed(0)
+        self.first, self.second = tf.Variable(draw.normal((6, 8))), tf.Variable(draw.normal((8, 3)))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), name="x"), tf.TensorSpec((None, 2), name="extra")])
+    def __call__(self, x, extra):
+        hidden = tf.nn.relu(tf.matmul(tf.concat([x, extra], 1), self.first) + tf.range(8.0))
+        return {"scores": tf.matmul(hidden, self.second)}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path, module = tmp_path_factory.mktemp("layers"), Layers()
+    tf.saved_model.save(module, str(path), signatures=module.__call__)
+    return attribution.load_model(path, score="logits")
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    generator = np.random.default_rng(0)
+    return {name: generator.normal(size=(3, width)).astype(np.float32) for name, width in (("x", 4), ("extra", 2))}
+
+
+def test_other_scores_the_same_for_the_same_seed_and_the_file_as_it_was(model, inputs):
+    before = model.fingerprint
+    scores = [with_shuffled_weights(model.path, seed).scores(inputs) for seed in (0, 0, 1)]
+    assert all(np.isfinite(one).all() for one in scores)
+    np.testing.assert_array_equal(scores[0], scores[1])
+    assert np.abs(scores[0] - model.scores(inputs)).max() > 0.1
+    assert np.abs(scores[0] - scores[2]).max() > 0.1
+    assert model.fingerprint == before
+
+
+def test_the_control_asks_one_such_network_about_the_same_block(model, inputs):
+    block = Block(inputs, ["a", "b", "c"], np.array([0, 1, 2]), explained="x")
+    shuffled, asked = RANDOM_WEIGHTS.disturb(model, block, 0)
+    assert asked is block and RANDOM_WEIGHTS.disturb(model, block, 0)[0] is shuffled
+    np.testing.assert_array_equal(shuffled.scores(inputs), with_shuffled_weights(model.path, 0).scores(inputs))
+    probable = attribution.load_model(model.path, score="probabilities")
+    other, _ = RANDOM_WEIGHTS.disturb(probable, block, 1)
+    assert other.score == "probabilities" and not np.allclose(other.scores(inputs), shuffled.scores(inputs))
+    np.testing.assert_allclose(other.scores(inputs).sum(axis=1), 1, rtol=1e-5)
+
+
+def test_what_no_order_can_change_stays(tmp_path):
+    """A variable of one value many times, and constants that are no variables."""
+
+    class Constant(tf.Module):
+        def __init__(self):
+            self.kernel = tf.Variable(tf.fill((4, 2), 0.5))
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="x")])
+        def __call__(self, x):
+            return {"scores": tf.matmul(x + [[1.0, 2.0, 3.0, 4.0]], self.kernel)}
+
+    module = Constant()
+    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    expected = (x + [1, 2, 3, 4]).sum(axis=1, keepdims=True) * [0.5, 0.5]
+    np.testing.assert_allclose(with_shuffled_weights(tmp_path, 0).scores(x), expected)
+
+
+def test_a_model_without_variables_is_refused(tmp_path):
+    module = tf.Module()
+    module.call = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec((None, 2), tf.float32, name="x")])
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    with pytest.raises(BadInput, match="has no variables that could be shuffled; leave random_weights out"):
+        with_shuffled_weights(tmp_path, 0)
+    with pytest.raises(BadInput, match="is no SavedModel on disk; leave random_weights out"):
+        with_shuffled_weights("http://localhost:8501/mine", 0)
