@@ -25,6 +25,7 @@ setup(
         "svea",
     ],
     package_data={
+        "": ["py.typed"],
         "attribution_benchmarks.report": ["page.html.jinja"],
         "clevr_xai": ["families/*.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
     },

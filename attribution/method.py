@@ -61,6 +61,8 @@ class Method:
     asks
         ``"input gradient"``, ``"layer gradient"`` or ``"squared gradients"``, where it asks its passes for that and
         can share them with others.
+    is_random
+        Whether the seed changes the maps.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Method:
     facts: FactSheet | None = None
     library: str | None = None
     asks: str | None = None
+    is_random: bool = False
 
     @property
     def defaults(self) -> Mapping:
@@ -81,11 +84,6 @@ class Method:
                 if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
             }
         )
-
-    @property
-    def is_random(self) -> bool:
-        """Whether the seed changes the maps."""
-        return self.facts is not None and not self.facts.randomness.startswith("None")
 
     @property
     def fingerprint(self) -> str:
