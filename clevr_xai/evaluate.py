@@ -27,6 +27,7 @@ from absl import flags
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from clevr_xai import controls, masks, methods, saved_maps, subsets
@@ -34,8 +35,7 @@ from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODELS = ROOT / "saved_models" / "clevr_xai"
+MODELS = default_model("clevr_xai")
 DEFAULT_TRUTHS = {"simple": ["single_object"], "complex": ["unique", "unique_firstnonempty", "union"]}
 _PLACES = ("output", "input_scores", "plot_dir", "num_pictures", "scores_dir", "maps_dir", "maps_pooling")
 
@@ -232,7 +232,7 @@ def _explained(flag_values):
     if maps_directory:
         maps_directory.save_predictions(measured, [dataset.answers[row] for row in measured.rows])
     print(f"scores kept in {scores_dir}", file=sys.stderr)
-    return measured, dataset, {_shown(path): fingerprint}, run.maps
+    return measured, dataset, {shown_model(path): fingerprint}, run.maps
 
 
 def _from_maps(flag_values):
@@ -285,11 +285,6 @@ def _cache() -> str:
     """Return where scores are kept by default: below ``XDG_CACHE_HOME``, or ``~/.cache``."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "attribution_benchmarks", "clevr_xai_scores")
-
-
-def _shown(path: pathlib.Path) -> str:
-    """Return a path as the user gave it, and a default one without what leads to the repository."""
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(MODELS) else path.as_posix()
 
 
 def _heading(measured, dataset, sources) -> list[str]:
