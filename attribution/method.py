@@ -91,7 +91,23 @@ class Method:
         code = code_fingerprint(self.function, *_BEHIND_ALL_MAPS)
         if self.library is None:
             return code
-        return hashlib.sha256(f"{code} {importlib.metadata.version(self.library)}".encode()).hexdigest()
+        return hashlib.sha256(f"{code} {self.library_version()}".encode()).hexdigest()
+
+    def library_version(self) -> str | None:
+        """Return the installed version of the library whose method it is; None of the project's own.
+
+        Raises
+        ------
+        BadInput
+            If that library is not installed.
+        """
+        try:
+            return importlib.metadata.version(self.library) if self.library else None
+        except importlib.metadata.PackageNotFoundError as error:
+            raise BadInput(
+                f"method '{self.name}' is {self.library}'s own, which is not installed: "
+                "pip install 'attribution-benchmarks[peers]'"
+            ) from error
 
     def needs(self, parameters: Mapping) -> Needs:
         """Return what the method will ask of its passes with these parameters, as far as passes can be shared."""

@@ -1,6 +1,7 @@
 """Fingerprints follow the code that maps depend on, and nothing else."""
 
 import functools
+import importlib.metadata
 import textwrap
 
 import numpy as np
@@ -10,6 +11,7 @@ import attribution
 from attribution import fingerprint
 from attribution.fingerprint import code_fingerprint, library_versions
 from attribution.reached_code import SourceTree
+from attribution_benchmarks.command_line import BadInput
 
 SOURCE = '''"""Own methods."""
 def own(passes):
@@ -64,6 +66,20 @@ def test_methods_of_libraries_depend_on_the_librarys_version(monkeypatch):
     assert before != attribution.METHODS["gradient"].fingerprint
     monkeypatch.setattr(fingerprint.importlib.metadata, "version", lambda name: "0.0")
     assert method.fingerprint != before
+
+
+def test_methods_of_a_library_that_is_missing_are_refused_by_what_to_install(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    for ask in (lambda: attribution.METHODS["tf_explain.gradient"].fingerprint, resolved):
+        with pytest.raises(BadInput, match=r"pip install 'attribution-benchmarks\[peers\]'"):
+            ask()
+
+
+def resolved():
+    return attribution.resolve_method("tf_explain.gradient")
 
 
 def test_functions_without_a_file_have_one_too():
