@@ -82,6 +82,7 @@ setup(
             "dill>=0.3.8,<0.5",  # tfds.testing imports it and does not declare it
             "hypothesis>=6.100,<7",
             "ipykernel>=6.29,<8",  # the notebook runs in it
+            "mypy>=1.18,<3",
             "nbclient>=0.10,<1",
             "nbformat>=5.10,<6",
             "playwright>=1.45,<2",  # the report is tested in Chromium
