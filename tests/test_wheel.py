@@ -84,6 +84,12 @@ def test_commands_answer_without_a_checkout(installed, tmp_path, module):
     assert str(ROOT) not in done.stdout
 
 
+def test_the_console_command_is_the_report(installed, tmp_path):
+    done = run(installed, tmp_path, str(installed / "bin" / "attribution-benchmarks"), "--help")
+    assert done.returncode == 0, done.stderr
+    assert "--output_dir" in done.stdout
+
+
 WHAT_IS_FOUND = """
 import pathlib, attribution
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
