@@ -1,14 +1,43 @@
-"""Packaging of the attribution benchmarks; what is not listed here is not installed."""
+"""Packaging of the attribution benchmarks; what is not listed here is not installed.
+
+A wheel holds the SavedModels that the commands explain by themselves, so that it does its work without a checkout.
+"""
+
+import pathlib
+import shutil
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
+SHIPPED_MODELS = ("svea", "bim", "clevr_xai")  # folders of saved_models; what is exported for servers stays behind
+
+
+class BuildWithModels(build_py):
+    """Put the SavedModels, which lie at the top of the repository, into the package that looks for them."""
+
+    def run(self):
+        """Build as ever, and copy the models unless the checkout itself is what is installed."""
+        super().run()
+        if not self.editable_mode:
+            top = pathlib.Path(__file__).resolve().parent / "saved_models"
+            for name in SHIPPED_MODELS:
+                target = pathlib.Path(self.build_lib) / "attribution_benchmarks" / "saved_models" / name
+                shutil.copytree(top / name, target, dirs_exist_ok=True)
+
+
+PEERS = [  # libraries whose methods are scored beside this project's
+    "tf-explain>=0.3.1,<0.4",
+    "tf-keras-vis>=0.8.7,<0.9",
+]
 RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they render a few images
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
 setup(
     name="attribution-benchmarks",
-    version="0.1.0",
+    version="0.2.0",
     description="Attribution methods for SavedModels, judged against known truth: SVEA, BIM and CLEVR-XAI",
+    long_description=(pathlib.Path(__file__).resolve().parent / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
     packages=[
@@ -24,7 +53,10 @@ setup(
         "clevr_xai.training",
         "svea",
     ],
+    cmdclass={"build_py": BuildWithModels},
+    entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.report.reproduce:command"]},
     package_data={
+        "": ["py.typed"],
         "attribution_benchmarks.report": ["page.html.jinja"],
         "clevr_xai": ["families/*.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
     },
@@ -36,15 +68,13 @@ setup(
         "matplotlib>=3.8,<4",
         "mnist1d>=0.0.2,<0.1",
         "numpy>=1.26,<3",
-        "opencv-python-headless>=4.9,<6",  # tf-explain imports cv2 and does not declare it
+        "opencv-python-headless>=4.9,<6",  # outlines of BIM's drawings; tf-explain imports it and does not declare it
         "pillow>=10.3",
         "pycocotools>=2.0.8,<3",
         "scikit-learn>=1.5,<2",
         "scipy>=1.12,<2",
         "tensorflow>=2.20,<2.22",
         "tensorflow-datasets>=4.9.7,<5",
-        "tf-explain>=0.3.1,<0.4",
-        "tf-keras-vis>=0.8.7,<0.9",
         "tqdm>=4.66,<5",
     ],
     extras_require={
@@ -52,6 +82,7 @@ setup(
             "dill>=0.3.8,<0.5",  # tfds.testing imports it and does not declare it
             "hypothesis>=6.100,<7",
             "ipykernel>=6.29,<8",  # the notebook runs in it
+            "mypy>=1.18,<3",
             "nbclient>=0.10,<1",
             "nbformat>=5.10,<6",
             "playwright>=1.45,<2",  # the report is tested in Chromium
@@ -59,9 +90,12 @@ setup(
             "pytest>=8,<10",
             "ruff>=0.17,<0.18",
             "saliency>=0.2.1,<0.3",
+            "setuptools>=77",  # a test builds the wheel
+            *PEERS,
             *RENDER,
             *SERVING,
         ],
+        "peers": PEERS,
         "render": RENDER,
         "serving": SERVING,
     },

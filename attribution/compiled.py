@@ -42,18 +42,19 @@ class CompiledGraph:
         self._functions = {}
 
     @functools.cached_property
-    def _folded(self):
+    def folded(self):
+        """The graph whose batch normalisation is part of the layers before it."""
         with tf.init_scope():  # values, also where a function is built from within another
             return canonise.fold_batch_norm(self.graph, only_above=True)
 
     @functools.cached_property
     def _folded_below_too(self):
         with tf.init_scope():
-            return canonise.fold_batch_norm(self._folded)  # shares the weights that are folded already
+            return canonise.fold_batch_norm(self.folded)  # shares the weights that are folded already
 
     def folds_away(self, layer: str) -> bool:
         """Return whether passes that leave a layer's values as they are must be passes of their own."""
-        return layer in self._folded.altered
+        return layer in self.folded.altered
 
     def forward(self):
         """Return the function from arrays, in the order of the inputs, to scores ``(rows, classes)``."""
@@ -76,13 +77,13 @@ class CompiledGraph:
     def _forward(self):
         @self._compile()
         def forward(*arrays):
-            return self._import(self._folded, arrays)[0]
+            return self._import(self.folded, arrays)[0]
 
         return forward
 
     def _backward(self, wrt, layers, of_input, rules):
         position = list(self._inputs).index(wrt)
-        view = self.graph if any(map(self.folds_away, layers)) else self._folded
+        view = self.graph if any(map(self.folds_away, layers)) else self.folded
 
         @self._compile(tf.TensorSpec((None,), tf.int32))
         def backward(targets, *arrays):

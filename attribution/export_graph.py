@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from attribution import export_names as names
-from attribution.compiled import CompiledGraph
 from attribution.export_methods import GraphPasses, counterpart
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -38,8 +37,8 @@ def write(model, wrt, chosen, directory, sheet: str) -> None:
         raise BadInput(f"'{model.path}' has explanations already ({listed(taken[:3])}...); export from the original")
     weights = _Weights(own.values())
     weights.put_into(model.graph)
-    compiled = CompiledGraph(model._frozen, model.score, jit_compile=False)
-    weights.put_into(compiled._folded)
+    compiled = model.compiled_anew()
+    weights.put_into(compiled.folded)
     added = {names.SHEET: _sheet_signature(sheet)}
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in model.inputs.items()]
     rows = model.inputs[wrt].shape[:1]

@@ -61,6 +61,8 @@ class Method:
     asks
         ``"input gradient"``, ``"layer gradient"`` or ``"squared gradients"``, where it asks its passes for that and
         can share them with others.
+    is_random
+        Whether the seed changes the maps.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Method:
     facts: FactSheet | None = None
     library: str | None = None
     asks: str | None = None
+    is_random: bool = False
 
     @property
     def defaults(self) -> Mapping:
@@ -83,17 +86,28 @@ class Method:
         )
 
     @property
-    def is_random(self) -> bool:
-        """Whether the seed changes the maps."""
-        return self.facts is not None and not self.facts.randomness.startswith("None")
-
-    @property
     def fingerprint(self) -> str:
         """SHA-256 of the code that maps depend on, followed from the function; of a library, its version counts."""
         code = code_fingerprint(self.function, *_BEHIND_ALL_MAPS)
         if self.library is None:
             return code
-        return hashlib.sha256(f"{code} {importlib.metadata.version(self.library)}".encode()).hexdigest()
+        return hashlib.sha256(f"{code} {self.library_version()}".encode()).hexdigest()
+
+    def library_version(self) -> str | None:
+        """Return the installed version of the library whose method it is; None of the project's own.
+
+        Raises
+        ------
+        BadInput
+            If that library is not installed.
+        """
+        try:
+            return importlib.metadata.version(self.library) if self.library else None
+        except importlib.metadata.PackageNotFoundError as error:
+            raise BadInput(
+                f"method '{self.name}' is {self.library}'s own, which is not installed: "
+                "pip install 'attribution-benchmarks[peers]'"
+            ) from error
 
     def needs(self, parameters: Mapping) -> Needs:
         """Return what the method will ask of its passes with these parameters, as far as passes can be shared."""

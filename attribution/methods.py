@@ -25,7 +25,9 @@ def _peer(library, name, title, function, cost, differs, randomness=_NO_RANDOMNE
     """Return a method of another library; its weakness is how it differs from what it is named after."""
     needs = "The live Keras network (attribution.peers.attach)." + (" Images." if library == "tf-explain" else "")
     facts = FactSheet(f"{library}, {_LIBRARIES[library]}", needs, cost, randomness, differs)
-    return Method(f"{library.replace('-', '_')}.{name}", f"{title} ({library})", function, facts, library)
+    is_random = randomness is not _NO_RANDOMNESS
+    title = f"{title} ({library})"
+    return Method(f"{library.replace('-', '_')}.{name}", title, function, facts, library, is_random=is_random)
 
 
 _LIBRARIES = {"tf-keras-vis": "version 0.8", "tf-explain": "version 0.3"}
@@ -83,6 +85,7 @@ _OWN_METHODS = [
             randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
             weaknesses="Explains the model around the input rather than at it; the noise level decides what is seen.",
         ),
+        is_random=True,
     ),
     Method(
         "vargrad",
@@ -96,6 +99,7 @@ _OWN_METHODS = [
             weaknesses="Has no sign; zero for a model that is linear around the input.",
         ),
         asks="squared gradients",
+        is_random=True,
     ),
     Method(
         "guided_backprop",
@@ -282,6 +286,7 @@ _OWN_METHODS = [
             weaknesses="Slow; noisy below some 1,000 masks; cannot be finer than its cells; with logits "
             "that may be negative the map loses its meaning.",
         ),
+        is_random=True,
     ),
     Method(
         "occlusion",
@@ -306,6 +311,7 @@ _OWN_METHODS = [
             randomness=f"Everything, {_SEED_PER_INPUT}.",
             weaknesses="Explains nothing; a method that does not beat it explains nothing either.",
         ),
+        is_random=True,
     ),
 ]
 _PEERS = [

@@ -101,6 +101,10 @@ class Model:
         """Return the node names of all layers a map can stand on, first to last."""
         return self.graph.layers(self.input_node(wrt), node_of(self.logits))
 
+    def compiled_anew(self) -> CompiledGraph:
+        """Return compiled functions that share nothing with the model's own, for whoever changes their weights."""
+        return CompiledGraph(self._frozen, self.score, jit_compile=False)
+
     def has_own_pass(self, layer: str) -> bool:
         """Return whether a layer, by its node, is asked for in passes of its own.
 

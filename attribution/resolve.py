@@ -24,9 +24,10 @@ def resolve_method(name: str) -> Method:
     Raises
     ------
     BadInput
-        If there is no such method; the message gives the nearest names.
+        If there is no such method; the message gives the nearest names. If its library is not installed.
     """
     if name in METHODS:
+        METHODS[name].library_version()  # refuses a method of a library that is not installed
         return METHODS[name]
     if ":" in name:
         return _own_method(name)

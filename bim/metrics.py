@@ -31,6 +31,7 @@ from absl import flags
 from attribution import METHODS
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scoring import metric as shared_metrics
@@ -62,7 +63,7 @@ __all__ = [
     "sample_rows",
 ]
 
-SAVED_MODELS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "saved_models", "bim")
+SAVED_MODELS = str(default_model("bim"))
 HEADINGS = {
     "MCS": "MCS, model contrast score: object model minus scene model; more is better",
     "IDR": "IDR, input dependence rate: object below the scene it covers; more is better",

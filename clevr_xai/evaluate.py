@@ -28,6 +28,7 @@ from absl import flags
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scoring import metric as shared_metrics
@@ -37,8 +38,7 @@ from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODELS = ROOT / "saved_models" / "clevr_xai"
+MODELS = default_model("clevr_xai")
 DEFAULT_TRUTHS = {"simple": ["single_object"], "complex": ["unique", "unique_firstnonempty", "union"]}
 _DRAWN = "Intervals draw images again, since questions on one image belong together."
 _PLACES = ("output", "input_scores", "plot_dir", "num_pictures", "scores_dir", "maps_dir", "maps_pooling")
@@ -249,7 +249,7 @@ def _explained(flag_values, ground_truth, shared):
         explained = zip(measured.indices[measured.right], measured.rows[measured.right], strict=True)
         save_predictions(flag_values.maps_dir, [(index, dataset.answers[row]) for index, row in explained])
     print(f"scores kept in {scores_dir}", file=sys.stderr)
-    return measured, questions, explainer, {_shown(path): network.model.fingerprint}
+    return measured, questions, explainer, {shown_model(path): network.model.fingerprint}
 
 
 def _maps_directory(flag_values, network, chosen):
@@ -317,11 +317,6 @@ def _cache() -> str:
     """Return where scores are kept by default: below ``XDG_CACHE_HOME``, or ``~/.cache``."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "attribution_benchmarks", "clevr_xai_scores")
-
-
-def _shown(path: pathlib.Path) -> str:
-    """Return a path as the user gave it, and a default one without what leads to the repository."""
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(MODELS) else path.as_posix()
 
 
 def _heading(measured, dataset, sources) -> list[str]:

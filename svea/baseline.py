@@ -24,9 +24,10 @@ import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line.shipped_models import default_model
 from svea import mnist1d
 
-SAVED_MODELS = pathlib.Path(__file__).resolve().parent.parent / "saved_models" / "svea"
+SAVED_MODELS = default_model("svea")
 PAPER_ACCURACY = 87.7
 
 EPOCHS = 200

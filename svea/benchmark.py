@@ -24,6 +24,7 @@ from absl import flags
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scoring import metric as shared_metrics
@@ -31,8 +32,7 @@ from svea import methods as svea_methods
 from svea import paper_table
 from svea.metrics import METRICS
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-DEFAULT_MODEL = ROOT / "saved_models" / "svea" / "baseline"
+DEFAULT_MODEL = default_model("svea/baseline")
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
@@ -77,7 +77,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
     from svea import findings, mnist1d, scoring, table  # --help must not wait for scikit-learn and TensorFlow
 
-    models = {_shown(path): scoring.load_network(path) for path in paths}
+    models = {shown_model(path): scoring.load_network(path) for path in paths}
     if any(getattr(method, "library", None) for method, _ in chosen.values()):
         for model in models.values():
             scoring.attach_live_network(model)
@@ -176,11 +176,6 @@ def _model_paths(flag_values) -> list[pathlib.Path]:
     if len({path.resolve() for path in paths}) < len(paths):
         raise BadInput("--models names a network twice")
     return paths
-
-
-def _shown(path: pathlib.Path) -> str:
-    """Return a path as the user gave it, and the default one without what leads to the repository."""
-    return path.relative_to(ROOT).as_posix() if path == DEFAULT_MODEL else path.as_posix()
 
 
 def _checked_directory(flag: str, path: str) -> pathlib.Path | None:

@@ -110,16 +110,29 @@ def test_shared_rooms_know_no_benchmark_by_name():
                 assert not named.search(path.read_text()), path
 
 
-def test_setup_lists_every_package():
-    listed = ast.literal_eval(
+def setup_says(argument: str):
+    return ast.literal_eval(
         next(
             keyword.value
             for node in ast.walk(ast.parse((ROOT / "setup.py").read_text()))
             if isinstance(node, ast.Call)
             for keyword in node.keywords
-            if keyword.arg == "packages"
+            if keyword.arg == argument
         )
     )
+
+
+def test_setup_lists_every_package():
+    listed = setup_says("packages")
     on_disk = {path.parent.relative_to(ROOT).as_posix() for path in house_files() if path.name == "__init__.py"}
     on_disk.add("attribution_benchmarks")
     assert {package.replace(".", "/") for package in listed} == on_disk
+
+
+def test_setup_changelog_and_citation_tell_one_version():
+    version = setup_says("version")
+    headings = re.findall(r"^## (\S+)(?: \((\S+)\))?$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert headings[0][0] == version
+    assert f"\nversion: {version}\n" in citation
+    assert f'\ndate-released: "{headings[0][1]}"\n' in citation

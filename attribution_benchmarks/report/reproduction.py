@@ -23,8 +23,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import manifest, tables
-from attribution_benchmarks.report.processes import ROOT, Refused, output_of
+from attribution_benchmarks.report.processes import Refused, output_of
 from attribution_benchmarks.scoring.benchmark import Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 
@@ -184,7 +185,7 @@ class Runner:
             "methods": list(unit.methods),
             "metrics": list(unit.metrics),
             "code": _code_of(unit.command),
-            "models": code_fingerprint(files=[ROOT / "saved_models" / unit.benchmark]),
+            "models": code_fingerprint(files=[default_model(unit.benchmark)]),
             "own": self.own,
             "versions": manifest.versions(),
         }

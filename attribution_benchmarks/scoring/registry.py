@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.scoring.benchmark import Benchmark
+from attribution_benchmarks.scoring.namesakes import check_own
 from attribution_benchmarks.scoring.own import loaded
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
@@ -33,4 +34,6 @@ def benchmark_named(name: str) -> Benchmark:
     """
     if name not in BENCHMARKS and ":" not in name:
         raise BadInput(f"no benchmark '{name}'; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
+    if name in BENCHMARKS:
+        check_own(BENCHMARKS[name].split(".")[0])
     return loaded(BENCHMARKS.get(name, name), Benchmark, "--benchmarks")
