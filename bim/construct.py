@@ -17,9 +17,9 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, check_directory, write_whole
 from bim import layout
-from bim.disk import check_directory, failures_in_one_line, link, read_image
+from bim.disk import failures_in_one_line, link, read_image
 from bim.drawings import save_picture
 from bim.parallel import each
 
@@ -314,12 +314,7 @@ def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> d
 
 def _write_record(data_dir: str, record: dict) -> None:
     """Note what a folder is constructed with, whole or not at all."""
-    path = os.path.join(data_dir, RECORD)
-    with failures_in_one_line():
-        os.makedirs(data_dir, exist_ok=True)
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
-        os.replace(path + ".part", path)
+    write_whole(os.path.join(data_dir, RECORD), json.dumps(record, indent=1))
 
 
 def _path(data_dir: str, set_name: str, label: str, name: str, index: int) -> str:

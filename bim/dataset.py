@@ -13,9 +13,9 @@ import os
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, cache_directory, check_directory, listed
 from bim import layout
-from bim.disk import check_directory, failures_in_one_line, read_image
+from bim.disk import failures_in_one_line, read_image
 from bim.masks import load_masks
 
 EMBEDDED_VAL = 100  # validation images of each pair, as many as the authors'
@@ -180,9 +180,8 @@ def _train_files(data_dir: str, set_name: str) -> tuple[list[str], list[int]]:
 
 
 def embedded_directory() -> str:
-    """Return where the embedded sets are kept: below ``XDG_CACHE_HOME``, or ``~/.cache``."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(cache, "attribution_benchmarks", f"bim_drawn_1_{EMBEDDED_VAL}")
+    """Return where the embedded sets are kept: in the cache, see ``command_line.cache_directory``."""
+    return str(cache_directory(f"bim_drawn_1_{EMBEDDED_VAL}"))
 
 
 def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:

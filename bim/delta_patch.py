@@ -15,10 +15,10 @@ import shutil
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, check_directory
 from bim import layout
 from bim.dataset import load_set
-from bim.disk import check_directory, failures_in_one_line, read_image
+from bim.disk import failures_in_one_line, read_image
 from bim.drawings import save_picture
 from bim.layout import CHANNEL_MEANS
 from bim.masks import save_masks

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
+from attribution_benchmarks.command_line import write_whole
 from bim.draw_objects import draw_object
 from bim.draw_scenes import draw_scene
 from bim.layout import OBJECTS, SCENES, coco_name, scene_folder
@@ -58,9 +59,7 @@ def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, jobs: i
         "categories": [{"id": number, "name": coco_name(name)} for name, number in COCO_CATEGORY.items()],
     }
     path = os.path.join(directory, ANNOTATIONS)
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(document, file)
-    os.replace(path + ".part", path)
+    write_whole(path, json.dumps(document))
 
 
 _CLASSES = [("object", name) for name in OBJECTS] + [("scene", name) for name in SCENES]
@@ -105,6 +104,4 @@ def save_picture(path: str, image: np.ndarray) -> None:
     """Write a (H, W, 3) uint8 picture whole or not at all; the suffix says JPEG or PNG."""
     kind = "PNG" if path.endswith(".png") else "JPEG"
     options = {"quality": 95} if kind == "JPEG" else {}
-    part = f"{path}.{os.getpid()}.part"
-    Image.fromarray(image).save(part, kind, **options)
-    os.replace(part, path)
+    write_whole(path, lambda file: Image.fromarray(image).save(file, kind, **options), durable=False)

@@ -12,7 +12,7 @@ import shutil
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, write_whole
 from bim.layout import CHANNEL_MEANS
 
 NUM_CLASSES = 10
@@ -301,9 +301,7 @@ def export(model, directory: str, card: str) -> None:
     final = os.path.join(directory, "1")
     shutil.rmtree(final, ignore_errors=True)
     os.replace(part, final)
-    with open(os.path.join(directory, "MODEL_CARD.md.part"), "w", encoding="utf-8") as file:
-        file.write(card)
-    os.replace(os.path.join(directory, "MODEL_CARD.md.part"), os.path.join(directory, "MODEL_CARD.md"))
+    write_whole(os.path.join(directory, "MODEL_CARD.md"), card)
 
 
 def live_network(build, side: int):

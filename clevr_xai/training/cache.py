@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
 
 import numpy as np
 
+from attribution_benchmarks.command_line import write_whole
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from clevr_xai import layout
 from clevr_xai.training import training_set
@@ -33,10 +33,8 @@ def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int =
                 values |= {"seed": int(values["seed"]), "rendered": str(values["rendered"])}
                 return TrainingSet(**values)
     data = training_set.load(data_dir, rounds, num_images)
-    unfinished = file.with_name(file.name + ".part.npz")
     fields = {name: value for name, value in vars(data).items() if value is not None}
-    np.savez(unfinished, described=described, **fields)
-    os.replace(unfinished, file)
+    write_whole(file, lambda stream: np.savez(stream, described=described, **fields))
     return data
 
 
@@ -47,7 +45,5 @@ def codes(file: pathlib.Path, checkpoint: pathlib.Path, learner, data: TrainingS
         if stored.shape[1] == len(data.tokens):
             return stored
     computed = learner.codes(data)
-    unfinished = file.with_name(file.name + ".part.npy")
-    np.save(unfinished, computed)
-    os.replace(unfinished, file)
+    write_whole(file, lambda stream: np.save(stream, computed))
     return computed
