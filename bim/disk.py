@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 import shutil
 from collections.abc import Iterator
@@ -26,13 +27,29 @@ def failures_in_one_line() -> Iterator[None]:
 def link(source: str, target: str) -> None:
     """Make ``target`` the same file as ``source``, or a copy where the file system has no hard links."""
     if os.path.exists(target):
-        return
+        if os.path.samefile(source, target) or filecmp.cmp(source, target, shallow=False):
+            return
+        os.unlink(target)  # of a picture that was made anew since
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
         os.link(source, target)
     except OSError:
         with open(source, "rb") as file:
             write_whole(target, lambda copy: shutil.copyfileobj(file, copy), durable=False)
+
+
+def is_whole(path: str) -> bool:
+    """Return whether a JPEG or PNG is there and ends as such a file does.
+
+    A picture that an earlier run left is not made again. One that a full disk or a loss of power cut off is.
+    """
+    try:
+        with open(path, "rb") as file:
+            file.seek(-12, os.SEEK_END)
+            end = file.read()
+    except OSError:  # none there, or shorter than that
+        return False
+    return end.endswith(b"\xff\xd9") or end == b"\0\0\0\0IEND\xaeB`\x82"
 
 
 def read_image(path: str, side: int | None = None) -> np.ndarray:

@@ -10,6 +10,7 @@ from attribution_benchmarks.command_line.files import (
     check_file,
     make_directory,
     write_whole,
+    writing,
 )
 from attribution_benchmarks.command_line.flags import define_common_flags, listed
 from attribution_benchmarks.command_line.run import execute, run
@@ -25,4 +26,5 @@ __all__ = [
     "make_directory",
     "run",
     "write_whole",
+    "writing",
 ]

@@ -71,6 +71,7 @@ def held(directory: str | os.PathLike, what: str = "its data") -> Iterator[pathl
 
 def _locked(file: pathlib.Path, what: str) -> int:
     """Return the descriptor of a lock file that no other process has."""
+    said = False
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -78,11 +79,12 @@ def _locked(file: pathlib.Path, what: str) -> int:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    print(f"waiting for another process that makes {what}", file=sys.stderr, flush=True)
+                    if not said:
+                        print(f"waiting for another process that makes {what}", file=sys.stderr, flush=True)
+                        said = True
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
                 except OSError as error:
-                    said = f"no lock on {file} ({reason(error)}): start one process at a time there"
-                    print(said, file=sys.stderr, flush=True)
+                    print(f"no lock on {file} ({reason(error)}): start one process at a time there", file=sys.stderr)
             # The one before may have removed the file while this one waited for it.
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
                 return descriptor
@@ -94,8 +96,8 @@ def _locked(file: pathlib.Path, what: str) -> int:
         os.close(descriptor)
 
 
-def sweep(directory: str | os.PathLike) -> None:
-    """Remove what processes that no longer live left unfinished in a directory and below it."""
+def sweep(directory: str | os.PathLike, below: bool = True) -> None:
+    """Remove what processes that no longer live left unfinished in a directory, and below it."""
     for above, folders, files in os.walk(directory):
         for name in [*folders, *files]:
             left = _LEFT_BEHIND.fullmatch(name)
@@ -107,6 +109,8 @@ def sweep(directory: str | os.PathLike) -> None:
                 else:
                     with contextlib.suppress(OSError):
                         os.unlink(path)
+        if not below:
+            return
 
 
 def _lives(process: int) -> bool:
@@ -142,9 +146,11 @@ def whole_directory(path: str | os.PathLike, replace: bool = False) -> Iterator[
     """
     path = pathlib.Path(path)
     own, old = (path.with_name(unfinished_name(path.name)) for _ in range(2))
+    missing = [above for above in path.absolute().parents if not above.exists()]
     try:
         with writing(path):
             own.mkdir(parents=True)
+        sweep(path.parent, below=False)
         yield own
         os.sync()  # so that a loss of power after the renaming loses no file
         if os.path.lexists(path) and not (replace and path.is_dir()):
@@ -161,3 +167,6 @@ def whole_directory(path: str | os.PathLike, replace: bool = False) -> Iterator[
     finally:
         for left in (own, old):
             shutil.rmtree(left, ignore_errors=True)
+        for above in missing:  # made for nothing, if it is empty now
+            with contextlib.suppress(OSError):
+                above.rmdir()

@@ -86,6 +86,18 @@ def writing(path: str | os.PathLike) -> Iterator[None]:
         yield
     except OSError as error:
         raise BadInput(f"cannot write {path}: {reason(error)}; {_remedy(error)}") from error
+    except Exception as error:
+        # TensorFlow has no OSError: a full disk is a FailedPreconditionError there, or one of these.
+        if type(error).__name__ not in _OF_TENSORFLOW or not type(error).__module__.startswith("tensorflow"):
+            raise
+        said = " ".join(str(getattr(error, "message", error)).split())
+        raise BadInput(f"cannot write {path}: {said[-200:]}; make room or name another place") from error
+
+
+_OF_TENSORFLOW = (
+    "FailedPreconditionError", "ResourceExhaustedError", "PermissionDeniedError", "UnknownError", "NotFoundError",
+    "UnavailableError", "UnimplementedError", "DataLossError", "InternalError",
+)  # fmt: skip
 
 
 def reason(error: OSError) -> str:
