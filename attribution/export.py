@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 
 import numpy as np
@@ -31,7 +30,8 @@ from attribution import export_names as names
 from attribution.explain import explain, with_parameters
 from attribution.method import Method
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, writing
+from attribution_benchmarks.command_line.directories import whole_directory
 
 TOLERANCE = 1e-5  # of a map's largest value
 
@@ -124,22 +124,14 @@ def export(
     wrt = model.explained_input(wrt)
     if names.TARGETS in model.inputs:
         raise BadInput(f"'{model_path}' has an input called '{names.TARGETS}', which would be taken twice")
-    base = os.path.dirname(os.path.abspath(target))
-    part = f"{base}.{os.getpid()}.unfinished"
-    try:
-        export_graph.write(model, wrt, chosen, part, sheet_of(model, wrt, chosen))
-        differences = _differences(model, wrt, chosen, part)
+    with writing(target), whole_directory(target) as unfinished:
+        export_graph.write(model, wrt, chosen, str(unfinished), sheet_of(model, wrt, chosen))
+        differences = _differences(model, wrt, chosen, str(unfinished))
         for label, difference in differences.items():
             if difference > TOLERANCE:
                 raise BadInput(
                     f"the map of '{label}' would differ from the local one by {difference:.1e} of its largest value"
                 )
-        os.makedirs(base, exist_ok=True)
-        os.replace(part, target)
-    except OSError as error:
-        raise BadInput(f"cannot write to '{target}': {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return differences
 
 

@@ -17,9 +17,10 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, check_directory, make_directory, write_whole
+from attribution_benchmarks.command_line.directories import held
 from bim import layout
-from bim.disk import check_directory, failures_in_one_line, link, read_image
+from bim.disk import failures_in_one_line, is_whole, link, read_image
 from bim.drawings import save_picture
 from bim.parallel import each
 
@@ -244,11 +245,18 @@ def construct(
     record = _checked_record(data_dir, num_train, num_val, seed)
     cutouts = coco_cutouts(coco_annotations, coco_images, num_train + num_val)
     scenes = scene_files(miniplaces_dir, num_train + num_val)
-    _write_record(data_dir, record)
+    with held(data_dir, "BIM's sets"):
+        begin(data_dir, num_train, num_val, seed)
+        _write_sets(data_dir, record, cutouts, scenes, jobs)
+
+
+def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, jobs: int) -> None:
+    """Write what is missing of the sets to a folder that is held."""
+    num_train, num_val, seed = record["num_train"], record["num_val"], record["seed"]
     for set_name in ("obj", "scene", "scene_only"):
         classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
         for folder in ("val", *(os.path.join("train", name) for name in classes)):
-            os.makedirs(os.path.join(data_dir, set_name, folder), exist_ok=True)
+            make_directory(os.path.join(data_dir, set_name, folder))
     indices = [*range(num_train), *range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)]
     only = [(data_dir, scene, i, scenes[scene][k]) for scene in layout.SCENES for k, i in enumerate(indices)]
     each(_write_scene, only, jobs, "scenes alone")
@@ -268,7 +276,8 @@ def construct(
 
     write_lists(data_dir, validation, boxes, masks)
     write_subsets(data_dir, indices, boxes, masks["dog"], seed)
-    _write_record(data_dir, {**record, "complete": True})
+    os.sync()  # so that the record is not there without what it speaks of, whatever happens to the machine
+    write_whole(os.path.join(data_dir, RECORD), json.dumps({**record, "complete": True}, indent=1))
 
 
 def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> None:
@@ -281,15 +290,18 @@ def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> None:
     BadInput
         If ``data_dir`` was begun with other parameters.
     """
-    _write_record(data_dir, _checked_record(data_dir, num_train, num_val, seed))
+    with held(data_dir, "BIM's sets"):
+        record = _checked_record(data_dir, num_train, num_val, seed)
+        if not os.path.exists(os.path.join(data_dir, RECORD)):
+            write_whole(os.path.join(data_dir, RECORD), json.dumps(record, indent=1))
 
 
 def is_complete(data_dir: str) -> bool:
     """Return whether ``data_dir`` holds finished sets."""
     try:
         with open(os.path.join(data_dir, RECORD), encoding="utf-8") as file:
-            return json.load(file).get("complete", False)
-    except (OSError, ValueError):
+            return json.load(file).get("complete") is True
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
 
 
@@ -312,16 +324,6 @@ def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> d
     return record
 
 
-def _write_record(data_dir: str, record: dict) -> None:
-    """Note what a folder is constructed with, whole or not at all."""
-    path = os.path.join(data_dir, RECORD)
-    with failures_in_one_line():
-        os.makedirs(data_dir, exist_ok=True)
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
-        os.replace(path + ".part", path)
-
-
 def _path(data_dir: str, set_name: str, label: str, name: str, index: int) -> str:
     """Return where an image of a set lies."""
     folder = "val" if index >= layout.FIRST_VALIDATION else os.path.join("train", label)
@@ -334,7 +336,7 @@ def _write_scene(task) -> None:
     paths = [
         _path(data_dir, "scene_only", scene, layout.pair_name(name, scene, index), index) for name in layout.OBJECTS
     ]
-    if not os.path.exists(paths[0]):
+    if not is_whole(paths[0]):
         save_picture(paths[0], load_scene(source))
     for path in paths[1:]:
         link(paths[0], path)
@@ -349,7 +351,7 @@ def _write_pairs(task) -> tuple[dict, np.ndarray]:
         name = layout.pair_name(object_name, scene, index)
         boxes[name] = placement(name, mask.shape, layout.IMAGE_SIDE, seed)
         path = _path(data_dir, "scene", scene, name, index)
-        if not os.path.exists(path):
+        if not is_whole(path):
             save_picture(path, paste(load_scene(source), image, mask, boxes[name]))
         link(path, _path(data_dir, "obj", object_name, name, index))
     return boxes, mask

@@ -9,13 +9,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import json
 import os
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, cache_directory, check_directory, listed
+from attribution_benchmarks.command_line.directories import held
 from bim import layout
-from bim.disk import check_directory, failures_in_one_line, read_image
+from bim.disk import failures_in_one_line, read_image
 from bim.masks import load_masks
 
 EMBEDDED_VAL = 100  # validation images of each pair, as many as the authors'
@@ -168,21 +170,45 @@ def train_names(data_dir: str, set_name: str) -> list[str]:
 def _train_files(data_dir: str, set_name: str) -> tuple[list[str], list[int]]:
     """Return the paths and labels of a set's training images, sorted by class and name."""
     classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
+    per_class = _images_per_class(data_dir, set_name)
     paths, labels = [], []
     for label, name in enumerate(classes):
         folder = os.path.join(data_dir, set_name, "train", name)
         files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        files = [file for file in files if not file.startswith(".")]  # what is hidden is no image
         if not files:
             raise BadInput(f"no training images in {folder}; construct the sets with --num_train above 0")
+        strangers = [file for file in files if not file.lower().endswith((".jpg", ".jpeg", ".png"))]
+        if strangers:
+            raise BadInput(f"{os.path.join(folder, strangers[0])} is no image, only these belong here; remove it")
+        if per_class is not None and len(files) != per_class:
+            raise BadInput(
+                f"{folder} has {len(files)} images, its construction says {per_class}; construct the sets anew"
+            )
         paths += [os.path.join(folder, file) for file in files]
         labels += [label] * len(files)
     return paths, labels
 
 
+def _images_per_class(data_dir: str, set_name: str) -> int | None:
+    """Return how many training images of a class were constructed; None where the sets were made by others."""
+    from bim.construct import RECORD
+
+    path = os.path.join(data_dir, RECORD)
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            number = json.load(file)["num_train"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadInput(f"{path} is damaged; construct the sets anew") from error
+    # Every image of the pair sets shows one of ten objects, or stands for one; the contrast sets have one a scene.
+    return number * (1 if set_name in layout.CONTRAST_SETS else len(layout.OBJECTS))
+
+
 def embedded_directory() -> str:
-    """Return where the embedded sets are kept: below ``XDG_CACHE_HOME``, or ``~/.cache``."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(cache, "attribution_benchmarks", f"bim_drawn_1_{EMBEDDED_VAL}")
+    """Return where the embedded sets are kept: in the cache, see ``command_line.cache_directory``."""
+    return str(cache_directory(f"bim_drawn_1_{EMBEDDED_VAL}"))
 
 
 def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
@@ -203,9 +229,13 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
     from bim.drawings import write_corpora
 
     directory = embedded_directory()
-    if not is_complete(directory):
-        check_directory("data_dir", directory)
-        jobs = jobs or os.cpu_count() or 1
+    if is_complete(directory):
+        return directory
+    check_directory("cache_dir", directory)
+    jobs = jobs or os.cpu_count() or 1
+    with held(directory, "drawn images"):
+        if is_complete(directory):  # made by another process, for which this one has waited
+            return directory
         corpora = os.path.join(directory, "corpora")
         first = layout.FIRST_VALIDATION
         write_corpora(corpora, range(first, first + EMBEDDED_VAL), seed=0, jobs=jobs)

@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, check_directory, write_whole
+from attribution_benchmarks.command_line.directories import held, whole_directory
 from bim import layout
 from bim.dataset import load_set
-from bim.disk import check_directory, failures_in_one_line, read_image
+from bim.disk import read_image
 from bim.drawings import save_picture
 from bim.layout import CHANNEL_MEANS
 from bim.masks import save_masks
@@ -105,18 +105,10 @@ def construct(
     """
     directory = os.path.join(data_dir, "bamboo_forest_patch")
     check_directory("data_dir", directory)
-    part = directory + ".part"  # what is there is replaced when all is done: a mixture would be scored as one set
-    try:
-        with failures_in_one_line():
-            shutil.rmtree(part, ignore_errors=True)
-            os.makedirs(os.path.join(part, "val"))
-            record = _write_patches(part, data_dir, model, steps, step_size, batch_size, progress)
-            if os.path.isdir(directory):
-                shutil.rmtree(directory)
-            os.replace(part, directory)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return record
+    load_set(data_dir, "bamboo_forest")  # what is missing is said before the folder is held
+    # What is there is replaced when all is done: a mixture would be scored as one set.
+    with held(data_dir, "patches"), whole_directory(directory, replace=True) as unfinished:
+        return _write_patches(str(unfinished), data_dir, model, steps, step_size, batch_size, progress)
 
 
 def _write_patches(directory, data_dir, model, steps, step_size, batch_size, progress) -> PatchRecord:
@@ -151,8 +143,7 @@ def _write_patches(directory, data_dir, model, steps, step_size, batch_size, pro
     write_list(directory, names, plain.labels[used], ".png")
     write_boxes(directory, names, plain.boxes[used].tolist(), ".png")
     save_masks(os.path.join(directory, "val_mask.npz"), [plain.mask(row) for row in used])
-    with open(os.path.join(directory, RECORD), "w", encoding="utf-8") as file:
-        json.dump(dataclasses.asdict(record), file, indent=1)
+    write_whole(os.path.join(directory, RECORD), json.dumps(dataclasses.asdict(record), indent=1), durable=False)
     return record
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, write_whole
 
 
 @contextlib.contextmanager
@@ -23,42 +24,32 @@ def failures_in_one_line() -> Iterator[None]:
         raise BadInput(f"{where}{error.strerror or error}; give a file or folder that can be used") from error
 
 
-def check_directory(flag: str, path: str) -> None:
-    """Refuse, before any work is done, a folder to write to that is none or cannot be made.
-
-    Parameters
-    ----------
-    flag
-        Name of the flag, for the message.
-    path
-        The folder; empty means none.
-
-    Raises
-    ------
-    BadInput
-        If the path or the nearest part of it that exists is a file, or cannot be written to.
-    """
-    if not path:
-        return
-    existing = os.path.abspath(path)
-    while not os.path.lexists(existing):
-        existing = os.path.dirname(existing)
-    if not os.path.isdir(existing):
-        raise BadInput(f"--{flag}={path}: {existing} is not a folder; name a folder to write to")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise BadInput(f"--{flag}={path}: {existing} cannot be written to; name another folder")
-
-
 def link(source: str, target: str) -> None:
     """Make ``target`` the same file as ``source``, or a copy where the file system has no hard links."""
     if os.path.exists(target):
-        return
+        if os.path.samefile(source, target) or filecmp.cmp(source, target, shallow=False):
+            return
+        os.unlink(target)  # of a picture that was made anew since
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
         os.link(source, target)
     except OSError:
-        shutil.copyfile(source, target + ".part")
-        os.replace(target + ".part", target)
+        with open(source, "rb") as file:
+            write_whole(target, lambda copy: shutil.copyfileobj(file, copy), durable=False)
+
+
+def is_whole(path: str) -> bool:
+    """Return whether a JPEG or PNG is there and ends as such a file does.
+
+    A picture that an earlier run left is not made again. One that a full disk or a loss of power cut off is.
+    """
+    try:
+        with open(path, "rb") as file:
+            file.seek(-12, os.SEEK_END)
+            end = file.read()
+    except OSError:  # none there, or shorter than that
+        return False
+    return end.endswith(b"\xff\xd9") or end == b"\0\0\0\0IEND\xaeB`\x82"
 
 
 def read_image(path: str, side: int | None = None) -> np.ndarray:

@@ -15,6 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
+from attribution_benchmarks.command_line import write_whole
+from attribution_benchmarks.command_line.directories import held
+from bim.disk import is_whole
 from bim.draw_objects import draw_object
 from bim.draw_scenes import draw_scene
 from bim.layout import OBJECTS, SCENES, coco_name, scene_folder
@@ -38,18 +41,20 @@ def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, jobs: i
     jobs
         Processes to draw with.
     """
-    os.makedirs(os.path.join(directory, "coco", "train2017"), exist_ok=True)
-    os.makedirs(os.path.dirname(os.path.join(directory, ANNOTATIONS)), exist_ok=True)
-    for scene in SCENES:
-        os.makedirs(os.path.join(directory, "miniplaces", "images", "train", scene_folder(scene)), exist_ok=True)
-    tasks = [(directory, kind, name, i, seed) for i in indices for kind, name in _CLASSES]
-    annotations = [done for done in each(_draw, tasks, jobs, "drawing") if done is not None]
+    with held(directory, "drawings"):
+        tasks = [(directory, kind, name, i, seed) for i in indices for kind, name in _CLASSES]
+        annotations = [done for done in each(_draw, tasks, jobs, "drawing") if done is not None]
+        write_whole(os.path.join(directory, ANNOTATIONS), json.dumps(_document(annotations)))
+
+
+def _document(annotations: list[dict]) -> dict:
+    """Return COCO's document about drawings, in the order of their numbers."""
     annotations.sort(key=lambda annotation: annotation["image_id"])
     side = annotations[0].pop("side")
     for number, annotation in enumerate(annotations, start=1):
         annotation.pop("side", None)
         annotation["id"] = number
-    document = {
+    return {
         "images": [
             {"id": a["image_id"], "file_name": f"{a['image_id']:012d}.jpg", "height": side, "width": side}
             for a in annotations
@@ -57,10 +62,6 @@ def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, jobs: i
         "annotations": annotations,
         "categories": [{"id": number, "name": coco_name(name)} for name, number in COCO_CATEGORY.items()],
     }
-    path = os.path.join(directory, ANNOTATIONS)
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(document, file)
-    os.replace(path + ".part", path)
 
 
 _CLASSES = [("object", name) for name in OBJECTS] + [("scene", name) for name in SCENES]
@@ -73,13 +74,13 @@ def _draw(task) -> dict | None:
     if kind == "scene":
         folder = os.path.join(directory, "miniplaces", "images", "train", scene_folder(name))
         path = os.path.join(folder, f"{index + 1:08d}.jpg")
-        if not os.path.exists(path):
+        if not is_whole(path):
             save_picture(path, draw_scene(name, rng))
         return None
     image, silhouette = draw_object(name, rng)
     number = OBJECTS.index(name) * 1000 + index + 1
     path = os.path.join(directory, "coco", "train2017", f"{number:012d}.jpg")
-    if not os.path.exists(path):
+    if not is_whole(path):
         save_picture(path, image)
     rows, columns = np.flatnonzero(silhouette.any(1)), np.flatnonzero(silhouette.any(0))
     return {
@@ -105,6 +106,4 @@ def save_picture(path: str, image: np.ndarray) -> None:
     """Write a (H, W, 3) uint8 picture whole or not at all; the suffix says JPEG or PNG."""
     kind = "PNG" if path.endswith(".png") else "JPEG"
     options = {"quality": 95} if kind == "JPEG" else {}
-    part = f"{path}.{os.getpid()}.part"
-    Image.fromarray(image).save(part, kind, **options)
-    os.replace(part, path)
+    write_whole(path, lambda file: Image.fromarray(image).save(file, kind, **options), durable=False)

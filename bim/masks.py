@@ -14,7 +14,7 @@ import zlib
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, write_whole
 
 # The constructors NumPy's own pickles name, under the module paths of its 1.x and 2.x versions.
 _ADMITTED = {
@@ -38,9 +38,7 @@ def save_masks(path: str, masks) -> None:
     """
     shapes = np.array([mask.shape for mask in masks], np.int32).reshape(-1, 2)
     bits = np.packbits(np.concatenate([np.ravel(mask) for mask in masks]).astype(bool))
-    with open(path + ".part", "wb") as file:
-        np.savez(file, bits=bits, shapes=shapes)
-    os.replace(path + ".part", path)
+    write_whole(path, lambda file: np.savez(file, bits=bits, shapes=shapes), durable=False)
 
 
 def load_masks(folder: str) -> list[np.ndarray]:

@@ -38,7 +38,7 @@ from attribution_benchmarks.scoring import metric as shared_metrics
 from attribution_benchmarks.scoring.metric import Metric
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.controls import CONTROLS
-from bim.disk import check_directory, failures_in_one_line
+from bim.disk import failures_in_one_line
 from bim.evaluate import Benchmark, Comparison, own_models
 from bim.image_scores import image_scores
 from bim.layout import CONTRAST_SETS
@@ -78,7 +78,7 @@ CHECK_OF_SENSE = (
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
-    FLAGS, methods=list(DEFAULT_METHODS), data_dir="", num_imgs=10, batch_size=16, seed=0, output=""
+    FLAGS, methods=list(DEFAULT_METHODS), data_dir="", num_imgs=10, batch_size=16, seed=0, output="", cache_dir=""
 )
 flags.DEFINE_list(
     "metrics",
@@ -133,9 +133,9 @@ def main(flag_values: flags.FlagValues) -> None:
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
-    check_directory("plot_dir", flag_values.plot_dir)
-    check_directory("scores_dir", flag_values.scores_dir)
-    check_directory("maps_dir", flag_values.maps_dir)
+    command_line.check_directory("plot_dir", flag_values.plot_dir)
+    command_line.check_directory("scores_dir", flag_values.scores_dir)
+    command_line.check_directory("maps_dir", flag_values.maps_dir)
     if flag_values.from_maps and (flag_values.maps_dir or flag_values.server):
         raise BadInput("--from_maps makes no maps; leave out --maps_dir and --server")
     if flag_values.server and flag_values.compat == "upstream":

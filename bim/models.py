@@ -12,7 +12,8 @@ import shutil
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, write_whole, writing
+from attribution_benchmarks.command_line.directories import held, whole_directory
 from bim.layout import CHANNEL_MEANS
 
 NUM_CLASSES = 10
@@ -293,17 +294,11 @@ def export(model, directory: str, card: str) -> None:
         lambda rgb: {"final_dense": model(network_input(rgb, side), training=False)},
         [tf.TensorSpec((None, side, side, 3), tf.uint8, "rgb")],
     )
-    os.makedirs(directory, exist_ok=True)
-    part = os.path.join(directory, ".unfinished")
-    shutil.rmtree(part, ignore_errors=True)
-    archive.write_out(part, verbose=False)
-    shutil.rmtree(os.path.join(part, "assets"), ignore_errors=True)  # always empty here
-    final = os.path.join(directory, "1")
-    shutil.rmtree(final, ignore_errors=True)
-    os.replace(part, final)
-    with open(os.path.join(directory, "MODEL_CARD.md.part"), "w", encoding="utf-8") as file:
-        file.write(card)
-    os.replace(os.path.join(directory, "MODEL_CARD.md.part"), os.path.join(directory, "MODEL_CARD.md"))
+    with held(directory, "a model"), whole_directory(os.path.join(directory, "1"), replace=True) as unfinished:
+        with writing(directory):
+            archive.write_out(str(unfinished), verbose=False)
+        shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
+    write_whole(os.path.join(directory, "MODEL_CARD.md"), card)  # what has a card is complete
 
 
 def live_network(build, side: int):

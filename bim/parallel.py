@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
 from collections.abc import Callable, Sequence
+
+from attribution_benchmarks.command_line.workers import processes
 
 
 def each(function: Callable, tasks: Sequence, jobs: int, title: str) -> list:
@@ -23,10 +23,6 @@ def each(function: Callable, tasks: Sequence, jobs: int, title: str) -> list:
     """
     import tqdm
 
-    if jobs <= 1 or len(tasks) < 64:
-        # The function runs inside the bar's iterator, so that an error clears the bar before it is printed.
-        return list(tqdm.tqdm(map(function, tasks), title, len(tasks), leave=False))
-    context = multiprocessing.get_context("spawn")  # a fork would copy TensorFlow's threads half-way
-    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        chunk = max(1, min(32, len(tasks) // (4 * jobs)))
-        return list(tqdm.tqdm(pool.map(function, tasks, chunksize=chunk), title, len(tasks), leave=False))
+    with processes(jobs if len(tasks) >= 64 else 1) as mapped:
+        chunk = max(1, min(32, len(tasks) // (4 * max(1, jobs))))
+        return list(tqdm.tqdm(mapped(function, tasks, chunk), title, len(tasks), leave=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line.directories import held
 from bim.evaluate import PATCH_SET, Benchmark
 from bim.measure import load_classifier
 from bim.served import local_twin
@@ -40,8 +41,12 @@ def patches_for(benchmark: Benchmark, made_here: bool):
     if not made_here and not os.path.isdir(directory):
         raise BadInput(f"no patches in {directory}; make them with {hint}")
     if made_here and (record is None or record.model != model.fingerprint):
-        maker = model if benchmark.client is None else load_classifier(benchmark.models_dir, "scene_only")
-        return delta_patch.construct(benchmark.data_dir, maker, progress=True)
+        with held(benchmark.data_dir, "patches"):
+            record = delta_patch.read_record(directory)  # another process may have made them meanwhile
+            if record is not None and record.model == model.fingerprint:
+                return record
+            maker = model if benchmark.client is None else load_classifier(benchmark.models_dir, "scene_only")
+            return delta_patch.construct(benchmark.data_dir, maker, progress=True)
     if record is not None and record.model != model.fingerprint:
         raise BadInput(
             f"the patches in {directory} were made for another model, to this one they may mean something; make its "

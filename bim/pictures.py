@@ -10,6 +10,7 @@ import os
 
 import numpy as np
 
+from attribution_benchmarks.command_line import write_whole
 from bim import regions
 from bim.evaluate import PAIRS, Benchmark
 from bim.measure import input_side
@@ -44,7 +45,6 @@ def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: 
     list of str
         The files: ``mcs_scores.png``, ``mcs_examples.png`` and so on; RMCS has no examples.
     """
-    os.makedirs(directory, exist_ok=True)
     written = []
     for metric in metrics:
         name = METRICS[metric].name if metric in METRICS else metric
@@ -155,6 +155,5 @@ def _curves(rows, titles):
 def _save(figure, directory: str, name: str) -> str:
     """Write a figure whole or not at all; no date in it, so the same run gives the same bytes."""
     path = os.path.join(directory, name)
-    figure.savefig(path + ".part", format="png", dpi=110, metadata={"Software": None})
-    os.replace(path + ".part", path)
+    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, metadata={"Software": None}))
     return path

@@ -24,7 +24,7 @@ from bim.layout import MODEL_NAMES
 from bim.metrics import SAVED_MODELS
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(FLAGS, model="obj", data_dir="", batch_size=32, seed=0, output="")
+command_line.define_common_flags(FLAGS, model="obj", data_dir="", batch_size=32, seed=0, output="", cache_dir="")
 FLAGS["model"].help = "obj, scene, ...: a model of --models_dir; or the directory of any SavedModel"
 flags.DEFINE_string(
     "target", "", "class that --model gives images of dogs in bedrooms: dog or bedroom; by its name when empty",

@@ -10,6 +10,7 @@ import os
 
 import numpy as np
 
+from attribution_benchmarks.command_line import write_whole
 from bim import layout
 from bim.disk import link
 from bim.masks import save_masks
@@ -134,8 +135,4 @@ def _write_tcav(data_dir: str, indices, seed: int) -> None:
 
 def _write_lines(folder: str, name: str, lines) -> None:
     """Write a text file whole or not at all."""
-    path = os.path.join(folder, name)
-    os.makedirs(folder, exist_ok=True)
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        file.write("".join(f"{line}\n" for line in lines))
-    os.replace(path + ".part", path)
+    write_whole(os.path.join(folder, name), "".join(f"{line}\n" for line in lines), durable=False)

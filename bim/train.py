@@ -9,10 +9,9 @@ import sys
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, check_directory, listed
 from bim import layout
 from bim.construct import RECORD
-from bim.disk import check_directory
 
 PAIR_SET_IMAGES = 60_000  # training images seen, for obj, scene and scene_only
 CONTRAST_SET_IMAGES = 40_000  # for scene1 .. scene10, which have a tenth of the distinct images

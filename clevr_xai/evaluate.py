@@ -19,7 +19,6 @@ and max-norm for rank, as reproductions of the paper have it, and --output holds
 from __future__ import annotations
 
 import logging
-import os
 import pathlib
 import sys
 
@@ -41,11 +40,19 @@ from clevr_xai.scoring import HEADING
 MODELS = default_model("clevr_xai")
 DEFAULT_TRUTHS = {"simple": ["single_object"], "complex": ["unique", "unique_firstnonempty", "union"]}
 _DRAWN = "Intervals draw images again, since questions on one image belong together."
-_PLACES = ("output", "input_scores", "plot_dir", "num_pictures", "scores_dir", "maps_dir", "maps_pooling")
+_PLACES = ("cache_dir", "output", "input_scores", "plot_dir", "num_pictures", "scores_dir", "maps_dir", "maps_pooling")
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
-    FLAGS, methods=list(methods.TITLES), model="", data_dir="", num_questions=100, batch_size=8, seed=0, output=""
+    FLAGS,
+    methods=list(methods.TITLES),
+    model="",
+    data_dir="",
+    num_questions=100,
+    batch_size=8,
+    seed=0,
+    output="",
+    cache_dir="",
 )
 flags.DEFINE_enum("questions", "simple", list(masks.GROUND_TRUTHS), "which questions to ask", flag_values=FLAGS)
 flags.DEFINE_list(
@@ -179,7 +186,7 @@ def _check(flag_values) -> tuple[list[str], dict[str, Metric]]:
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     for flag in ("plot_dir", "maps_dir", "scores_dir"):
-        _check_directory(flag, flag_values[flag].value)
+        command_line.check_directory(flag, flag_values[flag].value)
     truths = flag_values.ground_truth or DEFAULT_TRUTHS[flag_values.questions]
     poolings = [] if flag_values.pooling == ["all"] else [*flag_values.pooling]
     poolings += [flag_values.maps_pooling] if flag_values.maps_pooling else []
@@ -237,7 +244,7 @@ def _explained(flag_values, ground_truth, shared):
         flag_values.seed, flag_values.batch_size,
     )  # fmt: skip
     maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
-    scores_dir = flag_values.scores_dir or _cache()
+    scores_dir = flag_values.scores_dir or str(command_line.cache_directory("clevr_xai_scores"))
 
     measured = measure(
         questions, explainer, None, shared, ScoreStore(scores_dir), flag_values.batch_size, maps_directory,
@@ -303,20 +310,6 @@ def _model_path(flag_values) -> pathlib.Path:
         "the default network is missing; train it with scripts/train_relation_network.py, or give a SavedModel with "
         "--model="
     )
-
-
-def _check_directory(flag: str, path: str) -> None:
-    """Refuse a folder to write to that is a file, or whose parent does not exist."""
-    if path and os.path.exists(path) and not os.path.isdir(path):
-        raise BadInput(f"--{flag}={path!r} is a file; name a folder")
-    if path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-        raise BadInput(f"--{flag}={path!r}: there is no folder {os.path.dirname(path)!r}; create it first")
-
-
-def _cache() -> str:
-    """Return where scores are kept by default: below ``XDG_CACHE_HOME``, or ``~/.cache``."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(cache, "attribution_benchmarks", "clevr_xai_scores")
 
 
 def _heading(measured, dataset, sources) -> list[str]:

@@ -6,20 +6,19 @@ that was stopped goes on where it stood and ends with the bytes of a run that wa
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import io
-import multiprocessing
 import os
 import pathlib
-import signal
-import threading
 
 import numpy as np
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, check_directory, listed
+from attribution_benchmarks.command_line.directories import LOCK, held
+from attribution_benchmarks.command_line.files import UNFINISHED
+from attribution_benchmarks.command_line.workers import processes
 from clevr_xai import layout, masks, questions, render, scenes
 from clevr_xai.dataset import KINDS, Dataset
 
@@ -94,8 +93,10 @@ def generate(
         raise BadInput("the directory to write to has no name; name one that is new or was made by this command")
     output_dir = pathlib.Path(output_dir)
     render.check_available()
-    _claim(output_dir, settings)
-    with _workers(num_workers) as imap:
+    check_directory("output_dir", output_dir)
+    _check(output_dir, settings)
+    with held(output_dir, "images"), processes(num_workers) as imap:
+        _claim(output_dir, settings)
         made = functools.partial(make_image, output_dir, settings)
         found = list(_progress(imap(made, range(settings.num_images)), settings.num_images, "images"))
         content = {"info": _info(settings), "scenes": found}
@@ -164,11 +165,9 @@ def _write_ground_truths(output_dir: pathlib.Path, kind: str) -> None:
         layout.write_json(folder / layout.STATISTICS, statistics[name])
 
 
-def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
-    """Make the directory, or make sure that it holds a beginning of this very dataset."""
+def _check(output_dir: pathlib.Path, settings: Settings) -> None:
+    """Refuse a directory that holds anything but a beginning of this very dataset."""
     file = output_dir / layout.SETTINGS
-    if output_dir.exists() and not output_dir.is_dir():
-        raise BadInput(f"{output_dir} is a file; name a directory to write to")
     if file.exists():
         there = layout.read_json(file)
         if not isinstance(there, dict) or not isinstance(there.get("num_images"), int):
@@ -183,60 +182,23 @@ def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
             raise BadInput(
                 f"{output_dir} holds {there['num_images']} images already; ask for as many, or use another directory"
             )
-    elif output_dir.exists() and {path.name for path in output_dir.iterdir()} - {f"{layout.SETTINGS}.part"}:
+    elif output_dir.exists() and any(not _begun(path.name) for path in output_dir.iterdir()):
         raise BadInput(f"{output_dir} is not empty and was not made by this command; use another directory")
-    try:
-        output_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{output_dir} cannot be made: {error.strerror}; name another directory") from None
-    layout.write_json(file, dataclasses.asdict(settings))
-    for name in (layout.IMAGES, layout.MASKS):
-        (output_dir / name).mkdir(exist_ok=True)
+
+
+def _begun(name: str) -> bool:
+    """Return whether a file is what is there before the settings are: a lock, or settings half-written."""
+    return name == LOCK or name.endswith(UNFINISHED)
+
+
+def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
+    """Note what a directory that is held is going to hold."""
+    _check(output_dir, settings)  # once more, since another process may have been first
+    layout.write_json(output_dir / layout.SETTINGS, dataclasses.asdict(settings))
 
 
 def _info(settings: Settings) -> dict:
     return {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
-
-
-@contextlib.contextmanager
-def _workers(number: int):
-    """Yield a ``map`` over processes that keeps the order, or over this process alone."""
-    if number <= 1:
-        yield map
-        return
-    # Fresh processes: what a forked copy inherits of the renderer's threads does not work.
-    context = multiprocessing.get_context("spawn")
-    with _interrupts_ignored():
-        pool = context.Pool(number, _end_with_the_parent)
-    with pool:
-        yield functools.partial(pool.imap, chunksize=1)
-
-
-@contextlib.contextmanager
-def _interrupts_ignored():
-    """Start processes that ignore the keyboard from their first moment on, where they would only print a traceback."""
-    if threading.current_thread() is not threading.main_thread():  # Python lets no other thread say so
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _end_with_the_parent() -> None:
-    """Leave the keyboard to the parent process, and end when it ends, however it does.
-
-    A pool's processes outlive a parent that was killed: they would go on writing while the next run does.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch():
-        multiprocessing.parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _progress(items, total: int, what: str):

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import pathlib
 import zlib
 from collections.abc import Mapping
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, write_whole
 
 SCENES = "CLEVR-XAI_scenes.json"
 QUESTIONS = "CLEVR-XAI_{kind}_questions.json"
@@ -94,6 +93,4 @@ def write_json(path: pathlib.Path, content, compress: bool = False) -> None:
 
 def write(path: pathlib.Path, data: bytes) -> None:
     """Write a file so that it is either whole or not there."""
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(data)
-    os.replace(unfinished, path)
+    write_whole(path, data)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import textwrap
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from attribution_benchmarks.command_line import write_whole
 from clevr_xai import controls, methods, paper_table
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.dataset import Dataset
@@ -51,7 +51,6 @@ def write_pictures(
     list of str
         ``question_17.png`` and so on, then ``mass_single_object.png`` and so on.
     """
-    os.makedirs(directory, exist_ok=True)
     counted = np.flatnonzero(measured.right & (measured.pixels[ground_truths[0]] > 0))
     chosen = counted[np.unique(np.linspace(0, len(counted) - 1, count).astype(int))] if len(counted) else []
     written = []
@@ -170,6 +169,5 @@ def _defined(values: np.ndarray) -> np.ndarray:
 def _save(figure, directory: str, name: str) -> str:
     """Write a figure whole or not at all; no date in it, so the same run gives the same bytes."""
     path = pathlib.Path(directory) / name
-    figure.savefig(f"{path}.part", format="png", dpi=110, metadata={"Software": None})
-    os.replace(f"{path}.part", path)
+    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, metadata={"Software": None}))
     return str(path)

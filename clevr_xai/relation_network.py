@@ -6,7 +6,6 @@ Arras et al. 2022. Written with ``keras.ops``: it runs on every backend of Keras
 
 from __future__ import annotations
 
-import os
 import pathlib
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +14,8 @@ import keras
 import numpy as np
 from keras import layers, ops
 
+from attribution_benchmarks.command_line import make_directory, write_whole, writing
+from attribution_benchmarks.command_line.directories import whole_directory
 from clevr_xai import tokens
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 
@@ -229,15 +230,14 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
     import tensorflow as tf
 
     directory = pathlib.Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory, prefix=".unfinished") as unfinished:
-        unfinished = pathlib.Path(unfinished)
+    make_directory(directory)
+    with tempfile.TemporaryDirectory() as assets, whole_directory(directory / "1") as unfinished:
         lists = {tokens.WORDS_FILE: QUESTION_WORDS, tokens.ANSWERS_FILE: ANSWERS}
         for name, entries in lists.items():
-            (unfinished / name).write_text("".join(f"{entry}\n" for entry in entries), encoding="utf-8")
+            write_whole(pathlib.Path(assets) / name, "".join(f"{entry}\n" for entry in entries))
         module = tf.Module()
         module.network = network
-        module.lists = [tf.saved_model.Asset(str(unfinished / name)) for name in lists]
+        module.lists = [tf.saved_model.Asset(str(pathlib.Path(assets) / name)) for name in lists]
         specification = [
             tf.TensorSpec((None, *network.inputs[0].shape[1:]), tf.float32, name="image"),
             tf.TensorSpec((None, None), tf.int32, name="question"),
@@ -245,8 +245,7 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
         serve = tf.function(
             lambda image, question: {"logits": network([image, question], training=False)}, specification
         )
-        tf.saved_model.save(module, str(unfinished / "1"), signatures=serve.get_concrete_function())
-        os.replace(unfinished / "1", directory / "1")
-        if card:
-            (unfinished / "MODEL_CARD.md").write_text(card, encoding="utf-8")
-            os.replace(unfinished / "MODEL_CARD.md", directory / "MODEL_CARD.md")
+        with writing(directory):
+            tf.saved_model.save(module, str(unfinished), signatures=serve.get_concrete_function())
+        if card:  # before the file itself: what has a version 1 is complete
+            write_whole(directory / "MODEL_CARD.md", card)

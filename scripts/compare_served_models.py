@@ -22,7 +22,7 @@ from bim import compare_served
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
-    FLAGS, methods=["gradient", "grad_cam"], data_dir="", num_imgs=20, batch_size=16, seed=0, output=""
+    FLAGS, methods=["gradient", "grad_cam"], data_dir="", num_imgs=20, batch_size=16, seed=0, output="", cache_dir=""
 )
 flags.DEFINE_string("server", "", "grpc://host:8500 or http://host:8501", flag_values=FLAGS)
 flags.DEFINE_list("models", ["bim_obj", "bim_scene"], "two served models: name or name@version", flag_values=FLAGS)

@@ -14,6 +14,7 @@ from absl import flags
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import check_directory
 from bim.construct import begin, construct
 from bim.drawings import write_corpora
 from bim.layout import FIRST_VALIDATION
@@ -34,7 +35,9 @@ flags.DEFINE_integer("jobs", os.cpu_count() or 1, "processes", 1, flag_values=FL
 def main(flag_values: flags.FlagValues) -> None:
     """Construct the sets that the flags describe."""
     coco_dir, miniplaces_dir = flag_values.coco_dir, flag_values.miniplaces_dir
+    check_directory("data_dir", flag_values.data_dir)
     if flag_values.drawn:
+        # Drawings that are there are not made again, so those of another seed or number must not get mixed with them.
         begin(flag_values.data_dir, flag_values.num_train, flag_values.num_val, flag_values.seed)
         corpora = os.path.join(flag_values.data_dir, "corpora")
         validation = range(FIRST_VALIDATION, FIRST_VALIDATION + flag_values.num_val)

@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
-    FLAGS, data_dir="", model=os.path.join(ROOT, "saved_models", "bim", "scene_only"), batch_size=25
+    FLAGS, data_dir="", model=os.path.join(ROOT, "saved_models", "bim", "scene_only"), batch_size=25, cache_dir=""
 )
 flags.DEFINE_integer("steps", delta_patch.STEPS, "steps of gradient descent", 1, flag_values=FLAGS)
 flags.DEFINE_float(

@@ -49,21 +49,24 @@ flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FL
 
 def main(flag_values: flags.FlagValues) -> None:
     """Train what is missing and export."""
+    from attribution_benchmarks.command_line.directories import held
     from clevr_xai.training import stages
 
-    stages.train(
-        flag_values.data_dir,
-        flag_values.validation_dir,
-        flag_values.checkpoint_dir,
-        flag_values.output_dir,
-        tuple(flag_values.final_questions),
-        {name: flag_values[f"{name}_steps"].value for name in _STAGES},
-        num_pairs=flag_values.pairs,
-        num_images=flag_values.num_images,
-        seed=flag_values.seed,
-        threads=flag_values.threads,
-        command=" ".join(["python scripts/train_relation_network.py", *_given(flag_values)]),
-    )
+    command_line.check_directory("checkpoint_dir", flag_values.checkpoint_dir)
+    with held(flag_values.checkpoint_dir, "checkpoints"):
+        stages.train(
+            flag_values.data_dir,
+            flag_values.validation_dir,
+            flag_values.checkpoint_dir,
+            flag_values.output_dir,
+            tuple(flag_values.final_questions),
+            {name: flag_values[f"{name}_steps"].value for name in _STAGES},
+            num_pairs=flag_values.pairs,
+            num_images=flag_values.num_images,
+            seed=flag_values.seed,
+            threads=flag_values.threads,
+            command=" ".join(["python scripts/train_relation_network.py", *_given(flag_values)]),
+        )
 
 
 def _given(flag_values: flags.FlagValues) -> list[str]:

@@ -14,16 +14,15 @@ set: the network of the last epoch is exported, whatever it scores.
 
 from __future__ import annotations
 
-import os
 import pathlib
 import shutil
 import sys
-import tempfile
 
 import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line.directories import whole_directory
 from attribution_benchmarks.command_line.shipped_models import default_model
 from svea import mnist1d
 
@@ -140,14 +139,10 @@ def export(model, directory: pathlib.Path, card: str) -> None:
     card
         Text of the model card.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory, prefix=".unfinished") as unfinished:
-        exported = pathlib.Path(unfinished) / "1"
-        model.export(str(exported), verbose=False)
-        shutil.rmtree(exported / "assets", ignore_errors=True)  # always empty here
-        (pathlib.Path(unfinished) / "MODEL_CARD.md").write_text(card, encoding="utf-8")
-        os.replace(exported, directory / "1")
-        os.replace(pathlib.Path(unfinished) / "MODEL_CARD.md", directory / "MODEL_CARD.md")
+    with command_line.writing(directory), whole_directory(directory / "1") as unfinished:
+        model.export(str(unfinished), verbose=False)
+        shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
+        command_line.write_whole(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
 
 
 def model_card(model, seed: int, epochs: int, accuracies: dict[str, float]) -> str:
@@ -242,22 +237,11 @@ def main(flag_values: flags.FlagValues) -> None:
         raise command_line.BadInput(
             f"{str(directory / '1')!r} exists; remove it, or name another directory with --output_dir"
         )
-    if directory.exists() and not directory.is_dir():
-        raise command_line.BadInput(f"--output_dir={str(directory)!r} is a file; name a directory")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise command_line.BadInput(
-            f"--output_dir={str(directory)!r} cannot be made: {error.strerror}; name another directory"
-        ) from None
-    try:
-        _use_one_thread()
-        model = build(seed)
-        accuracies = train(model, mnist1d.load(), epochs)
-        export(model, directory, model_card(model, seed, epochs, accuracies))
-    finally:
-        if not any(directory.iterdir()):  # interrupted, or failed
-            directory.rmdir()
+    command_line.check_directory("output_dir", directory)
+    _use_one_thread()
+    model = build(seed)
+    accuracies = train(model, mnist1d.load(), epochs)
+    export(model, directory, model_card(model, seed, epochs, accuracies))
     for split, accuracy in accuracies.items():
         print(f"accuracy, {split}: {accuracy:.1f} %")
     print(f"exported to {directory / '1'}")

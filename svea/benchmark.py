@@ -180,14 +180,8 @@ def _model_paths(flag_values) -> list[pathlib.Path]:
 
 def _checked_directory(flag: str, path: str) -> pathlib.Path | None:
     """Return a directory to write to, or None; refuse one that cannot be made."""
-    if not path:
-        return None
-    directory = pathlib.Path(path)
-    if directory.exists() and not directory.is_dir():
-        raise BadInput(f"--{flag}={path!r} is a file; name a directory")
-    if not directory.parent.is_dir():
-        raise BadInput(f"--{flag}={path!r}: there is no directory {str(directory.parent)!r}; create it first")
-    return directory
+    command_line.check_directory(flag, path)
+    return pathlib.Path(path) if path else None
 
 
 if __name__ == "__main__":

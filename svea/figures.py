@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attribution_benchmarks.command_line import write_whole
 from svea import roe
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
 from svea.scoring import NetworkScores
@@ -54,16 +55,14 @@ def save_figures(
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    directory.mkdir(exist_ok=True)
     paths = []
     for name, figure in (
         ("examples.png", examples_figure(data, network, maps, titles)),
         ("roe.png", roe_figure(data, network, rows, titles)),
     ):
-        unfinished = directory / f".{name}.{os.getpid()}.unfinished"
-        figure.savefig(unfinished, format="png", dpi=130, metadata={"Software": None})
+        save = functools.partial(figure.savefig, format="png", dpi=130, metadata={"Software": None})
+        write_whole(directory / name, save)
         plt.close(figure)
-        os.replace(unfinished, directory / name)
         paths.append(directory / name)
     return paths
 

@@ -4,8 +4,27 @@ This room imports nothing of the house and no TensorFlow, so that ``--help`` ans
 """
 
 from attribution_benchmarks.command_line.errors import BadInput
+from attribution_benchmarks.command_line.files import (
+    cache_directory,
+    check_directory,
+    check_file,
+    make_directory,
+    write_whole,
+    writing,
+)
 from attribution_benchmarks.command_line.flags import define_common_flags, listed
 from attribution_benchmarks.command_line.run import execute, run
-from attribution_benchmarks.command_line.whole_file import write_whole
 
-__all__ = ["BadInput", "define_common_flags", "execute", "listed", "run", "write_whole"]
+__all__ = [
+    "BadInput",
+    "cache_directory",
+    "check_directory",
+    "check_file",
+    "define_common_flags",
+    "execute",
+    "listed",
+    "make_directory",
+    "run",
+    "write_whole",
+    "writing",
+]

@@ -18,6 +18,8 @@ _HELP = {
     "batch_size": "rows in one pass through the model; bounds the memory",
     "seed": "seed of everything drawn at random; same seed, same bytes",
     "output": "file to write the scores to; .json, .csv or .md by suffix",
+    "cache_dir": "directory for what is made once and can be made again: drawn data, stored scores; else "
+    "ATTRIBUTION_BENCHMARKS_CACHE, or attribution_benchmarks in the user's cache",
 }
 
 
@@ -30,7 +32,7 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults) -> None:
         The flag values of the command.
     **defaults
         Name of a common flag and its default: ``methods`` (list of str), ``model``, ``data_dir``,
-        ``output`` (str), ``num_imgs``, ``num_questions`` (int or "all"), ``batch_size``, ``seed`` (int).
+        ``output``, ``cache_dir`` (str), ``num_imgs``, ``num_questions`` (int or "all"), ``batch_size``, ``seed`` (int).
     """
     for name, default in defaults.items():
         if name == "methods":

@@ -10,6 +10,7 @@ from absl import flags
 
 from attribution_benchmarks.command_line.chatter import import_tensorflow_quietly
 from attribution_benchmarks.command_line.errors import BadInput
+from attribution_benchmarks.command_line.files import cache_at
 
 
 def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, description: str) -> None:
@@ -57,7 +58,8 @@ def execute(main, flag_values: flags.FlagValues, description: str, argv: Sequenc
         rest = flag_values(argv)[1:]
         if rest:
             raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
-        main(flag_values)
+        with cache_at(flag_values.cache_dir if "cache_dir" in flag_values else ""):
+            main(flag_values)
     except (BadInput, flags.Error) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -65,7 +65,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-_FILES = ("output", "plot_dir", "scores_dir", "input_scores")
+_FILES = ("cache_dir", "output", "plot_dir", "scores_dir", "input_scores")
 
 
 def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[str] = _FILES) -> str:

@@ -16,12 +16,11 @@ import csv
 import io
 import json
 import math
-import os
 import pathlib
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from attribution_benchmarks.command_line import BadInput, listed, write_whole
+from attribution_benchmarks.command_line import check_file, write_whole
 
 COLUMNS = ("method", "metric", "value", "low", "high", "n", "paper", "kind")
 SUFFIXES = (".json", ".csv", ".md", ".txt")
@@ -42,19 +41,9 @@ def check_output(path: str, suffixes: Sequence[str] = SUFFIXES, flag: str = "out
     Raises
     ------
     BadInput
-        If the suffix is none of these, the directory does not exist, or the path is a directory.
+        If the suffix is none of these, the path is a directory, or its directory cannot be made or written to.
     """
-    if not path:
-        return
-    file = pathlib.Path(path)
-    if file.suffix not in suffixes:
-        raise BadInput(f"--{flag}={path!r} ends in none of {listed(suffixes)}")
-    if not file.parent.is_dir():
-        raise BadInput(f"--{flag}={path!r}: there is no directory {str(file.parent)!r}; create it first")
-    if file.is_dir():
-        raise BadInput(f"--{flag}={path!r} is a directory; name a file")
-    if not os.access(file.parent, os.W_OK):
-        raise BadInput(f"--{flag}={path!r}: the directory {str(file.parent)!r} cannot be written to")
+    check_file(flag, path or "", suffixes)
 
 
 def save(

@@ -37,7 +37,7 @@ from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from attribution_benchmarks.scoring.registry import BENCHMARKS, benchmark_named
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(FLAGS, methods=[], model="", seed=0)
+command_line.define_common_flags(FLAGS, methods=[], model="", seed=0, cache_dir="")
 FLAGS[
     "methods"
 ].help = "methods to score besides the benchmarks' own: names of the registry, module:function or file.py:function"

@@ -62,10 +62,9 @@ class MapsDirectory:
         content = io.BytesIO()
         np.save(content, (self._reduced(found) if self._reduced else found).astype(np.float32), allow_pickle=False)
         path = self.path(method, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
         if not (self.directory / ORIGIN).exists():
             write_whole(self.directory / ORIGIN, self._origin)
-        write_whole(path, content.getvalue())
+        write_whole(path, content.getvalue(), durable=False)
 
 
 class SavedMaps:

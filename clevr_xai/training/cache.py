@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-import os
 import pathlib
+import zipfile
+import zlib
 
 import numpy as np
 
+from attribution_benchmarks.command_line import write_whole
+from attribution_benchmarks.command_line.directories import held
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from clevr_xai import layout
 from clevr_xai.training import training_set
@@ -25,29 +29,37 @@ def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int =
         return training_set.load(data_dir, rounds, num_images)  # says what is missing
     code = code_fingerprint("clevr_xai.training.training_set:load", files=[FAMILIES])
     described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, code])
-    if file.exists():
+    with held(file.parent, "a training set"):
+        stored = _stored(file, described)
+        if stored is not None:
+            return stored
+        data = training_set.load(data_dir, rounds, num_images)
+        fields = {name: value for name, value in vars(data).items() if value is not None}
+        write_whole(file, lambda stream: np.savez(stream, described=described, **fields))
+        return data
+
+
+def _stored(file: pathlib.Path, described: str) -> TrainingSet | None:
+    """Return the training set of a file if it holds the one that is described; a damaged file holds none."""
+    try:
         with np.load(file, allow_pickle=False) as stored:
-            if str(stored["described"]) == described:
-                names = [field.name for field in dataclasses.fields(TrainingSet) if field.name in stored.files]
-                values = {name: stored[name] for name in names}
-                values |= {"seed": int(values["seed"]), "rendered": str(values["rendered"])}
-                return TrainingSet(**values)
-    data = training_set.load(data_dir, rounds, num_images)
-    unfinished = file.with_name(file.name + ".part.npz")
-    fields = {name: value for name, value in vars(data).items() if value is not None}
-    np.savez(unfinished, described=described, **fields)
-    os.replace(unfinished, file)
-    return data
+            if str(stored["described"]) != described:
+                return None
+            names = [field.name for field in dataclasses.fields(TrainingSet) if field.name in stored.files]
+            values = {name: stored[name] for name in names}
+            values |= {"seed": int(values["seed"]), "rendered": str(values["rendered"])}
+            return TrainingSet(**values)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error):
+        return None
 
 
 def codes(file: pathlib.Path, checkpoint: pathlib.Path, learner, data: TrainingSet) -> np.ndarray:
     """Return the learner's codes of the data's questions, read from ``file`` if they are younger than a checkpoint."""
     if file.exists() and file.stat().st_mtime > checkpoint.stat().st_mtime:
-        stored = np.load(file)
-        if stored.shape[1] == len(data.tokens):
-            return stored
+        with contextlib.suppress(OSError, EOFError, ValueError, IndexError, MemoryError):  # a damaged one is made anew
+            stored = np.load(file, allow_pickle=False)
+            if stored.shape[1] == len(data.tokens):
+                return stored
     computed = learner.codes(data)
-    unfinished = file.with_name(file.name + ".part.npy")
-    np.save(unfinished, computed)
-    os.replace(unfinished, file)
+    write_whole(file, lambda stream: np.save(stream, computed))
     return computed

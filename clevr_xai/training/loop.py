@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
 import sys
 import time
@@ -14,7 +13,7 @@ from concurrent import futures
 import keras
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, write_whole
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.losses import LOSS_WEIGHTS, LOSSES
 
@@ -148,9 +147,8 @@ def log(directory: pathlib.Path, entry: dict) -> None:
 def save(file: pathlib.Path, model: keras.Model, optimizer, step: int) -> None:
     """Write a checkpoint, whole or not at all."""
     state = [np.asarray(variable) for variable in (*model.variables, *optimizer.variables)]
-    unfinished = file.with_name(file.name + ".part.npz")
-    np.savez(unfinished, step=step, **{str(number): value for number, value in enumerate(state)})
-    os.replace(unfinished, file)
+    arrays = {str(number): value for number, value in enumerate(state)}
+    write_whole(file, lambda stream: np.savez(stream, step=step, **arrays))
 
 
 def restore(file: pathlib.Path, model: keras.Model, optimizer) -> int:

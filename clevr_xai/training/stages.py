@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, check_directory, listed
 from clevr_xai.training import batches, cache, training_set
 
 STAGES = ("reading", "seeing", "small", "following", "final")
@@ -69,10 +69,8 @@ def train(
         raise BadInput(f"the last stage learns from no questions; name some of {listed(ROUNDS)}")
     if (output_dir / "1").exists():
         raise BadInput(f"{str(output_dir / '1')!r} exists; remove it, or name another directory with --output_dir")
-    try:
-        checkpoint_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{checkpoint_dir} cannot be made: {error.strerror}; name another --checkpoint_dir") from None
+    check_directory("checkpoint_dir", checkpoint_dir)
+    check_directory("output_dir", output_dir)
     validation = training_set.load(validation_dir, {"simple": 1, "complex": 1})
     data = cache.load(checkpoint_dir / "training_set.npz", data_dir, ROUNDS, num_images)
     if data.seed == validation.seed:

@@ -251,7 +251,7 @@ def test_a_method_of_ones_own(command, tmp_path):
         (["--steps=0"], "flag --steps=0: 0 is not a positive integer"),
         (["--model=nowhere"], "'nowhere' does not exist"),
         (["--data_dir=nowhere"], "no directory nowhere"),
-        (["--plot_dir=a/b/c"], "there is no folder"),
+        (["--plot_dir=/proc/a/b"], "cannot be written to"),
         (["--questions=hard"], "value should be one of <simple|complex>"),
     ],
 )

@@ -17,6 +17,7 @@ from clevr_xai import dataset, generate, layout, masks
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "generate_clevr_xai.py"
 TINY = generate.Settings(seed=4, num_images=3, width=48, height=32, samples=1)
+DEAD = 4_194_305  # no process has this number
 ARGUMENTS = ["--seed=4", "--num_images=12", "--image_size=48x32", "--samples=1", "--num_workers=2"]
 
 
@@ -109,14 +110,16 @@ def test_a_run_that_stops_at_any_file_ends_with_the_same_bytes(writes, made, tmp
 
     def stop(path, data):
         if next(left, None) is None:
-            path.with_name(path.name + ".part").write_bytes(data[: len(data) // 2])
+            unfinished = path.with_name(f".{path.name}.{DEAD}-0a.unfinished")
+            path.parent.mkdir(exist_ok=True)
+            unfinished.write_bytes(data[: len(data) // 2])
             raise KeyboardInterrupt
         write(path, data)
 
     monkeypatch.setattr(layout, "write", stop)
     with pytest.raises(KeyboardInterrupt):
         generate.generate(tmp_path, TINY)
-    assert list(tmp_path.rglob("*.part"))
+    assert list(tmp_path.rglob("*.unfinished"))
     monkeypatch.undo()
     generate.generate(tmp_path, TINY)
     assert content(tmp_path) == content(made)
@@ -166,7 +169,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     with pytest.raises(BadInput, match="is a file"):
         generate.generate(tmp_path / "thesis.txt", TINY)
-    with pytest.raises(BadInput, match=r"thesis.txt/data cannot be made: Not a directory"):
+    with pytest.raises(BadInput, match=r"thesis.txt' is a file; name a directory"):
         generate.generate(tmp_path / "thesis.txt" / "data", TINY)
 
 

@@ -147,8 +147,8 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     def full_disk(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr(tables.os, "replace", full_disk)
-    with pytest.raises(OSError, match="no space"):
+    monkeypatch.setattr("os.replace", full_disk)
+    with pytest.raises(BadInput, match="no space"):
         tables.save(str(path), ROWS[:1], MANIFEST)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["scores.json"]
@@ -164,11 +164,12 @@ def test_no_output_is_fine():
     [
         ("scores.xlsx", "ends in none of '.json', '.csv', '.md', '.txt'"),
         ("scores", "ends in none of"),
-        ("missing/scores.json", "there is no directory"),
+        ("folder.json/scores.csv/below.json", "is a file"),
         ("folder.json", "is a directory"),
     ],
 )
 def test_files_that_cannot_be_written_are_refused_before_any_work(tmp_path, name, message):
     (tmp_path / "folder.json").mkdir()
+    (tmp_path / "folder.json" / "scores.csv").touch()
     with pytest.raises(BadInput, match=message):
         tables.check_output(str(tmp_path / name))

@@ -58,7 +58,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
         ({"final_questions": ()}, "no questions; name"),
         ({"validation_dir": "training"}, "must differ"),
         ({"output_dir": "there"}, "exists; remove it"),
-        ({"checkpoint_dir": "a_file"}, "cannot be made"),
+        ({"checkpoint_dir": "a_file"}, "is a file; name a directory"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(change, message, training_dir, validation_dir, tmp_path):
