@@ -61,6 +61,8 @@ class Method:
     asks
         ``"input gradient"``, ``"layer gradient"`` or ``"squared gradients"``, where it asks its passes for that and
         can share them with others.
+    drops_channels
+        Its maps have no channel axis.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Method:
     facts: FactSheet | None = None
     library: str | None = None
     asks: str | None = None
+    drops_channels: bool = False
 
     @property
     def defaults(self) -> Mapping:

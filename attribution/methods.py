@@ -18,7 +18,7 @@ _ANY = "Any model differentiable in its input."
 _RELU = "All activations between input and score are Relu operations; others are refused by name."
 _RULES = "Operations that have a relevance rule; others are refused by name. What is shared out is always the logit."
 _LRP = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
-_CONVOLUTIONAL = "A layer that keeps positions; by default the last convolution's activation."
+_CONVOLUTIONAL = "A layer that keeps positions; by default the last one ahead of pooling and head."
 
 
 def _peer(library, name, title, function, cost, differs, randomness=_NO_RANDOMNESS):
@@ -199,6 +199,7 @@ _OWN_METHODS = [
             "the gradient over positions mixes several objects.",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "guided_grad_cam",
@@ -227,6 +228,7 @@ _OWN_METHODS = [
             "to a plain mean of positive activations (Lerma and Lucas 2022).",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "xgrad_cam",
@@ -240,6 +242,7 @@ _OWN_METHODS = [
             weaknesses="As coarse as the layer; a channel whose sum is near zero gets a huge weight.",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "score_cam",
@@ -254,6 +257,7 @@ _OWN_METHODS = [
             "masked inputs are unlike any the model was trained on.",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "sise",
@@ -269,6 +273,7 @@ _OWN_METHODS = [
             "any the model was trained on.",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "rise",
@@ -282,6 +287,7 @@ _OWN_METHODS = [
             weaknesses="Slow; noisy below some 1,000 masks; cannot be finer than its cells; with logits "
             "that may be negative the map loses its meaning.",
         ),
+        drops_channels=True,
     ),
     Method(
         "occlusion",
@@ -294,6 +300,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="Depends on the patch and on what covers it; misses evidence that is present twice.",
         ),
+        drops_channels=True,
     ),
     Method(
         "random",
@@ -306,6 +313,7 @@ _OWN_METHODS = [
             randomness=f"Everything, {_SEED_PER_INPUT}.",
             weaknesses="Explains nothing; a method that does not beat it explains nothing either.",
         ),
+        drops_channels=True,
     ),
 ]
 _PEERS = [
