@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from attribution.method import Method
-from attribution.passes import Needs, Passes
+from attribution.passes import Needs, Passes, Place
 from attribution.resolve import resolve_method
 from attribution_benchmarks.command_line import BadInput
 
@@ -132,6 +132,7 @@ def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, pr
             seed,
             keys[rows],
             needs,
+            Place(rows, total, explained is not None and explained.channels_first),
         )
         for label, (method, parameters) in chosen.items():
             result = _checked(method, method.function(passes, **parameters), passes)
@@ -141,7 +142,7 @@ def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, pr
     if not total:
         shape = feed[wrt].shape
         maps = {
-            label: np.empty(shape[:-1] if method.drops_channels else shape, np.float32)
+            label: np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
             for label, (method, _) in chosen.items()
         }
     return maps if explained is None else {label: explained.as_given(array) for label, array in maps.items()}

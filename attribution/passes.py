@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from attribution import batching
+from attribution_benchmarks.command_line import BadInput
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +41,25 @@ class Needs:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a block stands among all inputs.
+
+    Attributes
+    ----------
+    rows
+        Its rows.
+    total
+        Number of all inputs.
+    channels_first
+        Whether the caller's inputs have their channels first; those of the block have them last.
+    """
+
+    rows: slice
+    total: int
+    channels_first: bool = False
+
+
 class Passes:
     """A block of inputs, their targets, and the passes through the model that explain them.
 
@@ -55,7 +75,7 @@ class Passes:
         N names or indices, for what is drawn per input.
     """
 
-    def __init__(self, model, feed, wrt, targets, batch_size, seed, keys, expected=None):
+    def __init__(self, model, feed, wrt, targets, batch_size, seed, keys, expected=None, place=None):
         self.model = model
         self.inputs = _locked(_precise(feed[wrt]).view())
         self.seed = seed
@@ -65,10 +85,51 @@ class Passes:
         self._targets = targets
         self._batch_size = batch_size
         self._expected = expected or Needs()
+        self._place = place or Place(slice(None), len(self.inputs))
         self._memory = {}
 
     def __len__(self):
         return len(self.inputs)
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether the classes to explain are known without a pass."""
+        return self._targets is not None
+
+    def given(self, value) -> np.ndarray:
+        """Return a number or an array that a caller gave for all inputs, for those of this block.
+
+        Parameters
+        ----------
+        value
+            A number, or an array that broadcasts to the caller's inputs; one with as many axes as these has a row for
+            each of them, or one for all.
+
+        Returns
+        -------
+        np.ndarray
+            Float32 that broadcasts to ``inputs``.
+
+        Raises
+        ------
+        BadInput
+            If it does not broadcast.
+        """
+        array = np.asarray(value, np.float32)
+        if self._place.channels_first and array.ndim >= self.inputs.ndim - 1 and array.ndim > 0:
+            array = np.moveaxis(array, -self.inputs.ndim + 1, -1)
+        if array.ndim == self.inputs.ndim and len(array) == self._place.total != 1:
+            array = array[self._place.rows]
+        try:
+            fits = np.broadcast_shapes(array.shape, self.inputs.shape) == self.inputs.shape
+        except ValueError:
+            fits = False
+        if not fits or not np.isfinite(array).all():
+            raise BadInput(
+                f"a finite number or array is needed that broadcasts to {self._place.total} inputs of shape "
+                f"{self.inputs.shape[1:]}, not one of shape {np.shape(value)}"
+            )
+        return array
 
     @property
     def targets(self) -> np.ndarray:
