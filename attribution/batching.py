@@ -41,8 +41,8 @@ def chunks(total: int, batch_size: int, equal: bool = True) -> Iterator[tuple[np
 
 
 def take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return some rows of an array; without a copy where rising rows leave none out."""
-    return array[_whole(rows)]
+    """Return some rows of an array; without a copy where rising rows leave none out. A single number has no rows."""
+    return array[_whole(rows)] if array.ndim else array
 
 
 def _whole(rows):

@@ -2,16 +2,23 @@
 
 Each function is compiled when it is first needed, and all share the weights: memory hardly grows with their number.
 Batch normalisation is part of the layers before it, which saves a few hundredths of every pass.
+Where the frozen graph's gradients are not known to be the file's, the loaded function takes its place; that has no
+inside.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 
 import tensorflow as tf
 
 from attribution import canonise, relevance
+from attribution.scores import split_scores
 from attribution_benchmarks.command_line import BadInput, listed
+
+# Most functions that one graph keeps. A new one is compiled for each set of layers, gradients and parameters of a rule.
+KEPT = 24
 
 
 class CompiledGraph:
@@ -25,6 +32,8 @@ class CompiledGraph:
         ``"logits"`` or ``"probabilities"``: what the functions return and differentiate.
     jit_compile
         Compile with XLA.
+    position
+        Where the scores stand in an output with axes between batch and classes.
 
     Attributes
     ----------
@@ -32,14 +41,17 @@ class CompiledGraph:
         Tensor names of both kinds of scores; the second is ``None`` where the graph does not compute them.
     """
 
-    def __init__(self, frozen, score: str, jit_compile: bool):
+    def __init__(self, frozen, score: str, jit_compile: bool, position: tuple[int, ...] = ()):
         self.graph = frozen.graph
-        self.logits, self.probabilities = self.graph.split_scores(frozen.output)
+        self.logits, self.probabilities = split_scores(self.graph, frozen.output)
+        self._loaded = frozen.loaded
+        self._inexact = frozen.inexact
+        self._position = position
         self._score = score
         self._jit_compile = jit_compile
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
-        self._functions = {}
+        self._functions = collections.OrderedDict()
 
     @functools.cached_property
     def folded(self):
@@ -54,7 +66,7 @@ class CompiledGraph:
 
     def folds_away(self, layer: str) -> bool:
         """Return whether passes that leave a layer's values as they are must be passes of their own."""
-        return layer in self.folded.altered
+        return self._loaded is None and layer in self.folded.altered
 
     def forward(self):
         """Return the function from arrays, in the order of the inputs, to scores ``(rows, classes)``."""
@@ -74,16 +86,27 @@ class CompiledGraph:
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
         return self._once(("relevance", wrt, composite, wanted), self._relevance, wrt, composite, wanted)
 
+    def values(self, node):
+        """Return the function from arrays to the values of a node's first output."""
+        return self._once(("values", node), self._values, node)
+
+    def _values(self, node):
+        @self._compile()
+        def values(*arrays):
+            return self._import(self.graph, arrays, [f"{node}:0"])[1][0]
+
+        return values
+
     def _forward(self):
         @self._compile()
         def forward(*arrays):
-            return self._import(self.folded, arrays)[0]
+            return self._import(self._view(), arrays)[0]
 
         return forward
 
     def _backward(self, wrt, layers, of_input, rules):
         position = list(self._inputs).index(wrt)
-        view = self.graph if any(map(self.folds_away, layers)) else self.folded
+        view = self.graph if any(map(self.folds_away, layers)) else self._view()
 
         @self._compile(tf.TensorSpec((None,), tf.int32))
         def backward(targets, *arrays):
@@ -92,14 +115,17 @@ class CompiledGraph:
             sources = ([arrays[position]] if of_input else []) + values
             gradients = tf.gradients(target_scores, sources)
             if any(gradient is None for gradient in gradients):
-                raise BadInput(f"the score does not depend on the input '{wrt}' through differentiable operations")
+                names = ([f"input '{wrt}'"] if of_input else []) + [f"layer '{name}'" for name in layers]
+                missing = next(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)
+                raise BadInput(f"the score does not depend on the {missing} through differentiable operations")
+            values, gradients = [*map(_precise, values)], [*map(_precise, gradients)]
             first = gradients.pop(0) if of_input else tf.zeros(())
             return scores, first, values, gradients
 
         return backward
 
     def _relevance(self, wrt, composite, wanted):
-        view = self._folded_below_too if composite.batch_norm == "fold" else self.graph
+        view = self.folded_below_too if composite.batch_norm == "fold" else self.graph
         source = self._input_nodes[list(self._inputs).index(wrt)]
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
@@ -110,10 +136,11 @@ class CompiledGraph:
             # The logit is shared out also where the model was loaded to explain probabilities: a softmax is no sum.
             node, _, number = self.logits.partition(":")
             logits = operations[node].outputs[int(number or 0)]
-            start = tf.one_hot(_or_predicted(targets, scores), tf.shape(scores)[1], dtype=logits.dtype)
+            chosen = self._by_class(logits)
+            start = tf.one_hot(_or_predicted(targets, scores), tf.shape(scores)[1])
             if composite.start == "score":
-                start *= tf.reshape(logits, tf.shape(start))
-            start = tf.reshape(start, tf.shape(logits))
+                start *= chosen
+            start = tf.gradients(chosen, [logits], grad_ys=start)[0]
             relevances = relevance.propagate(view, operations, self._input_nodes, source, self.logits, start, composite)
             missing = [name for name in wanted if name not in relevances]
             if missing:
@@ -126,15 +153,35 @@ class CompiledGraph:
         """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""
         softmax_missing = self._score == "probabilities" and self.probabilities is None
         output = self.probabilities if self._score == "probabilities" and not softmax_missing else self.logits
+        if self._loaded is not None:
+            if elements or rules:
+                raise BadInput(
+                    f"the gradients of {self._inexact} are in the loaded function alone, which answers with scores and "
+                    "gradients of its inputs; layers, relevance and other gradients inside it cannot be had"
+                )
+            scores = self._by_class(self._loaded(*arrays))
+            return tf.nn.softmax(scores) if softmax_missing else scores, [], {}
         (scores, *found), given = view.import_on(
             dict(zip(self._input_nodes, arrays, strict=True)),
             [output if ":" in output else f"{output}:0", *elements],
             rules,
         )
-        scores = tf.cast(scores, tf.float32)
-        if scores.shape.rank == 1:
-            scores = scores[:, tf.newaxis]
+        scores = self._by_class(scores)
         return tf.nn.softmax(scores) if softmax_missing else scores, found, given
+
+    def _view(self):
+        """Return the graph that passes compute with."""
+        return self.graph if self._loaded is not None else self.folded
+
+    def _by_class(self, output):
+        """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""
+        if self._position:
+            output = output[(slice(None), *self._position)]
+        output = tf.cast(output, tf.float32)
+        if output.shape.rank == 2:
+            return output
+        sizes = [size for size in (output.shape[1:] if output.shape.rank else ()) if size != 1]
+        return tf.reshape(output, (-1, sizes[0] if sizes else 1))
 
     def _compile(self, *before):
         """Return the decorator of functions of the arguments given and of one array per input."""
@@ -145,7 +192,16 @@ class CompiledGraph:
     def _once(self, key, build, *arguments):
         if key not in self._functions:
             self._functions[key] = build(*arguments)
+            if len(self._functions) > KEPT:
+                self._functions.popitem(last=False)
+        self._functions.move_to_end(key)
         return self._functions[key]
+
+
+def _precise(tensor):
+    """Return a tensor in a type that NumPy computes with, as a dense one."""
+    tensor = tf.convert_to_tensor(tensor)
+    return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
 
 
 def _or_predicted(targets, scores):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from attribution.method import Method
-from attribution.passes import Needs, Passes
+from attribution.passes import Needs, Passes, Place
 from attribution.resolve import resolve_method
 from attribution_benchmarks.command_line import BadInput
 
@@ -39,7 +39,9 @@ def explain(
     targets
         ``(N,)`` int, or one int for all; ``None`` explains each input's predicted class.
     wrt
-        Name of the input to explain, where the model has several of floating point.
+        Name of the input to explain, where the model has several of floating point; or of a tensor of floating point
+        behind an input, such as an embedding's layer, whose values are explained then. By default a model with a
+        single input of whole numbers is explained at the first such tensor behind it.
     batch_size
         Rows in one pass. Passes are filled across inputs and samples; memory grows with this alone.
     seed
@@ -95,7 +97,12 @@ def explain_many(
     """
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
-    wrt = model.explained_input(wrt)
+    explained = None
+    if hasattr(model, "explaining"):  # what is served is explained as it is
+        explained = model.explaining(feed, wrt, batch_size)
+        model, feed, wrt = explained.model, explained.feed, explained.wrt
+    else:
+        wrt = model.explained_input(wrt)
     total = len(feed[wrt])
     if targets is not None:
         targets = model.check_targets(targets, total)
@@ -118,13 +125,14 @@ def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, pr
         rows = slice(start, start + block)
         passes = Passes(
             model,
-            {name: array[rows] for name, array in feed.items()},
+            {name: array[rows] if array.ndim else array for name, array in feed.items()},
             wrt,
             None if targets is None else targets[rows],
             block,
             seed,
             keys[rows],
             needs,
+            Place(rows, total, explained is not None and explained.channels_first),
         )
         for label, (method, parameters) in chosen.items():
             result = _checked(method, method.function(passes, **parameters), passes)
@@ -132,8 +140,12 @@ def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, pr
                 maps[label] = np.empty((total, *result.shape[1:]), np.float32)
             maps[label][rows] = result
     if not total:
-        return {label: np.empty(feed[wrt].shape, np.float32) for label in chosen}
-    return maps
+        shape = feed[wrt].shape
+        maps = {
+            label: np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
+            for label, (method, _) in chosen.items()
+        }
+    return maps if explained is None else {label: explained.as_given(array) for label, array in maps.items()}
 
 
 def _resolve(method) -> Method:

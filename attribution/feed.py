@@ -22,11 +22,14 @@ class Expected:
         Tells whether an array of some shape would do; how many rows it has does not count.
     shown
         The shape as people read it.
+    is_single
+        It is one value for all rows, such as a switch between training and inference.
     """
 
     dtype: np.dtype | None
     fits: Callable[[tuple], bool]
     shown: str
+    is_single: bool = False
 
 
 def checked_feed(inputs, expected: Mapping[str, Expected], owner: str) -> dict[str, np.ndarray]:
@@ -35,7 +38,8 @@ def checked_feed(inputs, expected: Mapping[str, Expected], owner: str) -> dict[s
     Parameters
     ----------
     inputs
-        Array ``(N, ...)`` for a model with one input, or a mapping from input name to array.
+        Array ``(N, ...)`` for a model with one input, or a mapping from input name to array. A single bool, such as
+        ``training``, may be left out and is False then.
     expected
         For each input of the model.
     owner
@@ -47,21 +51,27 @@ def checked_feed(inputs, expected: Mapping[str, Expected], owner: str) -> dict[s
         If names, shapes, lengths or values do not fit.
     """
     if not isinstance(inputs, Mapping):
-        if len(expected) > 1:
+        with_rows = [name for name, wanted in expected.items() if not wanted.is_single]
+        if len(with_rows) != 1:
             raise BadInput(f"{owner} has the inputs {listed(expected)}; give a mapping from name to array")
-        inputs = {next(iter(expected)): inputs}
+        inputs = {with_rows[0]: inputs}
+    switches = [name for name, wanted in expected.items() if wanted.is_single and wanted.dtype == np.bool_]
+    inputs = {**dict.fromkeys(switches, False), **inputs}  # off unless told otherwise: explanations are of inference
     if set(inputs) != set(expected):
         raise BadInput(f"inputs {listed(inputs)} were given, {owner} takes {listed(expected)}")
     feed = {}
     for name, wanted in expected.items():
         array = np.asarray(inputs[name])
+        if array.ndim == 0 and not wanted.is_single:
+            raise BadInput(f"input '{name}' is a single value, {owner} takes {wanted.shown}")
         if (array.dtype == object and wanted.dtype not in (None, object)) or not wanted.fits(array.shape):
             raise BadInput(f"input '{name}' has shape {array.shape}, {owner} takes {wanted.shown}")
-        array = np.ascontiguousarray(array, dtype=wanted.dtype)
-        if array.dtype.kind in "fV" and not np.isfinite(array).all():  # "V": bfloat16
+        array = array.astype(wanted.dtype) if wanted.is_single else np.ascontiguousarray(array, dtype=wanted.dtype)
+        if array.dtype.kind in "fV" and array.ndim and not np.isfinite(array).all():  # "V": bfloat16
             row = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
             raise BadInput(f"input '{name}' has NaN or infinite values, first in row {row}")
         feed[name] = array
-    if len({len(array) for array in feed.values()}) > 1:
-        raise BadInput(f"inputs differ in length: { {name: len(array) for name, array in feed.items()} }")
+    lengths = {name: len(array) for name, array in feed.items() if array.ndim}
+    if len(set(lengths.values())) > 1:
+        raise BadInput(f"inputs differ in length: {lengths}")
     return feed

@@ -37,19 +37,26 @@ def integrated_gradients(passes, *, points=51, quadrature="trapezoid", baseline=
         ``"trapezoid"`` halves the weight of both ends, which brings the sum of the map nearest to
         f(x) - f(b); ``"uniform"`` is the plain mean, as SVEA and BIM have it.
     baseline
-        The point b: a number, an array that broadcasts to the inputs, or ``"median"``, for each input its channels'
-        medians over all positions: the plain background of a picture with small objects.
+        The point b: a number, an array that broadcasts to all inputs, with a row for each of them if it has as many
+        axes, or ``"median"``, for each input its channels' medians over all positions: the plain background of a
+        picture with small objects.
     """
     weights = path_weights(points, quadrature)
-    difference = passes.inputs - path_start(passes.inputs, baseline)
+    difference = passes.inputs - path_start(passes.inputs, baseline if is_median(baseline) else passes.given(baseline))
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
 
     def on_path(number, rows):
         return passes.inputs[rows] - (1 - alphas[number]) * difference[rows]
 
     total = np.zeros(passes.inputs.shape)
-    for number, rows, gradients in passes.variant_gradients(points, on_path):
+    # The path ends at the input, whose gradient predicts the targets that are not given.
+    inner = points if passes.has_targets else points - 1
+    if not passes.has_targets:
+        end = passes.input_gradient()
+    for number, rows, gradients in passes.variant_gradients(inner, on_path):
         total[rows] += weights[number] * gradients
+    if inner < points:
+        total += weights[-1] * end
     return difference * total
 
 
@@ -110,8 +117,8 @@ def vargrad(passes, *, samples=25, noise=0.15):
 
 def _noisy_moments(passes, samples, noise):
     """Return the gradient's moments over noisy copies; methods with the same noise share them."""
-    if samples < 1:
-        raise BadInput(f"at least 1 noisy sample is needed, not {samples}")
+    if samples < 1 or not 0 <= noise < np.inf:
+        raise BadInput(f"at least 1 noisy sample and noise >= 0 are needed, not {samples} and {noise}")
     axes = tuple(range(1, passes.inputs.ndim))
     spread = passes.inputs.max(axis=axes) - passes.inputs.min(axis=axes)
     generators = [passes.generator(row, "noise") for row in range(len(passes))]

@@ -1,4 +1,4 @@
-"""Questions asked of a frozen graph: what depends on what, where the scores and the last convolution are.
+"""Questions asked of a frozen graph: what depends on what, of which shape, with which values.
 
 A graph here is a ``GraphDef`` without control edges, function calls or variables, as ``saved_model.freeze``
 makes it. Its large constants, the *weights*, are kept beside it and stand in it as placeholders: a constant is copied
@@ -9,14 +9,12 @@ A *tensor name* is ``node`` or ``node:0``; node names are used wherever the firs
 from __future__ import annotations
 
 import collections
-import difflib
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph_nodes import node_of, pure_subgraph, with_gradients
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution.graph_nodes import node_of, pure_subgraph, with_gradients, without_nodes
 
 CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 ACTIVATIONS = (
@@ -31,18 +29,8 @@ ACTIVATIONS = (
     "Sigmoid",
     "Swish",
 )
-# What may stand between a convolution and its activation: bias, batch normalisation, the ends of a 1-D
-# convolution, and the sum that closes a residual block.
-_AFTER_CONVOLUTION = (
-    "BiasAdd", "Add", "AddV2", "Sub", "Mul", "Squeeze", "Identity",
-    "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
-)  # fmt: skip
 # Operations that look at a shape and not at values.
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
-# Operations whose output a user may name as a layer.
-_LAYERS = tuple(op for op in _AFTER_CONVOLUTION if op != "Identity") + (
-    *CONVOLUTIONS, *ACTIVATIONS, "MaxPool", "AvgPool", "ConcatV2",
-)  # fmt: skip
 
 
 class GraphView:
@@ -84,7 +72,7 @@ class GraphView:
                 waiting[consumer] -= 1
                 if waiting[consumer] == 0:
                     ready.append(consumer)
-        self._shapes: dict[str, tf.TensorShape] | None = None
+        self._outputs: dict[str, tuple[tf.TensorShape, tf.DType]] | None = None
 
     def below(self, names: Iterable[str]) -> set[str]:
         """Return the given nodes and all nodes that depend on their values, not only on their shapes."""
@@ -113,15 +101,26 @@ class GraphView:
 
     def shape(self, name: str) -> tf.TensorShape:
         """Return the static shape of a node's first output, as far as TensorFlow infers it."""
-        if self._shapes is None:
+        return self._first_outputs()[name][0]
+
+    def dtype(self, name: str) -> tf.DType:
+        """Return the type of a node's first output."""
+        return self._first_outputs()[name][1]
+
+    def is_float(self, name: str) -> bool:
+        """Return whether a node's first output has numbers of floating point."""
+        return name in self._first_outputs() and self.dtype(name).is_floating
+
+    def _first_outputs(self):
+        if self._outputs is None:
             with tf.Graph().as_default() as imported:
                 tf.import_graph_def(self.graph_def, name="")
-            self._shapes = {
-                operation.name: operation.outputs[0].shape
+            self._outputs = {
+                operation.name: (operation.outputs[0].shape, operation.outputs[0].dtype)
                 for operation in imported.get_operations()
                 if operation.outputs
             }
-        return self._shapes[name]
+        return self._outputs
 
     def uses(self, name: str) -> list[str]:
         """Return the nodes that use a node's values, one entry for each use."""
@@ -169,13 +168,19 @@ class GraphView:
         """
         # The identity makes a capture of a tensor that exists outside the function.
         given = dict(inputs) | {name: tf.identity(weight) for name, weight in self.weights.items()}
-        found = tf.graph_util.import_graph_def(
-            with_gradients(self.graph_def, rules) if rules else self.graph_def,
-            input_map={f"{name}:0": tensor for name, tensor in given.items()},
-            return_elements=list(elements),
-            name="model",
+        graph_def = with_gradients(self.graph_def, rules) if rules else self.graph_def
+        # Placeholders would stay behind in the graph that is built, where XLA cannot compile them.
+        used = {node_of(tensor) for node in graph_def.node for tensor in node.input}
+        elements = list(elements)
+        found = iter(
+            tf.graph_util.import_graph_def(
+                without_nodes(graph_def, given),
+                input_map={f"{name}:0": tensor for name, tensor in given.items() if name in used},
+                return_elements=[element for element in elements if node_of(element) not in given],
+                name="model",
+            )
         )
-        return found, given
+        return [given[node_of(element)] if node_of(element) in given else next(found) for element in elements], given
 
     def skip_identities(self, tensor: str) -> str:
         """Return the tensor that reaches this one unchanged, as an input entry names it."""
@@ -183,90 +188,10 @@ class GraphView:
             tensor = self.nodes[node_of(tensor)].input[0]
         return tensor
 
-    def split_scores(self, output: str) -> tuple[str, str | None]:
-        """Return the tensors of the logits and of the probabilities behind an output.
-
-        An output that ends in Softmax, LogSoftmax or Sigmoid has its logits at that operation's input;
-        any other output is taken for logits, and the second value is ``None`` unless the operation gives
-        probabilities.
-        """
-        last = self.skip_identities(output)
-        node = self.nodes[node_of(last)]
-        if node.op in ("Softmax", "Sigmoid"):
-            return node.input[0], last
-        if node.op == "LogSoftmax":
-            return node.input[0], None
-        return output, None
-
-    def layers(self, source: str, target: str) -> list[str]:
-        """Return the nodes between source and target whose output keeps the axes of the source's input.
-
-        That is (batch, positions..., channels); these are the layers a class activation map can stand on.
-        """
-        rank = self.shape(source).rank
-        return [
-            name
-            for name in self.between(source, target)
-            if self.nodes[name].op in _LAYERS and self.shape(name).rank == rank
-        ]
-
-    def last_convolution(self, source: str, target: str) -> str:
-        """Return the activation of the last convolution on the way from source to target.
-
-        The walk goes on from the convolution over bias, normalisation and residual sum to the first
-        activation; where there is none, it ends at the last of those.
-
-        Raises
-        ------
-        BadInput
-            If there is no convolution.
-        """
-        path = self.between(source, target)
-        convolutions = [name for name in path if self.nodes[name].op in CONVOLUTIONS]
-        if not convolutions:
-            raise BadInput(
-                "the model has no convolution between input and score; name the layer to explain with layer="
-            )
-        found = convolutions[-1]
-        on_path = set(path)
-        rank = self.shape(source).rank
-        while True:
-            following = [name for name in self.consumers[found] if name in on_path]
-            steps = [name for name in following if self.nodes[name].op in _AFTER_CONVOLUTION + ACTIVATIONS]
-            if not steps or self.shape(steps[0]).rank not in (rank, self.shape(found).rank):
-                return found
-            found = steps[0]
-            if self.nodes[found].op in ACTIVATIONS:
-                return found
-
-    def find_layer(self, layer: str, source: str, target: str) -> str:
-        """Return the node that a user's layer name means.
-
-        Parameters
-        ----------
-        layer
-            A node or tensor name, or one component of it such as ``block_layer4`` or ``conv2d_3``, which means
-            the last node of that name scope.
-        source, target
-            Input node and score node.
-
-        Raises
-        ------
-        BadInput
-            If no layer between source and target has this name; the message lists those that exist.
-        """
-        layers = self.layers(source, target)
-        wanted = node_of(layer)
-        if wanted in layers:
-            return wanted
-        inside = [name for name in layers if f"/{wanted}/" in f"/{name}/"]
-        if inside:
-            return inside[-1]
-        activations = [name for name in layers if self.nodes[name].op in ACTIVATIONS] or layers
-        near = difflib.get_close_matches(wanted, activations, n=5, cutoff=0.3)
-        names = near + [name for name in activations if name not in near]
-        more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-        raise BadInput(f"the model has no layer '{layer}'; its layers are {listed(names[:12])}{more}")
+    def constant(self, tensor: str) -> np.ndarray | None:
+        """Return the value of a constant, identities left aside; ``None`` for anything else."""
+        node = self.nodes[node_of(self.skip_identities(tensor))]
+        return tf.make_ndarray(node.attr["value"].tensor) if node.op == "Const" else None
 
 
 def _shared(value: tf.Tensor) -> np.ndarray:

@@ -41,6 +41,49 @@ def pure_subgraph(graph_def, outputs, keep=()) -> tf.compat.v1.GraphDef:
     return pure
 
 
+def without_nodes(graph_def, names) -> tf.compat.v1.GraphDef:
+    """Return a graph without some nodes; what they gave has to come from elsewhere."""
+    remaining = tf.compat.v1.GraphDef()
+    remaining.versions.CopyFrom(graph_def.versions)
+    remaining.library.CopyFrom(graph_def.library)
+    remaining.node.extend(node for node in graph_def.node if node.name not in names)
+    return remaining
+
+
+def with_placeholder(graph_def, name: str, dtype: tf.DType, shape) -> tf.compat.v1.GraphDef:
+    """Return a copy of a graph in which a node is given instead of computed."""
+    changed = tf.compat.v1.GraphDef()
+    changed.CopyFrom(graph_def)
+    for node in changed.node:
+        if node.name == name:
+            set_placeholder(node, dtype, shape)
+    return changed
+
+
+def with_channels_last(graph_def, name: str, dtype: tf.DType, shape) -> tuple[tf.compat.v1.GraphDef, str]:
+    """Return a copy of a graph whose input has its channels last, and the new input's node.
+
+    Parameters
+    ----------
+    graph_def
+        A pure graph.
+    name
+        Node of an input ``(batch, channels, positions...)``.
+    dtype, shape
+        Of that input.
+    """
+    changed = without_nodes(graph_def, [name])
+    rank, new, order = len(shape), f"{name}_channels_last", f"{name}_channels_first/order"
+    turned = changed.node.add(name=new)
+    set_placeholder(turned, dtype, [shape[0], *shape[2:], shape[1]])
+    constant(changed.node, {}, order, np.array([0, rank - 1, *range(1, rank - 1)], np.int32))
+    transpose = changed.node.add(name=name, op="Transpose")
+    transpose.input.extend([new, order])
+    transpose.attr["T"].type = dtype.as_datatype_enum
+    transpose.attr["Tperm"].type = tf.int32.as_datatype_enum
+    return changed, new
+
+
 def with_gradients(graph_def, rules) -> tf.compat.v1.GraphDef:
     """Return a copy of a graph in which some nodes have another gradient.
 
@@ -110,3 +153,10 @@ def rebuild(operation, inputs):
         [output.dtype.base_dtype for output in operation.outputs],
         attrs={name: value for name, value in operation.node_def.attr.items() if name != "_output_shapes"},
     ).outputs[0]
+
+
+def functions_of(node) -> list[str]:
+    """Return the names of the functions that a node runs."""
+    values = list(node.attr.values())
+    called = [value.func.name for value in values if value.HasField("func")]
+    return called + [function.name for value in values for function in value.list.func]

@@ -63,6 +63,8 @@ class Method:
         can share them with others.
     is_random
         Whether the seed changes the maps.
+    drops_channels
+        Its maps have no channel axis.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Method:
     library: str | None = None
     asks: str | None = None
     is_random: bool = False
+    drops_channels: bool = False
 
     @property
     def defaults(self) -> Mapping:

@@ -18,7 +18,7 @@ _ANY = "Any model differentiable in its input."
 _RELU = "All activations between input and score are Relu operations; others are refused by name."
 _RULES = "Operations that have a relevance rule; others are refused by name. What is shared out is always the logit."
 _LRP = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
-_CONVOLUTIONAL = "A layer that keeps positions; by default the last convolution's activation."
+_CONVOLUTIONAL = "A layer that keeps positions; by default the last one ahead of pooling and head."
 
 
 def _peer(library, name, title, function, cost, differs, randomness=_NO_RANDOMNESS):
@@ -203,6 +203,7 @@ _OWN_METHODS = [
             "the gradient over positions mixes several objects.",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "guided_grad_cam",
@@ -231,6 +232,7 @@ _OWN_METHODS = [
             "to a plain mean of positive activations (Lerma and Lucas 2022).",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "xgrad_cam",
@@ -244,6 +246,7 @@ _OWN_METHODS = [
             weaknesses="As coarse as the layer; a channel whose sum is near zero gets a huge weight.",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "score_cam",
@@ -258,6 +261,7 @@ _OWN_METHODS = [
             "masked inputs are unlike any the model was trained on.",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "sise",
@@ -273,6 +277,7 @@ _OWN_METHODS = [
             "any the model was trained on.",
         ),
         asks="layer gradient",
+        drops_channels=True,
     ),
     Method(
         "rise",
@@ -287,6 +292,7 @@ _OWN_METHODS = [
             "that may be negative the map loses its meaning.",
         ),
         is_random=True,
+        drops_channels=True,
     ),
     Method(
         "occlusion",
@@ -299,6 +305,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="Depends on the patch and on what covers it; misses evidence that is present twice.",
         ),
+        drops_channels=True,
     ),
     Method(
         "random",
@@ -312,6 +319,7 @@ _OWN_METHODS = [
             weaknesses="Explains nothing; a method that does not beat it explains nothing either.",
         ),
         is_random=True,
+        drops_channels=True,
     ),
 ]
 _PEERS = [

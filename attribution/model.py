@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import collections
+import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from attribution import batching, saved_model
+from attribution import batching, layers, reroot, saved_model
 from attribution.compiled import CompiledGraph
 from attribution.feed import Expected, checked_feed
 from attribution.graph_nodes import node_of
+from attribution.scores import classes_of
 from attribution_benchmarks.command_line import BadInput, listed
 
 SCORES = ("logits", "probabilities")
 
 
-def load_model(path, *, score="logits", signature=None, inputs=None, output=None, jit_compile=False) -> Model:
+def load_model(
+    path, *, score="logits", signature=None, inputs=None, output=None, position=None, jit_compile=False
+) -> Model:
     """Load a SavedModel to be explained.
 
     Parameters
@@ -28,6 +33,9 @@ def load_model(path, *, score="logits", signature=None, inputs=None, output=None
         ``"logits"`` or ``"probabilities"``: what is explained, whichever of the two the file returns.
     signature, inputs, output
         See ``attribution.saved_model.freeze``; needed only where the file leaves a choice.
+    position
+        For an output with axes between batch and classes, such as a segmentation map ``(N, H, W, classes)``: the
+        position whose scores are explained, as ``(row, column)``.
     jit_compile
         Compile with XLA. Worth it on a GPU; on a CPU it is slower.
 
@@ -40,7 +48,15 @@ def load_model(path, *, score="logits", signature=None, inputs=None, output=None
     BadInput
         If the file, the signature or the score does not exist.
     """
-    return Model(path, score=score, signature=signature, inputs=inputs, output=output, jit_compile=jit_compile)
+    return Model(
+        path,
+        score=score,
+        signature=signature,
+        inputs=inputs,
+        output=output,
+        position=position,
+        jit_compile=jit_compile,
+    )
 
 
 class Model:
@@ -64,19 +80,28 @@ class Model:
         because it costs.
     """
 
-    def __init__(self, path, *, score, signature, inputs, output, jit_compile):
+    def __init__(self, path, *, score, signature, inputs, output, jit_compile, position=None):
         if score not in SCORES:
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
         self.path = saved_model.find_saved_model(path)
         self.score = score
         self.live = None
         self.counts = collections.Counter()
-        self._frozen = saved_model.freeze(path, signature, inputs, output)
-        self.inputs = self._frozen.inputs
-        self.graph = self._frozen.graph
-        self._compiled = CompiledGraph(self._frozen, score, jit_compile)
-        self.logits = self._compiled.logits
+        self._position = _whole_numbers(position)
+        self._jit_compile = jit_compile
+        self._take(saved_model.freeze(path, signature, inputs, output))
         self.num_classes = self._number_of_classes()
+        self._refuse_scores_that_are_not_there()
+
+    def _take(self, frozen):
+        """Compute with a frozen model from now on."""
+        self._frozen = frozen
+        self.inputs = frozen.inputs
+        self.graph = frozen.graph
+        self._compiled = CompiledGraph(frozen, self.score, self._jit_compile, self._position)
+        self.logits = self._compiled.logits
+        self._layers = {}
+        self._inner = {}
 
     @property
     def fingerprint(self) -> str:
@@ -88,18 +113,99 @@ class Model:
         return self._frozen.input_nodes[self.explained_input(wrt)]
 
     def layer(self, name=None, wrt=None) -> str:
-        """Return the node of a layer by its name, or of the last convolution's activation.
+        """Return the node of a layer by its name, or of the last one ahead of pooling and head.
 
-        See ``GraphView.find_layer`` for the names that are understood, and the errors.
+        See ``attribution.layers.Layers`` for the names that are understood, the default, and the errors.
         """
-        source, target = self.input_node(wrt), node_of(self.logits)
-        if name is None:
-            return self.graph.last_convolution(source, target)
-        return self.graph.find_layer(self._frozen.aliases.get(node_of(name), name), source, target)
+        found = self._layers_of(wrt)
+        return found.default() if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
+
+    def layout(self, layer: str, wrt=None) -> layers.Layout:
+        """Return what the axes of a layer, by its node, mean."""
+        return self._layers_of(wrt).layout(layer)
 
     def layers(self, wrt=None) -> list[str]:
         """Return the node names of all layers a map can stand on, first to last."""
-        return self.graph.layers(self.input_node(wrt), node_of(self.logits))
+        return self._layers_of(wrt).names()
+
+    def _layers_of(self, wrt) -> layers.Layers:
+        if self._frozen.loaded is not None:
+            raise BadInput(
+                f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
+                "gradients of the model's own inputs"
+            )
+        name = self._wrt(wrt)
+        source = self._frozen.input_nodes.get(name) or reroot.find_tensor(self._frozen, name, node_of(self.logits))
+        if source not in self._layers:
+            target = node_of(self.logits)
+            first = layers.has_channels_first(self.graph, source, target)
+            self._layers[source] = layers.Layers(self.graph, source, target, self._frozen.numbered, first)
+        return self._layers[source]
+
+    def explaining(self, feed, wrt=None, batch_size=32) -> Explained:
+        """Return what methods explain, which is of floating point and has its channels last.
+
+        Parameters
+        ----------
+        feed
+            As ``feed`` returns it.
+        wrt
+            Name of an input, or of a tensor inside: a node, or a layer by its name. By default the only input of
+            floating point; where the only input is of another type, the first tensor of floating point behind it.
+        batch_size
+            Rows per pass, where a tensor inside has to be computed.
+
+        Raises
+        ------
+        BadInput
+            If ``wrt`` is needed and not given, or is nothing that has a gradient.
+        """
+        model, name = self, self._wrt(wrt)
+        if name not in self.inputs:
+            if name not in self._inner:
+                node = reroot.find_tensor(self._frozen, name, node_of(self.logits))
+                values = self._compiled.values(node)
+                self._inner[name] = values, self._with(reroot.at_tensor(self._frozen, name, node))
+            values, model = self._inner[name]
+            parts = []
+            for rows, real in self.chunks(_rows(feed), batch_size):
+                part = values(*(batching.take(array, rows) for array in feed.values())).numpy()
+                self.counts.update(forward=len(part), forward_passes=1)
+                parts.append(part[:real])
+            shape = [0, *(size or 0 for size in model.inputs[name].shape[1:])]
+            feed = {**feed, name: np.concatenate(parts) if parts else np.zeros(shape, np.float32)}
+        source, target = model.input_node(name), node_of(model.logits)
+        if not layers.has_channels_first(model.graph, source, target):
+            return Explained(model, feed, name, False)
+        turned = f"{name} with channels last"
+        if turned not in self._inner:
+            self._inner[turned] = None, model._with(reroot.with_channels_last(model._frozen, name))
+        return Explained(self._inner[turned][1], {**feed, name: reroot.channels_last(feed[name])}, name, True)
+
+    def _with(self, frozen) -> Model:
+        """Return a model that counts with this one and computes with another graph."""
+        other = copy.copy(self)
+        other._take(frozen)
+        return other
+
+    def _wrt(self, wrt) -> str:
+        """Return the name of what to explain, an input or a tensor inside."""
+        floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
+        with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0]
+        if wrt is None and not floats and len(with_rows) == 1:
+            first = self._first_floats(with_rows[0])
+            if len(first) == 1 and self.inputs[with_rows[0]].dtype.is_integer:
+                return first[0]
+            raise BadInput(f"{self._has_no_gradient(with_rows[0])}")
+        return self.explained_input(wrt) if wrt is None or wrt in self.inputs else wrt
+
+    def _first_floats(self, name: str) -> list[str]:
+        return reroot.first_floats(self._frozen, self._frozen.input_nodes[name], node_of(self.logits))
+
+    def _has_no_gradient(self, name: str) -> str:
+        text = f"input '{name}' is of type {self.inputs[name].dtype.name} and has no gradient"
+        first = self._first_floats(name)
+        return text + (f"; name a tensor of floating point behind it, wrt={listed(first[:5])}" if first else "")
 
     def compiled_anew(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's own, for whoever changes their weights."""
@@ -121,15 +227,17 @@ class Model:
         BadInput
             If ``wrt`` is no input, is not of floating point, or is needed and not given.
         """
-        floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating]
+        floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
         if wrt is None:
             if len(floats) != 1:
+                if len(self.inputs) == 1:
+                    raise BadInput(self._has_no_gradient(next(iter(self.inputs))))
                 raise BadInput(f"the model has the inputs {listed(self.inputs)}; say which to explain with wrt=")
             return floats[0]
         if wrt not in self.inputs:
             raise BadInput(f"the model has no input '{wrt}'; its inputs are {listed(self.inputs)}")
         if wrt not in floats:
-            raise BadInput(f"input '{wrt}' is of type {self.inputs[wrt].dtype.name} and has no gradient")
+            raise BadInput(self._has_no_gradient(wrt))
         return wrt
 
     def feed(self, inputs) -> dict[str, np.ndarray]:
@@ -148,8 +256,11 @@ class Model:
         expected = {
             name: Expected(
                 spec.dtype.as_numpy_dtype,
-                lambda shape, spec=spec: spec.shape.is_compatible_with((spec.shape[0],) + shape[1:]),
+                lambda shape, spec=spec: (
+                    spec.shape.rank is None or spec.shape.is_compatible_with((*spec.shape[:1], *shape[1:]))
+                ),
                 _shown(spec.shape),
+                spec.shape.rank == 0,
             )
             for name, spec in self.inputs.items()
         }
@@ -159,8 +270,7 @@ class Model:
         """Return the rows per pass: the batch size wanted, or the one the signature prescribes."""
         if int(wanted) < 1:
             raise BadInput(f"batch_size must be at least 1, not {wanted}")
-        fixed = [spec.shape[0] for spec in self.inputs.values() if spec.shape.rank and spec.shape[0] is not None]
-        return fixed[0] if fixed else int(wanted)
+        return self._fixed_batch() or int(wanted)
 
     def scores(self, inputs, batch_size=32) -> np.ndarray:
         """Return the scores of all classes.
@@ -183,7 +293,7 @@ class Model:
             If inputs do not fit or a score is NaN or infinite.
         """
         feed = self.feed(inputs)
-        total = len(next(iter(feed.values())))
+        total = _rows(feed)
         scores = np.empty((total, self.num_classes), np.float32)
         for rows, real in self.chunks(total, batch_size):
             scores[rows[:real]] = self.forward({name: batching.take(array, rows) for name, array in feed.items()})[
@@ -244,7 +354,7 @@ class Model:
 
     def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
         """Run one forward pass of a chunk and return its scores ``(rows, num_classes)``."""
-        scores = self._compiled.forward()(*feed.values()).numpy()
+        scores = self._run(self._compiled.forward(), *feed.values()).numpy()
         self.counts.update(forward=len(scores), forward_passes=1)
         return _finite(scores)
 
@@ -271,7 +381,7 @@ class Model:
         Backward
         """
         function = self._compiled.backward(wrt, tuple(layers), of_input, tuple(sorted((rules or {}).items())))
-        scores, input_gradient, values, gradients = function(targets, *feed.values())
+        scores, input_gradient, values, gradients = self._run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
         return Backward(
             scores=_finite(scores.numpy()),
@@ -303,25 +413,59 @@ class Model:
             If an operation has no rule.
         """
         wanted = (self.input_node(wrt),) if layers is None else tuple(layers)
-        scores, *found = self._compiled.relevance(wrt, composite, wanted)(targets, *feed.values())
+        scores, *found = self._run(self._compiled.relevance(wrt, composite, wanted), targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
         _finite(scores.numpy())
         found = [relevance.numpy() for relevance in found]
         return found[0] if layers is None else dict(zip(wanted, found, strict=True))
 
+    def _run(self, function, *arrays):
+        """Call a compiled function; say in one line where XLA cannot compile it."""
+        try:
+            return function(*arrays)
+        except tf.errors.OpError as error:
+            if self._jit_compile and isinstance(error, (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
+                gist = " ".join(str(error.message).split())[:200]
+                raise BadInput(f"XLA cannot compile this model ({gist}); load it without jit_compile") from error
+            raise
+
+    def _fixed_batch(self) -> int | None:
+        sizes = [spec.shape[0] for spec in self.inputs.values() if spec.shape.rank and spec.shape[0] is not None]
+        return sizes[0] if sizes else None
+
     def _has_fixed_batch(self) -> bool:
-        return any(spec.shape.rank and spec.shape[0] is not None for spec in self.inputs.values())
+        return self._fixed_batch() is not None
 
     def _number_of_classes(self) -> int:
         shape = self.graph.shape(node_of(self.logits))
-        if shape.rank == 1:
-            return 1
-        if shape.rank != 2 or shape[1] is None:
+        classes = classes_of(shape, self._position)
+        if classes is None and self._position:
             raise BadInput(
-                f"the model's output has shape {_shown(shape)}; scores of shape (batch, classes) are needed; where "
-                "there are several outputs, choose one with output="
+                f"position {self._position} does not fit the model's output of shape {_shown(shape)}: it needs one "
+                "number for each axis between batch and classes"
             )
-        return int(shape[1])
+        if classes is None:
+            more = "; where it has positions, choose one with position=" if (shape.rank or 0) > 2 else ""
+            raise BadInput(
+                f"the model's output has shape {_shown(shape)}; scores of shape (batch, classes) are needed{more}; "
+                "where there are several outputs, choose one with output="
+            )
+        for index, size in zip(self._position, shape[1:], strict=False):
+            if index < 0 or (size is not None and index >= size):
+                raise BadInput(f"position {self._position} is outside the model's output of shape {_shown(shape)}")
+        return classes
+
+    def _refuse_scores_that_are_not_there(self):
+        if self.score == "probabilities" and self.num_classes == 1 and self._compiled.probabilities is None:
+            raise BadInput(
+                "the model has one output and no sigmoid at its end, so that it gives no probabilities; explain it "
+                "with score='logits'"
+            )
+        if self._frozen.loaded is not None and self.score == "logits" and self.logits != self._frozen.output:
+            raise BadInput(
+                f"the logits of this model cannot be explained: the gradients of {self._frozen.inexact} are known only "
+                "from input to output, and the output is probabilities; load it with score='probabilities'"
+            )
 
     def __repr__(self):
         return f"Model({str(self.path)!r}, score={self.score!r}, inputs={list(self.inputs)})"
@@ -333,6 +477,47 @@ class Backward(collections.namedtuple("Backward", "scores input_gradient values 
     ``scores`` (rows, classes); ``input_gradient`` of the input's shape or ``None``; ``values`` and
     ``gradients``: layer name to array, of the layer's shape.
     """
+
+
+@dataclasses.dataclass(frozen=True)
+class Explained:
+    """A model and inputs as methods see them.
+
+    Attributes
+    ----------
+    model
+        The model, whose input ``wrt`` is of floating point and has its channels last.
+    feed
+        Input name to array.
+    wrt
+        Name of the explained input.
+    channels_first
+        Whether the caller's input has its channels first.
+    """
+
+    model: Model
+    feed: dict[str, np.ndarray]
+    wrt: str
+    channels_first: bool
+
+    def as_given(self, maps: np.ndarray) -> np.ndarray:
+        """Return maps with the axes of the caller's input; those without the channel axis are the same for both."""
+        return reroot.channels_first(maps) if self.channels_first and maps.ndim == self.feed[self.wrt].ndim else maps
+
+
+def _whole_numbers(position) -> tuple[int, ...]:
+    """Return a position as whole numbers, one for each axis."""
+    if position is None:
+        return ()
+    array = np.atleast_1d(np.asarray(position))
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise BadInput(f"position must be whole numbers, one for each axis between batch and classes, not {position}")
+    return tuple(int(index) for index in array)
+
+
+def _rows(feed) -> int:
+    """Return how many rows a feed has; single values have none."""
+    return next((len(array) for array in feed.values() if array.ndim), 1)
 
 
 def _finite(scores: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from attribution import batching
+from attribution_benchmarks.command_line import BadInput
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +41,25 @@ class Needs:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a block stands among all inputs.
+
+    Attributes
+    ----------
+    rows
+        Its rows.
+    total
+        Number of all inputs.
+    channels_first
+        Whether the caller's inputs have their channels first; those of the block have them last.
+    """
+
+    rows: slice
+    total: int
+    channels_first: bool = False
+
+
 class Passes:
     """A block of inputs, their targets, and the passes through the model that explain them.
 
@@ -48,16 +68,16 @@ class Passes:
     model : attribution.model.Model
         The model.
     inputs : np.ndarray
-        ``(N, ...)`` float32, what is explained.
+        ``(N, ...)`` float32, or float64 where the model takes that: what is explained.
     seed : int
         Seed of the run, for what all inputs share.
     keys : Sequence
         N names or indices, for what is drawn per input.
     """
 
-    def __init__(self, model, feed, wrt, targets, batch_size, seed, keys, expected=None):
+    def __init__(self, model, feed, wrt, targets, batch_size, seed, keys, expected=None, place=None):
         self.model = model
-        self.inputs = _locked(feed[wrt].view())
+        self.inputs = _locked(_precise(feed[wrt]).view())
         self.seed = seed
         self.keys = keys
         self._feed = feed
@@ -65,10 +85,51 @@ class Passes:
         self._targets = targets
         self._batch_size = batch_size
         self._expected = expected or Needs()
+        self._place = place or Place(slice(None), len(self.inputs))
         self._memory = {}
 
     def __len__(self):
         return len(self.inputs)
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether the classes to explain are known without a pass."""
+        return self._targets is not None
+
+    def given(self, value) -> np.ndarray:
+        """Return a number or an array that a caller gave for all inputs, for those of this block.
+
+        Parameters
+        ----------
+        value
+            A number, or an array that broadcasts to the caller's inputs; one with as many axes as these has a row for
+            each of them, or one for all.
+
+        Returns
+        -------
+        np.ndarray
+            Float32 that broadcasts to ``inputs``.
+
+        Raises
+        ------
+        BadInput
+            If it does not broadcast.
+        """
+        array = np.asarray(value, np.float32)
+        if self._place.channels_first and array.ndim >= self.inputs.ndim - 1 and array.ndim > 0:
+            array = np.moveaxis(array, -self.inputs.ndim + 1, -1)
+        if array.ndim == self.inputs.ndim and len(array) == self._place.total != 1:
+            array = array[self._place.rows]
+        try:
+            fits = np.broadcast_shapes(array.shape, self.inputs.shape) == self.inputs.shape
+        except ValueError:
+            fits = False
+        if not fits or not np.isfinite(array).all():
+            raise BadInput(
+                f"a finite number or array is needed that broadcasts to {self._place.total} inputs of shape "
+                f"{self.inputs.shape[1:]}, not one of shape {np.shape(value)}"
+            )
+        return array
 
     @property
     def targets(self) -> np.ndarray:
@@ -132,7 +193,8 @@ class Passes:
         Returns
         -------
         values, gradients : np.ndarray
-            Each of the layer's shape, ``(N, positions..., channels)``.
+            Each ``(N, positions..., channels)``: of the layer's shape, or with its channels moved to the end, or its
+            tokens on their grid.
         """
         node = self.model.layer(layer, self._wrt)
         if ("layer", node) not in self._memory:
@@ -202,10 +264,12 @@ class Passes:
         for pairs, real in self.model.chunks(len(numbers), self._batch_size):
             pieces = _pieces(numbers[pairs[:real]])
             rows = inputs[pairs]
-            feed = {name: array[rows] for name, array in self._feed.items() if name != self._wrt}
+            others = {name: array for name, array in self._feed.items() if name != self._wrt}
+            feed = {name: array[rows] if array.ndim else array for name, array in others.items()}
             changed = [variant(number, rows[start:stop]) for number, start, stop in pieces]
             changed.extend([changed[-1][-1:]] * (len(pairs) - real))
-            feed[self._wrt] = changed[0] if len(changed) == 1 else np.concatenate(changed)
+            variants = changed[0] if len(changed) == 1 else np.concatenate(changed)
+            feed[self._wrt] = variants.astype(self._feed[self._wrt].dtype, copy=False)
             results = run({name: feed[name] for name in self._feed}, targets[rows])
             for number, start, stop in pieces:
                 yield number, rows[start:stop], results[start:stop]
@@ -222,7 +286,8 @@ class Passes:
         if of_input:
             self._memory["input"] = _locked(gradient)
         for layer in layers:
-            self._memory["layer", layer] = _locked(values[layer]), _locked(gradients[layer])
+            layout = self._layout(layer)
+            self._memory["layer", layer] = _locked(layout(values[layer])), _locked(layout(gradients[layer]))
         if self._targets is None:  # the pass has predicted the classes that it explained
             self._targets = scores.argmax(axis=1).astype(np.int32)
 
@@ -240,6 +305,10 @@ class Passes:
         gradients = {layer: _joined([part.gradients[layer][:real] for part, real in parts]) for layer in layers}
         return gradient, scores, values, gradients
 
+    def _layout(self, layer):
+        """Return how a layer's values are read; those that a server sends are ready to be used."""
+        return self.model.layout(layer, self._wrt).read if hasattr(self.model, "layout") else _same
+
     def _node_rules(self, rules):
         if rules is None:
             return None
@@ -249,6 +318,15 @@ class Passes:
         if key not in self._memory:
             self._memory[key] = compute()
         return self._memory[key]
+
+
+def _same(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def _precise(array: np.ndarray) -> np.ndarray:
+    """Return half precision as float32, in which methods compute; other types as they are."""
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Methods that only ask for scores of changed inputs, and the random control.
 
 Every function takes the passes of a block of inputs and returns maps without the channel axis, ``(N, T)`` or
-``(N, H, W)``, at the input's resolution.
+``(N, H, W)``, at the input's resolution. The features of a vector are positions of their own: its maps are ``(N, F)``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rise(passes, *, masks=1000, cells=7, probability=0.5):
         raise BadInput(
             f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells}, {probability}"
         )
-    spatial = passes.inputs.shape[1:-1]
+    spatial = positions(passes.inputs.shape)
     drawn = {}
 
     def mask(number):
@@ -46,10 +46,16 @@ def rise(passes, *, masks=1000, cells=7, probability=0.5):
         return drawn[number]
 
     total = np.zeros((len(passes), *spatial))
-    scores_of = passes.variant_scores(masks, lambda number, rows: passes.inputs[rows] * mask(number)[..., np.newaxis])
+    over_channels = (..., np.newaxis) if passes.inputs.ndim > 2 else ...
+    scores_of = passes.variant_scores(masks, lambda number, rows: passes.inputs[rows] * mask(number)[over_channels])
     for number, rows, scores in scores_of:
         total[rows] += np.multiply.outer(scores, mask(number))
     return total / (masks * probability)
+
+
+def positions(shape) -> tuple[int, ...]:
+    """Return the axes between batch and channels of inputs of a shape; a vector's features are its positions."""
+    return tuple(shape[1:-1] if len(shape) > 2 else shape[1:])
 
 
 def random_mask(generator, spatial, cells, probability) -> np.ndarray:
@@ -77,11 +83,11 @@ def occlusion(passes, *, patch=None, stride=None, baseline=0.0):
     patch
         Side of the patch in positions; by default an eighth of each axis, rounded up.
     stride
-        Step between patches; by default the patch's side. The last patch ends at the border.
+        Step between patches, at most the patch's side, which is the default. The last patch ends at the border.
     baseline
         Value that covers.
     """
-    spatial = passes.inputs.shape[1:-1]
+    spatial = positions(passes.inputs.shape)
     windows = occlusion_windows(spatial, patch, stride)
 
     def covered(number, rows):
@@ -104,6 +110,8 @@ def occlusion_windows(spatial, patch=None, stride=None) -> list[tuple[slice, ...
     steps = [side if stride is None else int(stride) for side in sides]
     if min(sides) < 1 or min(steps) < 1:
         raise BadInput(f"occlusion needs patch >= 1 and stride >= 1, not {patch} and {stride}")
+    if any(step > side for step, side, size in zip(steps, sides, spatial, strict=True) if side < size):
+        raise BadInput(f"occlusion needs a stride of at most the patch {sides}, not {stride}, to cover every position")
     starts = [
         sorted({min(start, size - side) for start in range(0, size - side + step, step)})
         for size, side, step in zip(spatial, sides, steps, strict=True)
@@ -116,5 +124,5 @@ def occlusion_windows(spatial, patch=None, stride=None) -> list[tuple[slice, ...
 
 def random(passes):
     """Return maps of independent numbers, uniform in [0, 1): the control every method has to beat."""
-    spatial = passes.inputs.shape[1:-1]
+    spatial = positions(passes.inputs.shape)
     return np.stack([passes.generator(row, "random map").random(spatial) for row in range(len(passes))])

@@ -10,13 +10,15 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
+import re
+from collections.abc import Callable
 
 import tensorflow as tf
 
 # Not public API; tests/attribution/test_saved_model.py names the TensorFlow versions it was tried on.
 from tensorflow.python.framework import convert_to_constants
 
-from attribution import graph_nodes
+from attribution import custom_gradients, exactness, graph_nodes, inlining
 from attribution.graph import GraphView
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -38,6 +40,15 @@ class FrozenModel:
     aliases
         Names of identities of a TensorFlow 1 file, whole and by their last component, to the node whose values they
         repeat. Freezing removes identities, and TensorFlow 1 networks like to name their layers by them.
+    loaded
+        The function as it was loaded, from one tensor per input to the output, where the graph's gradients are not
+        known to be the file's; else ``None``.
+    inexact
+        The operation for which they are not, as a message says it.
+    held
+        What must live as long as the graph: tables that it looks things up in.
+    numbered
+        Whether the name scope of every layer ends in a number that the layer's name has not, as Keras 3 writes it.
     """
 
     graph: GraphView
@@ -45,6 +56,10 @@ class FrozenModel:
     input_nodes: dict[str, str]
     output: str
     aliases: dict[str, str]
+    loaded: Callable | None = None
+    inexact: str | None = None
+    held: object = None
+    numbered: bool = False
 
 
 def find_saved_model(path) -> pathlib.Path:
@@ -125,55 +140,106 @@ def freeze(path, signature=None, inputs=None, output=None) -> FrozenModel:
     if chosen not in output_names:
         raise BadInput(f"'{path}' has no output '{chosen}'; its outputs are {listed(output_names)}")
 
-    frozen, graph_def, weights = _without_variables(function)
+    frozen, graph_def, weights, renamed, state = _without_variables(function)
     tensor = frozen.outputs[output_names.index(chosen)].name
+    tensor = renamed.get(tensor, tensor)
     nodes = [tensor_.name.split(":")[0] for tensor_ in frozen.inputs[: len(input_names)]]
     specs = {
         name: tf.TensorSpec(tensor_.shape, tensor_.dtype)
         for name, tensor_ in zip(input_names, frozen.inputs, strict=False)
     }
+    pure = graph_nodes.pure_subgraph(graph_def, [tensor], keep=nodes)
+    view = GraphView(pure, weights)
+    random = exactness.first_random(pure, state)
+    if random:
+        raise BadInput(
+            f"'{path}' gives other scores at every call, because of {random}; export it for inference, with dropout "
+            "and augmentation off"
+        )
+    inexact = exactness.first_inexact(view, nodes, tensor)
+    if inexact:
+        view = GraphView(pure)  # the loaded function has the weights
+
+    def as_loaded(*arrays):
+        if inputs:
+            return function(*arrays)[0]
+        return function(**dict(zip(input_names, arrays, strict=True)))[chosen]
+
     return FrozenModel(
-        graph=GraphView(graph_nodes.pure_subgraph(graph_def, [tensor], keep=nodes), weights),
+        graph=view,
         inputs=specs,
         input_nodes=dict(zip(input_names, nodes, strict=True)),
         output=tensor,
         aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
+        loaded=as_loaded if inexact else None,
+        inexact=inexact,
+        numbered=_is_numbered(function, graph_def),
+        held=loaded if inexact or any(weight.dtype == tf.resource for weight in view.weights.values()) else None,
     )
 
 
 def _without_variables(function):
-    """Return a function and its graph with functions inlined and variables replaced, and the graph's weights."""
+    """Take the variables and calls out of a function.
+
+    Returns
+    -------
+    frozen
+        The function without variables.
+    graph_def
+        Its graph without calls.
+    weights
+        Tensors of the graph's placeholders, by node name.
+    renamed
+        New names of the function's tensors where they have changed.
+    state
+        Nodes that read what the graph itself writes.
+    """
     variables = {id(variable.handle): variable for variable in function.graph.variables}
-    large = {
-        placeholder.op.name: variables[id(handle)]
-        for handle, placeholder in function.graph.captures
-        if id(handle) in variables and _is_large(variables[id(handle)])
-    }
+    captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
+    large = {name: variable for name, variable in captured.items() if variable is not None and _is_large(variable)}
     converted = _converter(function, kept=set(large))
     sources = _identity_sources(converted.graph_def)
     # What is read as a whole can stay a tensor; what is passed to a loop or looked up row by row is left to the
-    # conversion to constants, and taken out of the graph afterwards.
+    # conversion to constants, and taken out of the graph afterwards. What is written to cannot be a constant.
+    written = {sources(node.input[0]) for node in converted.graph_def.node if node.op in _WRITES and node.input} & set(
+        captured
+    )
     used_otherwise = {
         sources(name)
         for node in converted.graph_def.node
         if node.op not in ("ReadVariableOp", "Identity")
         for name in node.input
     }
-    if used_otherwise & set(large):
-        converted = _converter(function, kept=set(large) - used_otherwise)
+    kept = (set(large) - used_otherwise) | written
+    if kept != set(large):
+        converted = _converter(function, kept=kept)
     graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
     frozen = convert_to_constants._construct_concrete_function(function, graph_def, indices)
-    weights = {}
+    graph_def, renamed = inlining.inline_calls(graph_def)
+    custom_gradients.restore(graph_def)
+    weights, state = {}, set()
+    for handle, placeholder in function.graph.captures:
+        if captured[placeholder.op.name] is None and handle.dtype == tf.resource:
+            weights[placeholder.op.name] = handle  # a table
     for node in graph_def.node:
-        if node.op == "ReadVariableOp":
-            weights[node.name] = large[sources(node.input[0])].read_value()
+        if node.op == "ReadVariableOp" and sources(node.input[0]) in kept:
+            weights[node.name] = captured[sources(node.input[0])].read_value()
+            if sources(node.input[0]) in written:
+                state.add(node.name)
         elif node.op == "Const" and node.attr["value"].tensor.ByteSize() >= graph_nodes.WEIGHT:
             value = tf.constant(tf.make_ndarray(node.attr["value"].tensor))
             if value.dtype.is_floating:
                 weights[node.name] = value
-        if node.name in weights:
+        if node.name in weights and weights[node.name].dtype != tf.resource:
             graph_nodes.set_placeholder(node, weights[node.name].dtype, weights[node.name].shape)
-    return frozen, graph_def, weights
+    return frozen, graph_def, weights, renamed, state
+
+
+# Operations that write to a variable.
+_WRITES = (
+    "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "RngReadAndSkip", "RngSkip",
+    "StatefulUniform", "StatefulStandardNormalV2", "StatefulRandomBinomial", "StatefulTruncatedNormal",
+)  # fmt: skip
 
 
 def _is_large(variable) -> bool:
@@ -248,6 +314,14 @@ def _identities(imported) -> dict[str, str]:
             aliases.setdefault(operation.name.split("/")[-1], behind.name)
             aliases[operation.name] = behind.name
     return aliases
+
+
+def _is_numbered(function, graph_def) -> bool:
+    """Return whether name scopes are layers' names with a number added, by the layers that have variables."""
+    layers = {variable.name.split("/")[-2] for variable in function.graph.variables if "/" in variable.name}
+    scopes = {component for node in graph_def.node for component in node.name.split("/")[:-1]}
+    numbered = {match[1] for match in (re.fullmatch(r"(.+)_\d+", scope) for scope in scopes) if match}
+    return bool(layers & numbered) and not (layers - numbered) & scopes
 
 
 def _gist(error: Exception, limit: int = 160) -> str:

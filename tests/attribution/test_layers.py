@@ -39,7 +39,8 @@ def test_a_layer_is_found_by_node_tensor_or_scope(models):
 def test_a_missing_layer_is_answered_with_the_list(models):
     with pytest.raises(BadInput, match="no layer 'conv_7'; its layers are '") as refusal:
         models["image"].layer("conv_7")
-    assert str(refusal.value).count("Relu") == 3
+    for layer in ("conv2d", "conv2d_3", "activation", "activation_2", "add"):
+        assert f"'{layer}'" in str(refusal.value)
 
 
 def test_a_model_without_convolution_has_no_default_layer(from_function):

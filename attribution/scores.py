@@ -1,0 +1,93 @@
+"""Where a graph's logits and probabilities are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attribution.graph import GraphView
+from attribution.graph_nodes import node_of
+
+# Operations after a softmax that leave its numbers as they are.
+_MOVES = ("Identity", "Cast", "Reshape", "Squeeze", "ExpandDims", "EnsureShape")
+
+
+def split_scores(graph: GraphView, output: str) -> tuple[str, str | None]:
+    """Return the tensors of the logits and of the probabilities behind an output.
+
+    An output that ends in Softmax, LogSoftmax or Sigmoid, or in exponentials over their sum, has its logits at the
+    input of that operation, whatever moves, casts, clips to [0, 1] or factors of 1 follow it. Any other output is taken
+    for logits, and the second value is ``None`` unless the output gives probabilities.
+    """
+    last = graph.skip_identities(output)
+    found, moved = last, False
+    while (before := _before(graph, found)) is not None:
+        found, moved = before, True
+    node = graph.nodes[node_of(found)]
+    if node.op in ("Softmax", "Sigmoid"):
+        return node.input[0], output if moved else last
+    if node.op == "LogSoftmax":
+        return node.input[0], None
+    logits = _exponentials_over_their_sum(graph, node)
+    return (logits, output if moved else last) if logits else (output, None)
+
+
+def _before(graph, tensor) -> str | None:
+    """Return the tensor whose numbers an operation passes on, in another shape or type at most; else ``None``."""
+    node = graph.nodes[node_of(tensor)]
+    if node.op in _MOVES:
+        before, after = graph.shape(node_of(node.input[0])), graph.shape(node.name)
+        same = before.rank is not None and after.rank is not None and _sizes(before) == _sizes(after)
+        return node.input[0] if same else None
+    if node.op not in ("Mul", "RealDiv", "Minimum", "Maximum") or len(node.input) != 2:
+        return None
+    values = [graph.constant(name) for name in node.input]
+    if values[1] is None and (values[0] is None or node.op == "RealDiv"):
+        return None
+    value, other = (values[1], node.input[0]) if values[1] is not None else (values[0], node.input[1])
+    if node.op in ("Mul", "RealDiv"):
+        return other if (value == 1).all() else None
+    return other if ((value >= 0) & (value <= 1)).all() else None
+
+
+def _sizes(shape) -> list:
+    return [size for size in shape[1:] if size != 1]
+
+
+def _exponentials_over_their_sum(graph, node) -> str | None:
+    """Return z where a node computes exp(z) / Σ exp(z), perhaps with the largest z taken off both."""
+    if node.op != "RealDiv":
+        return None
+    above, below = (graph.skip_identities(tensor) for tensor in node.input)
+    exponential, total = graph.nodes[node_of(above)], graph.nodes[node_of(below)]
+    if exponential.op != "Exp" or total.op != "Sum" or graph.skip_identities(total.input[0]) != above:
+        return None
+    logits = graph.skip_identities(exponential.input[0])
+    shifted = graph.nodes[node_of(logits)]
+    if shifted.op == "Sub":
+        largest = graph.nodes[node_of(graph.skip_identities(shifted.input[1]))]
+        while largest.op in ("StopGradient", "Identity"):
+            largest = graph.nodes[node_of(largest.input[0])]
+        if largest.op == "Max" and node_of(largest.input[0]) == node_of(shifted.input[0]):
+            return shifted.input[0]
+    return logits
+
+
+def classes_of(shape, position=()) -> int | None:
+    """Return how many scores an output has at one position, or ``None`` where it is not one per class.
+
+    Parameters
+    ----------
+    shape
+        Shape of the output.
+    position
+        Indices of the axes between batch and classes.
+    """
+    if shape.rank is None:
+        return None
+    sizes = list(shape[1:])
+    if position:
+        if len(position) != len(sizes) - 1:
+            return None
+        sizes = sizes[-1:]
+    sizes = [size for size in sizes if size != 1] or [1]
+    return int(np.prod(sizes)) if len(sizes) == 1 and sizes[0] is not None else None
