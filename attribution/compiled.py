@@ -71,7 +71,9 @@ class CompiledGraph:
 
     def relevance(self, wrt, composite, wanted):
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
-        return self._once(("relevance", wrt, composite, wanted), self._relevance, wrt, composite, wanted)
+        skeleton = composite.without_numbers()  # one function for every ε
+        function = self._once(("relevance", wrt, skeleton, wanted), self._relevance, wrt, skeleton, wanted)
+        return functools.partial(function, composite.numbers())
 
     def _forward(self):
         @self._compile()
@@ -97,13 +99,14 @@ class CompiledGraph:
 
         return backward
 
-    def _relevance(self, wrt, composite, wanted):
-        view = self._folded_below_too if composite.batch_norm == "fold" else self.graph
+    def _relevance(self, wrt, skeleton, wanted):
+        view = self._folded_below_too if skeleton.batch_norm == "fold" else self.graph
         source = self._input_nodes[list(self._inputs).index(wrt)]
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
-        @self._compile(tf.TensorSpec((None,), tf.int32))
-        def propagate(targets, *arrays):
+        @self._compile(tf.TensorSpec((4, 6), tf.float64), tf.TensorSpec((None,), tf.int32))
+        def propagate(numbers, targets, *arrays):
+            composite = skeleton.with_numbers(numbers)
             scores, found, given = self._import(view, arrays, names)
             operations = dict(zip(names, found, strict=True)) | {name: tensor.op for name, tensor in given.items()}
             # The logit is shared out also where the model was loaded to explain probabilities: a softmax is no sum.

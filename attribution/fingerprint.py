@@ -39,7 +39,7 @@ def fingerprint(function, library: str | None = None) -> str:
 @functools.cache
 def _package() -> str:
     """Return the code of this package's modules that maps depend on."""
-    paths = sorted(pathlib.Path(__file__).parent.glob("*.py"))
+    paths = sorted(pathlib.Path(__file__).parent.rglob("*.py"))
     wanted = [path for path in paths if path.stem not in _APART and not path.stem.startswith("export")]
     return "\n".join(f"{path.stem}\n{_code(path.read_text(encoding='utf-8'))}" for path in wanted)
 
