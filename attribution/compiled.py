@@ -10,7 +10,7 @@ import functools
 
 import tensorflow as tf
 
-from attribution import canonise, relevance
+from attribution import canonise, graph_nodes, relevance, single_precision, unroll
 from attribution_benchmarks.command_line import BadInput, listed
 
 
@@ -100,8 +100,8 @@ class CompiledGraph:
         return backward
 
     def _relevance(self, wrt, skeleton, wanted):
-        view = self._folded_below_too if skeleton.batch_norm == "fold" else self.graph
         source = self._input_nodes[list(self._inputs).index(wrt)]
+        view = self._for_relevance(source, skeleton.batch_norm == "fold")
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
         @self._compile(tf.TensorSpec((4, 6), tf.float64), tf.TensorSpec((None,), tf.int32))
@@ -123,6 +123,21 @@ class CompiledGraph:
             return [scores, *(relevances[name] for name in wanted)]
 
         return propagate
+
+    def _for_relevance(self, source, folded):
+        """Return the graph that relevance walks through: of single operations, in single or double precision."""
+        key = ("graph for relevance", source, folded)
+        if key not in self._functions:
+            with tf.init_scope():
+                plain = single_precision.in_single_precision(
+                    unroll.unroll_loops(self.graph, source, graph_nodes.node_of(self.logits))
+                )
+                if plain is not self.graph:
+                    view = canonise.fold_batch_norm(plain) if folded else plain
+                else:
+                    view = self._folded_below_too if folded else self.graph
+            self._functions[key] = view
+        return self._functions[key]
 
     def _import(self, view, arrays, elements=(), rules=None):
         """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""

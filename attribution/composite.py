@@ -100,10 +100,11 @@ class Composite:
         ``"joint"``: the layers that end in one sum share its relevance as one layer. ``"separate"``: the sum first
         shares by value (the ε-rule), then each layer by its own rule, as zennit does.
     products
-        Of two factors that both depend on the input: ``"signal"``: if one of them is a gate or an attention, the other
-        takes all (Arras et al. 2017); else, and always with ``"half"``, half each.
+        Of two factors that both depend on the input: ``"signal"``: if one of them is a gate, a sigmoid, the other takes
+        all (Arras et al. 2017); else, and always with ``"half"``, half each.
     softmax
-        ``"constant"``: softmax takes no relevance. ``"taylor"``: R_i = x_i (R_i - s_i Σ R_j) (Achtibat et al. 2024).
+        ``"constant"``: attention is a gate that takes no relevance (Ali et al. 2022). ``"taylor"``: it takes half, and
+        hands on R_i = x_i (R_i - s_i Σ R_j) (Achtibat et al. 2024).
     start
         ``"score"``: the target's score is shared out. ``"one"``: 1 is.
     """

@@ -34,7 +34,7 @@ def lrp_epsilon(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="absolute
     batch_norm
         ``"pass"`` or ``"fold"``; see ``Composite``.
     products
-        Of two factors that depend on the input, "signal" (gates and attention take nothing) or "half" each.
+        Of two factors that depend on the input, "signal" (a sigmoid gate takes nothing) or "half" each.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
     return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products))
@@ -86,16 +86,18 @@ def lrp_cp(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="relative"):
     return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon"))
 
 
-def lrp_attn(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="relative"):
-    """AttnLRP (Achtibat et al. 2024): LRP-ε that goes on through softmax, and halves between two factors.
+def lrp_attn(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="relative", products="signal"):
+    """AttnLRP (Achtibat et al. 2024): LRP-ε that goes on through attention's softmax, halved between two factors.
+
+    Sigmoid gates, for which its paper has no rule, take nothing.
 
     Parameters
     ----------
-    passes, epsilon, batch_norm, stabiliser
+    passes, epsilon, batch_norm, stabiliser, products
         See ``lrp_epsilon``.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    composite = Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products="half", softmax="taylor")
+    composite = Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products, softmax="taylor")
     return passes.relevance(composite)
 
 

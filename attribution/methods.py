@@ -185,7 +185,7 @@ _OWN_METHODS = [
         FactSheet(
             citation="Achtibat, Hatefi, Dreyer, Jain, Wiegand, Lapuschkin and Samek, AttnLRP: Attention-Aware "
             "Layer-Wise Relevance Propagation for Transformers, ICML 2024. Its authors' own implementation, LXT, "
-            "describes the method as patented and free for personal and scientific use only; ask them before any other.",
+            "describes the method as patented and free for personal and scientific use only.",
             needs=_RULES,
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,

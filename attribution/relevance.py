@@ -16,6 +16,7 @@ from attribution.rules.formulae import fit
 from attribution.rules.products import Products
 from attribution.rules.softmax import share_softmax
 from attribution.rules.sums import Sums
+from attribution.unroll import LOOPS
 from attribution_benchmarks.command_line import BadInput
 
 
@@ -106,6 +107,7 @@ class Walk:
         """Give relevance to a tensor; a constant, or a branch the input does not reach, keeps it."""
         if tensor.op.name not in self._on_path:
             return
+        relevance = tf.convert_to_tensor(relevance)  # what is gathered has sparse gradients
         if relevance.dtype != tensor.dtype and tensor.dtype.is_floating:
             relevance = tf.cast(relevance, tensor.dtype)
         known = self._relevance.get(tensor.ref())
@@ -132,6 +134,11 @@ class Walk:
         BadInput
             Always.
         """
+        if operation.type in LOOPS or operation.type.startswith("TensorList"):
+            how = (
+                "of a loop over time whose number of steps is not in the file; export the model for a fixed number of "
+                "steps, or its recurrent layers with unroll=True"
+            )
         what = f"{operation.type} {how}".strip()
         raise BadInput(f"no relevance rule for the operation {what} (node '{self.name(operation)}')")
 

@@ -1,8 +1,9 @@
 """Products of two factors that both depend on the explained input: which of them takes the relevance.
 
 Denominators (of LayerNorm, RMSNorm, of any quotient) take none: Ali et al. 2022; Achtibat et al. 2024, proposition 3.4.
-Gates and attention take none where ``Composite.products`` is "signal": Arras et al. 2017 for the gates of an LSTM, Ali
-et al. 2022 for attention. Otherwise each factor takes half: Achtibat et al. 2024, propositions 3.2 and 3.3.
+Gates take none where ``Composite.products`` is "signal" (Arras et al. 2017, for the gates of an LSTM), attention none
+where ``Composite.softmax`` is "constant" (Ali et al. 2022). Otherwise each factor takes half: Achtibat et al. 2024,
+propositions 3.2 and 3.3.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from attribution.rules import operations as ops
 from attribution.rules.bounds import LayerInputs
 from attribution.rules.formulae import divide, fit, parts
 
-_GATES = ("Sigmoid", "Softmax")
 _DENOMINATORS = ("Rsqrt", "Sqrt", "Reciprocal")
 _PASSED = (*ops.MOVES, "Cast", "StopGradient", "Neg")
 _BOUNDED = ("Minimum", "Maximum", "ClipByValue")
@@ -33,6 +33,8 @@ class Products:
 
     def __init__(self, walk):
         self._walk = walk
+        self._gates = ("Sigmoid",) * (walk.composite.products == "signal")
+        self._gates += ("Softmax",) * (walk.composite.softmax == "constant")
 
     def signals(self, operation) -> list[int]:
         """Return at which places of a product's inputs relevance goes on; a sum over one operand has its place 0."""
@@ -43,19 +45,18 @@ class Products:
             if places == [1]:
                 self._walk.refuse(operation, "of a constant by what depends on the input")
             return places[:1]
-        if len(places) < 2:
-            return places
-        for kinds, applies in ((_DENOMINATORS, True), (_GATES, self._walk.composite.products == "signal")):
+        if len(places) == 1:
+            is_first_state = self._is_state(operation, 1 - places[0])
+            return [] if is_first_state and self._is_gate(operation.inputs[places[0]], self._gates) else places
+        for kinds in (_DENOMINATORS, self._gates):
             gates = [place for place in places if self._is_gate(operation.inputs[place], kinds)]
-            if applies and len(gates) == 1:
+            if len(gates) == 1:
                 return [place for place in places if place not in gates]
         return places
 
     def share_scaling(self, operation, given):
         """Share the relevance of an elementwise product or quotient: to the signal, or half each."""
         places = self.signals(operation)
-        if len(places) == 1 and any(self._is_zero(tensor) for tensor in operation.inputs):
-            return  # the first state of a recurrent network: nothing comes from what it is multiplied with
         for place in places:
             tensor = operation.inputs[place]
             self._walk.add(tensor, fit(given / len(places), tensor))
@@ -118,16 +119,10 @@ class Products:
                 bounds += constants
             tensor = moving[0]
 
-    def _is_zero(self, tensor) -> bool:
-        """Return whether a constant is known to be zero whatever the batch."""
-        if not self._walk.is_constant(tensor):
-            return False
-        while tensor.op.type in ops.MOVES:
-            tensor = tensor.op.inputs[0]
-        if tensor.op.type == "ZerosLike":
-            return True
-        value = tf.get_static_value(tensor.op.inputs[1] if tensor.op.type == "Fill" else tensor)
-        return value is not None and not value.any()
+    def _is_state(self, operation, place) -> bool:
+        """Return whether a constant factor has a value for each input, as a recurrent network's first state has."""
+        shapes = [operation.inputs[one].shape for one in (place, 1 - place)] if operation.type == "Mul" else []
+        return bool(shapes and shapes[0].rank and shapes[0].rank == shapes[1].rank and shapes[0][0] != 1)
 
 
 def _number(tensor) -> float:
