@@ -42,6 +42,7 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=[
         "attribution",
+        "attribution.rules",
         "attribution_benchmarks",
         "attribution_benchmarks.command_line",
         "attribution_benchmarks.leaderboard",

@@ -12,10 +12,11 @@ import tensorflow as tf
 from attribution.graph import GraphView
 from attribution.graph_nodes import constant, node_of, pure_subgraph
 
+_TYPES = {dtype.as_datatype_enum: dtype.as_numpy_dtype for dtype in (tf.float32, tf.float64)}
 _LAYERS = ("Conv2D", "DepthwiseConv2dNative", "MatMul")
 _FUSED = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 _ARITHMETIC = ("Mul", "RealDiv", "Add", "AddV2", "Sub", "BiasAdd")
-_MOVES = ("Identity", "Squeeze", "Reshape")
+_MOVES = ("Identity", "Squeeze", "Reshape", "BatchToSpaceND")
 # These keep the values in order or copy whole rows of channels, as long as the last axis stays what it is.
 _MOVES_OF_ROWS = (*_MOVES, "ExpandDims", "Transpose", "Tile", "BroadcastTo")
 
@@ -264,7 +265,7 @@ class _Folding:
         transposed = _attribute(node, "transpose_a").b or _attribute(node, "transpose_b").b
         return (
             node.op in _LAYERS
-            and _attribute(node, "T").type == tf.float32.as_datatype_enum
+            and _attribute(node, "T").type in _TYPES
             and not transposed
             and _attribute(node, "data_format").s in (b"", b"NHWC")
             and node_of(node.input[1]) in self.constants
@@ -294,15 +295,16 @@ class _Folding:
         return self.constants[node_of(self.graph.nodes[layer].input[1])]
 
     def _constant(self, name, value):
-        return constant(self.folded.node, self.weights, name, np.asarray(value, np.float32))
+        return constant(self.folded.node, self.weights, name, np.asarray(value))
 
     def _replace(self, name, op, inputs):
         node = self.nodes[name]
         node.op = op
         del node.input[:]
         node.input.extend(inputs)
+        dtype = node.attr["T"].type
         node.attr.clear()
-        node.attr["T"].type = tf.float32.as_datatype_enum
+        node.attr["T"].type = dtype
 
 
 def _attribute(node, name):

@@ -13,7 +13,7 @@ import functools
 
 import tensorflow as tf
 
-from attribution import canonise, relevance
+from attribution import canonise, graph_nodes, relevance, single_precision, unroll
 from attribution.scores import split_scores
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -84,7 +84,9 @@ class CompiledGraph:
 
     def relevance(self, wrt, composite, wanted):
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
-        return self._once(("relevance", wrt, composite, wanted), self._relevance, wrt, composite, wanted)
+        skeleton = composite.without_numbers()  # one function for every ε
+        function = self._once(("relevance", wrt, skeleton, wanted), self._relevance, wrt, skeleton, wanted)
+        return functools.partial(function, composite.numbers())
 
     def values(self, node):
         """Return the function from arrays to the values of a node's first output."""
@@ -124,13 +126,14 @@ class CompiledGraph:
 
         return backward
 
-    def _relevance(self, wrt, composite, wanted):
-        view = self.folded_below_too if composite.batch_norm == "fold" else self.graph
+    def _relevance(self, wrt, skeleton, wanted):
         source = self._input_nodes[list(self._inputs).index(wrt)]
+        view = self._for_relevance(source, skeleton.batch_norm == "fold")
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
-        @self._compile(tf.TensorSpec((None,), tf.int32))
-        def propagate(targets, *arrays):
+        @self._compile(tf.TensorSpec((4, 6), tf.float64), tf.TensorSpec((None,), tf.int32))
+        def propagate(numbers, targets, *arrays):
+            composite = skeleton.with_numbers(numbers)
             scores, found, given = self._import(view, arrays, names)
             operations = dict(zip(names, found, strict=True)) | {name: tensor.op for name, tensor in given.items()}
             # The logit is shared out also where the model was loaded to explain probabilities: a softmax is no sum.
@@ -148,6 +151,21 @@ class CompiledGraph:
             return [scores, *(relevances[name] for name in wanted)]
 
         return propagate
+
+    def _for_relevance(self, source, folded):
+        """Return the graph that relevance walks through: of single operations, in single or double precision."""
+        key = ("graph for relevance", source, folded)
+        if key not in self._functions:
+            with tf.init_scope():
+                plain = single_precision.in_single_precision(
+                    unroll.unroll_loops(self.graph, source, graph_nodes.node_of(self.logits))
+                )
+                if plain is not self.graph:
+                    view = canonise.fold_batch_norm(plain) if folded else plain
+                else:
+                    view = self._folded_below_too if folded else self.graph
+            self._functions[key] = view
+        return self._functions[key]
 
     def _import(self, view, arrays, elements=(), rules=None):
         """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""

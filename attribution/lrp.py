@@ -1,87 +1,104 @@
-"""Layer-wise relevance propagation and Excitation Backprop: rules, composites and methods by name.
+"""Layer-wise relevance propagation and Excitation Backprop: the composites that have a name.
 
-A *rule* says how the relevance of a layer's outputs is shared out among its inputs; a *composite* says which
-rule holds where. ``relevance.py`` carries them out on the graph. With a the inputs of a layer, w its weights, b its
-bias, (·)+ and (·)- the positive and negative parts, R_j the relevance of output j:
-
-==========  ========================================================================================
-epsilon     R_i = Σ_j a_i w_ij / (Σ_i a_i w_ij + b_j + ε sign) R_j
-z_plus      R_i = Σ_j (a_i+ w_ij+ + a_i- w_ij-) / (Σ_i (...) + b_j+ + ε) R_j
-alpha_beta  α times z_plus, minus β times the same with (a_i+ w_ij- + a_i- w_ij+) and b_j-
-gamma       epsilon with w + γ w+ and b + γ b+
-box         R_i = Σ_j (a_i w_ij - l w_ij+ - h w_ij-) / Σ_i (...) R_j, for inputs in [l, h] (z^B)
-flat        R_i = Σ_j R_j / (number of inputs of j)
-==========  ========================================================================================
-
-Sources: Bach et al. 2015 (epsilon, alpha_beta), Montavon et al. 2017 (z_plus, box), Montavon et al. 2019 (gamma),
-Zhang et al. 2018 (Excitation Backprop).
+``attribution.composite`` has the rules and their formulae, ``attribution.rules`` what each operation does.
 """
 
 from __future__ import annotations
 
-import dataclasses
+from attribution.composite import BATCH_NORMS, KINDS, Composite, Rule
 
-KINDS = ("epsilon", "z_plus", "alpha_beta", "gamma", "box", "flat")
-BATCH_NORMS = ("pass", "fold")
-
-
-@dataclasses.dataclass(frozen=True)
-class Rule:
-    """A rule with its numbers; ``kind`` is one of ``KINDS``, ``bias`` whether the bias takes its share."""
-
-    kind: str
-    epsilon: float = 1e-6
-    alpha: float = 1.0
-    beta: float = 0.0
-    gamma: float = 0.25
-    low: float = 0.0
-    high: float = 1.0
-    bias: bool = True
+__all__ = [
+    "BATCH_NORMS",
+    "KINDS",
+    "Composite",
+    "Rule",
+    "excitation_backprop",
+    "lrp_alpha1beta0",
+    "lrp_attn",
+    "lrp_clevr_xai",
+    "lrp_cp",
+    "lrp_epsilon",
+    "lrp_epsilon_plus",
+]
 
 
-@dataclasses.dataclass(frozen=True)
-class Composite:
-    """Which rule holds where.
+def lrp_epsilon(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="absolute", products="signal"):
+    """LRP-ε everywhere (Bach et al. 2015). On a ReLU network it is input times gradient as ε goes to 0.
 
-    Attributes
+    Parameters
     ----------
-    convolution, dense
-        Rules of these layers.
-    merge
-        Rule of sums of layers, of means and pooled means.
-    first
-        Rule of the layers that see the input itself; ``None`` for no difference.
+    passes
+        Passes of a block of inputs.
+    epsilon, stabiliser
+        ε, and whether it is "absolute" or "relative" to the layer's values; see ``Rule``.
     batch_norm
-        ``"pass"``: normalisation hands relevance on unchanged. ``"fold"``: it is first multiplied into a
-        neighbouring layer where that is exact (``canonise.fold_batch_norm``).
-    start
-        ``"score"``: the target's score is shared out. ``"one"``: 1 is.
+        ``"pass"`` or ``"fold"``; see ``Composite``.
+    products
+        Of two factors that depend on the input, "signal" (a sigmoid gate takes nothing) or "half" each.
     """
-
-    convolution: Rule
-    dense: Rule
-    merge: Rule
-    first: Rule | None = None
-    batch_norm: str = "pass"
-    start: str = "score"
+    rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products))
 
 
-def lrp_epsilon(passes, *, epsilon=1e-6, batch_norm="fold"):
-    """LRP-ε everywhere (Bach et al. 2015). On a ReLU network it is input times gradient as ε goes to 0."""
-    rule = Rule("epsilon", epsilon=epsilon)
-    return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm))
+def lrp_epsilon_plus(
+    passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="absolute", products="signal", sums="joint"
+):
+    """LRP-ε in dense layers, LRP-z+ in convolutions (Montavon et al. 2019).
+
+    Parameters
+    ----------
+    passes, epsilon, batch_norm, stabiliser, products
+        See ``lrp_epsilon``.
+    sums
+        The layers that end in one sum (a residual block's) share its relevance as one layer, "joint", or each the part
+        that fell to it by value, "separate", as zennit has it; see ``Composite``.
+    """
+    plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
+    dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    return passes.relevance(
+        Composite(plus, dense, plus, batch_norm=batch_norm, norm="epsilon", sums=sums, products=products)
+    )
 
 
-def lrp_epsilon_plus(passes, *, epsilon=1e-6, batch_norm="fold"):
-    """LRP-ε in dense layers, LRP-z+ in convolutions (Montavon et al. 2019)."""
-    plus = Rule("z_plus", epsilon=epsilon)
-    return passes.relevance(Composite(plus, Rule("epsilon", epsilon=epsilon), plus, batch_norm=batch_norm))
+def lrp_alpha1beta0(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="absolute", products="signal", sums="joint"):
+    """LRP-α1β0, which is LRP-z+, everywhere (Bach et al. 2015; Montavon et al. 2017).
+
+    Parameters
+    ----------
+    passes, epsilon, batch_norm, stabiliser, products, sums
+        See ``lrp_epsilon_plus``.
+    """
+    plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
+    return passes.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, sums=sums, products=products))
 
 
-def lrp_alpha1beta0(passes, *, epsilon=1e-6, batch_norm="fold"):
-    """LRP-α1β0, which is LRP-z+, everywhere (Bach et al. 2015; Montavon et al. 2017)."""
-    plus = Rule("z_plus", epsilon=epsilon)
-    return passes.relevance(Composite(plus, plus, plus, batch_norm=batch_norm))
+def lrp_cp(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="relative"):
+    """CP-LRP (Ali et al. 2022): LRP-ε that holds attention, gates and the denominators of norms constant.
+
+    Without biases relevance is conserved exactly: the map's sum is the logit.
+
+    Parameters
+    ----------
+    passes, epsilon, batch_norm, stabiliser
+        See ``lrp_epsilon``.
+    """
+    rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon"))
+
+
+def lrp_attn(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="relative", products="signal"):
+    """AttnLRP (Achtibat et al. 2024): LRP-ε that goes on through attention's softmax, halved between two factors.
+
+    Sigmoid gates, for which its paper has no rule, take nothing.
+
+    Parameters
+    ----------
+    passes, epsilon, batch_norm, stabiliser, products
+        See ``lrp_epsilon``.
+    """
+    rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    composite = Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products, softmax="taylor")
+    return passes.relevance(composite)
 
 
 def lrp_clevr_xai(passes, *, epsilon=1e-6, low=0.0, high=1.0, batch_norm="pass"):

@@ -90,13 +90,16 @@ def test_compiled_functions_share_the_weights(wide, monkeypatch):
         assert {id(capture) for capture in concrete.captured_inputs} == weights, key
 
 
-def test_relevance_of_composites_is_compiled_once_each(wide):
+def test_relevance_is_compiled_once_for_all_numbers_of_a_composite(wide):
+    """Each new ε would otherwise keep a graph for ever."""
     x = np.random.default_rng(0).random((2, 8, 8, 4), dtype=np.float32)
-    rule = lrp.Rule("epsilon")
-    first = wide._compiled.relevance(wide.explained_input(), lrp.Composite(rule, rule, rule), (wide.input_node(),))
-    attribution.explain("lrp_epsilon", wide, x, batch_norm="pass")
-    again = wide._compiled.relevance(wide.explained_input(), lrp.Composite(rule, rule, rule), (wide.input_node(),))
-    assert first is again
+    name, wanted = wide.explained_input(), (wide.input_node(),)
+    rules = [lrp.Rule("alpha_beta", epsilon, alpha, alpha - 1) for epsilon, alpha in ((1e-6, 2.0), (1.0, 3.0))]
+    functions = [wide._compiled.relevance(name, lrp.Composite(rule, rule, rule), wanted) for rule in rules]
+    assert functions[0].func is functions[1].func
+    maps = [function(np.zeros(2, np.int32), x)[1].numpy() for function in functions]
+    assert functions[0].func.experimental_get_tracing_count() == 1
+    assert np.abs(maps[0] - maps[1]).max() > 1e-3 * np.abs(maps[0]).max()
 
 
 def test_layers_before_normalisation_keep_their_values(live, models, inputs):
