@@ -13,6 +13,8 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=[
         "attribution",
+        "attribution.explain",
+        "attribution.inspect",
         "attribution_benchmarks",
         "attribution_benchmarks.command_line",
         "attribution_benchmarks.leaderboard",

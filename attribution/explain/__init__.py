@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attribution import resizing
 from attribution.method import Method
 from attribution.passes import Needs, Passes
 from attribution.resolve import resolve_method
@@ -23,6 +24,7 @@ def explain(
     seed=0,
     keys=None,
     progress=False,
+    resize=None,
     **overrides,
 ) -> np.ndarray:
     """Explain a model's scores for some inputs.
@@ -49,6 +51,9 @@ def explain(
         where an input should keep its numbers whatever else is explained with it.
     progress
         Whether to show a progress bar on standard error.
+    resize
+        ``True``: a map of a layer's resolution, whatever method made it, is resized bilinearly to the input's.
+        ``False``: class activation maps keep their layer's resolution. ``None``: each method as it does by default.
     **overrides
         Parameters of the method in place of its defaults.
 
@@ -64,16 +69,18 @@ def explain(
         If anything given does not fit; the message says what would.
     """
     resolved = _resolve(method)
+    if resize is not None and "resize" in resolved.defaults:
+        overrides["resize"] = resize
     named = explain_many(
         {resolved.name: (resolved, overrides)},
         model, inputs, targets,
-        wrt=wrt, batch_size=batch_size, seed=seed, keys=keys, progress=progress,
+        wrt=wrt, batch_size=batch_size, seed=seed, keys=keys, progress=progress, resize=bool(resize),
     )  # fmt: skip
     return named[resolved.name]
 
 
 def explain_many(
-    methods, model, inputs, targets=None, *, wrt=None, batch_size=32, seed=0, keys=None, progress=False
+    methods, model, inputs, targets=None, *, wrt=None, batch_size=32, seed=0, keys=None, progress=False, resize=False
 ) -> dict[str, np.ndarray]:
     """Explain with several methods without repeating a pass that two of them need.
 
@@ -87,6 +94,8 @@ def explain_many(
         its overrides.
     model, inputs, targets, wrt, batch_size, seed, keys, progress
         See ``explain``.
+    resize
+        Whether maps of another resolution than the input's are resized to it, bilinearly.
 
     Returns
     -------
@@ -102,10 +111,12 @@ def explain_many(
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
-    return block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress)
+    return block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize)
 
 
-def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress) -> dict[str, np.ndarray]:
+def block_by_block(
+    chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize
+) -> dict[str, np.ndarray]:
     """Return the maps of methods with all their parameters; see ``explain_many``, which checks what is given here."""
     needs = Needs()
     for method, parameters in chosen.values():
@@ -128,6 +139,8 @@ def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, pr
         )
         for label, (method, parameters) in chosen.items():
             result = _checked(method, method.function(passes, **parameters), passes)
+            if resize and result.ndim < passes.inputs.ndim:
+                result = resizing.resize(result.astype(np.float32), passes.inputs.shape[1:-1])
             if label not in maps:
                 maps[label] = np.empty((total, *result.shape[1:]), np.float32)
             maps[label][rows] = result
