@@ -13,6 +13,7 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=[
         "attribution",
+        "attribution.check_method",
         "attribution.explain",
         "attribution.inspect",
         "attribution_benchmarks",

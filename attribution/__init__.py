@@ -7,13 +7,23 @@
 Importing this package imports no TensorFlow; ``load_model`` does.
 """
 
+from attribution.check_method import check_method
 from attribution.explain import explain, explain_many
 from attribution.method import Method
 from attribution.methods import METHODS
 from attribution.plotting import plot
 from attribution.resolve import resolve_method
 
-__all__ = ["METHODS", "Method", "explain", "explain_many", "load_model", "plot", "resolve_method"]
+__all__ = [
+    "METHODS",
+    "Method",
+    "check_method",
+    "explain",
+    "explain_many",
+    "load_model",
+    "plot",
+    "resolve_method",
+]
 
 
 def load_model(path, *, keras_model=None, **options):

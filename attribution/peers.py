@@ -94,6 +94,8 @@ def network_of(model):
             f"this method needs the live Keras network behind '{model.path}'; give it with "
             "load_model(..., keras_model=) or --keras_model=module:function"
         )
+    # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
+    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
     return model.live
 
 
@@ -234,15 +236,13 @@ def tf_explain_occlusion(passes, *, patch=None):
 
 @contextlib.contextmanager
 def _quiet():
-    """Keep Keras from showing a progress bar, or a warning of how a library wraps the inputs, at each call."""
+    """Keep Keras from showing a progress bar at each call."""
     import keras
 
     shown = keras.config.is_interactive_logging_enabled()
     keras.config.disable_interactive_logging()
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
-            yield
+        yield
     finally:
         if shown:
             keras.config.enable_interactive_logging()

@@ -13,6 +13,10 @@ from attribution.resolve import resolve_method
 from attribution_benchmarks.command_line import BadInput
 
 
+class BrokenContract(BadInput):
+    """A method returned what is no map of its inputs."""
+
+
 def explain(
     method,
     model,
@@ -186,11 +190,11 @@ def _checked(method: Method, maps, passes: Passes) -> np.ndarray:
     # A class activation map may have its layer's resolution, hence only the number of axes is fixed.
     fits = maps.shape == with_channels or (maps.ndim == len(with_channels) - 1 and maps.shape[:1] == with_channels[:1])
     if not fits or maps.dtype.kind not in "fiub":
-        raise BadInput(
+        raise BrokenContract(
             f"method '{method.name}' returned {maps.dtype} of shape {maps.shape}; numbers of shape {with_channels} "
             f"or {with_channels[:-1]} are needed, one map per input"
         )
     if not np.isfinite(maps).all():
         row = int(np.argmin(np.isfinite(maps.reshape(len(maps), -1)).all(axis=1)))
-        raise BadInput(f"method '{method.name}' returned NaN or infinite values for input {passes.keys[row]}")
+        raise BrokenContract(f"method '{method.name}' returned NaN or infinite values for input {passes.keys[row]}")
     return maps
