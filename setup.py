@@ -43,6 +43,9 @@ setup(
     packages=[
         "attribution",
         "attribution.rules",
+        "attribution.check_method",
+        "attribution.explain",
+        "attribution.inspect",
         "attribution_benchmarks",
         "attribution_benchmarks.command_line",
         "attribution_benchmarks.leaderboard",

@@ -2,20 +2,49 @@
 
 >>> model = attribution.load_model("saved_models/svea/baseline", score="probabilities")
 >>> maps = attribution.explain("integrated_gradients", model, inputs)
+>>> attribution.plot(maps, inputs).savefig("maps.png")
 
 Importing this package imports no TensorFlow; ``load_model`` does.
 """
 
+from attribution.check_method import check_method
 from attribution.explain import explain, explain_many
 from attribution.method import Method
 from attribution.methods import METHODS
+from attribution.plotting import plot
 from attribution.resolve import resolve_method
 
-__all__ = ["METHODS", "Method", "explain", "explain_many", "load_model", "resolve_method"]
+__all__ = [
+    "METHODS",
+    "Method",
+    "check_method",
+    "explain",
+    "explain_many",
+    "load_model",
+    "plot",
+    "resolve_method",
+]
 
 
-def load_model(path, **options):
-    """Load a SavedModel to be explained; see ``attribution.model.load_model`` for the options."""
+def load_model(path, *, keras_model=None, **options):
+    """Load a SavedModel to be explained; see ``attribution.model.load_model`` for the options.
+
+    Parameters
+    ----------
+    path
+        Directory of the SavedModel, or its parent with numbered versions.
+    keras_model
+        The live Keras network behind the file, for methods that need one (``passes.keras_model``): a ``keras.Model``,
+        a function that builds it, ``"module:function"``, ``"file.py:function"`` or the path of a ``.keras`` file. It
+        is built when a method asks for it, given the file's weights, and refused where its scores are not the file's.
+    **options
+        ``score``, ``signature``, ``inputs``, ``output``, ``jit_compile``.
+    """
     from attribution import model  # TensorFlow takes seconds to import, --help must not
 
-    return model.load_model(path, **options)
+    loaded = model.load_model(path, **options)
+    if keras_model is not None:
+        from attribution import peers
+
+        peers.offer(loaded, keras_model)
+    return loaded

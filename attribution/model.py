@@ -74,6 +74,8 @@ class Model:
         Number of scores per input.
     live : keras.Model or None
         The live network, where ``attribution.peers.attach`` gave one.
+    live_source : Callable or None
+        Builds the live network when a method asks for it; see ``attribution.peers.offer``.
     counts : collections.Counter
         What went through the model since it was loaded: rows ``forward`` and ``backward`` (each of these with
         a forward pass of its own) in so many ``forward_passes`` and ``backward_passes``. Padding counts,
@@ -86,6 +88,7 @@ class Model:
         self.path = saved_model.find_saved_model(path)
         self.score = score
         self.live = None
+        self.live_source = None
         self.counts = collections.Counter()
         self._position = _whole_numbers(position)
         self._jit_compile = jit_compile

@@ -148,6 +148,16 @@ class Passes:
         """``(N,)``: score of each input's target."""
         return self.scores[np.arange(len(self)), self.targets]
 
+    @property
+    def keras_model(self):
+        """The live ``keras.Model`` behind the SavedModel, with its weights, for methods of other libraries.
+
+        Raises BadInput where there is none; see ``attribution.load_model``.
+        """
+        from attribution import peers
+
+        return peers.network_of(self.model)
+
     def generator(self, row: int, purpose: str) -> np.random.Generator:
         """Return a random generator that depends on the run's seed, the input's key and the purpose alone."""
         return batching.generator(self.seed, self.keys[row], purpose)

@@ -10,10 +10,13 @@ Every function takes the passes of a block of inputs and returns maps without th
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import warnings
 
 import numpy as np
 
+from attribution.imported import imported
 from attribution_benchmarks.command_line import BadInput
 
 
@@ -49,6 +52,74 @@ def attach(model, network, tolerance: float = 1e-4) -> None:
     if ours.shape != theirs.shape or np.abs(ours - theirs).max() > tolerance * np.abs(ours).max():
         raise BadInput(f"the network does not give the {model.score} of '{model.path}'")
     model.live = keras.Model(network.inputs[0], network.outputs[0])  # a Sequential lacks what tf-explain asks for
+
+
+def offer(model, source) -> None:
+    """Say where a SavedModel's live Keras network comes from; it is built only when a method asks for it.
+
+    Parameters
+    ----------
+    model : attribution.model.Model
+        The loaded SavedModel.
+    source
+        A ``keras.Model``; a function that builds one; ``"module:function"`` or ``"file.py:function"``, which names such
+        a function; or the path of a ``.keras`` file.
+
+    Raises
+    ------
+    BadInput
+        If a text names neither.
+    """
+    model.live_source = _builder(source)
+
+
+def network_of(model):
+    """Return the live Keras network behind a SavedModel, built now if it was only offered before.
+
+    Returns
+    -------
+    keras.Model
+        With the file's weights; its output is the score that the model was loaded for.
+
+    Raises
+    ------
+    BadInput
+        If none was given, or what was given is not the network behind the file.
+    """
+    if model.live is None and model.live_source is not None:
+        with _quiet():
+            attach(model, model.live_source())
+    if model.live is None:
+        raise BadInput(
+            f"this method needs the live Keras network behind '{model.path}'; give it with "
+            "load_model(..., keras_model=) or --keras_model=module:function"
+        )
+    # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
+    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
+    return model.live
+
+
+def _builder(source):
+    """Return the function that gives the network of a source as ``offer`` takes it."""
+    if isinstance(source, (str, os.PathLike)):
+        text = os.fspath(source)
+        if ":" in text and not text.endswith(".keras"):
+            return imported(text, "network")
+        if not os.path.isfile(text):
+            raise BadInput(
+                f"'{text}' gives no Keras network; expected module:function, file.py:function or a .keras file"
+            )
+        return functools.partial(_read, text)
+    return (lambda: source) if hasattr(source, "get_weights") else source
+
+
+def _read(path):
+    import keras
+
+    try:
+        return keras.models.load_model(path, compile=False)
+    except (OSError, TypeError, ValueError) as error:
+        raise BadInput(f"'{path}' cannot be read as a Keras model: {' '.join(str(error).split())[:160]}") from error
 
 
 def tf_keras_vis_gradient(passes):
@@ -138,7 +209,7 @@ def tf_explain_grad_cam(passes, *, layer=None):
 
     from attribution import resizing
 
-    network = _network(passes)
+    network = passes.keras_model
     name = layer or [item.name for item in network.layers if len(item.output.shape) == passes.inputs.ndim][-1]
 
     def run(x, target, network):
@@ -163,27 +234,15 @@ def tf_explain_occlusion(passes, *, patch=None):
     return _by_class(passes, run)
 
 
-def _network(passes):
-    network = passes.model.live
-    if network is None:
-        raise BadInput(
-            "methods of tf-keras-vis and tf-explain need the live Keras network behind the SavedModel; "
-            "give it with attribution.peers.attach(model, network)"
-        )
-    return network
-
-
 @contextlib.contextmanager
 def _quiet():
-    """Keep Keras from showing a progress bar, or a warning of how a library wraps the inputs, at each call."""
+    """Keep Keras from showing a progress bar at each call."""
     import keras
 
     shown = keras.config.is_interactive_logging_enabled()
     keras.config.disable_interactive_logging()
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
-            yield
+        yield
     finally:
         if shown:
             keras.config.enable_interactive_logging()
@@ -198,7 +257,7 @@ def _score(passes):
 def _saliency(passes, modifier=None, **options):
     from tf_keras_vis.saliency import Saliency
 
-    explainer = Saliency(_network(passes), model_modifier=modifier, clone=True)
+    explainer = Saliency(passes.keras_model, model_modifier=modifier, clone=True)
     # Its noise comes from NumPy's global generator, which is put back as it was.
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(passes.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
@@ -211,14 +270,14 @@ def _saliency(passes, modifier=None, **options):
 
 def _cam(passes, kind):
     with _quiet():
-        return np.asarray(kind(_network(passes), clone=False)(_score(passes), passes.inputs, penultimate_layer=-1))
+        return np.asarray(kind(passes.keras_model, clone=False)(_score(passes), passes.inputs, penultimate_layer=-1))
 
 
 def _by_class(passes, run, with_rows=False):
     """Run a method of tf-explain, which takes one class a call, on the inputs of each class."""
     if passes.inputs.ndim != 4:
         raise BadInput("tf-explain explains images alone")
-    network, maps = _network(passes), np.empty(passes.inputs.shape[:-1], np.float32)
+    network, maps = passes.keras_model, np.empty(passes.inputs.shape[:-1], np.float32)
     for target in np.unique(passes.targets):
         rows = np.flatnonzero(passes.targets == target)
         with _quiet():

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import importlib
-import importlib.util
-import os
-import sys
 
+from attribution.imported import imported
 from attribution.method import Method
 from attribution.methods import METHODS
 from attribution_benchmarks.command_line import BadInput, listed
@@ -37,20 +34,6 @@ def resolve_method(name: str) -> Method:
 
 
 def _own_method(name: str) -> Method:
-    """Import ``module:function`` or ``file.py:function``."""
-    module_name, _, function_name = name.rpartition(":")
-    try:
-        if module_name.endswith(".py"):
-            specification = importlib.util.spec_from_file_location("own_method", module_name)
-            module = importlib.util.module_from_spec(specification)
-            specification.loader.exec_module(module)
-        else:
-            if os.getcwd() not in sys.path:
-                sys.path.insert(0, os.getcwd())
-            module = importlib.import_module(module_name)
-    except (ImportError, OSError, SyntaxError) as error:
-        raise BadInput(f"method '{name}': cannot import '{module_name}' ({error})") from error
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        raise BadInput(f"method '{name}': '{module_name}' has no function '{function_name}'")
-    return Method(name=name, title=function_name.replace("_", " "), function=function)
+    """Return the method of ``module:function`` or ``file.py:function``, called by its function's name."""
+    function = imported(name, "method")
+    return Method(name=name, title=name.rpartition(":")[2].replace("_", " "), function=function)

@@ -1,16 +1,21 @@
-"""Keep TensorFlow's start-up chatter off standard error, and let everything else through.
+"""Keep TensorFlow's chatter off standard error, and let everything else through.
 
-While it is imported and looks for a GPU, TensorFlow writes a few lines straight to the process's standard error that
-no setting of its own silences: its C++ log is not yet set up. They tell the user of a command nothing. So the first
-import of TensorFlow runs with standard error led through a process that leaves out exactly these lines. It is a
-process of its own, so that what TensorFlow says before it brings this one down is still seen.
+TensorFlow's C++ parts write a few lines straight to the process's standard error that no setting of their own
+silences: while it is imported and looks for a GPU, and once more where oneDNN meets a type it does not know. They tell
+the user of a command nothing, and they tear its progress bars apart. So the first import of TensorFlow runs with
+standard error led through a process that leaves out exactly these lines, and from then on what is written to it past
+Python is. It is a process of its own, so that what TensorFlow says before it brings this one down is still seen.
+Python's own ``sys.stderr``, and with it every progress bar, stays the terminal it was. TensorFlow's Python warnings
+(deprecations, retracing) are turned off by the level of its logger; errors are kept everywhere.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib.abc
 import importlib.machinery
+import logging
 import os
 import subprocess
 import sys
@@ -19,6 +24,7 @@ CHATTER = "|".join(
     [
         r"All log messages before absl::InitializeLog\(\)",
         r"oneDNN custom operations are on",
+        r"oneDNN supports DT_\w+ only on platforms with",
         r"Could not find cuda drivers on your machine",
         r"failed call to cuInit",
         r"This TensorFlow binary is optimized to use available CPU instructions",
@@ -26,17 +32,24 @@ CHATTER = "|".join(
     ]
 )
 _FILTER = """
-import re, sys
+import os, re, sys
 chatter = re.compile(sys.argv[1].encode())
-for line in sys.stdin.buffer:
-    if not chatter.search(line):
-        sys.stderr.buffer.write(line)
-        sys.stderr.buffer.flush()
+rest = b""
+while True:
+    read = os.read(0, 1 << 16)
+    *lines, rest = re.split(rb"(?<=[\\n\\r])", rest + read)
+    if not read and rest:
+        lines, rest = [rest], b""
+    kept = b"".join(line for line in lines if not chatter.search(line))
+    while kept:
+        kept = kept[os.write(2, kept):]
+    if not read:
+        break
 """
 
 
 def import_tensorflow_quietly() -> None:
-    """Arrange that the first import of TensorFlow in this process comes without its chatter."""
+    """Arrange that TensorFlow is imported, and computes in this process from then on, without its chatter."""
     # Of the C++ log's levels, "2" leaves out information and warnings. Errors are kept.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if "tensorflow" not in sys.modules:
@@ -44,7 +57,7 @@ def import_tensorflow_quietly() -> None:
 
 
 class _FirstImport(importlib.abc.MetaPathFinder):
-    """Find TensorFlow as always, but import it under ``without_chatter``; once."""
+    """Find TensorFlow as always, but leave chatter out before it is imported; once."""
 
     def find_spec(self, fullname, path=None, target=None):
         """Return TensorFlow's own spec with a loader that is quiet, and None for all other modules."""
@@ -58,7 +71,9 @@ class _FirstImport(importlib.abc.MetaPathFinder):
             def load_quietly(module):
                 with without_chatter():
                     load(module)
-                    module.config.list_physical_devices()  # looks for GPUs now, not later and aloud
+                    module.config.list_physical_devices()  # looks for GPUs now, not between progress bars
+                leave_chatter_out()
+                logging.getLogger("tensorflow").setLevel(logging.ERROR)  # created with a level of its own by the import
 
             spec.loader.exec_module = load_quietly
         return spec
@@ -67,18 +82,44 @@ class _FirstImport(importlib.abc.MetaPathFinder):
 @contextlib.contextmanager
 def without_chatter():
     """Leave the lines of ``CHATTER`` out of what this process writes to standard error meanwhile."""
+    with contextlib.ExitStack() as ending:
+        leave_chatter_out(ending.callback, patience=None)
+        yield
+
+
+def leave_chatter_out(at_end=atexit.register, patience: float | None = 2.0) -> None:
+    """Lead what is written to standard error past Python through a filter.
+
+    Parameters
+    ----------
+    at_end
+        Takes the function that ends it; by default it is called when this process ends.
+    patience
+        Seconds to wait at the end for the filter, which children of this process may hold open; None for as long as it
+        takes.
+    """
     if sys.stderr is not None:
         sys.stderr.flush()
     try:
         loud = os.dup(2)
     except OSError:  # closed: nobody listens
-        yield
         return
     command = [sys.executable, "-I", "-S", "-c", _FILTER, CHATTER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as reader:
-        os.dup2(reader.stdin.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(loud, 2)
-            os.close(loud)
+    reader = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # replaced by something without a descriptor
+        if sys.stderr.fileno() == 2:
+            sys.stderr = open(
+                loud, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1, closefd=False
+            )
+    os.dup2(reader.stdin.fileno(), 2)
+    reader.stdin.close()
+    at_end(_speak_up, loud, reader, os.getpid(), patience)
+
+
+def _speak_up(loud: int, reader: subprocess.Popen, owner: int, patience: float | None) -> None:
+    """Let everything through again, after what the filter still holds."""
+    if os.getpid() != owner:  # a child that was forked; the filter is not its own
+        return
+    os.dup2(loud, 2)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        reader.wait(timeout=patience)

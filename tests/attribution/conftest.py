@@ -1,6 +1,7 @@
 """Small models, exported once, whose weights and BatchNorm statistics are random so that mistakes show."""
 
 import functools
+import logging
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -11,6 +12,8 @@ import pytest
 import tensorflow as tf
 
 import attribution
+
+logging.getLogger("tensorflow").setLevel(logging.ERROR)  # as in commands: retracing is no news here
 
 
 def randomise(model, seed=0):

@@ -101,7 +101,7 @@ def test_tf_explain_occlusion_covers_with_half_of_255(with_live):
 
 
 def test_without_a_live_network_peers_say_what_is_missing(models, inputs):
-    with pytest.raises(BadInput, match="need the live Keras network"):
+    with pytest.raises(BadInput, match="needs the live Keras network"):
         attribution.explain("tf_keras_vis.grad_cam", models["image"], inputs["image"])
 
 

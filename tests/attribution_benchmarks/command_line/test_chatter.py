@@ -80,3 +80,70 @@ def test_tensorflow_itself_starts_silently():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "result\n", "afterwards\n")
+
+
+LATER = """
+    import os, sys
+    os.write(2, b"E0000 util.cc:131] oneDNN supports DT_BOOL only on platforms with AVX-512. Falling back\\n")
+    os.write(2, b"E0000 out of memory\\nhalf a line")
+"""
+
+
+def test_chatter_between_progress_bars_is_left_out_and_errors_are_kept(tmp_path):
+    done = started(tmp_path, "", PROGRAM.replace("    print(", f"{LATER}    print(", 1))
+    assert (done.returncode, done.stdout) == (0, "result\n")
+    assert done.stderr.splitlines()[0] == "E0000 a real error"
+    assert "oneDNN" not in done.stderr
+    # What Python writes does not go through the filter, so that nothing is said of the order.
+    for heard in ("E0000 out of memory\nhalf a line", "afterwards\n"):
+        assert heard in done.stderr
+
+
+def test_a_terminal_stays_one_for_progress_bars(tmp_path):
+    """What tqdm asks: is standard error a terminal, and how wide is it?"""
+    import os
+    import pty
+
+    (tmp_path / "tensorflow.py").write_text("class config:\n    list_physical_devices = staticmethod(list)\n")
+    code = PROGRAM.replace("import tensorflow", f"sys.path.insert(0, {str(tmp_path)!r}); import tensorflow")
+    code = code.replace('print("result")', "print(sys.stderr.isatty())")
+    terminal, other_end = pty.openpty()
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=other_end, text=True, timeout=60)
+    os.close(other_end)
+    os.close(terminal)
+    assert (done.returncode, done.stdout) == (0, "True\n")
+
+
+def test_a_child_that_lives_on_does_not_hold_its_parent(tmp_path):
+    program = PROGRAM.replace(
+        'print("result")', "import subprocess; subprocess.Popen(['sleep', '30'], stdout=subprocess.DEVNULL)"
+    )
+    (tmp_path / "tensorflow.py").write_text("class config:\n    list_physical_devices = staticmethod(list)\n")
+    code = program.replace("import tensorflow", f"sys.path.insert(0, {str(tmp_path)!r}); import tensorflow")
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL, timeout=25)
+    assert done.returncode == 0
+
+
+LOUD = """
+import logging, os, sys
+from absl import flags
+from attribution_benchmarks import command_line
+def main(flag_values):
+    import tensorflow as tf
+    tf.transpose(tf.constant([[True]]))  # oneDNN does not know the type
+    for number in range(8):
+        tf.function(lambda x, number=number: x + number)(tf.constant(1.0))
+        tf.function(lambda x: x).get_concrete_function(tf.TensorSpec(()))
+    tf.get_logger().warning("From x: y is deprecated and will be removed in a future version")
+    tf.get_logger().error("a real error")
+command_line.run(main, flags.FlagValues(), "What it does.")
+"""
+
+
+def test_tensorflow_itself_computes_silently_and_its_errors_are_heard():
+    done = subprocess.run([sys.executable, "-c", LOUD], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr == "ERROR:tensorflow:a real error\n"
+    heard = LOUD.replace('command_line.run(main, flags.FlagValues(), "What it does.")', "main(None)")
+    done = subprocess.run([sys.executable, "-c", heard], capture_output=True, text=True)
+    assert "is deprecated" in done.stderr and len(done.stderr.splitlines()) > 2

@@ -6,10 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attribution import resizing
 from attribution.method import Method
 from attribution.passes import Needs, Passes, Place
 from attribution.resolve import resolve_method
 from attribution_benchmarks.command_line import BadInput
+
+
+class BrokenContract(BadInput):
+    """A method returned what is no map of its inputs."""
 
 
 def explain(
@@ -23,6 +28,7 @@ def explain(
     seed=0,
     keys=None,
     progress=False,
+    resize=None,
     **overrides,
 ) -> np.ndarray:
     """Explain a model's scores for some inputs.
@@ -51,6 +57,9 @@ def explain(
         where an input should keep its numbers whatever else is explained with it.
     progress
         Whether to show a progress bar on standard error.
+    resize
+        ``True``: a map of a layer's resolution, whatever method made it, is resized bilinearly to the input's.
+        ``False``: class activation maps keep their layer's resolution. ``None``: each method as it does by default.
     **overrides
         Parameters of the method in place of its defaults.
 
@@ -66,16 +75,18 @@ def explain(
         If anything given does not fit; the message says what would.
     """
     resolved = _resolve(method)
+    if resize is not None and "resize" in resolved.defaults:
+        overrides["resize"] = resize
     named = explain_many(
         {resolved.name: (resolved, overrides)},
         model, inputs, targets,
-        wrt=wrt, batch_size=batch_size, seed=seed, keys=keys, progress=progress,
+        wrt=wrt, batch_size=batch_size, seed=seed, keys=keys, progress=progress, resize=bool(resize),
     )  # fmt: skip
     return named[resolved.name]
 
 
 def explain_many(
-    methods, model, inputs, targets=None, *, wrt=None, batch_size=32, seed=0, keys=None, progress=False
+    methods, model, inputs, targets=None, *, wrt=None, batch_size=32, seed=0, keys=None, progress=False, resize=False
 ) -> dict[str, np.ndarray]:
     """Explain with several methods without repeating a pass that two of them need.
 
@@ -89,6 +100,8 @@ def explain_many(
         its overrides.
     model, inputs, targets, wrt, batch_size, seed, keys, progress
         See ``explain``.
+    resize
+        Whether maps of another resolution than the input's are resized to it, bilinearly.
 
     Returns
     -------
@@ -109,13 +122,13 @@ def explain_many(
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
-    channels_first = explained is not None and explained.channels_first
-    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, channels_first)
+    first = explained is not None and explained.channels_first
+    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize, first)
     return maps if explained is None else {label: explained.as_given(array) for label, array in maps.items()}
 
 
 def block_by_block(
-    chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, channels_first=False
+    chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize=False, channels_first=False
 ) -> dict[str, np.ndarray]:
     """Return the maps of methods with all their parameters; see ``explain_many``, which checks what is given here."""
     needs = Needs()
@@ -140,6 +153,8 @@ def block_by_block(
         )
         for label, (method, parameters) in chosen.items():
             result = _checked(method, method.function(passes, **parameters), passes)
+            if resize and result.ndim < passes.inputs.ndim:
+                result = resizing.resize(result.astype(np.float32), passes.inputs.shape[1:-1])
             if label not in maps:
                 maps[label] = np.empty((total, *result.shape[1:]), np.float32)
             maps[label][rows] = result
@@ -189,11 +204,11 @@ def _checked(method: Method, maps, passes: Passes) -> np.ndarray:
     # A class activation map may have its layer's resolution, hence only the number of axes is fixed.
     fits = maps.shape == with_channels or (maps.ndim == len(with_channels) - 1 and maps.shape[:1] == with_channels[:1])
     if not fits or maps.dtype.kind not in "fiub":
-        raise BadInput(
+        raise BrokenContract(
             f"method '{method.name}' returned {maps.dtype} of shape {maps.shape}; numbers of shape {with_channels} "
             f"or {with_channels[:-1]} are needed, one map per input"
         )
     if not np.isfinite(maps).all():
         row = int(np.argmin(np.isfinite(maps.reshape(len(maps), -1)).all(axis=1)))
-        raise BadInput(f"method '{method.name}' returned NaN or infinite values for input {passes.keys[row]}")
+        raise BrokenContract(f"method '{method.name}' returned NaN or infinite values for input {passes.keys[row]}")
     return maps

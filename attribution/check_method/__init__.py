@@ -1,0 +1,162 @@
+r"""Check whether a method of one's own keeps the contract of attribution methods, and say what was found.
+
+    python -m attribution.check_method my_method.py:sharpened
+    python -m attribution.check_method my_method.py:sharpened --model=DIR --allow=target_dependence
+
+The method is tried on a small network of signals and one of images, or on --model: it returns one map for each input,
+the same for the same seed, whatever the batch and the order; maps depend on input and class; what it asks of the model
+does not depend on the batch; it leaves read-only arrays alone and prints nothing. A kind of input that it refuses by
+``BadInput`` is named, and is no failure unless nothing is left. The exit code is 1 if a check fails that --allow does
+not name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from absl import flags
+
+from attribution.loading_flags import define_loading_flags, load_flagged_model
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput, listed
+
+FLAGS = flags.FlagValues()
+flags.DEFINE_multi_string(
+    "method", [], "module:function, file.py:function or a name of the registry; may be written without --method=",
+    flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_list("allow", [], "checks that may fail, by comma", flag_values=FLAGS)
+define_loading_flags(FLAGS)
+FLAGS["model"].help = "directory of a SavedModel to try the method on, in place of the two small networks"
+
+PASSED, FAILED, ALLOWED, REFUSED = "passed", "FAILED", "allowed", "refused"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What one check found on one model.
+
+    Attributes
+    ----------
+    check
+        Name of the check (``attribution.check_method.checks.CHECKS``).
+    on
+        What the inputs were.
+    outcome
+        ``"passed"``, ``"FAILED"``, ``"allowed"`` (failed, as expected) or ``"refused"`` (the method cannot explain this
+        model and says so).
+    words
+        What was found.
+    """
+
+    check: str
+    on: str
+    outcome: str
+    words: str
+
+    def __str__(self):
+        return f"{self.outcome.ljust(7)}  {self.on.ljust(7)}  {self.check.ljust(20)}  {self.words}"
+
+
+def check_method(
+    method, model=None, *, allow: Sequence[str] = (), wrt=None, parameters: Mapping | None = None, show: bool = True
+) -> list[Finding]:
+    """Check a method's contract.
+
+    Parameters
+    ----------
+    method
+        As ``attribution.explain`` takes it: ``"file.py:function"``, a function, a name of the registry.
+    model : attribution.model.Model, optional
+        The model to try it on, at random inputs; a small network of signals and one of images by default.
+    allow
+        Names of checks that may fail, such as ``"target_dependence"`` for an edge detector.
+    wrt
+        Name of the explained input, where the model has several.
+    parameters
+        Parameters of the method in place of its defaults.
+    show
+        Whether to print what was found.
+
+    Returns
+    -------
+    list[Finding]
+        One for each check and model; a method keeps the contract if none has the outcome ``"FAILED"``.
+
+    Raises
+    ------
+    BadInput
+        If there is no such method or check.
+    """
+    from attribution.check_method.checks import CHECKS
+    from attribution.check_method.specimens import built_specimens, specimen_of
+    from attribution.explain import with_parameters
+
+    unknown = [name for name in allow if name not in CHECKS]
+    if unknown:
+        raise BadInput(f"no check '{unknown[0]}'; the checks are {listed(CHECKS)}")
+    ((resolved, _),) = with_parameters({"": (method, parameters or {})}).values()
+    findings = []
+    with tempfile.TemporaryDirectory() as directory:
+        specimens = built_specimens(directory) if model is None else [specimen_of(model, wrt)]
+        for specimen in specimens:
+            findings += _found(resolved, specimen, parameters or {}, allow)
+    if all(finding.outcome == REFUSED for finding in findings):
+        findings = [dataclasses.replace(finding, outcome=FAILED) for finding in findings]
+    if show:
+        for finding in findings:
+            print(finding)
+        print(_summary(resolved.name, findings))
+    return findings
+
+
+def _found(method, specimen, parameters, allow) -> list[Finding]:
+    from attribution.check_method.checks import CHECKS, Failed, Refused, Trial, returns_maps
+
+    trial, findings = Trial(method, specimen, parameters), []
+    for name, check in CHECKS.items():
+        try:
+            findings.append(Finding(name, specimen.title, PASSED, check(trial)))
+        except Failed as failure:
+            outcome = ALLOWED if name in allow else FAILED
+            findings.append(Finding(name, specimen.title, outcome, str(failure)))
+            if check is returns_maps:  # there is nothing that the others could look at
+                return findings
+        except Refused as refusal:
+            return [Finding(name, specimen.title, REFUSED, str(refusal))]
+        except Exception as error:  # it ran before, and fails on other targets, batches or orders
+            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            findings.append(Finding(name, specimen.title, ALLOWED if name in allow else FAILED, words))
+    return findings
+
+
+def _summary(name: str, findings) -> str:
+    counts = {outcome: sum(finding.outcome == outcome for finding in findings) for outcome in (PASSED, FAILED, ALLOWED)}
+    refused = [finding.on for finding in findings if finding.outcome == REFUSED]
+    parts = [f"{counts[PASSED]} checks passed", f"{counts[FAILED]} failed"]
+    parts += [f"{counts[ALLOWED]} failed as allowed"] if counts[ALLOWED] else []
+    parts += [f"refuses {listed(refused)}"] if refused else []
+    return f"{name}: {', '.join(parts)}"
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Check each method; exit with code 1 if one breaks the contract."""
+    if not flag_values.method:
+        raise BadInput("no method was named; write file.py:function or module:function")
+    model = load_flagged_model(flag_values) if flag_values.model else None
+    broken = False
+    for method in flag_values.method:
+        findings = check_method(method, model, allow=flag_values.allow, wrt=flag_values.wrt or None)
+        broken = broken or any(finding.outcome == FAILED for finding in findings)
+    if broken:
+        sys.stdout.flush()
+        sys.exit(1)
+
+
+def run() -> None:
+    """Run the command; what does not begin with a dash is a method."""
+    sys.argv[1:] = [word if word.startswith("-") else f"--method={word}" for word in sys.argv[1:]]
+    command_line.run(main, FLAGS, __doc__)

@@ -1,0 +1,241 @@
+"""The checks, one function each: what a method must do whatever it computes.
+
+Each takes a ``Trial``, which explains a specimen as asked and counts passes, and returns what it found in words, or
+raises ``Failed`` with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from attribution.check_method.specimens import Specimen
+from attribution.explain import BrokenContract, explain
+from attribution_benchmarks.command_line import BadInput
+
+TOLERANCE = 1e-4  # of a map's largest value: what another order of summation may change
+
+
+class Failed(Exception):
+    """What a check found is against the contract."""
+
+
+class Refused(Exception):
+    """The method says that it cannot explain this model."""
+
+
+class Trial:
+    """A method on a specimen.
+
+    Parameters
+    ----------
+    method : attribution.Method
+        The method.
+    specimen
+        Model and inputs.
+    parameters
+        Parameters of the method in place of its defaults.
+
+    Attributes
+    ----------
+    targets : np.ndarray
+        A class for each input.
+    """
+
+    def __init__(self, method, specimen: Specimen, parameters: Mapping):
+        self.method = method
+        self.specimen = specimen
+        self.parameters = parameters
+        self.total = len(specimen.model.feed(specimen.inputs)[specimen.wrt])
+        self.targets = np.arange(self.total, dtype=np.int32) % specimen.model.num_classes
+        self.largest_batch = specimen.model.batch_size(8)
+        self._first = None
+
+    @property
+    def maps(self) -> np.ndarray:
+        """Maps of the inputs in order, in passes of eight."""
+        if self._first is None:
+            self._first = self.run()
+        return self._first
+
+    def run(self, targets=None, batch_size=None, order=None, seed=0) -> np.ndarray:
+        """Return maps.
+
+        Parameters
+        ----------
+        targets
+            Classes in place of ``self.targets``.
+        batch_size
+            Rows in one pass; eight by default.
+        order
+            Order in which the inputs are given, each with its key; the maps come in this order.
+        seed
+            Seed of the run.
+        """
+        order = np.arange(self.total) if order is None else order
+        targets = self.targets if targets is None else targets
+        feed = {name: array[order] for name, array in self.specimen.model.feed(self.specimen.inputs).items()}
+        self.specimen.model.counts.clear()
+        self.printed = io.StringIO()
+        with contextlib.redirect_stdout(self.printed):
+            return explain(
+                self.method,
+                self.specimen.model,
+                feed,
+                targets[order],
+                wrt=self.specimen.wrt,
+                batch_size=batch_size or self.largest_batch,
+                seed=seed,
+                keys=[f"input {row}" for row in order],
+                **self.parameters,
+            )
+
+    def difference(self, others: np.ndarray, maps: np.ndarray | None = None) -> float:
+        """Return the largest difference of other maps from these, of the largest value of all."""
+        maps = self.maps if maps is None else maps
+        if others.shape != maps.shape:
+            raise Failed(f"maps had shape {maps.shape} and then {others.shape}")
+        return float(np.abs(others - maps).max() / (np.abs(maps).max() or 1.0))
+
+
+def returns_maps(trial: Trial) -> str:
+    """Check that it runs and returns one map for each input."""
+    try:
+        maps = trial.maps
+    except BrokenContract as error:
+        raise Failed(str(error)) from error
+    except BadInput as error:
+        raise Refused(str(error)) from error
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise Failed(f"{type(error).__name__}: {_gist(error)}") from error
+        raise Failed(
+            "it writes to an array that its passes gave it; other methods are given the same one: copy it first"
+        ) from error
+    except Exception as error:  # whatever it raises is what was found
+        raise Failed(f"{type(error).__name__}: {_gist(error)}") from error
+    inputs = trial.specimen.model.feed(trial.specimen.inputs)[trial.specimen.wrt]
+    kind = "the inputs' shape" if maps.shape == inputs.shape else "the inputs' places"
+    if maps.ndim < inputs.ndim and maps.shape != inputs.shape[:-1]:
+        kind = "a layer's resolution, to be resized"
+    return f"{maps.shape}, {kind}"
+
+
+def says_something(trial: Trial) -> str:
+    """Check that some map is not zero everywhere."""
+    empty = [row for row, one in enumerate(trial.maps) if not np.abs(one).max()]
+    if len(empty) == trial.total:
+        raise Failed("every map is zero everywhere")
+    return f"largest value {np.abs(trial.maps).max():.2g}" + (f"; {len(empty)} maps are all zero" if empty else "")
+
+
+def same_seed_same_bytes(trial: Trial) -> str:
+    """Check that the same call gives the same bytes."""
+    if trial.run().tobytes() != trial.maps.tobytes():
+        raise Failed("a second call gave other maps; draw random numbers from passes.generator(row, purpose) alone")
+    return "the seed changes nothing" if trial.run(seed=1).tobytes() == trial.maps.tobytes() else "it uses the seed"
+
+
+def batch_invariance(trial: Trial) -> str:
+    """Check that it does not matter how many inputs go into a pass."""
+    if trial.specimen.model.batch_size(1) != 1:
+        return "the file prescribes its batch, nothing to compare"
+    worst = max(trial.difference(trial.run(batch_size=size)) for size in (1, 4))
+    if worst > TOLERANCE:
+        raise Failed(f"in batches of 1 or 4 maps differ by {worst:.1e} of the largest value from those in batches of 8")
+    return f"differs by {worst:.0e} of the largest value"
+
+
+def order_invariance(trial: Trial) -> str:
+    """Check that the place of an input among others does not matter; its key goes with it."""
+    order = np.arange(trial.total)[::-1]
+    worst = trial.difference(trial.run(order=order)[::-1])
+    if worst > TOLERANCE:
+        raise Failed(
+            f"with the inputs in reverse maps differ by {worst:.1e} of the largest value; does it normalise over all "
+            "of them, or draw numbers by row instead of from passes.generator(row, purpose)?"
+        )
+    return f"differs by {worst:.0e} of the largest value"
+
+
+def input_dependence(trial: Trial) -> str:
+    """Check that maps of different inputs differ."""
+    pairs = [
+        (first, second)
+        for second in range(trial.total)
+        for first in range(second)
+        if trial.targets[first] == trial.targets[second]
+    ]
+    if pairs and all((trial.maps[first] == trial.maps[second]).all() for first, second in pairs):
+        raise Failed("all inputs have one and the same map")
+    return "maps of different inputs differ" if pairs else "no two inputs of one class, nothing to compare"
+
+
+def target_dependence(trial: Trial) -> str:
+    """Check that maps for another class differ."""
+    classes = trial.specimen.model.num_classes
+    if classes == 1:
+        return "the model has one class, nothing to compare"
+    others = trial.run(targets=((trial.targets + 1) % classes).astype(np.int32))
+    same = [row for row in range(trial.total) if (others[row] == trial.maps[row]).all()]
+    if len(same) == trial.total:
+        raise Failed("maps are the same for every class: it does not explain the target")
+    return "maps for another class differ" + (f", but for {len(same)} inputs" if same else "")
+
+
+def passes_per_input(trial: Trial) -> str:
+    """Check that what it asks of the model does not depend on how the inputs are cut into batches."""
+
+    def counted(batch_size):
+        trial.run(batch_size=batch_size)
+        counts = trial.specimen.model.counts
+        return counts["forward"], counts["backward"], counts["forward_passes"] + counts["backward_passes"]
+
+    forward, backward, passes = counted(trial.largest_batch)
+    shown = f"{forward / trial.total:g} F and {backward / trial.total:g} G for each input"
+    if not passes:
+        return "it asks its passes for none"
+    if trial.specimen.model.batch_size(1) == 1:
+        alone = counted(1)
+        # The last pass of a block may be filled up: by fewer rows than passes.
+        if abs(alone[0] + alone[1] - forward - backward) > passes:
+            raise Failed(
+                f"{shown} in batches of 8, {alone[0] / trial.total:g} F and {alone[1] / trial.total:g} G in batches "
+                "of 1; what depends on the model alone is asked for in every block"
+            )
+    return shown
+
+
+def prints_nothing(trial: Trial) -> str:
+    """Check that it leaves standard output to results."""
+    trial.run()
+    if trial.printed.getvalue():
+        raise Failed(f"it prints {_gist(trial.printed.getvalue())!r}, which would end up between the results")
+    return "nothing on standard output"
+
+
+CHECKS: Mapping[str, Callable[[Trial], str]] = MappingProxyType(
+    {
+        check.__name__: check
+        for check in (
+            returns_maps,
+            says_something,
+            same_seed_same_bytes,
+            batch_invariance,
+            order_invariance,
+            input_dependence,
+            target_dependence,
+            passes_per_input,
+            prints_nothing,
+        )
+    }
+)
+
+
+def _gist(text, limit: int = 200) -> str:
+    text = " ".join(str(text).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."

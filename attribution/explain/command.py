@@ -1,0 +1,273 @@
+r"""See maps of a SavedModel: explain pictures, arrays or signals, and draw what several methods point at.
+
+    python -m attribution.explain --model=DIR --image=photo.jpg --output=maps.png
+    python -m attribution.explain --model=DIR --image=photos/ --method=grad_cam,integrated_gradients \
+        --preprocessing=-1..1 --class_names=names.txt --target=tench --maps=maps.npz
+    python -m attribution.explain --model=DIR --list_layers
+
+The picture has a row for each input and a column for each method, each panel with its colour scale. Standard output has
+the highest predictions. `--list_methods` lists the methods; `python -m attribution.inspect --model=DIR` says which of
+them a file allows, and why not the others.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import sys
+
+import numpy as np
+from absl import flags
+
+from attribution import input_files, plotting
+from attribution.explain import explain_many, with_parameters
+from attribution.loading_flags import define_loading_flags, load_flagged_model
+from attribution.methods import METHODS
+from attribution.preprocessing import PREPROCESSINGS, likely_preprocessing, preprocessing_named
+from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import BadInput, listed, write_whole
+
+DEFAULT = ("integrated_gradients", "guided_backprop", "grad_cam")
+
+FLAGS = flags.FlagValues()
+define_loading_flags(FLAGS)
+flags.DEFINE_list(
+    "image", [], "pictures, .npy files of arrays or signals, or folders of them, by comma", flag_values=FLAGS
+)
+flags.DEFINE_alias("images", "image", flag_values=FLAGS)
+flags.DEFINE_list(
+    "method",
+    [],
+    f"methods by comma: names, module:function or file.py:function; those of {','.join(DEFAULT)} that the model "
+    "allows when empty",
+    flag_values=FLAGS,
+)
+flags.DEFINE_alias("methods", "method", flag_values=FLAGS)
+flags.DEFINE_string(
+    "preprocessing",
+    "",
+    f"what the model takes for pixels: {'; '.join(f'{way.name} ({way.about})' for way in PREPROCESSINGS.values())}. "
+    "When empty, 0..255 for a file that scales by itself and 0..1 for others. Arrays are taken as they are",
+    flag_values=FLAGS,
+)
+flags.DEFINE_enum(
+    "fit", "crop", input_files.FITS, "cut the middle out of a picture of another shape, or squash it", flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
+)
+flags.DEFINE_list(
+    "target",
+    [],
+    "class to explain, by number or name: one for all or one per input; the predicted when empty",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string("class_names", "", "file with the names of the classes: one a line, or JSON", flag_values=FLAGS)
+flags.DEFINE_string(
+    "layer", "", "layer of the class activation maps, see --list_layers; a late one when empty", flag_values=FLAGS
+)
+flags.DEFINE_integer("top", 5, "how many predictions to print for each input", lower_bound=0, flag_values=FLAGS)
+flags.DEFINE_integer("limit", 16, "how many inputs to take from folders at most", lower_bound=1, flag_values=FLAGS)
+flags.DEFINE_string("output", "maps.png", "picture to draw: .png, .pdf, .svg or .jpg by suffix", flag_values=FLAGS)
+flags.DEFINE_string("maps", "", "file .npz to write the maps to, by method, with inputs and targets", flag_values=FLAGS)
+flags.DEFINE_boolean("overlay", True, "lay maps over the picture in grey", flag_values=FLAGS)
+flags.DEFINE_enum(
+    "channels", "sum", list(plotting.REDUCTIONS), "what is drawn of a map with channels", flag_values=FLAGS
+)
+flags.DEFINE_float(
+    "percentile", 99.5, "of a map's absolute values at which the colours end; 100 clips nothing", flag_values=FLAGS
+)
+flags.DEFINE_enum(
+    "scale", "map", plotting.SCALES, "a colour scale for each map, or one for all of a method", flag_values=FLAGS
+)
+command_line.define_common_flags(FLAGS, batch_size=8, seed=0)
+flags.DEFINE_boolean("list_methods", False, "list the methods and stop", flag_values=FLAGS)
+flags.DEFINE_boolean("list_layers", False, "list the layers that maps can stand on and stop", flag_values=FLAGS)
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Explain, print predictions, draw."""
+    if flag_values.list_methods:
+        width = max(map(len, METHODS))
+        for name, method in METHODS.items():
+            print(f"{name.ljust(width)}  {method.title}; {method.facts.cost}")
+        return
+    if not flag_values.list_layers and not flag_values.image:
+        raise BadInput("--image is empty; name a picture, a .npy file or a folder of them")
+    suffix = _suffix(flag_values.output, (".png", ".pdf", ".svg", ".jpg"), "--output")
+    if flag_values.maps:
+        _suffix(flag_values.maps, (".npz",), "--maps")
+    methods = _with_layer(with_parameters(flag_values.method or DEFAULT), flag_values.layer)
+    model = load_flagged_model(flag_values)
+    wrt = model.explained_input(flag_values.wrt or None)
+    if flag_values.list_layers:
+        default = model.layer(None, wrt) if model.layers(wrt) else None
+        for name in model.layers(wrt):
+            shape = model.graph.shape(name).as_list()[1:]
+            print(
+                f"{name}  ({', '.join('any' if s is None else str(s) for s in shape)}){'  default' * (name == default)}"
+            )
+        return
+    names = input_files.read_class_names(flag_values.class_names) if flag_values.class_names else None
+    if names and len(names) != model.num_classes:
+        raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
+    files, inputs, seen, way = _read(flag_values, model, wrt)
+    feed = inputs if len(model.inputs) == 1 else {wrt: inputs} | _others(flag_values, model, wrt, len(inputs))
+    scores = model.scores(feed, flag_values.batch_size)
+    targets = _targets(flag_values.target, names, scores)
+    _print_predictions(files, scores, names, flag_values.top, model.score)
+    chosen = methods if flag_values.method else _applicable(methods, model, feed, targets, wrt)
+    maps = explain_many(
+        chosen, model, feed, targets, wrt=wrt, batch_size=flag_values.batch_size, seed=flag_values.seed,
+        keys=[str(label) for label in files],
+    )  # fmt: skip
+    titles = [
+        f"{label}\n{_class(names, target)}, {_kind(model.score)} {scores[row, target]:.3g}"
+        for row, (label, target) in enumerate(zip(files, targets, strict=True))
+    ]
+    figure = plotting.plot(
+        maps, seen, titles=titles, preprocessing=way, overlay=flag_values.overlay, channels=flag_values.channels,
+        percentile=flag_values.percentile, scale=flag_values.scale,
+    )  # fmt: skip
+    _write(flag_values.output, lambda stream: figure.savefig(stream, format=suffix.lstrip(".")))
+    if flag_values.maps:
+        _write(flag_values.maps, lambda stream: np.savez_compressed(stream, inputs=inputs, targets=targets, **maps))
+    print(f"written to {flag_values.output}" + (f" and {flag_values.maps}" if flag_values.maps else ""))
+
+
+def _suffix(path: str, allowed, flag: str) -> str:
+    suffix = pathlib.Path(path).suffix.lower()
+    if suffix not in allowed:
+        raise BadInput(f"{flag}={path}: the name must end in {listed(allowed)}")
+    folder = pathlib.Path(path).parent
+    if not folder.is_dir():
+        raise BadInput(f"{flag}={path}: there is no folder '{folder}'")
+    return suffix
+
+
+def _read(flag_values, model, wrt):
+    """Return labels of the inputs, the inputs, what is shown of them, and how pixels became inputs."""
+    drawn_before = pathlib.Path(flag_values.output).resolve()
+    paths = input_files.find_files(flag_values.image, flag_values.limit, without=drawn_before)
+    shape = model.inputs[wrt].shape[1:].as_list()
+    pictures = [path for path in paths if path.suffix.lower() in input_files.PICTURES]
+    if pictures and len(pictures) < len(paths):
+        raise BadInput("pictures and arrays cannot be explained together; give the ones or the others")
+    if not pictures:
+        arrays = [input_files.read_array(path, shape) for path in paths]
+        labels = [
+            path.stem if len(array) == 1 else f"{path.stem} {row}"
+            for path, array in zip(paths, arrays, strict=True)
+            for row in range(len(array))
+        ][: flag_values.limit]
+        if len({array.shape[1:] for array in arrays}) > 1:
+            raise BadInput(f"the arrays have different shapes: {listed(sorted({str(a.shape[1:]) for a in arrays}))}")
+        inputs = np.concatenate(arrays)[: flag_values.limit]
+        way = preprocessing_named(flag_values.preprocessing) if flag_values.preprocessing else None
+        return labels, inputs if way is None else way.apply(inputs), inputs, way
+    pixels = input_files.read_pictures(pictures, shape, flag_values.fit)
+    if flag_values.preprocessing:
+        way = preprocessing_named(flag_values.preprocessing)
+    else:
+        way, reason = likely_preprocessing(model, wrt)
+        _note(f"pixels are given as {way.name}, because {reason}; --preprocessing= chooses another way")
+    return [path.stem for path in pictures], way.apply(pixels), pixels, way
+
+
+def _note(text: str) -> None:
+    """Say on standard error what was chosen for the user."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _others(flag_values, model, wrt, total):
+    """Return the arrays of the inputs that are not explained."""
+    needed = {name for name in model.inputs if name != wrt}
+    given = dict(entry.partition("=")[::2] for entry in flag_values.other_inputs)
+    if set(given) != needed:
+        raise BadInput(
+            f"the model also has the inputs {listed(sorted(needed))}; give each by --other_inputs=NAME=FILE.npy"
+        )
+    arrays = {}
+    for name, path in given.items():
+        array = input_files.read_array(pathlib.Path(path), model.inputs[name].shape[1:].as_list())
+        arrays[name] = np.repeat(array, total, axis=0) if len(array) == 1 else array
+    return arrays
+
+
+def _targets(wanted, names, scores):
+    """Return the class to explain of each input, int32."""
+    if not wanted:
+        return scores.argmax(axis=1).astype(np.int32)
+    found = []
+    for entry in wanted:
+        entry = entry.strip()
+        if names and entry in names:
+            found.append(names.index(entry))
+        elif entry.isdecimal():
+            found.append(int(entry))
+        else:
+            known = "a number" if not names else "a number or a name of --class_names"
+            raise BadInput(f"--target={entry} is no class; give {known}")
+    if len(found) not in (1, len(scores)):
+        raise BadInput(f"--target has {len(found)} classes for {len(scores)} inputs; give one, or one for each")
+    wrong = [target for target in found if target >= scores.shape[1]]
+    if wrong:
+        raise BadInput(f"target {wrong[0]} is outside the model's classes 0 to {scores.shape[1] - 1}")
+    return np.broadcast_to(np.array(found, np.int32), (len(scores),)).copy()
+
+
+def _kind(score: str) -> str:
+    return {"logits": "logit", "probabilities": "probability"}[score]
+
+
+def _class(names, number: int) -> str:
+    return names[number] if names else f"class {number}"
+
+
+def _print_predictions(files, scores, names, top, score):
+    if not top:
+        return
+    for label, row in zip(files, scores, strict=True):
+        best = np.argsort(-row, kind="stable")[:top]
+        print(f"{label}: " + ", ".join(f"{_class(names, number)} {row[number]:.4g}" for number in best) + f" ({score})")
+
+
+def _with_layer(methods, layer):
+    """Return methods with the layer asked for in those that stand on one."""
+    if not layer:
+        return methods
+    if not any("layer" in method.defaults for method, _ in methods.values()):
+        raise BadInput(f"--layer={layer}: none of {listed(methods)} stands on a layer")
+    return {
+        label: (method, {**parameters, **({"layer": layer} if "layer" in method.defaults else {})})
+        for label, (method, parameters) in methods.items()
+    }
+
+
+def _applicable(methods, model, feed, targets, wrt):
+    """Return those of the default methods that the model allows, and say why others are left out."""
+    first = {name: array[:1] for name, array in model.feed(feed).items()}
+    kept, reasons = {}, {}
+    for label, chosen in methods.items():
+        method, parameters = chosen
+        quick = {**parameters, "points": 2} if "points" in parameters else parameters
+        try:
+            explain_many({label: (method, quick)}, model, first, targets[:1], wrt=wrt)
+            kept[label] = chosen
+        except BadInput as error:
+            reasons[label] = error
+            _note(f"'{label}' is left out: {error}")
+    if not kept:
+        raise BadInput(f"none of {listed(methods)} can explain this model; the last said: {reasons[label]}")
+    return kept
+
+
+def _write(path, save) -> None:
+    """Write a file whole or not at all."""
+    stream = io.BytesIO()
+    save(stream)
+    try:
+        write_whole(path, stream.getvalue())
+    except OSError as error:
+        raise BadInput(f"cannot write '{os.fspath(path)}': {error.strerror or error}") from error

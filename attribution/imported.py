@@ -1,0 +1,49 @@
+"""A function that a user names as ``module:function`` or ``path/to/file.py:function``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+
+from attribution_benchmarks.command_line import BadInput
+
+
+def imported(name: str, what: str) -> Callable:
+    """Return the function of that name.
+
+    Parameters
+    ----------
+    name
+        ``module:function``, the working directory being searched too, or ``path/to/file.py:function``.
+    what
+        What the function is for, such as ``"method"``; messages begin with it.
+
+    Raises
+    ------
+    BadInput
+        If the module cannot be imported or has no such function.
+    """
+    module_name, _, function_name = name.rpartition(":")
+    try:
+        if module_name.endswith(".py"):
+            module = _of_file(module_name)
+        else:
+            if os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())
+            module = importlib.import_module(module_name)
+    except (ImportError, OSError, SyntaxError) as error:
+        raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({error})") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'")
+    return function
+
+
+def _of_file(path: str):
+    specification = importlib.util.spec_from_file_location("own_method", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module

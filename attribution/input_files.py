@@ -1,0 +1,182 @@
+"""Inputs from files: pictures brought to a model's size, and arrays as they are."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from attribution_benchmarks.command_line import BadInput, listed
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+ARRAYS = (".npy",)
+FITS = ("crop", "squash")
+
+
+def find_files(
+    paths: Sequence[str | os.PathLike], limit: int | None = None, without: pathlib.Path | None = None
+) -> list[pathlib.Path]:
+    """Return the files that a user named, each folder replaced by the pictures and arrays in it, in order of names.
+
+    Parameters
+    ----------
+    paths
+        Files and folders.
+    limit
+        How many to take at most; None for all.
+    without
+        A file that is left out of folders, such as the drawing of an earlier run.
+
+    Raises
+    ------
+    BadInput
+        If a path does not exist, is no input, or nothing is found.
+    """
+    found = []
+    for path in map(pathlib.Path, paths):
+        if path.is_dir():
+            inside = sorted(
+                child
+                for child in path.iterdir()
+                if child.suffix.lower() in PICTURES + ARRAYS and child.resolve() != without
+            )
+            if not inside:
+                raise BadInput(f"there is no picture ({listed(PICTURES)}) and no '.npy' in '{path}'")
+            found += inside
+        elif not path.is_file():
+            raise BadInput(f"'{path}' does not exist; a picture, a .npy file or a folder of them is needed")
+        elif path.suffix.lower() not in PICTURES + ARRAYS:
+            raise BadInput(f"'{path}' is no input; files end in {listed(PICTURES + ARRAYS)}")
+        else:
+            found.append(path)
+    if not found:
+        raise BadInput("no input was named; give a picture, a .npy file or a folder of them")
+    return found[:limit]
+
+
+def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], fit: str = "crop") -> np.ndarray:
+    """Read pictures at the size and with the channels of a model's input.
+
+    Parameters
+    ----------
+    paths
+        The pictures' files.
+    shape
+        ``(H, W, C)`` of the input; None where the model takes any, so that the first picture's own is taken.
+    fit
+        What happens to a picture of another shape: ``"crop"`` cuts its middle out, ``"squash"`` distorts it.
+
+    Returns
+    -------
+    np.ndarray
+        ``(N, H, W, C)`` uint8, as they are seen: turned upright, in [0, 255].
+
+    Raises
+    ------
+    BadInput
+        If a file is no picture, or the model takes none.
+    """
+    from PIL import Image, ImageOps
+
+    if fit not in FITS:
+        raise BadInput(f"no fit '{fit}'; there are {listed(FITS)}")
+    if len(shape) != 3 or shape[-1] not in (1, 3, 4, None):
+        raise BadInput(
+            f"the model takes inputs of shape {_shown(shape)}, which pictures are not; give arrays as .npy files"
+        )
+    height, width, channels = shape
+    mode = {1: "L", 3: "RGB", 4: "RGBA", None: "RGB"}[channels]
+    pictures = []
+    for path in paths:
+        try:
+            with Image.open(path) as opened:
+                picture = ImageOps.exif_transpose(opened).convert(mode)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"'{path}' cannot be read as a picture ({error})") from error
+        height, width = height or picture.height, width or picture.width
+        if picture.size != (width, height):
+            resample = Image.Resampling.BILINEAR
+            if fit == "crop":
+                picture = ImageOps.fit(picture, (width, height), resample)
+            else:
+                picture = picture.resize((width, height), resample)
+        array = np.asarray(picture)
+        pictures.append(array if array.ndim == 3 else array[..., np.newaxis])
+    return np.stack(pictures)
+
+
+def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
+    """Read one or several inputs from a ``.npy`` file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    shape
+        Shape of one input, such as ``(T, C)`` or ``(H, W, C)``; None where any size will do.
+
+    Returns
+    -------
+    np.ndarray
+        ``(N, *shape)``. An axis of one channel may be missing in the file, as may that of the inputs.
+
+    Raises
+    ------
+    BadInput
+        If the file is no array of numbers, or of another shape.
+    """
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise BadInput(f"'{path}' cannot be read as an array ({error})") from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+        raise BadInput(f"'{path}' holds no array of numbers")
+
+    def fits(candidate):
+        sizes = candidate.shape[1:]
+        return len(sizes) == len(shape) and all(
+            want in (None, have) for want, have in zip(shape, sizes, strict=True)
+        )  # fmt: skip
+
+    candidates = [array[np.newaxis], array]
+    if len(shape) and shape[-1] in (1, None):
+        candidates += [array[np.newaxis, ..., np.newaxis], array[..., np.newaxis]]
+    for candidate in candidates:
+        if fits(candidate):
+            return candidate
+    raise BadInput(
+        f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
+    )
+
+
+def read_class_names(path: str | os.PathLike) -> list[str]:
+    """Read names of classes: one a line, or JSON: a list, or a mapping from number to name.
+
+    Keras' ``imagenet_class_index.json``, whose values are pairs of an identifier and a name, is understood.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read.
+    """
+    import json
+
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"'{path}' cannot be read as names of classes ({error})") from error
+    if pathlib.Path(path).suffix != ".json":
+        return [line.strip() for line in text.rstrip().splitlines()]
+    try:
+        content = json.loads(text)
+        if isinstance(content, dict):
+            content = [content[str(number)] for number in range(len(content))]
+        return [str(entry[-1] if isinstance(entry, list) else entry) for entry in content]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise BadInput(f"'{path}' is no JSON list of names, nor a mapping from '0', '1', ... to names") from error
+
+
+def _shown(shape) -> str:
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"

@@ -1,0 +1,267 @@
+"""Say what a SavedModel is: what it takes and gives, where its score is, and which methods can explain it.
+
+    python -m attribution.inspect --model=DIR
+
+Every method is tried on one random input, as far as the first of its passes; a method that refuses the file is listed
+with its reason. The last lines are the Python that loads the file. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import numpy as np
+from absl import flags
+
+from attribution.explain import with_parameters
+from attribution.loading_flags import define_loading_flags, loading_options
+from attribution.methods import METHODS
+from attribution.passes import Needs, Passes
+from attribution_benchmarks.command_line import BadInput, listed
+
+ANY_SIZE = 64  # of an axis whose size the file leaves open
+
+FLAGS = flags.FlagValues()
+define_loading_flags(FLAGS)
+flags.DEFINE_boolean("try_methods", True, "try every method on one random input", flag_values=FLAGS)
+flags.DEFINE_boolean("libraries", False, "try the methods of tf-keras-vis and tf-explain too", flag_values=FLAGS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """Whether a method can explain a file.
+
+    Attributes
+    ----------
+    applies
+        Whether it can.
+    reason
+        Why not; empty where it can.
+    """
+
+    applies: bool
+    reason: str = ""
+
+
+class _Enough(Exception):
+    """The first of many passes has run; what the others would give is not asked."""
+
+
+class _FirstPasses(Passes):
+    """Passes that end a method which asks for many variants of its inputs after the first of them."""
+
+    def _stream(self, grid, variant, run):
+        for _ in super()._stream(grid[:1], variant, run):
+            raise _Enough
+        yield from ()
+
+
+def try_method(name, model, feed, wrt=None) -> Trial:
+    """Try a method on a model, as far as its first pass.
+
+    Parameters
+    ----------
+    name
+        A method as ``attribution.explain`` takes it.
+    model : attribution.model.Model
+        The model.
+    feed
+        Inputs as ``Model.feed`` takes them, one row or the number of rows that the file prescribes.
+    wrt
+        Name of the explained input.
+    """
+    ((method, parameters),) = with_parameters([name]).values()
+    wrt = model.explained_input(wrt)
+    arrays = model.feed(feed)
+    rows = len(arrays[wrt])
+    passes = _FirstPasses(model, arrays, wrt, None, rows, 0, range(rows), Needs())
+    try:
+        maps = np.asarray(method.function(passes, **parameters))
+    except _Enough:
+        return Trial(True)
+    except BadInput as error:
+        return Trial(False, str(error))
+    except Exception as error:  # whatever TensorFlow or a library raises is the answer here, and not a crash
+        return Trial(False, f"{type(error).__name__}: {_gist(error)}")
+    if not np.isfinite(maps).all():
+        return Trial(False, "its map of a random input is NaN or infinite")
+    return Trial(True)
+
+
+def random_feed(model) -> dict[str, np.ndarray]:
+    """Return one random input of a model: numbers in [0, 1], zeros where it takes no floating-point numbers."""
+    rows = model.batch_size(1)
+    generator = np.random.default_rng(0)
+    feed = {}
+    for name, spec in model.inputs.items():
+        shape = (rows, *(size or ANY_SIZE for size in spec.shape.as_list()[1:]))
+        dtype = spec.dtype.as_numpy_dtype
+        if spec.dtype.is_floating:
+            feed[name] = generator.random(shape, dtype=np.float32).astype(dtype)
+        else:
+            feed[name] = np.full(shape, b"", object) if dtype is object else np.zeros(shape, dtype)
+    return feed
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Print what the file is."""
+    from attribution import load_model, saved_model
+
+    if not flag_values.model:
+        raise BadInput("--model is empty; name the directory of a SavedModel")
+    directory = saved_model.find_saved_model(flag_values.model)
+    print(f"{directory}  ({_size(directory)})\n")
+    for line in _described_signatures(directory):
+        print(line)
+    options = loading_options(flag_values)
+    try:
+        model = load_model(flag_values.model, **options)
+        wrt = model.explained_input(flag_values.wrt or None)
+    except BadInput as error:
+        print(f"\ncannot be explained as it is: {error}")
+        for line in _ways_to_load(flag_values.model, directory, options):
+            print(line)
+        return
+    for line in _described_model(model, wrt):
+        print(line)
+    if flag_values.try_methods:
+        print()
+        for line in _described_methods(model, wrt, flag_values.libraries):
+            print(line)
+    print("\nto load it:\n")
+    print(_loading_line(flag_values.model, options))
+    given = f", wrt={wrt!r}" if len(model.inputs) > 1 else ""
+    print(f'maps = attribution.explain("integrated_gradients", model, inputs{given})')
+
+
+def _described_signatures(directory) -> list[str]:
+    """Return a paragraph of a file's signatures, or of its placeholders where it has none."""
+    import tensorflow as tf
+
+    from attribution.saved_model import _gist as gist
+
+    try:
+        loaded = tf.saved_model.load(str(directory), tags=["serve"])
+    except Exception as error:  # a damaged file fails in many ways
+        raise BadInput(f"'{directory}' cannot be read as a SavedModel with the tag 'serve': {gist(error)}") from error
+    lines = []
+    for name, function in loaded.signatures.items():
+        lines.append(f"signature '{name}'")
+        lines += [f"  in   {_spec(key, spec)}" for key, spec in sorted(function.structured_input_signature[1].items())]
+        lines += [f"  out  {_spec(key, spec)}" for key, spec in sorted(function.structured_outputs.items())]
+    if not lines and hasattr(loaded, "graph"):
+        lines.append("no signature; a TensorFlow 1 file, whose tensors are named")
+        lines += [f"  in   {_spec(op.outputs[0].name, op.outputs[0])}" for op in _placeholders(loaded.graph)]
+        lines += [f"  out  {_spec(tensor.name, tensor)}" for tensor in _ends(loaded.graph)]
+    return lines or ["no signature"]
+
+
+def _placeholders(graph):
+    return [operation for operation in graph.get_operations() if operation.type == "Placeholder"]
+
+
+def _ends(graph):
+    """Return the tensors of scores' shape that depend on a placeholder and that no other operation uses."""
+    reached = set()
+    for operation in graph.get_operations():  # in the order of their making, inputs first
+        if operation.type == "Placeholder" or any(tensor.op.name in reached for tensor in operation.inputs):
+            reached.add(operation.name)
+    return [
+        tensor
+        for operation in graph.get_operations()
+        for tensor in operation.outputs
+        if operation.name in reached and not tensor.consumers() and tensor.shape.rank == 2 and tensor.dtype.is_floating
+    ]
+
+
+def _spec(name, spec) -> str:
+    shape = "any shape" if spec.shape.rank is None else f"({', '.join(_any(size) for size in spec.shape.as_list())})"
+    return f"{name}: {spec.dtype.name} {shape}"
+
+
+def _any(size) -> str:
+    return "any" if size is None else str(size)
+
+
+def _described_model(model, wrt) -> list[str]:
+    from attribution.graph_nodes import node_of
+    from attribution.preprocessing import likely_preprocessing
+
+    logits = model.logits
+    operation = model.graph.nodes[node_of(logits)].op
+    found = model._compiled.probabilities
+    lines = ["", f"explained input: {wrt}", f"classes: {model.num_classes}"]
+    lines.append(f"logits: {logits} ({operation})")
+    lines.append(f"probabilities: {found if found else 'not in the file; softmax of the logits'}")
+    if model.inputs[wrt].shape.rank == 4:
+        way, reason = likely_preprocessing(model, wrt)
+        lines.append(
+            f"pixels: {way.name} is taken, because {reason}; --preprocessing= of attribution.explain says otherwise"
+        )
+    layers = model.layers(wrt)
+    lines.append(f"layers that maps can stand on: {len(layers)}" + (", the last of them" if len(layers) > 8 else ""))
+    try:
+        default = model.layer(None, wrt)
+    except BadInput as error:
+        default = None
+        lines.append(f"  no default: {error}")
+    shown = layers[-8:] + ([default] if default and default not in layers[-8:] else [])
+    for name in shown:
+        shape = ", ".join(_any(size) for size in model.graph.shape(name).as_list()[1:])
+        lines.append(f"  {name}  ({shape}){'  default' if name == default else ''}")
+    return lines
+
+
+def _described_methods(model, wrt, libraries) -> list[str]:
+    names = [name for name, method in METHODS.items() if libraries or not method.library]
+    feed = random_feed(model)
+    trials = {name: try_method(name, model, feed, wrt) for name in names}
+    apply = [name for name, trial in trials.items() if trial.applies]
+    lines = [f"methods that apply: {', '.join(apply) or 'none'}"]
+    if len(apply) < len(names):
+        lines.append("methods that do not:")
+        width = max(len(name) for name in names if name not in apply)
+        lines += [f"  {name.ljust(width)}  {trials[name].reason}" for name in names if name not in apply]
+    return lines
+
+
+def _ways_to_load(path, directory, options) -> list[str]:
+    """Return lines of Python that load a file which leaves a choice, one for each choice that works."""
+    import tensorflow as tf
+
+    from attribution import load_model
+
+    loaded = tf.saved_model.load(str(directory), tags=["serve"])
+    tries = [
+        {**options, "signature": name, "output": output}
+        for name, function in loaded.signatures.items()
+        for output in sorted(function.structured_outputs)
+    ]
+    if not tries and hasattr(loaded, "graph"):
+        inputs = [operation.outputs[0].name for operation in _placeholders(loaded.graph)]
+        tries = [{**options, "inputs": inputs, "output": tensor.name} for tensor in _ends(loaded.graph)]
+    lines = []
+    for option in tries[:12]:
+        try:
+            load_model(path, **option).explained_input()
+        except BadInput as error:
+            lines.append(f"  not with {listed(str(v) for v in option.values())}: {error}")
+            continue
+        lines.append(f"  {_loading_line(path, option)}")
+    return ["", "tried to load it:", *lines] if lines else []
+
+
+def _loading_line(path, options) -> str:
+    written = "".join(f", {name}={value!r}" for name, value in options.items() if (name, value) != ("score", "logits"))
+    return f"model = attribution.load_model({str(path)!r}{written})"
+
+
+def _size(directory: pathlib.Path) -> str:
+    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    return f"{size / 1e6:.1f} MB"
+
+
+def _gist(error: Exception, limit: int = 160) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 3] + "..."

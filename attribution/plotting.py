@@ -1,0 +1,291 @@
+"""Draw maps beside or over what they explain, with their colour scale.
+
+A drawing is a chain of named steps, each a function of arrays: ``without_channels`` makes one number per place,
+``colour_limits`` chooses the ends of the scale, ``pixels_of`` makes the input visible, and ``plot`` lays all of it out.
+Nothing is normalised out of sight: the ends of every scale are written under its panel.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.command_line import BadInput, listed
+
+SIGNED, POSITIVE = "RdBu_r", "viridis"  # white, hence invisible, at zero; dark at zero
+REDUCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "sum": lambda maps: maps.sum(axis=-1),
+    "abs-sum": lambda maps: np.abs(maps).sum(axis=-1),
+    "abs-max": lambda maps: np.abs(maps).max(axis=-1),
+    "l2": lambda maps: np.sqrt(np.square(maps).sum(axis=-1)),
+}
+SCALES = ("map", "method")
+_BAR = {"orientation": "horizontal", "fraction": 0.045, "pad": 0.03, "aspect": 28}  # of a colour scale
+
+
+def without_channels(maps: np.ndarray, spatial_axes: int, channels: str = "sum") -> np.ndarray:
+    """Return one number per place.
+
+    Parameters
+    ----------
+    maps
+        ``(N, positions..., C)``, or ``(N, positions...)``, which is returned as it is.
+    spatial_axes
+        1 for signals, 2 for images.
+    channels
+        A name of ``REDUCTIONS``. ``"sum"`` keeps signs and, where a map is complete, its total.
+    """
+    if channels not in REDUCTIONS:
+        raise BadInput(f"no reduction of channels '{channels}'; there are {listed(REDUCTIONS)}")
+    return REDUCTIONS[channels](maps) if maps.ndim == spatial_axes + 2 else maps
+
+
+def colour_limits(values: np.ndarray, percentile: float = 99.5) -> tuple[float, float]:
+    """Return the ends of the colour scale: symmetric about zero where there are negative values, else from zero.
+
+    Parameters
+    ----------
+    values
+        Of one map, or of several that share a scale.
+    percentile
+        Of the absolute values that the scale's end stands at; what lies beyond has the colour of the end. 100 clips
+        nothing.
+    """
+    if not 0 < percentile <= 100:
+        raise BadInput(f"a percentile lies above 0 and at most at 100, not at {percentile}")
+    size = np.abs(values)
+    end = float(np.percentile(size, percentile)) or float(size.max(initial=0.0)) or 1.0
+    return (-end if values.min(initial=0.0) < 0 else 0.0), end
+
+
+def pixels_of(inputs: np.ndarray, preprocessing=None) -> np.ndarray:
+    """Return images as they are seen.
+
+    Parameters
+    ----------
+    inputs
+        ``(N, H, W, C)`` as a model takes them, or as uint8 pixels.
+    preprocessing : attribution.preprocessing.Preprocessing or str, optional
+        Undone where given. Else each image is stretched so that its lowest value is black and its highest white.
+
+    Returns
+    -------
+    np.ndarray
+        ``(N, H, W, 3)`` float in [0, 1]. One channel becomes grey; of other numbers of channels the mean is shown.
+    """
+    from attribution.preprocessing import preprocessing_named
+
+    if inputs.dtype == np.uint8:
+        pixels = inputs / 255.0
+    elif preprocessing is not None:
+        way = preprocessing_named(preprocessing) if isinstance(preprocessing, str) else preprocessing
+        pixels = way.invert(inputs) / 255.0
+    else:
+        values = np.asarray(inputs, np.float64)
+        low, high = values.min(axis=(1, 2, 3), keepdims=True), values.max(axis=(1, 2, 3), keepdims=True)
+        pixels = (values - low) / np.where(high > low, high - low, 1)
+    if pixels.shape[-1] == 4:
+        pixels = pixels[..., :3]
+    if pixels.shape[-1] != 3:
+        pixels = np.repeat(pixels.mean(axis=-1, keepdims=True), 3, axis=-1)
+    return pixels
+
+
+def overlaid(pixels: np.ndarray, colours: np.ndarray, strength: np.ndarray) -> np.ndarray:
+    """Return a map's colours over an image in grey: the stronger the map, the less of the image is seen.
+
+    Parameters
+    ----------
+    pixels, colours
+        ``(H, W, 3)`` in [0, 1].
+    strength
+        ``(H, W)`` in [0, 1].
+    """
+    grey = 0.25 + 0.6 * (pixels @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
+    opacity = 0.9 * np.sqrt(strength)[..., np.newaxis]
+    return grey * (1 - opacity) + colours * opacity
+
+
+def plot(
+    maps,
+    inputs: np.ndarray,
+    *,
+    titles: Sequence[str] | None = None,
+    preprocessing=None,
+    overlay: bool = True,
+    channels: str = "sum",
+    percentile: float = 99.5,
+    scale: str = "map",
+):
+    """Draw a grid: a row for each input, the input first, then its map by each method, with colour scales.
+
+    Parameters
+    ----------
+    maps
+        Array of maps, or a mapping from method to maps as ``attribution.explain_many`` returns it: ``(N, ...)`` of the
+        inputs' shape, without their channels, or of a layer's resolution.
+    inputs
+        ``(N, H, W, C)`` images or ``(N, T, C)`` signals.
+    titles
+        N texts above the inputs, such as their predicted classes.
+    preprocessing
+        How the images were made from pixels (``attribution.preprocessing``), to show them in their colours.
+    overlay
+        Whether a map of an image lies over it in grey; else it stands alone.
+    channels
+        How maps with channels become one number per place: ``"sum"``, ``"abs-sum"``, ``"abs-max"`` or ``"l2"``.
+    percentile
+        Of a map's absolute values at which its colours end; see ``colour_limits``.
+    scale
+        ``"map"``: every panel has its own scale, written below it; ``"method"``: the panels of one method share theirs.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Shown by a notebook; ``figure.savefig("maps.png")`` writes it.
+
+    Raises
+    ------
+    BadInput
+        If shapes do not belong together or a name is unknown.
+    """
+    inputs = np.asarray(inputs)
+    if not isinstance(maps, Mapping):
+        maps = {"": maps}
+    _check(maps, inputs, titles, scale)
+    spatial_axes = inputs.ndim - 2
+    flat = {
+        name: _at_input_resolution(without_channels(np.asarray(found), spatial_axes, channels), inputs.shape[1:-1])
+        for name, found in maps.items()
+    }
+    limits = {
+        name: [colour_limits(found if scale == "method" else one, percentile) for one in found]
+        for name, found in flat.items()
+    }
+    draw = _draw_images if spatial_axes == 2 else _draw_signals
+    return draw(inputs, flat, limits, list(titles or [""] * len(inputs)), preprocessing, overlay)
+
+
+def _check(maps, inputs, titles, scale) -> None:
+    if scale not in SCALES:
+        raise BadInput(f"no scale '{scale}'; there are {listed(SCALES)}")
+    if inputs.ndim not in (3, 4):
+        raise BadInput(f"inputs of shape {inputs.shape} cannot be drawn; images are (N, H, W, C), signals (N, T, C)")
+    if not len(inputs) or not maps:
+        raise BadInput("there is nothing to draw; at least one input and one map are needed")
+    if titles is not None and len(titles) != len(inputs):
+        raise BadInput(f"{len(titles)} titles were given for {len(inputs)} inputs")
+    for name, found in maps.items():
+        shape = np.shape(found)
+        if shape[:1] != inputs.shape[:1] or len(shape) not in (inputs.ndim, inputs.ndim - 1):
+            raise BadInput(f"maps '{name}' of shape {shape} do not belong to inputs of shape {inputs.shape}")
+
+
+def _at_input_resolution(maps: np.ndarray, spatial: tuple[int, ...]) -> np.ndarray:
+    from attribution import resizing
+
+    return resizing.resize(maps, spatial) if maps.shape[1:] != spatial else maps
+
+
+def _title_of(name: str) -> str:
+    from attribution.methods import METHODS
+
+    if name in METHODS:
+        return METHODS[name].title
+    return name.rpartition(":")[2].replace("_", " ")
+
+
+def _wrapped(text: str, width: int) -> str:
+    import textwrap
+
+    return "\n".join(line for part in text.split("\n") for line in textwrap.wrap(part, width)[:2])
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if value else "0"
+
+
+def _figure(rows: int, columns: int, width: float, height: float):
+    """Return a figure that a notebook shows whether or not pyplot was imported, and its axes as a grid."""
+    import matplotlib.figure
+
+    class Drawing(matplotlib.figure.Figure):
+        def _repr_png_(self):
+            stream = io.BytesIO()
+            self.savefig(stream, format="png")
+            return stream.getvalue()
+
+    figure = Drawing(figsize=(columns * width, rows * height), dpi=150, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _draw_images(inputs, flat, limits, titles, preprocessing, overlay):
+    from matplotlib import colormaps
+
+    pixels = pixels_of(inputs, preprocessing)
+    height, width = inputs.shape[1:3]
+    panel = 2.6 * min(1.5, height / width)
+    figure, axes = _figure(len(inputs), 1 + len(flat), 2.6, panel + 0.75)
+    for row, title in enumerate(titles):
+        first = axes[row, 0]
+        shown_input = first.imshow(pixels[row], interpolation="nearest")
+        first.set_title(_wrapped(title, 32), fontsize=8)
+        first.set_axis_off()
+        figure.colorbar(shown_input, ax=first, **_BAR).ax.set_visible(False)  # so that all panels have one height
+        for column, (name, found) in enumerate(flat.items(), start=1):
+            axis, (low, high) = axes[row, column], limits[name][row]
+            scheme = SIGNED if low < 0 else POSITIVE
+            shown = axis.imshow(found[row], cmap=scheme, vmin=low, vmax=high, interpolation="nearest")
+            if overlay:
+                colours = colormaps[scheme](np.clip((found[row] - low) / (high - low), 0, 1))[..., :3]
+                strength = np.clip(np.abs(found[row]) / high, 0, 1)
+                axis.imshow(overlaid(pixels[row], colours, strength), interpolation="nearest")
+            if row == 0:
+                axis.set_title(_wrapped(_title_of(name), 30), fontsize=9)
+            axis.set_axis_off()
+            _scale_below(figure, axis, shown, low, high)
+    return figure
+
+
+def _draw_signals(inputs, flat, limits, titles, _preprocessing, _overlay):
+    figure, axes = _figure(len(inputs), len(flat), 4.2, 1.9)
+    length = inputs.shape[1]
+    for row, title in enumerate(titles):
+        for column, (name, found) in enumerate(flat.items()):
+            axis, (low, high) = axes[row, column], limits[name][row]
+            signal = inputs[row]
+            bottom, top = float(signal.min()), float(signal.max())
+            margin = 0.08 * ((top - bottom) or 1.0)
+            shown = axis.imshow(
+                found[row][np.newaxis],
+                cmap=SIGNED if low < 0 else "Oranges",
+                vmin=low,
+                vmax=high,
+                aspect="auto",
+                interpolation="nearest",
+                extent=(-0.5, length - 0.5, bottom - margin, top + margin),
+            )
+            for channel in range(signal.shape[-1]):
+                axis.plot(signal[:, channel], color="black", linewidth=1.2, alpha=1 / (1 + 0.3 * channel))
+            axis.set_yticks([])
+            axis.tick_params(labelsize=7)
+            if row == 0:
+                axis.set_title(_wrapped(_title_of(name), 50), fontsize=9)
+            if column == 0:
+                axis.set_ylabel(_wrapped(title, 26), fontsize=8)
+            _scale_below(figure, axis, shown, low, high)
+    return figure
+
+
+def _scale_below(figure, axis, shown, low: float, high: float) -> None:
+    """Put a colour scale with its ends under a panel."""
+    bar = figure.colorbar(shown, ax=axis, **_BAR)
+    ends = [low, 0, high] if low < 0 else [low, high]
+    bar.set_ticks(ends, labels=[_number(value) for value in ends])
+    labels = bar.ax.get_xticklabels()
+    labels[0].set_horizontalalignment("left")
+    labels[-1].set_horizontalalignment("right")
+    bar.ax.tick_params(labelsize=7, length=2)
+    bar.outline.set_visible(False)

@@ -1,0 +1,145 @@
+"""How pixels become what a model was trained on, by name, and how they are made visible again.
+
+A model's file does not say how its inputs were scaled. The wrong scale gives maps of a network that sees something
+else, so that the scale has a name here, is printed where it was chosen for the user, and is never part of a method.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from attribution_benchmarks.command_line import BadInput, listed
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessing:
+    """``values = (pixels - mean) / scale`` of pixels in [0, 255], channel by channel.
+
+    Attributes
+    ----------
+    name
+        As typed on a command line.
+    about
+        Which networks are trained so.
+    mean, scale
+        One number, or one for each of three channels in the order of the pixels (red, green, blue).
+    reverses
+        Whether the channels come in the order blue, green, red.
+    """
+
+    name: str
+    about: str
+    mean: float | tuple[float, float, float] = 0.0
+    scale: float | tuple[float, float, float] = 1.0
+    reverses: bool = False
+
+    def apply(self, pixels: np.ndarray) -> np.ndarray:
+        """Return pixels ``(..., C)`` in [0, 255] as the model takes them, float32.
+
+        Raises
+        ------
+        BadInput
+            If the scale is one of colours and there are not three channels.
+        """
+        self._check(pixels.shape[-1])
+        values = (pixels.astype(np.float32) - np.float32(self.mean)) / np.float32(self.scale)
+        return np.ascontiguousarray(values[..., ::-1]) if self.reverses else values
+
+    def invert(self, values: np.ndarray) -> np.ndarray:
+        """Return what a model takes ``(..., C)`` as pixels in [0, 255] again, float32."""
+        self._check(values.shape[-1])
+        if self.reverses:
+            values = values[..., ::-1]
+        return np.clip(values * np.float32(self.scale) + np.float32(self.mean), 0, 255)
+
+    def _check(self, channels: int) -> None:
+        of_colours = isinstance(self.mean, tuple) or isinstance(self.scale, tuple) or self.reverses
+        if of_colours and channels != 3:
+            raise BadInput(
+                f"preprocessing '{self.name}' is one of three colours, not of {channels} channels; "
+                f"there are {listed(name for name in PREPROCESSINGS if name[0] in '-0')}"
+            )
+
+
+PREPROCESSINGS: Mapping[str, Preprocessing] = MappingProxyType(
+    {
+        way.name: way
+        for way in (
+            Preprocessing("0..1", "most networks of one's own; CLEVR-XAI's Relation Network", scale=255.0),
+            Preprocessing("-1..1", "MobileNet, Inception, Xception, NASNet, ResNetV2, ViT", mean=127.5, scale=127.5),
+            Preprocessing("0..255", "networks that scale by themselves: EfficientNet, ConvNeXt, MobileNetV3 of Keras"),
+            Preprocessing(
+                "imagenet",
+                "DenseNet of Keras, networks from PyTorch: [0, 1], then minus ImageNet's mean, by its deviation",
+                mean=(123.675, 116.28, 103.53),
+                scale=(58.395, 57.12, 57.375),
+            ),
+            Preprocessing(
+                "imagenet-mean", "BIM's networks: minus ImageNet's mean colour", mean=(123.68, 116.78, 103.94)
+            ),
+            Preprocessing(
+                "caffe",
+                "VGG, ResNet of Keras: blue, green, red, minus ImageNet's mean colour",
+                mean=(123.68, 116.779, 103.939),
+                reverses=True,
+            ),
+        )
+    }
+)
+
+
+def preprocessing_named(name: str) -> Preprocessing:
+    """Return the preprocessing of a name.
+
+    Raises
+    ------
+    BadInput
+        If there is none.
+    """
+    if name not in PREPROCESSINGS:
+        raise BadInput(f"no preprocessing '{name}'; there are {listed(PREPROCESSINGS)}")
+    return PREPROCESSINGS[name]
+
+
+def likely_preprocessing(model, wrt: str) -> tuple[Preprocessing, str]:
+    """Return the scale that a model most likely takes, and why, where its user does not say.
+
+    A file whose first step is to scale its input by something like 1/255, or to subtract a mean of pixels, takes
+    pixels in [0, 255]. About any other nothing is known, and [0, 1] is taken.
+
+    Parameters
+    ----------
+    model : attribution.model.Model
+        The model.
+    wrt
+        Name of its input.
+    """
+    graph, name = model.graph, model.input_node(wrt)
+    if not model.inputs[wrt].dtype.is_floating:
+        return PREPROCESSINGS["0..255"], f"the input is of type {model.inputs[wrt].dtype.name}"
+    while True:
+        following = graph.uses(name)
+        if len(following) != 1 or graph.nodes[following[0]].op not in ("Identity", "Cast"):
+            break
+        name = following[0]
+    for step in following:
+        node = graph.nodes[step]
+        others = [entry.split(":")[0] for entry in node.input if entry.split(":")[0] != name]
+        if node.op not in ("Mul", "RealDiv", "Sub") or len(others) != 1:
+            continue
+        value = np.abs(graph.constant_values(others).get(others[0], np.zeros(0)))
+        scales = (
+            value.size
+            and {
+                "Mul": (value < 0.1).all(),
+                "RealDiv": (value > 10).all(),
+                "Sub": (value > 10).all(),
+            }[node.op]
+        )
+        if scales:
+            return PREPROCESSINGS["0..255"], "the model scales pixels by itself"
+    return PREPROCESSINGS["0..1"], "the file does not say how its inputs were scaled"

@@ -1,0 +1,206 @@
+"""Every check passes what keeps the contract and catches what breaks it."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import attribution
+from attribution.check_method import checks, specimens
+from attribution_benchmarks.command_line import BadInput
+
+METHODS = """
+import numpy as np
+
+def good(passes, *, power=1):
+    return abs(passes.input_gradient()) ** power * passes.inputs
+
+def noisy(passes):
+    noise = [passes.generator(row, "noise").normal(size=passes.inputs.shape[1:]) for row in range(len(passes))]
+    return passes.input_gradient() + np.stack(noise)
+
+def global_noise(passes):
+    return passes.input_gradient() + np.random.normal(size=passes.inputs.shape)
+
+def noise_by_row(passes):
+    noise = [np.random.default_rng(row).normal(size=passes.inputs.shape[1:]) for row in range(len(passes))]
+    return passes.input_gradient() + np.stack(noise)
+
+def over_the_batch(passes):
+    return passes.input_gradient() / np.abs(passes.input_gradient()).max()
+
+def by_place(passes):
+    return passes.input_gradient() * (1 + np.arange(len(passes)).reshape(-1, *[1] * (passes.inputs.ndim - 1)))
+
+def writes(passes):
+    gradient = passes.input_gradient()
+    gradient *= 2
+    return gradient
+
+def edges(passes):
+    return np.abs(np.diff(passes.inputs, axis=1, prepend=0)).sum(axis=-1)
+
+def constant(passes):
+    return np.ones_like(passes.inputs)
+
+def zero(passes):
+    return passes.inputs * 0
+
+def infinite(passes):
+    return passes.inputs / 0
+
+def too_short(passes):
+    return passes.inputs[:3]
+
+def prints(passes):
+    print("here")
+    return passes.input_gradient()
+
+def asks_in_every_block(passes):
+    baseline = np.zeros((5, *passes.inputs.shape[1:]), np.float32)
+    return passes.input_gradient() * (1 + passes.model.scores(baseline).mean())
+
+def crashes(passes):
+    return {}["nothing"]
+
+def images_alone(passes):
+    from attribution_benchmarks.command_line import BadInput
+    if passes.inputs.ndim != 4:
+        raise BadInput("only images")
+    return passes.input_gradient()
+
+def nothing_at_all(passes):
+    from attribution_benchmarks.command_line import BadInput
+    raise BadInput("not today")
+
+def coarse(passes):
+    values, gradients = passes.layer_gradient()
+    return (values * gradients).sum(axis=-1)
+
+def tf_keras_vis_saliency(passes):
+    from tf_keras_vis.saliency import Saliency
+    from tf_keras_vis.utils.scores import CategoricalScore
+    score = CategoricalScore(passes.targets.tolist())
+    return Saliency(passes.keras_model)(score, passes.inputs, normalize_map=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("own") / "own.py"
+    path.write_text(METHODS)
+    return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built_once(tmp_path_factory):
+    """The small networks are the same at each call; the tests build them once."""
+    built = specimens.built_specimens(tmp_path_factory.mktemp("specimens"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(specimens, "built_specimens", lambda directory: built)
+        yield
+
+
+def outcomes(file, name, **options):
+    found = attribution.check_method(f"{file}:{name}", show=False, **options)
+    return {(finding.on, finding.check): finding for finding in found}
+
+
+@pytest.mark.parametrize("name", ["good", "noisy", "coarse", "tf_keras_vis_saliency"])
+def test_what_keeps_the_contract_passes_every_check(name, file):
+    found = outcomes(file, name)
+    assert set(found) == {(on, check) for on in ("signals", "images") for check in checks.CHECKS}
+    assert {finding.outcome for finding in found.values()} == {"passed"}, found
+
+
+BROKEN = [
+    ("global_noise", "same_seed_same_bytes", "a second call gave other maps"),
+    ("noise_by_row", "order_invariance", "instead of from passes.generator"),
+    ("over_the_batch", "batch_invariance", "in batches of 1 or 4 maps differ"),
+    ("by_place", "order_invariance", "with the inputs in reverse maps differ"),
+    ("writes", "returns_maps", "it writes to an array that its passes gave it"),
+    ("edges", "target_dependence", "the same for every class"),
+    ("constant", "input_dependence", "all inputs have one and the same map"),
+    ("zero", "says_something", "every map is zero everywhere"),
+    ("infinite", "returns_maps", "returned NaN or infinite values"),
+    ("too_short", "returns_maps", r"returned float32 of shape (3, 24, 2)"),
+    ("prints", "prints_nothing", "it prints 'here"),
+    ("asks_in_every_block", "passes_per_input", "is asked for in every block"),
+    ("crashes", "returns_maps", "KeyError: 'nothing'"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize(("name", "check", "words"), BROKEN)
+def test_what_breaks_it_is_caught_and_said(name, check, words, file):
+    finding = outcomes(file, name)["signals", check]
+    assert finding.outcome == "FAILED" and words in finding.words
+
+
+def test_every_check_has_something_that_it_catches():
+    assert {check for _, check, _ in BROKEN} == set(checks.CHECKS)
+
+
+def test_what_may_fail_is_named(file):
+    found = outcomes(file, "edges", allow=["target_dependence"])
+    assert found["images", "target_dependence"].outcome == "allowed"
+    assert "FAILED" not in {finding.outcome for finding in found.values()}
+    with pytest.raises(BadInput, match="no check 'targets'; the checks are 'returns_maps'"):
+        outcomes(file, "edges", allow=["targets"])
+
+
+def test_a_kind_of_input_that_is_refused_is_named_and_all_of_them_is_a_failure(file):
+    found = outcomes(file, "images_alone")
+    assert (
+        found["signals", "returns_maps"].outcome == "refused"
+        and "only images" in found["signals", "returns_maps"].words
+    )
+    assert found["images", "batch_invariance"].outcome == "passed"
+    assert {finding.outcome for finding in outcomes(file, "nothing_at_all").values()} == {"FAILED"}
+
+
+def test_pass_counts_are_told(file):
+    assert outcomes(file, "good")["images", "passes_per_input"].words == "0 F and 1 G for each input"
+    found = attribution.check_method("integrated_gradients", parameters={"points": 4}, show=False)
+    words = {finding.words for finding in found if finding.check == "passes_per_input"}
+    assert words == {"0 F and 4 G for each input"}
+
+
+@pytest.mark.parametrize("name", ["gradient", "smoothgrad", "grad_cam", "guided_backprop", "lrp_epsilon", "occlusion"])
+def test_methods_of_the_registry_keep_their_contract(name):
+    found = attribution.check_method(name, parameters={"samples": 3} if name == "smoothgrad" else {}, show=False)
+    assert {finding.outcome for finding in found} == {"passed"}, [str(f) for f in found if f.outcome != "passed"]
+
+
+def test_a_model_of_ones_own(file, exported, capsys):
+    model = attribution.load_model(exported["two_inputs"])
+    found = attribution.check_method(f"{file}:good", model, wrt="image")
+    assert {finding.outcome for finding in found} == {"passed"} and len(found) == len(checks.CHECKS)
+    assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 9 checks passed, 0 failed"
+
+
+def test_the_command_prints_and_its_code_says_it(file, exported):
+    def run(*arguments):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.run(
+            [sys.executable, "-m", "attribution.check_method", *arguments, f"--model={exported['image']}"],
+            capture_output=True, text=True, cwd=file.parent, env=environment,
+        )  # fmt: skip
+
+    done = run("own.py:good")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.endswith(
+        "own.py:good: 9 checks passed, 0 failed\n"
+    )
+    done = run("own.py:good", "own.py:edges")
+    assert done.returncode == 1 and "FAILED" in done.stdout and "own.py:edges: 8 checks passed, 1 failed" in done.stdout
+    assert run("own.py:nobody").returncode == 2
+
+
+def test_random_numbers_of_a_specimen_are_its_own():
+    """Checks must not depend on what was drawn before them."""
+    np.random.default_rng(0)
+    state = np.random.get_state()[1].tolist()  # noqa: NPY002
+    attribution.check_method("gradient", show=False)
+    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002

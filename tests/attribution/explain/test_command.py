@@ -1,0 +1,174 @@
+"""The command draws what the library computes, says what it chose, and refuses what it cannot use in one line."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import attribution
+from attribution.explain import command
+from attribution_benchmarks import command_line
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    generator = np.random.default_rng(7)
+    for name in ("left", "right"):
+        Image.fromarray(generator.integers(0, 256, (16, 16, 3)).astype(np.uint8)).save(tmp_path / f"{name}.png")
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Return a caller of the command in a folder of its own: exit code, standard output and error."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        code = command_line.execute(command.main, command.FLAGS, command.__doc__, ["explain", *map(str, arguments)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+def test_the_maps_are_those_of_the_library(run, exported, models, pictures):
+    code, out, err = run(
+        f"--model={exported['image']}", f"--image={pictures}", "--method=gradient,grad_cam", "--output=m.png",
+        "--maps=m.npz", "--preprocessing=-1..1",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    pixels = np.stack([np.asarray(Image.open(pictures / f"{name}.png")) for name in ("left", "right")])
+    inputs = pixels.astype(np.float32) / 127.5 - 1
+    kept = np.load(pictures / "m.npz")
+    np.testing.assert_allclose(kept["inputs"], inputs, atol=1e-6)
+    predicted = models["image"].predict(kept["inputs"])
+    assert kept["targets"].tolist() == predicted.tolist()
+    for name in ("gradient", "grad_cam"):
+        np.testing.assert_array_equal(kept[name], attribution.explain(name, models["image"], kept["inputs"], predicted))
+    assert Image.open(pictures / "m.png").size[0] > 500
+    lines = out.splitlines()
+    assert lines[0].startswith(f"left: class {predicted[0]} ") and lines[1].startswith(f"right: class {predicted[1]} ")
+    assert lines[0].count("class") == 5 and lines[2] == "written to m.png and m.npz"
+
+
+def test_what_is_chosen_for_the_user_is_said(run, exported, pictures):
+    code, _, err = run(f"--model={exported['image']}", f"--image={pictures}/left.png")
+    assert code == 0 and (pictures / "maps.png").exists()
+    assert err == (
+        "note: pixels are given as 0..1, because the file does not say how its inputs were scaled; --preprocessing= "
+        "chooses another way\n"
+    )
+
+
+def test_targets_by_name_and_predictions_by_name(run, exported, models, pictures):
+    (pictures / "names.txt").write_text("\n".join(["ant", "bee", "cat", "dog", "eel"]))
+    options = [
+        f"--model={exported['image']}", f"--image={pictures}", "--method=gradient", "--preprocessing=0..1",
+        "--class_names=names.txt", "--maps=m.npz", "--top=1",
+    ]  # fmt: skip
+    code, out, _ = run(*options, "--target=bee,4")
+    kept = np.load(pictures / "m.npz")
+    assert code == 0 and kept["targets"].tolist() == [1, 4]
+    best = models["image"].predict(kept["inputs"])
+    assert out.splitlines()[0].startswith(f"left: {['ant', 'bee', 'cat', 'dog', 'eel'][best[0]]} ")
+    assert run(*options, "--target=fly")[2] == (
+        "error: --target=fly is no class; give a number or a name of --class_names\n"
+    )
+    assert "outside the model's classes 0 to 4" in run(*options, "--target=5")[2]
+    assert "has 3 classes for 2 inputs" in run(*options, "--target=1,2,3")[2]
+
+
+def test_signals_and_several_inputs(run, exported, inputs, tmp_path):
+    np.save(tmp_path / "signals.npy", inputs["signal"][:3])
+    code, out, err = run(f"--model={exported['signal']}", "--image=signals.npy", "--score=probabilities")
+    assert (code, err) == (0, "") and out.count("(probabilities)") == 3
+    np.save(tmp_path / "image.npy", inputs["two_inputs"]["image"][:2])
+    np.save(tmp_path / "question.npy", inputs["two_inputs"]["question"][:2])
+    options = [f"--model={exported['two_inputs']}", "--wrt=image", "--image=image.npy", "--method=gradient"]
+    assert run(*options, "--other_inputs=question=question.npy", "--maps=two.npz")[0] == 0
+    expected = attribution.explain(
+        "gradient",
+        attribution.load_model(exported["two_inputs"]),
+        {name: array[:2] for name, array in inputs["two_inputs"].items()},
+        wrt="image",
+    )
+    np.testing.assert_array_equal(np.load(tmp_path / "two.npz")["gradient"], expected)
+    assert "also has the inputs 'question'; give each by --other_inputs=NAME=FILE.npy" in run(*options)[2]
+
+
+def test_files_of_tensorflow_1_are_named_by_their_tensors(run, tf1, pictures):
+    path, _ = tf1
+    code, _, err = run(
+        f"--model={path}", "--input_tensors=input_tensor:0", "--output_tensor=resnet_model/final_dense:0",
+        f"--image={pictures}", "--layer=block_layer1", "--method=grad_cam", "--preprocessing=caffe",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+
+
+def test_lists_of_methods_and_layers(run, exported, models):
+    code, out, _ = run("--list_methods")
+    assert code == 0 and [line.split()[0] for line in out.splitlines()] == list(attribution.METHODS)
+    code, out, _ = run("--list_layers", f"--model={exported['image']}")
+    assert code == 0 and [line.split()[0] for line in out.splitlines()] == models["image"].layers()
+    (default,) = [line for line in out.splitlines() if line.endswith("default")]
+    assert default.split()[0] == models["image"].layer()
+
+
+def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_not(run, tmp_path):
+    import keras
+
+    keras.Sequential(
+        [keras.Input((16, 16, 3)), keras.layers.Flatten(), keras.layers.Dense(4, "tanh"), keras.layers.Dense(2)]
+    ).export(tmp_path / "dense", verbose=False)
+    np.save(tmp_path / "x.npy", np.ones((16, 16, 3)))
+    code, _, err = run("--model=dense", "--image=x.npy")
+    assert code == 0 and "note: 'grad_cam' is left out: the model has no convolution" in err
+    assert "'guided_backprop' is left out" in err
+    code, _, err = run("--model=dense", "--image=x.npy", "--method=grad_cam", "--output=other.png")
+    assert code == 2 and err.startswith("error: ") and not (tmp_path / "other.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--image="], "--image is empty"),
+        (["--output=maps.gif"], "must end in '.png', '.pdf', '.svg', '.jpg'"),
+        (["--maps=maps.npy"], "must end in '.npz'"),
+        (["--method=grad-cam"], "did you mean 'grad_cam'"),
+        (["--preprocessing=torch"], "no preprocessing 'torch'; there are '0..1'"),
+        (["--method=gradient", "--layer=conv"], "none of 'gradient' stands on a layer"),
+        (["--image=left.png,x.npy"], "cannot be explained together"),
+        (["--image=missing.png"], "'missing.png' does not exist"),
+        (["--class_names=three.txt"], "has 3 names, the model 5 classes"),
+        (["--model="], "--model is empty"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(options, message, run, exported, pictures):
+    np.save(pictures / "x.npy", np.ones((16, 16, 3)))
+    (pictures / "three.txt").write_text("a\nb\nc\n")
+    code, out, err = run(f"--model={exported['image']}", "--image=left.png", "--preprocessing=0..1", *options)
+    assert code == 2 and out == "" and len(err.splitlines()) == 1 and message in err
+    assert not (pictures / "maps.png").exists()
+
+
+def test_the_module_is_the_command_and_says_nothing_of_python(exported, pictures):
+    done = subprocess.run(
+        [sys.executable, "-m", "attribution.explain", f"--model={exported['image']}", "--image=left.png",
+         "--method=grad_cam", "--preprocessing=0..1"],
+        capture_output=True, text=True, cwd=pictures, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "written to maps.png"
+
+
+def test_help_answers_without_tensorflow(exported):
+    code = "import runpy, sys; sys.argv = ['x', '--help']\ntry:\n    runpy.run_module('attribution.explain', run_name="
+    code += "'__main__')\nfinally:\n    assert not {'tensorflow', 'matplotlib', 'keras'} & set(sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr == "" and "--preprocessing" in done.stdout

@@ -1,0 +1,132 @@
+"""Drawings: every step is a function with a law, and what is drawn is what was given."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import attribution
+from attribution import plotting
+from attribution_benchmarks.command_line import BadInput
+
+GENERATOR = np.random.default_rng(4)
+IMAGES = GENERATOR.random((2, 12, 10, 3), dtype=np.float32)
+SIGNALS = GENERATOR.normal(size=(2, 20, 2)).astype(np.float32)
+
+
+def drawn(figure):
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png")
+    return np.asarray(Image.open(stream).convert("RGB"))
+
+
+def test_the_scale_is_symmetric_exactly_where_there_are_signs():
+    assert plotting.colour_limits(np.array([-1.0, 3.0]), 100) == (-3.0, 3.0)
+    assert plotting.colour_limits(np.array([0.0, 3.0]), 100) == (0.0, 3.0)
+    assert plotting.colour_limits(np.zeros(4)) == (0.0, 1.0)
+    values = np.r_[np.ones(999), 50.0]
+    assert plotting.colour_limits(values, 99)[1] == 1.0 and plotting.colour_limits(values, 100)[1] == 50.0
+    sparse = np.r_[np.zeros(999), 50.0]  # whose percentile is zero: the largest value is the end
+    assert plotting.colour_limits(sparse, 50) == (0.0, 50.0)
+    with pytest.raises(BadInput, match="above 0 and at most at 100, not at 0"):
+        plotting.colour_limits(values, 0)
+
+
+def test_channels_become_one_number_by_name():
+    maps = GENERATOR.normal(size=(2, 5, 4, 3))
+    np.testing.assert_allclose(plotting.without_channels(maps, 2), maps.sum(axis=3))
+    np.testing.assert_allclose(plotting.without_channels(maps, 2, "abs-max"), np.abs(maps).max(axis=3))
+    np.testing.assert_allclose(plotting.without_channels(maps, 2, "l2"), np.linalg.norm(maps, axis=3))
+    without = maps[..., 0]
+    assert plotting.without_channels(without, 2, "l2") is without
+    with pytest.raises(BadInput, match="no reduction of channels 'mean'; there are 'sum', 'abs-sum'"):
+        plotting.without_channels(maps, 2, "mean")
+
+
+def test_pixels_are_those_the_preprocessing_was_given():
+    from attribution.preprocessing import PREPROCESSINGS
+
+    pixels = GENERATOR.integers(0, 256, (2, 4, 5, 3)).astype(np.uint8)
+    for way in PREPROCESSINGS.values():
+        np.testing.assert_allclose(plotting.pixels_of(way.apply(pixels), way.name), pixels / 255.0, atol=1e-6)
+    np.testing.assert_array_equal(plotting.pixels_of(pixels), pixels / 255.0)
+    stretched = plotting.pixels_of(IMAGES * 7 - 3)
+    assert stretched.min(axis=(1, 2, 3)).tolist() == [0, 0] and stretched.max(axis=(1, 2, 3)).tolist() == [1, 1]
+    grey = plotting.pixels_of(pixels[..., :1])
+    assert grey.shape == (2, 4, 5, 3) and (grey[..., 0] == grey[..., 2]).all()
+
+
+def test_under_a_map_of_zero_the_image_is_seen_and_at_its_peak_the_colour():
+    red = np.broadcast_to([1.0, 0.0, 0.0], (3, 3, 3))
+    image = np.full((3, 3, 3), 0.5)
+    strength = np.zeros((3, 3))
+    strength[1, 1] = 1.0
+    over = plotting.overlaid(image, red, strength)
+    assert over[0, 0, 0] == over[0, 0, 1] == over[0, 0, 2]  # grey
+    assert over[1, 1, 0] > 0.9 and over[1, 1, 1] < 0.1
+    darker = plotting.overlaid(image / 2, red, strength)
+    assert darker[0, 0, 0] < over[0, 0, 0]
+
+
+def test_each_input_is_a_row_and_each_method_a_column_with_its_scale():
+    maps = {"grad_cam": GENERATOR.random((2, 12, 10)), "gradient": GENERATOR.normal(size=IMAGES.shape)}
+    figure = attribution.plot(maps, IMAGES, titles=["one", "two"])
+    titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
+    assert titles == ["one", "Grad-CAM", "Vanilla Gradient", "two"]
+    scales = [
+        [t.get_text() for t in axis.get_xticklabels()] for axis in figure.axes if axis.get_label() == "<colorbar>"
+    ]
+    scales = [scale for scale in scales if len(scale) in (2, 3)]
+    assert sum(scale[0] == "0" for scale in scales) >= 2 and sum(scale[0].startswith("-") for scale in scales) == 2
+    assert drawn(figure).std() > 10
+    signed = [
+        image.get_cmap().name for axis in figure.axes for image in axis.images if image.get_cmap().name == "RdBu_r"
+    ]
+    assert len(signed) == 2
+
+
+def test_one_scale_for_a_method_on_request():
+    maps = np.stack([np.full((12, 10), 1.0), np.full((12, 10), 4.0)])
+
+    def ends(scale):
+        figure = attribution.plot(maps, IMAGES, scale=scale, overlay=False)
+        return [
+            axis.images[0].get_clim()[1] for axis in figure.axes if axis.images and axis.images[0].get_array().ndim == 2
+        ]
+
+    assert ends("map") == [1.0, 4.0] and ends("method") == [4.0, 4.0]
+
+
+def test_signals_are_drawn_over_their_maps():
+    figure = attribution.plot({"own.py:my_method": GENERATOR.normal(size=SIGNALS.shape)}, SIGNALS, titles=["a", "b"])
+    plots = [axis for axis in figure.axes if axis.lines and axis.images]
+    assert len(plots) == 2 and plots[0].get_title() == "my method"
+    np.testing.assert_array_equal(plots[1].lines[1].get_ydata(), SIGNALS[1, :, 1])
+    assert plots[1].images[0].get_array().shape == (1, 20)
+
+
+def test_maps_of_a_layers_resolution_are_brought_to_the_inputs():
+    figure = attribution.plot(GENERATOR.random((2, 4, 3)), IMAGES, overlay=False)
+    shown = [axis.images[0].get_array() for axis in figure.axes if axis.images and axis.images[0].get_array().ndim == 2]
+    assert [found.shape for found in shown] == [(12, 10)] * 2
+
+
+def test_a_notebook_shows_it_without_pyplot():
+    assert attribution.plot(IMAGES, IMAGES)._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("maps", "inputs", "options", "message"),
+    [
+        (IMAGES[:1], IMAGES, {}, r"maps '' of shape \(1, 12, 10, 3\) do not belong"),
+        (IMAGES, IMAGES, {"titles": ["one"]}, "1 titles were given for 2 inputs"),
+        (IMAGES, IMAGES, {"scale": "all"}, "no scale 'all'; there are 'map', 'method'"),
+        (IMAGES[0, 0], IMAGES[0, 0], {}, "cannot be drawn"),
+        ({}, IMAGES, {}, "nothing to draw"),
+        (IMAGES, IMAGES, {"preprocessing": "torch"}, "no preprocessing 'torch'; there are '0..1'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(maps, inputs, options, message):
+    with pytest.raises(BadInput, match=message):
+        attribution.plot(maps, inputs, **options)
