@@ -48,8 +48,7 @@ def kendalls_w(
 
     Methods of one family, variants of one idea, are ranked side by side by every judge, which looks like agreement. So
     it is families that are shuffled, each with the mean of its members' ranks. The interval is a jackknife over
-    families too, on the scale of Fisher's z of the mean rank correlation (m W - 1) / (m - 1): how far W would move
-    had other families been ranked by the same judges.
+    families too: how far W would move had the same judges ranked other families.
 
     Parameters
     ----------
@@ -125,20 +124,16 @@ def _interval(w: float, scores: np.ndarray, member: np.ndarray) -> tuple[float, 
     """Return the jackknife's interval of W over families, between 0 and 1."""
     from scipy import special
 
-    judges, count = scores.shape[1], member.max() + 1
+    count = member.max() + 1
     if count < LEAST_FAMILIES:
         return float("nan"), float("nan")
-
-    def fisher(value):
-        return np.arctanh(np.clip((judges * value - 1) / (judges - 1), -1 + 1e-9, 1 - 1e-9))
 
     left_out = np.array([_w(scores[member != family]) for family in range(count)])
     if not np.isfinite(left_out).all():
         return float("nan"), float("nan")
-    error = np.sqrt((count - 1) ** 2 / count * fisher(left_out).var(ddof=1))
+    error = np.sqrt((count - 1) ** 2 / count * left_out.var(ddof=1))
     half = special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
-    ends = [(1 + (judges - 1) * np.tanh(fisher(w) + side * half)) / judges for side in (-1, 1)]
-    return max(min(float(ends[0]), w), 0.0), min(max(float(ends[1]), w), 1.0)
+    return max(float(w - half), 0.0), min(float(w + half), 1.0)
 
 
 def rank_correlations(scores) -> tuple[np.ndarray, np.ndarray]:
