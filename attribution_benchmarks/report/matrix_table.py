@@ -10,10 +10,10 @@ from attribution_benchmarks.leaderboard import tables
 from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
 from attribution_benchmarks.report.verdicts import Verdicts
 
-NO_RIVAL = "‡"  # of a control that is a bound, a ceiling or constant in a column
+NO_RIVAL = "‡"  # of a control that is set aside in a column
 LEGEND = (
     "* best, or not told apart from the best; † not significantly above every control (neither stands where the inputs "
-    "are too few to tell); ‡ no rival: a bound, a ceiling, or the same for every network; in brackets: rank"
+    "are too few to tell); ‡ no rival: a bound, or what has its figure by construction; in brackets: rank"
 )
 
 

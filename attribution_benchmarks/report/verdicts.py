@@ -26,7 +26,7 @@ class Verdicts(NamedTuple):
     """What the paired tests of one column say.
 
     ``tested`` are the methods that took part; ``methods`` holds all pairs of them, ``controls`` all pairs of a method
-    and a control that is no bound, ceiling or constant. A difference is first minus second in the metric's own
+    and a control that is not set aside. A difference is first minus second in the metric's own
     direction; the corrected p-value of a pair with a control is that of the claim that the method is better.
     """
 

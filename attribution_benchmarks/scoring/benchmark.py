@@ -32,7 +32,7 @@ class Column:
     where
         Other keys a row must have, such as ``questions``.
     aside
-        Controls that are shown and are no rivals: control -> ``BOUND`` or ``CEILING``. No method is tested against them.
+        Controls that are shown and are no rivals, each with ``BOUND`` or ``CEILING``: no method is tested against them.
     """
 
     benchmark: str
