@@ -137,7 +137,7 @@ def subset_means(sums: np.ndarray, sizes: np.ndarray, subsets: int, seed: int = 
     return np.concatenate(found)
 
 
-@functools.lru_cache(maxsize=2)  # of intervals and of tests
+@functools.lru_cache(maxsize=4)  # of intervals and tests, of a whole set and its subsets
 def _kept_draws(n: int, resamples: int, seed: int) -> tuple[np.ndarray, ...]:
     """Return what ``_draws`` yields, kept."""
     return tuple(_draws(n, resamples, seed))
