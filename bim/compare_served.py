@@ -196,7 +196,8 @@ def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int, seed: i
 
     def add(model, method, metric, values, reason):
         values = np.asarray(values, np.float64)
-        estimate = statistics.mean_interval(values, seed=seed)
+        is_share = metric in ("accuracy", "agreement")
+        estimate = statistics.mean_interval(values, seed=seed, rate=1.0 if is_share else None, bounds=(-1.0, 1.0))
         rows.append(
             {"model": model, "method": method, "metric": metric, "value": estimate.value, "low": estimate.low,
              "high": estimate.high, "n": len(values), "paper": None, "kind": "method",

@@ -9,6 +9,6 @@ from attribution_benchmarks.scoring.controls import CENTRE_PRIOR, EDGE_DETECTOR,
 # The same region of one image gets the same from them under every model: no contrast, and no change by a patch.
 CONTROLS = (
     dataclasses.replace(RANDOM, ceiling_of=("iir",)),
-    dataclasses.replace(CENTRE_PRIOR, ceiling_of=("mcs", "iir")),
+    dataclasses.replace(CENTRE_PRIOR, ceiling_of=("mcs", "idr", "iir")),
     dataclasses.replace(EDGE_DETECTOR, ceiling_of=("mcs",)),
 )

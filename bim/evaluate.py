@@ -17,7 +17,7 @@ from attribution_benchmarks.scoring.controls import Control
 from attribution_benchmarks.scoring.explainer import Explainer
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps, with_all_maps
-from bim import scores
+from bim import layout, scores
 from bim.attributions import CAM_LAYER, cam_layer
 from bim.dataset import BimSet, load_set
 from bim.layout import CONTRAST_SETS, MODEL_NAMES
@@ -103,6 +103,8 @@ class Comparison:
         How many images were drawn.
     flat
         How many of the counted images had a map without a scale for either member.
+    clusters
+        (n,) which of these images are not independent, by ``bim.layout.cluster``; None where that is not known.
     """
 
     metric: str
@@ -112,6 +114,7 @@ class Comparison:
     rows: np.ndarray
     drawn: int
     flat: int
+    clusters: tuple[str, ...] | None = None
 
     @property
     def metric_name(self) -> str:
@@ -249,7 +252,9 @@ class Benchmark:
             return [
                 comparison
                 for number, member in enumerate(measured[:-1], start=1)
-                for comparison in self._pair(metric, member, measured[-1], len(rows), number)
+                for comparison in self._pair(
+                    metric, member, measured[-1], len(rows), number, self._clusters("dog_bedroom", rows)
+                )
             ]
         if metric not in PAIRS:
             return self._shared(metric)
@@ -257,7 +262,7 @@ class Benchmark:
         rows, second_rows = self.matched(first_set, second_set)
         first = self.measured(first_model, first_set, rows)
         second = self.measured(second_model, second_set, second_rows)
-        return self._pair(metric, first, second, len(self.drawn(first_set)), None)
+        return self._pair(metric, first, second, len(self.drawn(first_set)), None, self._clusters(first_set, rows))
 
     def attach_live_networks(self) -> None:
         """Give all loaded models the live networks that methods of other libraries need.
@@ -304,20 +309,25 @@ class Benchmark:
             raise BadInput(f"{len(stems) - len(rows)} images of {first.directory} are missing in {second.directory}")
         return rows, [places[stems[row]] for row in rows]
 
+    def _clusters(self, set_name: str, rows) -> list[str]:
+        names = self.images(set_name).names
+        return [layout.cluster(names[row]) for row in rows]
+
     def _shared(self, metric: str) -> list[Comparison]:
         """Score every method under a metric of all benchmarks, on images that the model classifies rightly."""
         rows = self.drawn(SHARED_MEMBER[1])
         found = self.measured(*SHARED_MEMBER, rows)
         correct = found.predicted == found.labels
+        clusters = tuple(np.array(self._clusters(SHARED_MEMBER[1], rows))[correct])
         return [
             Comparison(
                 metric, None, name, column[correct], np.flatnonzero(correct), len(rows),
-                int(found.flat[name][correct].sum()),
+                int(found.flat[name][correct].sum()), clusters,
             )
             for name, column in found.shared[metric].items()
         ]  # fmt: skip
 
-    def _pair(self, metric, first: Measured, second: Measured, drawn: int, number) -> list[Comparison]:
+    def _pair(self, metric, first: Measured, second: Measured, drawn: int, number, clusters) -> list[Comparison]:
         """Score every method on one pair of measurements."""
         correct = scores.both_correct(first.predicted, first.labels, second.predicted, second.labels)
         return [
@@ -329,6 +339,7 @@ class Benchmark:
                 np.flatnonzero(correct),
                 drawn,
                 int((first.flat[name] | second.flat[name])[correct].sum()),
+                tuple(cluster for cluster, counted in zip(clusters, correct, strict=True) if counted),
             )
             for name in first.attributions
         ]

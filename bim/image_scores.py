@@ -24,6 +24,7 @@ def image_scores(comparisons: Sequence[Comparison]) -> list[InputScores]:
             {"metric": metric, **({} if number is None else {"scene_model": number})},
             [f"image {row}" for row in group[0].rows],
             {comparison.method: comparison.values for comparison in group},
+            group[0].clusters,
         )
         for (metric, number), group in groups.items()
     ]

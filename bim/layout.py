@@ -43,6 +43,19 @@ def pair_name(object_name: str, scene: str, index: int) -> str:
     return f"{object_name}-{scene}-{index:04d}"
 
 
+def cluster(name: str) -> str:
+    """Return what an image has in common with others of its set, such as ``0901`` of ``dog-bedroom-0901.png``.
+
+    The ten objects of a number are pasted on the ten scenes of the same number, so that each object and each scene
+    recurs ten times, and images of different numbers share nothing. The number holds both ways in which images depend
+    on each other; clusters of the object's images alone, or of the scene's, would each leave out the other. A name of
+    another form is a cluster of its own.
+    """
+    stem = os.path.splitext(name)[0]
+    number = stem.rpartition("-")[2]
+    return number if number.isdecimal() and number != stem else stem
+
+
 def scenes_with_dog(set_name: str) -> tuple[str, ...]:
     """Return the scene classes that hold a dog in one of the sets scene1 .. scene10.
 

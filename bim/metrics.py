@@ -33,6 +33,7 @@ from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
+from attribution_benchmarks.leaderboard.comparisons import compare
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scoring import metric as shared_metrics
 from attribution_benchmarks.scoring.metric import Metric
@@ -239,7 +240,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
         Method whose values the others' are compared with, image by image; without effect where it was not
         scored.
     seed
-        Seed of the bootstrap.
+        Seed of intervals and tests.
 
     Returns
     -------
@@ -262,7 +263,14 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
         elif nan:
             row["reason"] = f"undefined for {nan} images"
         defined = len(values) and not nan
-        estimate = statistics.mean_interval(values if defined else [], seed=seed)
+        own = METRICS.get(comparison.metric)
+        estimate = statistics.mean_interval(
+            values if defined else [],
+            seed=seed,
+            clusters=comparison.clusters if defined else None,
+            rate=own.hit if own else None,
+            bounds=(-1.0, 1.0) if own else None,
+        )
         row.update(
             value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,
             kind=_kind_of(comparison.method),
@@ -270,7 +278,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
         )  # fmt: skip
         others = reference.get((comparison.metric, comparison.scene_model))
         if defined and others is not None and not np.isnan(others).any() and comparison.method != compared_with:
-            paired = statistics.paired_bootstrap(values, others, seed=seed)
+            paired = compare(values, others, comparison.clusters, seed=seed)
             row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
         rows.append(row)
     return rows

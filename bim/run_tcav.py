@@ -23,6 +23,11 @@ from bim import tcav
 from bim.layout import MODEL_NAMES
 from bim.metrics import SAVED_MODELS
 
+LEFT_OUT = (
+    "95 % and p are over the random counterparts alone: the concept's images are the same for each of them, and other\n"
+    "images of the concept can move a score further than its interval says.\n"
+)
+
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, model="obj", data_dir="", batch_size=32, seed=0, output="", cache_dir="")
 FLAGS["model"].help = "obj, scene, ...: a model of --models_dir; or the directory of any SavedModel"
@@ -80,7 +85,7 @@ def score_rows(model_name: str, found: list[tcav.ConceptScores], seed: int) -> l
     corrected = comparisons.holm([scores.p_value for scores in found])
     rows = []
     for scores, p_value in zip(found, corrected, strict=True):
-        estimate = statistics.mean_interval(scores.scores, seed=seed)
+        estimate = statistics.mean_interval(scores.scores, seed=seed, bounds=(0.0, 1.0))
         rows.append(
             {
                 "method": "tcav", "metric": "tcav", "value": estimate.value, "low": estimate.low,
@@ -97,7 +102,7 @@ def contrast_rows(names, found, seed: int) -> list[dict]:
     """Return the contrast of two models, layer by layer, paired over the random counterparts."""
     rows = []
     for first, second in zip(found[names[0]], found[names[1]], strict=True):
-        paired = statistics.paired_bootstrap(first.scores, second.scores, seed=seed)
+        paired = comparisons.compare(first.scores, second.scores, seed=seed)
         rows.append(
             {
                 "method": "tcav", "metric": "tcav_contrast", "value": paired.difference, "low": paired.low,
@@ -123,7 +128,7 @@ def table(name: str, found, rows, level: float) -> str:
     header = ["layer", "TCAV", "95 %", "random CAVs", "CAV accuracy", "p", "p (Holm)", "significant"]
     count = len(found[0].scores)
     heading = f"TCAV of the concept 'dog' for the model '{name}', {count} random counterparts"
-    return f"{heading}\n{tables.text_table(header, body)}"
+    return f"{heading}\n{tables.text_table(header, body)}{LEFT_OUT}"
 
 
 def contrast_table(names, rows) -> str:
@@ -134,7 +139,7 @@ def contrast_table(names, rows) -> str:
     ]
     mean = np.mean([row["value"] for row in rows])
     heading = f"TCAV of '{names[0]}' minus '{names[1]}'; more is better; mean over the layers {mean:.3f}"
-    return f"{heading}\n{tables.text_table(['layer', 'difference', '95 %', 'p'], body)}"
+    return f"{heading}\n{tables.text_table(['layer', 'difference', '95 %', 'p'], body)}{LEFT_OUT}"
 
 
 if __name__ == "__main__":

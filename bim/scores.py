@@ -132,6 +132,7 @@ METRICS = {
         "IDR",
         about="Input dependence rate: how often a network of scenes attributes less to a pasted object than to the "
         "piece of scene it covers. More is better; chance is near one half.",
+        rate=True,
     ),
     "IIR": Metric(
         "iir",
@@ -139,6 +140,7 @@ METRICS = {
         about="Input independence rate: how often a patch that changes nothing in the network's answer changes the "
         "attribution of its place by less than a tenth. More is better, but a map that ignores the network gets it "
         "all: read it beside the model contrast.",
+        rate=True,
     ),
     "RMCS": Metric(
         "rmcs",

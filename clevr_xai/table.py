@@ -40,7 +40,7 @@ def long_rows(
     """Return every number of a run in the long form of ``leaderboard.tables``, for all ten poolings.
 
     The value is the mean over the questions of a subset that were answered rightly, have this mask, and for which
-    the metric is defined (``n``; ``undefined`` counts maps of nothing). The interval is a bootstrap over
+    the metric is defined (``n``; ``undefined`` counts maps of nothing). The interval is a bootstrap-t over
     images, since questions about one image are not independent. A row of a control that is asked of a method names
     both in ``of`` and ``control``.
 
@@ -56,7 +56,7 @@ def long_rows(
         Of the bootstrap.
     """
     as_published = (confidence, pixels) == (subsets.CONFIDENCE, subsets.MASK_PIXELS)
-    images, cluster = np.unique(measured.images, return_inverse=True)
+    _, cluster = np.unique(measured.images, return_inverse=True)
     wrong = int((~measured.right).sum())
     rows = []
     for label in measured.labels if metrics else ():
@@ -68,7 +68,7 @@ def long_rows(
                 counted = subsets.members(measured, subset, truth, confidence, pixels)
                 if counted is None:
                     continue
-                intervals = _intervals(of_truth, counted, cluster, len(images), seed)
+                intervals = _intervals(of_truth, counted, cluster, seed)
                 for metric in metrics:
                     place = list(METRICS).index(metric)
                     for number, pooling in enumerate(POOLINGS):
@@ -77,6 +77,7 @@ def long_rows(
                         if pooling == HEADING[metric] and not label.control and (as_published or subset == "all"):
                             figure = paper_table.figure(label.method, metric, measured.kind, truth, subset)
                         low, high = intervals[:, place, number]
+                        low, high = min(low, found.mean), max(high, found.mean)  # summed in another order
                         row = {
                             "method": label.name, "metric": metric, "value": found.mean, "low": low, "high": high,
                             "n": found.n, "paper": None if figure is None else figure.mean,
@@ -300,20 +301,9 @@ def _reason(counted, undefined) -> str:
     return f"all {undefined} maps are zero everywhere"
 
 
-def _intervals(scores, counted, cluster, num_clusters: int, seed: int) -> np.ndarray:
-    """Return the ends of 95 % of bootstrap means over clusters, (2, metrics, poolings); NaN without any score."""
+def _intervals(scores, counted, cluster, seed: int) -> np.ndarray:
+    """Return the ends of the 95 % intervals of means by image, (2, metrics, poolings); NaN without any score."""
     shape = scores.shape[1:]
     values = scores[counted].reshape(counted.sum(), int(np.prod(shape)))
-    defined = ~np.isnan(values)
-    if not defined.any():
-        return np.full((2, *shape), np.nan)
-    columns = np.zeros((num_clusters, 2 * values.shape[1]))
-    np.add.at(columns, cluster[counted], np.concatenate([np.where(defined, values, 0), defined], axis=1))
-    columns = columns[np.bincount(cluster[counted], minlength=num_clusters) > 0]
-    sums, counts = np.split(statistics.resampled_sums(columns, seed=seed), 2, axis=1)
-    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-    low, high = (1 - statistics.CONFIDENCE) / 2, (1 + statistics.CONFIDENCE) / 2
-    ends = np.full((2, values.shape[1]), np.nan)
-    scored = defined.any(axis=0)
-    ends[:, scored] = np.nanquantile(means[:, scored], [low, high], axis=0)
-    return ends.reshape(2, *shape)
+    ends = statistics.column_intervals(values, cluster[counted], seed=seed)
+    return np.clip(ends, 0.0, 1.0).reshape(2, *shape)

@@ -43,8 +43,8 @@ def findings(networks: Sequence[NetworkScores], rows: Sequence[dict], titles: di
 def _intervals(count: int) -> list[str]:
     over = "" if count == 1 else f"; ± is the standard deviation over {count} networks"
     return [
-        "95 %: bootstrap over the 1,000 test signals (for the ROE test, over which of them the support vector machines "
-        f"got right); networks and machines stay as trained{over}.",
+        "95 %: over the 1,000 test signals, Wilson's interval for ROE test (over which of them the support vector "
+        f"machines got right) and Increase, bootstrap-t for Drop; networks and machines stay as trained{over}.",
     ]
 
 
@@ -84,7 +84,7 @@ def _comparisons(networks, score, titles, seed) -> list[str]:
             if name != best and (test := tests[frozenset((best, name))]).p_corrected >= comparisons.LEVEL
         ]
         lines.append(
-            f"ROE test, paired bootstrap, p-values after Holm for {len(pairs)} pairs: {titles[best]} is highest; "
+            f"ROE test, paired by signal, p-values after Holm for {len(pairs)} pairs: {titles[best]} is highest; "
             + (f"not told apart from it: {', '.join(tied)}." if tied else "all others are below it, p < 0.05.")
         )
     against_peak = comparisons.compare_pairs(values, [(name, "argmax_abs") for name in names], seed=seed)

@@ -15,6 +15,7 @@ METRICS = {
             "percentage of test signals they get right: more is better. The test rewards whoever finds the shape, and "
             "a peak of the signal often is the shape.",
             percent=True,
+            rate=True,
             source=_PAPER,
         ),
         Metric(
@@ -32,6 +33,7 @@ METRICS = {
             about="The share of signals, in percent, of which the network is more confident when it sees the region "
             "alone: more is better.",
             percent=True,
+            rate=True,
             source=_PAPER,
         ),
     )

@@ -11,6 +11,7 @@ from attribution_benchmarks.leaderboard import statistics
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.scoring.metric import Metric
 from svea import controls, paper_table
+from svea.metrics import METRICS
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
 from svea.scoring import NetworkScores
 
@@ -29,8 +30,8 @@ def values_of(networks: Sequence[NetworkScores], name: str, metric: str) -> np.n
 def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], seed: int) -> list[dict]:
     """Return the scores in the long form of ``leaderboard.tables``.
 
-    The value is the mean over test signals and networks. The interval is a bootstrap over the 1,000 test signals,
-    each taken with its mean over the networks; networks and support vector machines stay as they are. Several networks
+    The value is the mean over test signals and networks. The interval is over the 1,000 test signals, each
+    taken with its mean over the networks; networks and support vector machines stay as they are. Several networks
     add ``std``, the standard deviation of their scores (divided by their number less one), and ``networks``, the scores
     themselves. Rows of methods say in ``zero_maps`` which percentage of all 5,000 maps was zero everywhere.
 
@@ -49,7 +50,13 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
             for metric in (metric for metric in metrics if metric in scores.values):
                 values = values_of(networks, name, metric)
                 defined = np.isfinite(values).all(axis=0)
-                estimate = statistics.mean_interval(values[:, defined].mean(axis=0), seed=seed)
+                own = METRICS.get(metric)
+                estimate = statistics.mean_interval(
+                    values[:, defined].mean(axis=0),
+                    seed=seed,
+                    rate=own.hit if own else None,
+                    bounds=(0.0, 100.0) if own else None,
+                )
                 row = {
                     "method": name,
                     "metric": metric,
@@ -119,9 +126,8 @@ def rank_correlation(
     columns = np.stack([values_of(networks, name, metric).mean(axis=0) for name in names], axis=1)
     drawn = [statistics.spearman(means, paper) for means in statistics.resampled_means(columns, seed=seed)]
     low, high = np.nanquantile(drawn, [0.025, 0.975])
-    estimate = statistics.Estimate(
-        statistics.spearman(columns.mean(axis=0), paper), float(low), float(high), len(columns)
-    )
+    value = statistics.spearman(columns.mean(axis=0), paper)
+    estimate = statistics.Estimate(value, min(float(low), value), max(float(high), value), len(columns))
     return estimate, len(names)
 
 

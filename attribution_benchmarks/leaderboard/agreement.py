@@ -6,29 +6,37 @@ a metric, and what they rank are the methods.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard.statistics import average_ranks, spearman
+from attribution_benchmarks.leaderboard.statistics import CONFIDENCE, average_ranks, spearman
 
 PERMUTATIONS = 10_000
+LEAST_FAMILIES = 5  # for an interval: four values or fewer do not tell how far they spread
 
 
 class Concordance(NamedTuple):
     """Kendall's ``w`` of ``judges`` over ``methods``, and the share ``p_value`` of random rankings that agree as well.
 
-    ``w`` is 1 where all judges give the same order, and about 1 / judges where they know nothing of each other.
+    ``w`` is 1 where all judges give the same order, and about 1 / judges where they know nothing of each other. ``low``
+    and ``high`` end its 95 % interval, NaN for fewer than five ``families``.
     """
 
     w: float
     p_value: float
     judges: int
     methods: int
+    low: float = float("nan")
+    high: float = float("nan")
+    families: int = 0
 
 
-def kendalls_w(scores, permutations: int = PERMUTATIONS, seed: int = 0) -> Concordance:
-    """Kendall's coefficient of concordance, corrected for ties, with a permutation test.
+def kendalls_w(
+    scores, permutations: int = PERMUTATIONS, seed: int = 0, families: Sequence[Hashable] | None = None
+) -> Concordance:
+    """Kendall's coefficient of concordance, corrected for ties, with a permutation test and an interval.
 
     With R_i the sum of method i's ranks and t the sizes of the groups of ties::
 
@@ -38,6 +46,10 @@ def kendalls_w(scores, permutations: int = PERMUTATIONS, seed: int = 0) -> Conco
     observed one counted as one more draw. It asks whether the judges agree more than chance, not whether they agree
     well; judges who look at the same inputs are not independent, which lowers it.
 
+    Methods of one family, variants of one idea, are ranked side by side by every judge, which looks like agreement. So
+    it is families that are shuffled, each with the mean of its members' ranks. The interval is a jackknife over
+    families too: how far W would move had the same judges ranked other families.
+
     Parameters
     ----------
     scores
@@ -46,16 +58,19 @@ def kendalls_w(scores, permutations: int = PERMUTATIONS, seed: int = 0) -> Conco
         Number of draws.
     seed
         Seed of the draws.
+    families
+        (n,) what family a method is of; None where each stands for itself.
 
     Returns
     -------
     Concordance
-        ``w`` and ``p_value`` are NaN for fewer than two methods or judges, or where every judge ties all methods.
+        ``w`` and ``p_value`` are NaN for fewer than two methods or judges, or where every judge ties all methods;
+        ``p_value`` is NaN for fewer than two families too.
 
     Raises
     ------
     ValueError
-        If a score is not finite, or ``scores`` has not two axes.
+        If a score is not finite, ``scores`` has not two axes, or ``families`` another length.
     """
     scores = np.asarray(scores, np.float64)
     if scores.ndim != 2:
@@ -63,21 +78,62 @@ def kendalls_w(scores, permutations: int = PERMUTATIONS, seed: int = 0) -> Conco
     if not np.isfinite(scores).all():
         raise ValueError(f"{np.count_nonzero(~np.isfinite(scores))} of the scores are not finite")
     n, m = scores.shape
+    if families is not None and len(families) != n:
+        raise ValueError(f"{len(families)} families for {n} methods")
+    names = list(dict.fromkeys(families if families is not None else range(n)))
+    member = np.array([names.index(name) for name in (families if families is not None else range(n))], int)
+    nan = float("nan")
+    w = _w(scores)
+    if not np.isfinite(w):
+        return Concordance(nan, nan, m, n, families=len(names))
+    ranks = _ranks(scores)
+    means = np.stack([ranks[member == family].mean(axis=0) for family in range(len(names))])
+    p_value = _share_of_random_rankings(_ranks(means), permutations, seed)
+    return Concordance(w, p_value, m, n, *_interval(w, scores, member), len(names))
+
+
+def _w(scores: np.ndarray) -> float:
+    """Return W of (n, m) scores, NaN where it is not defined."""
+    n, m = scores.shape
     if n < 2 or m < 2:
-        return Concordance(float("nan"), float("nan"), m, n)
-    ranks = np.stack([average_ranks(column) for column in scores.T], axis=1)
+        return float("nan")
     ties = sum(float((sizes**3 - sizes).sum()) for sizes in map(_tie_sizes, scores.T))
     scale = m * m * n * (n * n - 1.0) - m * ties
     if scale <= 0:
-        return Concordance(float("nan"), float("nan"), m, n)
+        return float("nan")
+    return float((12 * (_ranks(scores).sum(axis=1) ** 2).sum() - 3 * m * m * n * (n + 1.0) ** 2) / scale)
+
+
+def _ranks(scores: np.ndarray) -> np.ndarray:
+    return np.stack([average_ranks(column) for column in scores.T], axis=1)
+
+
+def _share_of_random_rankings(ranks: np.ndarray, permutations: int, seed: int) -> float:
+    """Return the p-value of (n, m) ranks; the ties stay what they are under shuffling, so sums of squares decide."""
+    if len(ranks) < 2:
+        return float("nan")
     observed = float((ranks.sum(axis=1) ** 2).sum())
     generator = np.random.default_rng(seed)
-    # The ties stay what they are under shuffling, so W grows with the sum of squares alone.
-    shuffled = generator.permuted(np.broadcast_to(ranks, (permutations, n, m)), axis=1)
+    shuffled = generator.permuted(np.broadcast_to(ranks, (permutations, *ranks.shape)), axis=1)
     drawn = (shuffled.sum(axis=2) ** 2).sum(axis=1)
     as_large = np.count_nonzero(drawn >= observed - 1e-9 * observed)
-    w = (12 * observed - 3 * m * m * n * (n + 1.0) ** 2) / scale
-    return Concordance(float(w), float((as_large + 1) / (permutations + 1)), m, n)
+    return float((as_large + 1) / (permutations + 1))
+
+
+def _interval(w: float, scores: np.ndarray, member: np.ndarray) -> tuple[float, float]:
+    """Return the jackknife's interval of W over families, between 0 and 1."""
+    from scipy import special
+
+    count = member.max() + 1
+    if count < LEAST_FAMILIES:
+        return float("nan"), float("nan")
+
+    left_out = np.array([_w(scores[member != family]) for family in range(count)])
+    if not np.isfinite(left_out).all():
+        return float("nan"), float("nan")
+    error = np.sqrt((count - 1) ** 2 / count * left_out.var(ddof=1))
+    half = special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
+    return max(float(w - half), 0.0), min(float(w + half), 1.0)
 
 
 def rank_correlations(scores) -> tuple[np.ndarray, np.ndarray]:

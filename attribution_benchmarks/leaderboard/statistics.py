@@ -1,22 +1,22 @@
-"""What a score is worth: means, bootstrap intervals, paired tests and rank correlation, in NumPy.
+"""What a score is worth: means and rates with their intervals, and rank correlation.
 
-Intervals are percentile bootstraps (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993): the
-inputs of the benchmark are drawn again with replacement, the score is computed on each draw, and the interval
-holds the middle 95 % of what came out. They tell how far a score would move on other inputs of the same kind;
-not how far on another network.
+Means have a bootstrap-t interval (Efron, 1981; Efron and Tibshirani, "An Introduction to the Bootstrap", 1993,
+chapter 12): it follows skewness, which a percentile bootstrap does not, and is as wide as Student's where there is
+none. Rates, means of nothing but zeros and ones, have Wilson's (1927), which holds its level near 0 and 1. Inputs that
+belong together count by cluster. Intervals tell how far a score would move on other inputs of the same kind; not how
+far on another network.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from attribution_benchmarks.leaderboard import resampling
+
 CONFIDENCE = 0.95
 RESAMPLES = 2000
-_DRAWS_AT_ONCE = 2_000_000  # bounds the memory: 16 MB of indices and as much of counts
 
 
 class Estimate(NamedTuple):
@@ -28,20 +28,17 @@ class Estimate(NamedTuple):
     n: int
 
 
-class PairedDifference(NamedTuple):
-    """First minus second: ``difference``, its interval ``low`` to ``high``, two-sided ``p_value``, and ``n``."""
-
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    n: int
-
-
-def mean_interval(values, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0) -> Estimate:
-    """Mean of one value per input, with its bootstrap interval.
-
-    An accuracy is the mean of zeros and ones, or of booleans.
+def mean_interval(
+    values,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    *,
+    clusters=None,
+    rate: float | None = None,
+    bounds: tuple[float, float] | None = None,
+) -> Estimate:
+    """Mean of one value per input, with its interval.
 
     Parameters
     ----------
@@ -53,28 +50,45 @@ def mean_interval(values, confidence: float = CONFIDENCE, resamples: int = RESAM
         Number of bootstrap draws.
     seed
         Seed of the draws; the same seed and N draw the same inputs, whatever the values.
+    clusters
+        (N,) what inputs belong to, such as the image of a question; None where each stands for itself.
+    rate
+        What a hit counts, where the metric is a rate: 1, or 100 for percent. Booleans need no saying. A rate whose
+        values are nothing but 0 and ``rate`` has Wilson's interval; means over networks lie between, and have that of
+        a mean within the same bounds.
+    bounds
+        Least and most the metric can be; the interval ends there. ``(0, rate)`` for a rate.
 
     Returns
     -------
     Estimate
-        In the unit of the values; NaN with ``n=0`` if there are none.
+        In the unit of the values; NaN with ``n=0`` if there are none. The interval holds the value. That of a mean has
+        no width where all values are equal or there is one cluster alone: nothing is known of the spread then.
 
     Raises
     ------
     ValueError
-        If a value is not finite.
+        If a value is not finite, or the lengths differ.
     """
+    if np.asarray(values).dtype == bool and rate is None:
+        rate = 1.0
     values = _column(values, "values")
-    return ratio_interval(values, np.ones_like(values), confidence, resamples, seed)
+    if clusters is not None and len(clusters) != len(values):
+        raise ValueError(f"{len(values)} values, but {len(clusters)} clusters")
+    if not len(values):
+        return Estimate(np.nan, np.nan, np.nan, 0)
+    if rate is not None and np.isin(values, (0.0, rate)).all():
+        low, high = _wilson(values / rate, clusters, confidence)
+        ends = rate * low, rate * high
+    else:
+        ends = column_intervals(values[:, None], clusters, confidence, resamples, seed)[:, 0]
+    return _holding(float(_mean(values)), *ends, len(values), bounds if rate is None else (0.0, rate))
 
 
 def ratio_interval(
     numerators, denominators, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
-    """Sum of numerators over sum of denominators, with its bootstrap interval.
-
-    For rates with a denominator per input, and for inputs that come in clusters, such as questions about one
-    image: give each cluster's sum and size, and clusters are drawn instead of single inputs.
+    """Sum of numerators over sum of denominators, with its bootstrap-t interval.
 
     Parameters
     ----------
@@ -86,8 +100,7 @@ def ratio_interval(
     Returns
     -------
     Estimate
-        NaN if the denominators sum to zero. A draw whose denominators sum to zero is left out of the
-        interval.
+        NaN if the denominators sum to zero.
 
     Raises
     ------
@@ -102,51 +115,45 @@ def ratio_interval(
     total = denominators.sum()
     if total == 0:
         return Estimate(np.nan, np.nan, np.nan, len(numerators))
-    sums = resampled_sums(np.stack([numerators, denominators], axis=1), resamples, seed)
-    sums = sums[sums[:, 1] > 0]
-    low, high = _percentiles(sums[:, 0] / sums[:, 1], confidence)
-    return Estimate(float(numerators.sum() / total), low, high, len(numerators))
+    value = float(numerators.sum() / total)
+    left = numerators - value * denominators
+    left[np.abs(left) <= 1e-12 * np.abs(numerators).max()] = 0.0
+    low, high = _bootstrap_t(left[:, None], denominators[:, None], confidence, resamples, seed)[:, 0]
+    return _holding(value, value + low, value + high, len(numerators))
 
 
-def paired_bootstrap(
-    first, second, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
-) -> PairedDifference:
-    """Compare two methods scored on the same inputs.
-
-    The p-value is the share of draws in which the mean difference strays from the observed one by at least as
-    much as the observed one strays from zero, the observed data counted as one more draw. So it is never
-    zero.
+def column_intervals(
+    values, clusters=None, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
+) -> np.ndarray:
+    """Return the bootstrap-t intervals of the means of several columns at once.
 
     Parameters
     ----------
-    first, second
-        (N,) numbers or booleans, the two methods' values for the same inputs in the same order.
-    confidence, resamples, seed
+    values
+        (N, K) numbers; a NaN is left out of its column.
+    clusters, confidence, resamples, seed
         As for ``mean_interval``.
 
     Returns
     -------
-    PairedDifference
-        Mean of first minus second with its interval; p-value 1 if they never differ.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, the lengths differ, or there are none.
+    np.ndarray
+        (2, K) float64, ends low and high; NaN for a column without a value.
     """
-    first, second = _column(first, "first"), _column(second, "second")
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} values against {len(second)}; a paired test needs the same inputs")
-    if not len(first):
-        raise ValueError("no values to compare")
-    differences = first - second
-    observed = differences.mean()
-    drawn = resampled_sums(differences[:, None], resamples, seed)[:, 0] / len(differences)
-    low, high = _percentiles(drawn, confidence)
-    # The slack forgives rounding: with zeros and ones, many draws stray exactly as far as the observed mean.
-    slack = 1e-12 * np.abs(differences).max()
-    as_far = np.count_nonzero(np.abs(drawn - observed) >= abs(observed) - slack)
-    return PairedDifference(float(observed), low, high, float((as_far + 1) / (resamples + 1)), len(differences))
+    values = np.asarray(values, np.float64)
+    known = np.isfinite(values)
+    scored = known.any(axis=0)
+    ends = np.full((2, values.shape[1]), np.nan)
+    if not scored.any():
+        return ends
+    values, known = values[:, scored], known[:, scored]
+    # Sums start from one of the values: where all are equal nothing is left for rounding to spread.
+    pivots = np.take_along_axis(values, known.argmax(axis=0)[None], axis=0)[0]
+    left = np.where(known, values - pivots, 0.0)
+    means = left.sum(axis=0) / known.sum(axis=0)
+    left = np.where(known, left - means, 0.0)
+    sums, sizes = resampling.by_cluster(left, clusters), resampling.by_cluster(known, clusters)
+    ends[:, scored] = pivots + means + _bootstrap_t(sums, sizes, confidence, resamples, seed)
+    return ends
 
 
 def resampled_means(columns, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
@@ -165,35 +172,7 @@ def resampled_means(columns, resamples: int = RESAMPLES, seed: int = 0) -> np.nd
         (resamples, K) float64.
     """
     columns = np.asarray(columns, np.float64)
-    return resampled_sums(columns, resamples, seed) / len(columns)
-
-
-def resampled_sums(columns: np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """Sum the columns over rows drawn with replacement; the draws are those of ``mean_interval``.
-
-    Parameters
-    ----------
-    columns
-        (N, K) finite numbers.
-    resamples, seed
-        As for ``mean_interval``.
-
-    Returns
-    -------
-    np.ndarray
-        (resamples, K) float64.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to draw, or no draw is wanted.
-    """
-    n = len(columns)
-    if n < 1 or resamples < 1:
-        raise ValueError(f"{resamples} draws of {n} inputs; at least one of each is needed")
-    # A benchmark asks for many scores over the same inputs; where they fit, the draws are kept for the next one.
-    draws = _kept_draws(n, resamples, seed) if n * resamples <= _DRAWS_AT_ONCE else _draws(n, resamples, seed)
-    return np.concatenate([counts @ columns for counts in draws])
+    return resampling.resampled_sums(columns, resamples, seed) / len(columns)
 
 
 def spearman(first, second) -> float:
@@ -249,25 +228,56 @@ def _column(values, name: str) -> np.ndarray:
     return values
 
 
-@functools.lru_cache(maxsize=1)
-def _kept_draws(n: int, resamples: int, seed: int) -> tuple[np.ndarray, ...]:
-    """Return what ``_draws`` yields, kept."""
-    return tuple(_draws(n, resamples, seed))
+def _mean(values: np.ndarray) -> float:
+    """Return the mean; exactly the value itself where all are equal, on every processor."""
+    return values[0] + (values - values[0]).mean()
 
 
-def _draws(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield how often each of n inputs was drawn: (some resamples, n) float64, until there are enough."""
-    generator = np.random.default_rng(seed)
-    step = max(1, _DRAWS_AT_ONCE // n)
-    for start in range(0, resamples, step):
-        rows = min(step, resamples - start)
-        drawn = generator.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
-        yield np.bincount(drawn.reshape(-1), minlength=rows * n).reshape(rows, n).astype(np.float64)
+def _holding(value: float, low: float, high: float, n: int, bounds=None) -> Estimate:
+    """Return an estimate whose interval ends at the bounds and holds the value, whatever rounding did to either."""
+    least, most = bounds or (-np.inf, np.inf)
+    return Estimate(value, min(max(float(low), least), value), max(min(float(high), most), value), n)
 
 
-def _percentiles(drawn: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Return the ends of the middle ``confidence`` of the draws."""
+def _bootstrap_t(sums, sizes, confidence: float, resamples: int, seed: int) -> np.ndarray:
+    """Return the ends of the intervals about means of zero, (2, K): the quantiles of t, times the error, turned."""
+    _check(confidence)
+    errors, strayed = resampling.studentised(sums, sizes, resamples, seed)
+    place = max(int((1 - confidence) / 2 * (resamples + 1)), 1) - 1
+    ordered = np.partition(strayed, (place, resamples - 1 - place), axis=0)
+    errors = np.where(np.isfinite(errors), errors, 0.0)
+    return np.stack([-errors * ordered[resamples - 1 - place], -errors * ordered[place]])
+
+
+def _wilson(hits: np.ndarray, clusters, confidence: float) -> tuple[float, float]:
+    """Return Wilson's interval of a share, of as many inputs as the clusters are worth.
+
+    A share that clusters make v times as variable as that of single inputs counts 1 / v of them, and never more than
+    all (the design effect, as Korn and Graubard, 1998, use it); of a share of 0 or 1, which shows no variance, each
+    cluster is worth as much as if its members agreed. Student's quantile stands for the normal one where clusters were
+    counted, since their number is what the variance is known from.
+    """
+    from scipy import special
+
+    _check(confidence)
+    share, n = float(hits.mean()), float(len(hits))
+    quantile = special.ndtri((1 + confidence) / 2)
+    if clusters is not None:
+        left, sizes = resampling.by_cluster(np.stack([hits - share, np.ones_like(hits)], axis=1), clusters).T
+        count, least = len(sizes), n * n / (sizes**2).sum()
+        if count < len(hits):
+            spread = (left**2).sum()
+            worth = n * share * (1 - share) * n / spread if spread > 0 else 0.0
+            n = min(max(worth, least), n)
+            quantile = special.stdtrit(count - 1, (1 + confidence) / 2) if count > 1 else np.inf
+    if not np.isfinite(quantile):
+        return 0.0, 1.0
+    weight = quantile**2 / n
+    centre = (share + weight / 2) / (1 + weight)
+    half = quantile * np.sqrt(share * (1 - share) / n + weight / (4 * n)) / (1 + weight)
+    return max(centre - half, 0.0), min(centre + half, 1.0)
+
+
+def _check(confidence: float) -> None:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}; it lies between 0 and 1")
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)

@@ -12,6 +12,7 @@ import numpy as np
 
 from attribution_benchmarks.leaderboard.agreement import Concordance, kendalls_w, rank_correlations
 from attribution_benchmarks.leaderboard.statistics import average_ranks
+from attribution_benchmarks.report.families import family
 from attribution_benchmarks.scoring.benchmark import Column
 
 NOT_SCORED = "not scored in this benchmark"
@@ -158,16 +159,20 @@ class Agreement:
 
 
 def agreement(matrix: Matrix, seed: int = 0) -> Agreement:
-    """Return how far the columns agree; ``overall``, ``within`` and ``between`` over the common methods."""
+    """Return how far the columns agree; ``overall``, ``within`` and ``between`` over the common methods, by family."""
     scores = matrix.goodness(matrix.common)
     groups = list(dict.fromkeys(column.group for column in matrix.columns))
     members = {group: [i for i, column in enumerate(matrix.columns) if column.group == group] for group in groups}
+    families = [family(name) for name in matrix.common]
+
+    def concordance(columns):
+        return kendalls_w(columns, seed=seed, families=families)
+
     ranks = np.stack([average_ranks(column) for column in scores.T], axis=1) if scores.size else scores
+    by_group = [ranks[:, places].mean(axis=1) for places in members.values()]
     return Agreement(
-        kendalls_w(scores, seed=seed),
-        {group: kendalls_w(scores[:, places], seed=seed) for group, places in members.items()},
-        kendalls_w(np.stack([ranks[:, places].mean(axis=1) for places in members.values()], axis=1), seed=seed)
-        if members
-        else kendalls_w(np.zeros((0, 0)), seed=seed),
+        concordance(scores),
+        {group: concordance(scores[:, places]) for group, places in members.items()},
+        concordance(np.stack(by_group, axis=1) if members else scores),
         *rank_correlations(matrix.goodness(matrix.methods)),
     )

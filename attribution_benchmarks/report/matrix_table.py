@@ -8,14 +8,21 @@ from collections.abc import Mapping, Sequence
 
 from attribution_benchmarks.leaderboard import tables
 from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
-from attribution_benchmarks.report.verdicts import CEILINGS, Verdicts
+from attribution_benchmarks.report.verdicts import Verdicts
+
+NO_RIVAL = "‡"  # of a control that is set aside in a column
+LEGEND = (
+    "* best, or not told apart from the best; † not significantly above every control (neither stands where the inputs "
+    "are too few to tell); ‡ no rival: a bound, or what has its figure by construction; in brackets: rank"
+)
 
 
 def long_rows(matrix: Matrix, verdicts: Sequence[Verdicts] = ()) -> list[dict]:
     """Return one row per method or control and column, blanks included.
 
     Keys of ``leaderboard.tables``, and ``benchmark``, ``column``, ``rank``; where paired tests were made,
-    ``better_than`` (methods beaten), ``level_with_best``, ``not_above`` (controls not beaten); ``reason`` of a blank.
+    ``better_than`` (methods beaten), ``level_with_best``, ``not_above`` (controls not beaten) and ``marks``; ``aside``
+    of a control that is no rival there; ``reason`` of a blank.
     """
     judged = {verdict.column.key: verdict for verdict in verdicts}
     rows = []
@@ -39,6 +46,9 @@ def long_rows(matrix: Matrix, verdicts: Sequence[Verdicts] = ()) -> list[dict]:
                 row["better_than"] = verdict.beaten_by(name)
                 row["level_with_best"] = name in verdict.level_with_best(matrix)
                 row["not_above"] = verdict.not_above(name)
+                row["marks"] = verdict.marks(name, matrix)
+            if name in column.aside:
+                row["aside"] = column.aside[name]
             if place in matrix.blanks:
                 row["reason"] = matrix.blanks[place]
             rows.append(row)
@@ -48,8 +58,7 @@ def long_rows(matrix: Matrix, verdicts: Sequence[Verdicts] = ()) -> list[dict]:
 def wide(matrix: Matrix, verdicts: Sequence[Verdicts], titles: Mapping[str, str], markdown: bool = False) -> str:
     """Lay the matrix out: a line per method, then per control, and per column the score and the rank in brackets.
 
-    ``*`` marks the best method of a column and those not told apart from it, ``†`` one that is not significantly above
-    every control.
+    Marks are those of ``Verdicts.marks``; ``‡`` stands at a control that is no rival.
 
     Returns
     -------
@@ -57,25 +66,19 @@ def wide(matrix: Matrix, verdicts: Sequence[Verdicts], titles: Mapping[str, str]
         Aligned text, or Markdown.
     """
     judged = {verdict.column.key: verdict for verdict in verdicts}
-    level = {key: set(verdict.level_with_best(matrix)) for key, verdict in judged.items()}
     header = ["method", *(f"{column.group} {column.title}" for column in matrix.columns)]
     body = []
     for name in matrix.methods:
         line = [titles.get(name, name)]
         for column in matrix.columns:
             row = matrix.cells.get((name, column.key))
-            mark = ""
-            if row and name in level.get(column.key, ()):
-                mark += "*"
-            if row and column.key in judged and judged[column.key].not_above(name):
-                mark += "†"
+            mark = judged[column.key].marks(name, matrix) if row and column.key in judged else ""
             line.append(f"{shown(row, column)} ({_rank(matrix.ranks[name, column.key])}){mark}" if row else "–")
         body.append(line)
     if matrix.controls and not markdown:
         body.append([])
     for name in matrix.controls:
-        cells = (shown(matrix.cells.get((name, column.key)), column) for column in matrix.columns)
-        body.append([titles.get(name, name) + (" (a bound)" if name in CEILINGS else ""), *cells])
+        body.append([titles.get(name, name), *(control_cell(matrix, name, column) for column in matrix.columns)])
     return (tables.markdown_table if markdown else tables.text_table)(header, body)
 
 
@@ -93,6 +96,34 @@ def pair_rows(verdicts: Sequence[Verdicts]) -> list[dict]:
         for family, tests in (("methods", verdict.methods), ("controls", verdict.controls))
         for test in tests
     ]
+
+
+def power_table(verdicts: Sequence[Verdicts], markdown: bool = False) -> str:
+    """Lay out how much each column can tell: its independent inputs, and the smallest differences found in 80 %."""
+    header = ["what the inputs can tell", "independent", "between methods", "above controls"]
+    body = [
+        [
+            f"{verdict.column.group} {verdict.column.title}",
+            f"{verdict.independent_inputs():,}",
+            *(
+                least(value, verdict.column)
+                for value in (verdict.detectable_between_methods(), verdict.detectable_above_controls())
+            ),
+        ]
+        for verdict in verdicts
+    ]
+    return (tables.markdown_table if markdown else tables.text_table)(header, body)
+
+
+def least(value: float, column: Column) -> str:
+    """Return a smallest difference in the column's unit; "none" where no difference would be found."""
+    return "none" if math.isinf(value) else number(value, 1 if column.percent else 3)
+
+
+def control_cell(matrix: Matrix, name: str, column: Column) -> str:
+    """Return a control's value, marked where it is no rival."""
+    row = matrix.cells.get((name, column.key))
+    return shown(row, column) + (NO_RIVAL if row and name in column.aside else "")
 
 
 def agreement_rows(found: Agreement) -> list[dict]:
@@ -116,10 +147,16 @@ def correlation_table(matrix: Matrix, found: Agreement, markdown: bool = False) 
 
 
 def agreement_table(found: Agreement, markdown: bool = False) -> str:
-    """Lay out Kendall's W with its p-values."""
-    header = ["Kendall's W", "W", "p", "columns", "methods"]
+    """Lay out Kendall's W with its intervals and p-values, which are over families of methods."""
+    header = ["Kendall's W", "W", "95 %", "p", "columns", "methods", "families"]
     body = [
-        [row["over"], number(row["w"]), number(row["p_value"], 4), str(row["judges"]), str(row["methods"])]
+        [
+            row["over"],
+            number(row["w"]),
+            span(row["low"], row["high"]),
+            number(row["p_value"], 4),
+            *(str(row[key]) for key in ("judges", "methods", "families")),
+        ]
         for row in agreement_rows(found)
     ]
     return (tables.markdown_table if markdown else tables.text_table)(header, body)
@@ -128,6 +165,11 @@ def agreement_table(found: Agreement, markdown: bool = False) -> str:
 def shown(row: Mapping | None, column: Column) -> str:
     """Return a cell's value with the decimals of its unit, or a dash."""
     return number(row["value"], 1 if column.percent else 3) if row else "–"
+
+
+def span(low: float, high: float) -> str:
+    """Return an interval, or a dash where there is none."""
+    return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
 
 
 def number(value, decimals: int = 2) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from attribution_benchmarks.report import sections, summary
 from attribution_benchmarks.report.matrix import Agreement, Matrix
-from attribution_benchmarks.report.matrix_table import agreement_rows, number
+from attribution_benchmarks.report.matrix_table import agreement_rows, number, span
 from attribution_benchmarks.report.sections import Result
 from attribution_benchmarks.report.verdicts import Verdicts
 from attribution_benchmarks.scoring.benchmark import Benchmark
@@ -76,6 +76,7 @@ def page(
                 **row,
                 "over": row["over"][0].upper() + row["over"][1:],
                 "w": number(row["w"]),
+                "interval": span(row["low"], row["high"]),
                 "p": number(row["p_value"], 4),
             }
             for row in agreement_rows(agreement)

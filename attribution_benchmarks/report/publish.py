@@ -58,7 +58,7 @@ def publish(
     reasons
         As of ``matrix.build``.
     seed
-        Of bootstrap and permutations.
+        Of draws and permutations.
 
     Returns
     -------
@@ -82,8 +82,9 @@ def publish(
     for markdown, shown in ((False, parts), (True, marked)):
         shown += [
             matrix_table.wide(built, judged, titles, markdown),
-            "* best, or not told apart from the best; † not significantly above every control; in brackets: rank\n",
+            matrix_table.LEGEND + "\n",
             summary.scope(built) + "\n",
+            *([matrix_table.power_table(judged, markdown)] if judged else []),
         ]
     agreed = [matrix_table.agreement_table(agreement), matrix_table.correlation_table(built, agreement)]
     marked_agreed = [

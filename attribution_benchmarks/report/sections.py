@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
 from attribution_benchmarks.report import charts, pictures
 from attribution_benchmarks.report.matrix import Agreement, Matrix
-from attribution_benchmarks.report.matrix_table import number, shown
-from attribution_benchmarks.report.verdicts import CEILINGS, Verdicts
+from attribution_benchmarks.report.matrix_table import control_cell, least, number, shown
+from attribution_benchmarks.report.verdicts import Verdicts
 from attribution_benchmarks.scoring.benchmark import Benchmark, Column
 
 
@@ -68,7 +69,6 @@ def groups(matrix: Matrix) -> list[dict]:
 def matrix_lines(matrix: Matrix, judged, named) -> list[dict]:
     """Return the matrix's lines of methods; ``heat`` is 100 for the best rank of a column and 0 for the worst."""
     counts = {column.key: sum(key == column.key for _, key in matrix.ranks) for column in matrix.columns}
-    level = {key: set(verdict.level_with_best(matrix)) for key, verdict in judged.items()}
     lines = []
     for name in matrix.methods:
         cells = []
@@ -80,8 +80,8 @@ def matrix_lines(matrix: Matrix, judged, named) -> list[dict]:
                 )
                 continue
             rank = matrix.ranks[name, column.key]
-            missed = judged[column.key].not_above(name) if column.key in judged else []
-            marks = ("*" if name in level.get(column.key, ()) else "") + ("†" if missed else "")
+            marks = judged[column.key].marks(name, matrix) if column.key in judged else ""
+            missed = judged[column.key].not_above(name) if "†" in marks else []
             cells.append(
                 {
                     "text": shown(row, column),
@@ -101,8 +101,8 @@ def control_lines(matrix: Matrix, named) -> list[dict]:
     return [
         {
             "title": named(name),
-            "bound": name in CEILINGS,
-            "cells": [shown(matrix.cells.get((name, column.key)), column) for column in matrix.columns],
+            "bound": _aside(name, [column for column in matrix.columns if (name, column.key) in matrix.cells]),
+            "cells": [control_cell(matrix, name, column) for column in matrix.columns],
         }
         for name in matrix.controls
     ]
@@ -199,19 +199,19 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, def
     rows = [matrix.cells[name, column.key] for name in (*methods, *controls)]
     scale = charts.scale_of(rows, column.percent)
     sign = 1 if column.higher_is_better else -1
-    rivals = [matrix.cells[name, column.key]["value"] for name in controls if name not in CEILINGS]
+    rivals = [matrix.cells[name, column.key]["value"] for name in controls if name not in column.aside]
     reference = max(rivals, key=lambda value: sign * value) if rivals else None
-    level = verdict.level_with_best(matrix) if verdict else []
     lines = []
     for name, row in zip((*methods, *controls), rows, strict=True):
         tested = verdict is not None and name in verdict.tested
+        marks = verdict.marks(name, matrix) if tested else ""
         kind = "own" if named.own(name) else row["kind"]
         lines.append(
             {
                 "title": named(name),
                 "own": named.own(name),
                 "control": name in controls,
-                "bound": name in CEILINGS,
+                "bound": _aside(name, [column]),
                 "value": repr(row["value"]),
                 "text": shown(row, column),
                 "interval": _interval(row, column),
@@ -219,8 +219,8 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, def
                 "paper": "" if row.get("paper") is None else f"{row['paper']:g}",
                 "n": row["n"],
                 "better_than": len(verdict.beaten_by(name)) if tested else "",
-                "best": name in level,
-                "not_above": _shortened(list(map(named, verdict.not_above(name)))) if tested else "",
+                "best": "*" in marks,
+                "not_above": _shortened(list(map(named, verdict.not_above(name)))) if "†" in marks else "",
                 "all_not_above": "; ".join(map(named, verdict.not_above(name))) if tested else "",
             }
         )
@@ -235,8 +235,28 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, def
         "beats": [(named(name), ", ".join(map(named, verdict.beaten_by(name)))) for name in methods if verdict],
         "papers": any(line["paper"] for line in lines),
         "tested": verdict is not None,
+        "power": _power(verdict) if verdict else "",
         "reference": None if reference is None else shown({"value": reference}, column),
     }
+
+
+def _aside(name: str, columns: Sequence[Column]) -> str:
+    """Return why a control is no rival in any of these columns, in a word; empty where it is one in some."""
+    words = {column.aside.get(name, "") for column in columns}
+    return words.pop() if len(words) == 1 else ""
+
+
+def _power(verdict: Verdicts) -> str:
+    """Say what the inputs can tell."""
+    between, above = verdict.detectable_between_methods(), verdict.detectable_above_controls()
+    found = [
+        f"{what} are found four times in five from {least(value, verdict.column)} on"
+        if math.isfinite(value)
+        else f"no {what} can be found, however large"
+        for what, value in (("differences between methods", between), ("leads over controls", above))
+        if not math.isnan(value)
+    ]
+    return f"{verdict.independent_inputs():,} independent inputs: {'; '.join(found)}." if found else ""
 
 
 def _shortened(names: list[str]) -> str:

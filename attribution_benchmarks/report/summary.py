@@ -11,11 +11,15 @@ import numpy as np
 from attribution_benchmarks.leaderboard.agreement import Concordance
 from attribution_benchmarks.leaderboard.comparisons import LEVEL
 from attribution_benchmarks.report.matrix import Agreement, Matrix
-from attribution_benchmarks.report.matrix_table import number, shown
-from attribution_benchmarks.report.verdicts import CEILINGS, Verdicts
+from attribution_benchmarks.report.matrix_table import least, number, shown, span
+from attribution_benchmarks.report.verdicts import Verdicts
 
 _AT_MOST = 4  # names in one sentence
-_LEVEL_WITH = f"“Level with” means not told apart by a paired bootstrap, corrected after Holm, p ≥ {LEVEL}."
+_LEVEL_WITH = (
+    f"“Level with” means not told apart by paired tests, corrected after Holm, p ≥ {LEVEL}; it is said only where most "
+    "others are told apart."
+)
+_WELL = 0.6  # a mean rank correlation from which judges agree well
 
 
 def sentences(
@@ -61,8 +65,10 @@ def in_words(found: Concordance) -> str:
         "agree very well",
     )  # fmt: skip
     chance = "" if found.p_value < LEVEL else ", no more than chance would have it"
+    interval = f" (95 % {span(found.low, found.high)})" if math.isfinite(found.low) else ""
     return (
-        f"{words}{chance} (mean rank correlation {number(mean)}, Kendall's W = {number(found.w)}, {_p(found.p_value)})"
+        f"{words}{chance} (mean rank correlation {number(mean)}, Kendall's W = {number(found.w)}{interval}, "
+        f"{_p(found.p_value)})"
     )
 
 
@@ -98,34 +104,49 @@ def _leaders(group, matrix, verdicts, titles):
         ranked = sorted((rank, name) for (name, key), rank in matrix.ranks.items() if key == column.key)
         if column.group != group or not ranked:
             continue
-        best, level = ranked[0][1], None
-        if column.key in judged:
-            best, *level = judged[column.key].level_with_best(matrix)
+        best, level, verdict = ranked[0][1], None, judged.get(column.key)
+        if verdict:
+            best, *level = verdict.level_with_best(matrix)
         text = f"{column.title}: {titles.get(best, best)} ({shown(matrix.cells[best, column.key], column)})"
-        if level is not None:
+        if level and not verdict.tells_best(matrix):
+            text += f", not told apart from {len(level)} of the {len(verdict.tested) - 1} others: {_too_few(verdict)}"
+        elif level is not None:
             names = _listed([titles.get(name, name) for name in level], _AT_MOST)
             text += f", level with {names}" if level else ", alone at the top"
         yield f"{text}."
 
 
+def _too_few(verdict: Verdicts) -> str:
+    """Say what the inputs of a column cannot tell."""
+    smallest = verdict.detectable_between_methods()
+    inputs = f"{verdict.independent_inputs():,} independent inputs"
+    if math.isinf(smallest):
+        return f"{inputs} are too few to tell any two methods apart"
+    return f"{inputs} are too few for differences below {least(smallest, verdict.column)}"
+
+
 def _controls(verdicts, titles):
     for verdict in verdicts:
-        rivals = {test.second for test in verdict.controls if test.second not in CEILINGS}
-        if not rivals or not verdict.tested:
+        if not verdict.controls or not verdict.tested:
             continue
         label, count = f"{verdict.column.group} {verdict.column.title}", len(verdict.tested)
+        if not verdict.tells_controls():
+            inputs = f"{verdict.independent_inputs():,} independent inputs"
+            yield f"{label}: {inputs} are too few to find any of {count} methods above every control."
+            continue
         failing = [missed for missed in map(verdict.not_above, verdict.tested) if missed]
         if not failing:
             yield f"{label}: all {count} methods are above every control."
             continue
+        unseen = f"; leads below {least(verdict.detectable_above_controls(), verdict.column)} go unseen"
         often = collections.Counter(_control(name, titles) for missed in failing for name in missed)
         control, times = min(often.items(), key=lambda item: (-item[1], item[0]))
         if times == count:
             whom = _listed([f"“{name}”" for name, missed in sorted(often.items()) if missed == count])
-            yield f"{label}: not one of the {count} methods is significantly above {whom}."
+            yield f"{label}: not one of the {count} methods is significantly above {whom}{unseen}."
         else:
             whom = f"“{control}”" if times == len(failing) else f"every control, {times} of them not above “{control}”"
-            yield f"{label}: {len(failing)} of {count} methods are not significantly above {whom}."
+            yield f"{label}: {len(failing)} of {count} methods are not significantly above {whom}{unseen}."
 
 
 def _control(name: str, titles) -> str:
@@ -140,11 +161,7 @@ def _agreement(matrix, agreement) -> list[str]:
         f"Over the {overall.methods} methods that they all rank, the {overall.judges} metrics {in_words(overall)}.",
     ]
     if math.isfinite(between.w):
-        found.append(
-            f"The {between.judges} benchmarks, one voice each, {in_words(between)}. A method's place on one benchmark "
-            + ("says something about" if between.p_value < LEVEL else "is no reliable sign of")
-            + " its place on another."
-        )
+        found.append(f"The {between.judges} benchmarks, one voice each, {in_words(between)}. {_between(between)}")
     pairs = [
         (agreement.correlations[i, j], first, second)
         for i, first in enumerate(matrix.columns)
@@ -160,6 +177,20 @@ def _agreement(matrix, agreement) -> list[str]:
     return found
 
 
+def _between(found: Concordance) -> str:
+    """Say whether a place on one benchmark tells of that on another, or that the methods are too few to know."""
+    places = "a method's place on one benchmark", "its place on another"
+    if found.p_value < LEVEL:
+        return f"{places[0].capitalize()} says something about {places[1]}."
+    most = (found.judges * found.high - 1) / (found.judges - 1)
+    if most < _WELL:
+        return f"{places[0].capitalize()} is no reliable sign of {places[1]}."
+    return (
+        f"Whether {places[0]} says something about {places[1]} cannot be told from {found.methods} methods of "
+        f"{found.families} families: they do not exclude that the benchmarks agree well."
+    )
+
+
 def _pair(pair) -> str:
     return " and ".join(f"{column.group} {column.title}" for column in pair[1:])
 
@@ -167,32 +198,49 @@ def _pair(pair) -> str:
 def _all_rounders(matrix, verdicts, titles):
     if not verdicts:
         return
-    counts = {name: sum(name in verdict.level_with_best(matrix) for verdict in verdicts) for name in matrix.common}
+    telling = [verdict for verdict in verdicts if verdict.tells_best(matrix)]
+    counts = {name: sum(name in verdict.level_with_best(matrix) for verdict in telling) for name in matrix.common}
     if not counts:
+        return
+    if len(telling) < len(verdicts):
+        silent = [
+            f"{verdict.column.group} {verdict.column.title}" for verdict in verdicts if not verdict.tells_best(matrix)
+        ]
+        yield (
+            f"{len(silent)} of {len(verdicts)} metrics do not tell their best from most others with these inputs, and "
+            f"say nothing of all-rounders: {_listed(silent, _AT_MOST)}."
+        )
+    if not telling:
         return
     top = max(counts.values())
     names = [titles.get(name, name) for name, count in counts.items() if count == top]
-    if top == len(verdicts):
-        yield f"Best, or level with the best, under all {len(verdicts)} metrics: {_listed(names, _AT_MOST)}."
+    metrics = f"all {len(telling)} metrics" + (" that do" if len(telling) < len(verdicts) else "")
+    if top == len(telling):
+        yield f"Best, or level with the best, under {metrics}: {_listed(names, _AT_MOST)}."
     else:
         yield (
-            f"No method is best or level with the best under all {len(verdicts)} metrics. "
+            f"No method is best or level with the best under {metrics}. "
             f"{_listed(names, _AT_MOST)} {'is' if len(names) == 1 else 'are'} so under {top}."
         )
 
 
 def _papers(matrix):
-    with_paper = [row for row in matrix.cells.values() if row.get("paper") is not None]
-    if with_paper:
-        inside = sum(row["low"] <= row["paper"] <= row["high"] for row in with_paper)
+    found = []
+    for group in _groups(matrix):
+        keys = {column.key for column in matrix.columns if column.group == group}
+        rows = [row for (_, key), row in matrix.cells.items() if key in keys and row.get("paper") is not None]
+        inside = sum(row["low"] <= row["paper"] <= row["high"] for row in rows)
+        if rows:
+            found.append(f"{group}: {inside} of the paper's {len(rows)} figures lie inside our 95 % intervals")
+    if found:
         yield (
-            f"{inside} of the {len(with_paper)} figures that the papers print lie inside our 95 % intervals. "
+            f"{'; '.join(found)}. "
             "These tell of other inputs, not of another network, and ours and theirs are not the same networks."
         )
 
 
 def _p(value: float) -> str:
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+    return "p < 0.001" if value < 0.001 else f"p = {number(value, 3)}"
 
 
 def _listed(names: Sequence[str], at_most: int | None = None) -> str:

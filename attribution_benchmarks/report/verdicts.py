@@ -1,7 +1,7 @@
-"""Who beats whom: every two methods of every column, and every method against every control.
+"""Who beats whom: every two methods of every column, and every method against every control that is a rival.
 
-The scores of single inputs decide, paired; p-values are corrected after Holm within a column, the pairs of methods and
-the pairs of method and control each being one family.
+The scores of single inputs decide, paired. The pairs of methods of a column are one family of claims; "above every
+control" is one claim a method, the methods of a column another family (``leaderboard.comparisons``).
 """
 
 from __future__ import annotations
@@ -10,18 +10,24 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from attribution_benchmarks.leaderboard.comparisons import LEVEL, PairComparison, compare_pairs
+from attribution_benchmarks.leaderboard.comparisons import (
+    LEVEL,
+    PairComparison,
+    above_every,
+    compare_pairs,
+    detectable,
+    smallest_p,
+)
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.report.matrix import Column, Matrix
-
-CEILINGS = ("template_position",)  # controls that know the truth: a bound, nothing a method should beat
 
 
 class Verdicts(NamedTuple):
     """What the paired tests of one column say.
 
     ``tested`` are the methods that took part; ``methods`` holds all pairs of them, ``controls`` all pairs of a method
-    and a control. A difference is first minus second in the metric's own direction.
+    and a control that is not set aside. A difference is first minus second in the metric's own
+    direction; the corrected p-value of a pair with a control is that of the claim that the method is better.
     """
 
     column: Column
@@ -44,12 +50,8 @@ class Verdicts(NamedTuple):
         ]
 
     def not_above(self, method: str) -> list[str]:
-        """Return the controls that a method is not significantly better than; a bound is no such control."""
-        return [
-            test.second
-            for test in self.controls
-            if test.first == method and test.second not in CEILINGS and self.better(test) != method
-        ]
+        """Return the controls that a method is not significantly better than."""
+        return [test.second for test in self.controls if test.first == method and self.better(test) != method]
 
     def level_with_best(self, matrix: Matrix) -> list[str]:
         """Return the best method of the column, and those that are not told apart from it, by rank."""
@@ -57,6 +59,39 @@ class Verdicts(NamedTuple):
         best = ranked[:1]
         tied = {name for test in self.methods if best[0] in test[:2] and not self.better(test) for name in test[:2]}
         return best + [name for name in ranked[1:] if name in tied]
+
+    def tells_best(self, matrix: Matrix) -> bool:
+        """Tell whether at least half of the other methods are told apart from the best one.
+
+        Where they are not, "level with the best" is no praise: it says that the inputs are few.
+        """
+        others = len(self.tested) - 1
+        return others > 0 and 2 * (len(self.level_with_best(matrix)) - 1) <= others
+
+    def tells_controls(self) -> bool:
+        """Tell whether any method could be found above every control, given how many inputs there are."""
+        clusters = [test.clusters for test in self.controls if test.n]
+        return bool(clusters) and smallest_p(max(clusters)) * len(self.tested) < LEVEL
+
+    def marks(self, method: str, matrix: Matrix) -> str:
+        """Return a method's marks: "*" among the best where they are told from most others, "†" not above a control.
+
+        Where the inputs are too few for a mark to mean anything, there is none.
+        """
+        found = "*" if self.tells_best(matrix) and method in self.level_with_best(matrix) else ""
+        return found + ("†" if self.tells_controls() and self.not_above(method) else "")
+
+    def detectable_between_methods(self) -> float:
+        """Return the smallest difference of two methods that is found four times in five; infinite if none is."""
+        return detectable(self.methods)
+
+    def detectable_above_controls(self) -> float:
+        """Return the smallest lead over a control that is found four times in five; infinite if none is."""
+        return detectable(self.controls, claims=max(len(self.tested), 1))
+
+    def independent_inputs(self) -> int:
+        """Return how many independent groups of inputs the tests rest on."""
+        return max((test.clusters for test in (*self.methods, *self.controls)), default=0)
 
 
 def judge(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int = 0) -> list[Verdicts]:
@@ -70,7 +105,7 @@ def judge(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int
         Benchmark -> groups of ``input_scores``. Besides the matrix's controls, which know no method, a method is
         tested against those asked of itself, "method/control".
     seed
-        Of the bootstrap.
+        Of the tests' draws.
     """
     found = []
     for column in matrix.columns:
@@ -79,19 +114,14 @@ def judge(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int
             continue
         (group,) = groups
         methods = [name for name in matrix.methods if name in group.values and (name, column.key) in matrix.cells]
-        controls = [name for name in matrix.controls if name in group.values]
+        controls = [name for name in matrix.controls if name in group.values and name not in column.aside]
         pairs = list(itertools.combinations(methods, 2))
         against = [
             (method, control)
             for method in methods
             for control in (*controls, *(name for name in group.values if name.startswith(f"{method}/")))
         ]
-        found.append(
-            Verdicts(
-                column,
-                methods,
-                compare_pairs(group.values, pairs, group.clusters, seed=seed),
-                compare_pairs(group.values, against, group.clusters, seed=seed),
-            )
-        )
+        compared = compare_pairs(group.values, pairs, group.clusters, seed=seed)
+        rivals = compare_pairs(group.values, against, group.clusters, seed=seed)
+        found.append(Verdicts(column, methods, compared, above_every(rivals, column.higher_is_better)))
     return found

@@ -9,6 +9,9 @@ from attribution_benchmarks.scoring.controls import Control
 from attribution_benchmarks.scoring.examples import Examples
 from attribution_benchmarks.scoring.metric import SHARED, Metric
 
+BOUND = "bound"  # knows the truth; nothing that a method should beat
+CEILING = "ceiling"  # has its figure by construction: the best there is, or the same for every network
+
 
 @dataclasses.dataclass(frozen=True)
 class Column:
@@ -28,6 +31,8 @@ class Column:
         Whether values are percentages; they are shares of one otherwise.
     where
         Other keys a row must have, such as ``questions``.
+    aside
+        Controls that are shown and are no rivals, each with ``BOUND`` or ``CEILING``: no method is tested against them.
     """
 
     benchmark: str
@@ -37,6 +42,7 @@ class Column:
     higher_is_better: bool = True
     percent: bool = False
     where: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    aside: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -173,16 +179,26 @@ class Benchmark:
 
     def matrix_columns(self) -> tuple[Column, ...]:
         """Return the benchmark's columns of the matrix."""
-        if self.columns is not None:
-            return self.columns
-        return tuple(self.column(metric) for metric in self.metrics)
+        if self.columns is None:
+            return tuple(self.column(metric) for metric in self.metrics)
+        return tuple(
+            dataclasses.replace(column, aside={**self.aside(column.metric), **column.aside}) for column in self.columns
+        )
+
+    def aside(self, metric: str) -> dict[str, str]:
+        """Return the controls that are no rivals under a metric, and why."""
+        return {
+            control.name: BOUND if control.bound else CEILING
+            for control in self.controls
+            if control.bound or metric in control.ceiling_of
+        }
 
     def column(self, metric: Metric, where: Mapping[str, str] | None = None) -> Column:
         """Return the column of one metric."""
         kind = f", {where['questions']}" if where and "questions" in where else ""
         return Column(
             self.name, metric.name, f"{metric.title}{kind}", self.title, metric.better == "more", metric.percent,
-            where or {},
+            where or {}, self.aside(metric.name),
         )  # fmt: skip
 
     def columns_of(self, metric: Metric) -> tuple[Column, ...]:

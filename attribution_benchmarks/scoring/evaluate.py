@@ -143,7 +143,8 @@ def long_rows(
             column = np.asarray(column, np.float64)
             defined = np.isfinite(column)
             clusters = None if group.clusters is None else np.asarray(group.clusters)[defined]
-            estimate = _interval(column[defined], clusters, seed)
+            hit = metrics[group.where["metric"]].hit
+            estimate = statistics.mean_interval(column[defined], seed=seed, clusters=clusters, rate=hit)
             method, _, control = name.partition("/")
             row = {
                 "method": name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
@@ -156,15 +157,6 @@ def long_rows(
                 row["reason"] = "undefined for every input"
             rows.append(row)
     return rows
-
-
-def _interval(column: np.ndarray, clusters: np.ndarray | None, seed: int) -> statistics.Estimate:
-    """Return the mean with its interval, over clusters where inputs belong together."""
-    if clusters is None:
-        return statistics.mean_interval(column, seed=seed)
-    _, place = np.unique(clusters, return_inverse=True)
-    sums, sizes = np.bincount(place, column), np.bincount(place)
-    return statistics.ratio_interval(sums, sizes, seed=seed)._replace(n=len(column))
 
 
 def titles(benchmark: Benchmark, explainer) -> dict[str, str]:

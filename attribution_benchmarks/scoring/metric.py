@@ -30,6 +30,8 @@ class Metric:
         How to read it, in plain sentences for the report.
     percent
         Whether values are percentages.
+    rate
+        Whether an input is a hit or a miss, and the figure the share of hits; it has another interval than a mean.
     source
         Where it was published.
     measure
@@ -44,9 +46,15 @@ class Metric:
     better: Literal["more", "less"] = "more"
     about: str = ""
     percent: bool = False
+    rate: bool = False
     source: str = ""
     measure: Measure | None = None
     masks: bool = False
+
+    @property
+    def hit(self) -> float | None:
+        """Return what a hit counts under a rate, 1 or 100; None for another metric."""
+        return (100.0 if self.percent else 1.0) if self.rate else None
 
 
 SHARED: dict[str, Metric] = {}  # metrics of every benchmark; see ``share``

@@ -6,12 +6,12 @@ import pytest
 from attribution_benchmarks.leaderboard import statistics
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.report import matrix, verdicts
-from attribution_benchmarks.scoring.benchmark import Benchmark, Column
+from attribution_benchmarks.scoring.benchmark import BOUND, Benchmark, Column
 from attribution_benchmarks.scoring.controls import Control
 
 COLUMNS = (
-    Column("svea", "roe_test", "ROE test %", "SVEA", percent=True),
-    Column("svea", "drop", "Drop %", "SVEA", percent=True, higher_is_better=False),
+    Column("svea", "roe_test", "ROE test %", "SVEA", percent=True, aside={"template_position": BOUND}),
+    Column("svea", "drop", "Drop %", "SVEA", False, percent=True, aside={"template_position": BOUND}),
     Column("bim", "mcs", "MCS", "BIM"),
     Column(
         "clevr_xai", "mass", "mass, simple", "CLEVR-XAI",

@@ -1,8 +1,12 @@
 import numpy as np
+import pytest
 
 from attribution_benchmarks.leaderboard import input_scores
+from attribution_benchmarks.leaderboard.comparisons import compare_pairs
+from bim import layout
 from bim.evaluate import Comparison
 from bim.image_scores import image_scores
+from bim.metrics import score_rows
 
 
 def compared(metric, number, name):
@@ -20,3 +24,41 @@ def test_scores_of_images_are_those_of_the_comparisons(tmp_path):
     ]  # fmt: skip
     assert groups[0].values == {"gradient": [0.75, -1.5], "mine": [0.75, -1.5]}
     assert groups[2].values["mine"] == [0.5, -1.0] and groups[0].inputs == ["image 1", "image 4"]
+
+
+def test_images_of_one_number_are_made_of_the_same_objects_and_scenes():
+    names = [layout.pair_name(*pair, number) for pair in (("dog", "track"), ("bird", "bedroom")) for number in (901, 9)]
+    assert [layout.cluster(f"{name}.jpg") for name in names] == ["0901", "0009", "0901", "0009"]
+    assert layout.cluster("holiday.png") == "holiday" and layout.cluster("my-dog.png") == "my-dog"
+
+
+def test_objects_that_recur_make_the_interval_wider():
+    """Twenty numbers, ten objects each on ten scenes: what an object or a scene adds, it adds to ten images."""
+    generator = np.random.default_rng(0)
+    objects, scenes = generator.normal(size=(2, 20, 10))
+    values = 0.1 * (objects[:, :, None] + scenes[:, None, :] + generator.normal(size=(20, 10, 10))).reshape(-1)
+    numbers = tuple(f"{number:04d}" for number in np.repeat(np.arange(20), 100))
+    widths = []
+    for clusters in (None, numbers):
+        (row,) = score_rows([Comparison("MCS", None, "mine", values, np.arange(2000), 2000, 0, clusters)])
+        widths.append(row["high"] - row["low"])
+    # Of the mean's variance 1/200 + 1/200 + 1/2000, clusters see all and single images 3/2000.
+    assert widths[1] / widths[0] == pytest.approx(np.sqrt(7), rel=0.3)
+
+
+def test_a_comparison_has_one_p_value_in_the_table_and_among_all_pairs():
+    generator = np.random.default_rng(1)
+    values = {name: generator.normal(shift, 1, 30) for name, shift in (("random", 0.0), ("a", 0.4), ("b", 0.1))}
+    clusters = tuple(f"{number:04d}" for number in generator.integers(20, size=30))
+    comparisons = [
+        Comparison("MCS", None, name, column, np.arange(30), 30, 0, clusters) for name, column in values.items()
+    ]
+    printed = {row["method"]: row.get("p_value") for row in score_rows(comparisons, "random", seed=3)}
+    (group,) = image_scores(comparisons)
+    pairs = compare_pairs(group.values, [("a", "b"), ("a", "random"), ("b", "random")], group.clusters, seed=3)
+    assert [printed["a"], printed["b"]] == [pairs[1].p_value, pairs[2].p_value]
+
+
+def test_a_rate_has_wilsons_interval():
+    (row,) = score_rows([Comparison("IDR", None, "mine", np.ones(60), np.arange(60), 60, 0)])
+    assert (row["value"], row["high"]) == (1.0, 1.0) and row["low"] == pytest.approx(0.94, abs=0.001)

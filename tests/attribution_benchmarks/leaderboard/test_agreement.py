@@ -75,6 +75,36 @@ def test_what_makes_no_sense_is_refused():
         agreement.kendalls_w([1.0, 2.0])
 
 
+def test_near_duplicates_count_as_one_family():
+    generator = np.random.default_rng(3)
+    families = np.repeat(np.arange(6), [5, 4, 2, 2, 1, 1])
+    kept, ignored = [], []
+    for i in range(200):
+        scores = generator.normal(size=(6, 3))[families] + 0.1 * generator.normal(size=(15, 3))
+        kept.append(agreement.kendalls_w(scores, 199, i, families).p_value <= 0.05)
+        ignored.append(agreement.kendalls_w(scores, 199, i).p_value <= 0.05)
+    assert np.mean(kept) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200) < np.mean(ignored)
+
+
+def test_families_of_one_method_change_nothing():
+    scores = np.random.default_rng(4).normal(size=(8, 3))
+    assert agreement.kendalls_w(scores, families="abcdefgh") == agreement.kendalls_w(scores)
+    assert agreement.kendalls_w(scores, families="abcdefgh").families == 8
+    assert np.isnan(agreement.kendalls_w(scores, families="aaaaaaaa").p_value)
+    with pytest.raises(ValueError, match="3 families for 8 methods"):
+        agreement.kendalls_w(scores, families="abc")
+
+
+def test_the_interval_holds_w_and_needs_five_families():
+    generator = np.random.default_rng(6)
+    scores = generator.normal(size=(12, 1)) + generator.normal(size=(12, 4))
+    found = agreement.kendalls_w(scores)
+    assert 0 <= found.low < found.w < found.high <= 1
+    assert np.isnan(agreement.kendalls_w(scores, families=np.arange(12) % 4).low)
+    perfect = agreement.kendalls_w(np.repeat(np.arange(7.0)[:, None], 3, axis=1))
+    assert (perfect.low, perfect.w, perfect.high) == pytest.approx((1, 1, 1))
+
+
 def test_correlations_use_the_methods_that_both_judges_have():
     scores = np.random.default_rng(2).normal(size=(10, 3))
     scores[:4, 1] = np.nan

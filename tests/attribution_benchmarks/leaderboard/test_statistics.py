@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attribution_benchmarks.leaderboard import statistics
+from attribution_benchmarks.leaderboard import resampling, statistics
 
 
 def bernoulli(n, p, seed=0):
@@ -19,22 +19,67 @@ def test_the_value_is_the_mean_and_lies_in_its_interval():
     assert estimate.n == 300
 
 
-def test_the_interval_of_an_accuracy_is_the_binomial_one():
-    values = bernoulli(1000, 0.6)
-    estimate = statistics.mean_interval(values, resamples=10000)
-    error = np.sqrt(values.mean() * (1 - values.mean()) / 1000)
-    assert estimate.low == pytest.approx(values.mean() - 1.96 * error, abs=0.05 * error + 0.5 / 1000)
-    assert estimate.high == pytest.approx(values.mean() + 1.96 * error, abs=0.05 * error + 0.5 / 1000)
+def test_the_interval_of_a_rate_is_wilsons():
+    for hits, n in ((0, 1), (0, 20), (5, 8), (59, 60), (60, 60), (613, 1000)):
+        values = np.arange(n) < hits
+        expected = stats.binomtest(hits, n).proportion_ci(method="wilson")
+        found = statistics.mean_interval(values)
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+        percent = statistics.mean_interval(100.0 * values, rate=100.0)
+        np.testing.assert_allclose(percent[:3], 100 * np.array(found[:3]), rtol=1e-12, atol=1e-12)
 
 
-def test_ninety_five_percent_intervals_cover_the_truth_that_often():
-    generator = np.random.default_rng(2)
-    covered = 0
-    for _ in range(400):
-        estimate = statistics.mean_interval(generator.normal(3.0, 2.0, 100), resamples=400)
-        covered += estimate.low <= 3.0 <= estimate.high
-    # Three standard errors of a share of 0.95 in 400 are 0.033; a percentile bootstrap covers a little less.
-    assert 0.91 <= covered / 400 <= 0.985
+def test_a_rate_averaged_over_networks_is_a_mean_within_the_rates_bounds():
+    values = np.array([100.0] * 28 + [200 / 3, 100 / 3])
+    found = statistics.mean_interval(values, rate=100.0)
+    assert found[:3] == statistics.mean_interval(values, bounds=(0, 100))[:3] and found.high <= 100
+
+
+def test_clusters_of_equal_members_are_worth_one_input_each():
+    clusters = np.arange(30) < 24
+    alone = statistics.mean_interval(clusters)
+    honest = statistics.mean_interval(np.repeat(clusters, 9), clusters=np.repeat(np.arange(30), 9))
+    assert honest.value == alone.value and honest.n == 270
+    # As wide, but for Student's quantile in place of the normal one.
+    assert 1 < (honest.high - honest.low) / (alone.high - alone.low) < 1.1
+    for rate in (True, False):
+        agreed = statistics.mean_interval(np.full(40, rate), clusters=np.repeat(np.arange(10), 4))
+        assert agreed.high - agreed.low >= 0.27  # no better than 10 of 10
+
+
+def test_clusters_of_one_and_of_all_inputs():
+    values = bernoulli(50, 0.7)
+    assert statistics.mean_interval(values, clusters=np.arange(50)) == statistics.mean_interval(values)
+    assert statistics.mean_interval(values, clusters=np.zeros(50))[1:3] == (0, 1)
+    assert statistics.mean_interval(1.0 * values, clusters=np.arange(50)) == statistics.mean_interval(1.0 * values)
+
+
+def test_a_mean_of_normal_values_has_students_interval():
+    values = np.random.default_rng(2).normal(3.0, 2.0, 40)
+    expected = stats.ttest_1samp(values, 0).confidence_interval()
+    found = statistics.mean_interval(values, resamples=20_000)
+    width = expected.high - expected.low
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.05 * width)
+
+
+def test_the_interval_of_a_skewed_mean_reaches_further_where_the_tail_is():
+    values = np.random.default_rng(3).lognormal(size=60)
+    right, left = statistics.mean_interval(values), statistics.mean_interval(-values)
+    assert right.high - right.value > 1.2 * (right.value - right.low)
+    assert (left.low, left.high) == pytest.approx((-right.high, -right.low), rel=0.02)
+
+
+@pytest.mark.parametrize("value", [29.7, 0.1, -1e-7, 1e9 / 3])
+@pytest.mark.parametrize("n", [2, 7, 1000])
+def test_the_interval_of_a_constant_is_the_constant_in_any_order_of_summation(value, n):
+    for values, clusters in ((np.full(n, value), None), (np.full(n, value), np.arange(n) // 3)):
+        assert statistics.mean_interval(values, clusters=clusters) == (value, value, value, n)
+
+
+def test_an_interval_holds_its_value_at_the_end_of_its_bounds():
+    found = statistics.mean_interval([0.2, 0.9, 1.0, 1.0, 1.0], bounds=(0.0, 1.0))
+    assert found.low < found.value < found.high == 1.0
+    assert statistics.mean_interval([1.5, 1.5], bounds=(0.0, 1.0)) == (1.5, 1.5, 1.5, 2)
 
 
 def test_shift_and_scale_carry_over():
@@ -60,12 +105,12 @@ def test_same_seed_same_interval_and_another_seed_another():
 
 
 def test_more_inputs_than_fit_into_memory_at_once(monkeypatch):
-    monkeypatch.setattr(statistics, "_DRAWS_AT_ONCE", 64)
-    values = np.arange(100.0)
-    estimate = statistics.mean_interval(values)
-    error = values.std() / 10
-    assert estimate.low == pytest.approx(values.mean() - 1.96 * error, abs=0.15 * error)
-    assert estimate.high == pytest.approx(values.mean() + 1.96 * error, abs=0.15 * error)
+    values = np.random.default_rng(5).normal(size=97)
+    whole = statistics.mean_interval(values)
+    monkeypatch.setattr(resampling, "_NUMBERS_AT_ONCE", 640)
+    in_parts = statistics.mean_interval(values)
+    assert in_parts.value == whole.value
+    assert in_parts[1:3] == pytest.approx(whole[1:3], abs=0.02)
 
 
 def test_no_values_give_nan_and_n_zero():
@@ -93,9 +138,8 @@ def test_clusters_widen_the_interval_where_their_members_agree():
     assert (honest.high - honest.low) / (naive.high - naive.low) == pytest.approx(np.sqrt(20), rel=0.1)
 
 
-def test_draws_without_denominator_are_left_out():
-    estimate = statistics.ratio_interval([1.0, 0.0], [1.0, 0.0])
-    assert estimate == (1.0, 1.0, 1.0, 2)
+def test_a_single_cluster_with_a_denominator_tells_nothing_of_the_spread():
+    assert statistics.ratio_interval([1.0, 0.0], [1.0, 0.0]) == (1.0, 1.0, 1.0, 2)
     assert np.isnan(statistics.ratio_interval([0.0], [0.0]).value)
 
 
@@ -107,8 +151,7 @@ def test_draws_without_denominator_are_left_out():
         (lambda: statistics.mean_interval([1.0], confidence=95), "between 0 and 1"),
         (lambda: statistics.ratio_interval([1.0], [1.0, 2.0]), "1 numerators, but 2 denominators"),
         (lambda: statistics.ratio_interval([1.0], [-1.0]), "negative"),
-        (lambda: statistics.paired_bootstrap([1.0], [1.0, 2.0]), "the same inputs"),
-        (lambda: statistics.paired_bootstrap([], []), "no values"),
+        (lambda: statistics.mean_interval([1.0, 2.0], clusters=["a"]), "2 values, but 1 clusters"),
         (lambda: statistics.spearman([1.0], [1.0, 2.0]), "1 values against 2"),
         (lambda: statistics.mean_interval([1.0], resamples=0), "0 draws of 1 inputs"),
         (lambda: statistics.resampled_means(np.zeros((0, 2))), "draws of 0 inputs"),
@@ -119,48 +162,25 @@ def test_what_makes_no_sense_is_refused(call, message):
         call()
 
 
-def test_a_method_does_not_differ_from_itself():
-    values = bernoulli(100, 0.5)
-    assert statistics.paired_bootstrap(values, values) == (0.0, 0.0, 0.0, 1.0, 100)
-
-
-def test_swapping_the_methods_swaps_the_sign():
-    first, second = bernoulli(200, 0.6, 1), bernoulli(200, 0.5, 2)
-    there, back = statistics.paired_bootstrap(first, second), statistics.paired_bootstrap(second, first)
-    assert there.difference == -back.difference
-    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
-    assert there.p_value == back.p_value
-
-
-def test_a_plain_difference_has_the_smallest_p_value_there_is():
-    values = np.random.default_rng(8).normal(size=100)
-    assert statistics.paired_bootstrap(values + 5, values + 0.1 * values, resamples=999).p_value == 1 / 1000
-
-
-@pytest.mark.parametrize("shift", [0.0, 0.05, 0.1, 0.2])
-def test_p_values_agree_with_the_paired_t_test(shift):
-    generator = np.random.default_rng(9)
-    first = generator.normal(size=300)
-    second = first + generator.normal(shift, 1.0, size=300)
-    ours = statistics.paired_bootstrap(first, second, resamples=10000).p_value
-    assert ours == pytest.approx(stats.ttest_rel(first, second).pvalue, abs=0.02)
-
-
-def test_pairing_finds_what_the_intervals_hide():
-    hard = np.random.default_rng(10).normal(size=200)  # inputs differ far more than the methods do
-    better = hard + 0.1 + 0.01 * np.random.default_rng(11).normal(size=200)
-    alone = statistics.mean_interval(better), statistics.mean_interval(hard)
-    assert alone[0].low < alone[1].high
-    assert statistics.paired_bootstrap(better, hard).p_value < 0.01
-
-
-def test_resampled_means_use_the_draws_of_the_intervals():
+def test_resampled_means_are_means_of_the_same_draws_for_all_columns():
     values = np.random.default_rng(12).normal(size=(90, 3))
+    values[:, 2] = values[:, 0] + 5
     means = statistics.resampled_means(values, seed=3)
     assert means.shape == (statistics.RESAMPLES, 3)
-    for column in range(3):
-        estimate = statistics.mean_interval(values[:, column], seed=3)
-        np.testing.assert_allclose(np.quantile(means[:, column], [0.025, 0.975]), estimate[1:3], rtol=1e-9)
+    np.testing.assert_allclose(means[:, 2], means[:, 0] + 5, rtol=1e-12)
+    assert means[:, 1].std() == pytest.approx(values[:, 1].std() / np.sqrt(90), rel=0.06)
+
+
+def test_columns_with_holes_have_the_intervals_of_their_own_values():
+    generator = np.random.default_rng(14)
+    values = generator.exponential(size=(60, 3))
+    values[20:, 1] = np.nan
+    values[:, 2] = np.nan
+    ends = statistics.column_intervals(values)
+    assert np.isnan(ends[:, 2]).all()
+    assert ends[:, 0] == pytest.approx(statistics.mean_interval(values[:, 0])[1:3], rel=1e-12)
+    # A draw of all inputs has more or fewer of the 20 known ones.
+    assert ends[:, 1] == pytest.approx(statistics.mean_interval(values[:20, 1])[1:3], rel=0.1)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,12 +1,17 @@
 """The matrix shows what the documents say, ranks it, and says why a place is blank."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from attribution_benchmarks.report import matrix, matrix_table
+from attribution_benchmarks.report import families, matrix, matrix_table, verdicts
+from attribution_benchmarks.scoring import registry
+from attribution_benchmarks.scoring.benchmark import BOUND, CEILING, Benchmark, Column
+from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.scoring.metric import Metric
 
 KEYS = ["svea roe_test", "svea drop", "bim mcs", "clevr_xai mass simple"]
 
@@ -99,6 +104,41 @@ def test_the_verdicts_know_better_level_and_not_above(built, judged):
     assert verdict.not_above("bad") == ["random"]
 
 
+def test_a_control_set_aside_is_shown_and_tested_by_nobody(documents, groups, columns):
+    aside = [replace(column, aside={"random": CEILING}) for column in columns]
+    found = matrix.build(documents, aside)
+    assert ("random", "bim mcs") in found.cells
+    by_key = {verdict.column.key: verdict for verdict in verdicts.judge(found, groups)}
+    assert by_key["bim mcs"].controls == [] and by_key["bim mcs"].not_above("bad") == []
+    assert by_key["bim mcs"].marks("bad", found) == ""
+    rows = [row for row in matrix_table.long_rows(found) if row["method"] == "random"]
+    assert {row["aside"] for row in rows} == {"ceiling"}
+
+
+def test_bounds_and_ceilings_come_from_the_controls_of_a_definition():
+    controls = (
+        Control("truth", "Truth", bound=True),
+        Control("still", "Still", ceiling_of=("change",)),
+        Control("noise", "Noise"),
+    )
+    toy = Benchmark("toy", "Toy", metrics=(Metric("change", "Change"), Metric("place", "Place")), controls=controls)
+    change, place = toy.matrix_columns()
+    assert change.aside == {"truth": BOUND, "still": CEILING} and place.aside == {"truth": BOUND}
+    chosen = replace(toy, columns=(Column("toy", "change", "Change", "Toy", aside={"noise": CEILING}),))
+    assert chosen.matrix_columns()[0].aside == {**change.aside, "noise": CEILING}
+    assert registry.benchmark_named("bim").aside("iir") == {"random": CEILING, "centre_prior": CEILING}
+
+
+def test_variants_are_of_one_family_and_a_method_of_ones_own_of_none():
+    assert families.family("tf_explain.grad_cam") == families.family("score_cam") == "class activation"
+    assert families.family("lrp_epsilon") == families.family("excitation_backprop") == "relevance"
+    assert families.family("grad_cam_smoothgrad") == "class activation"
+    assert families.family("smoothgrad") == "gradient"
+    assert families.family("mine.py:gradient") == "mine.py:gradient"
+    names = [name for members in families.FAMILIES.values() for name in members]
+    assert len(set(names)) == len(names)
+
+
 def test_the_verdicts_follow_the_metrics_direction(judged):
     by_key = {found.column.key: found for found in judged}
     assert list(by_key) == KEYS
@@ -108,10 +148,6 @@ def test_the_verdicts_follow_the_metrics_direction(judged):
 
 
 def test_clusters_make_the_tests_of_questions_more_careful(built, groups):
-    from dataclasses import replace
-
-    from attribution_benchmarks.report import verdicts
-
     alone = {"clevr_xai": [replace(group, clusters=None) for group in groups["clevr_xai"]]}
     (naive,), (honest,) = (verdicts.judge(built, scores) for scores in (alone, {"clevr_xai": groups["clevr_xai"]}))
     assert [test.difference for test in naive.methods] == pytest.approx([test.difference for test in honest.methods])
@@ -120,8 +156,6 @@ def test_clusters_make_the_tests_of_questions_more_careful(built, groups):
 
 def test_without_scores_of_inputs_there_are_no_verdicts(built):
     assert matrix_table.long_rows(built)[0].keys() & {"better_than", "not_above"} == set()
-    from attribution_benchmarks.report import verdicts
-
     assert verdicts.judge(built, {}) == []
 
 
@@ -137,7 +171,8 @@ def test_the_wide_table_marks_the_best_and_those_that_beat_no_control(built, jud
     best, bad = (next(line for line in lines if line.startswith(name)) for name in ("The best", "bad"))
     assert best.count("(1)*") == 4 and "†" not in best
     assert bad.count("†") == 4
-    assert any(line.startswith("template_position (a bound)") for line in lines)
+    truth = next(line for line in lines if line.startswith("template_position"))
+    assert truth.count("‡") == 2 and not any("‡" in line for line in lines if not line.startswith("template"))
     assert matrix_table.wide(built, judged, {}, markdown=True).startswith("| method | SVEA ROE test % |")
 
 
