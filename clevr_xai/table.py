@@ -107,7 +107,7 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
     seed
         Of the bootstrap.
     """
-    images, cluster = np.unique(measured.images, return_inverse=True)
+    _, cluster = np.unique(measured.images, return_inverse=True)
     counted = subsets.members(measured, "all", ground_truth, 1, 0)
     rows = []
     for name, values_of in measured.shared.items():
@@ -115,8 +115,10 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             values = values_of(label)
             if values is None:
                 continue
-            low, high = _intervals(values, counted, cluster, len(images), seed)
             found = summary(values[counted])
+            # Unlike an accuracy, such a metric may have any range.
+            low, high = statistics.column_intervals(values[counted][:, None], cluster[counted], seed=seed)[:, 0]
+            low, high = min(low, found.mean), max(high, found.mean)  # summed in another order
             row = {
                 "method": label.name, "metric": name, "value": found.mean, "low": float(low), "high": float(high),
                 "n": found.n, "paper": None, "kind": "control" if label.control else "method",
