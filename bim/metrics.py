@@ -117,8 +117,8 @@ flags.DEFINE_string("compare", "random", "method to compare the others with, ima
 flags.DEFINE_string("scores_dir", "", "folder of stored scores; 'scores' beside the sets when empty", flag_values=FLAGS)
 flags.DEFINE_enum(
     "compat",
-    "house",
-    ["house", "upstream"],
+    "default",
+    ["default", "upstream"],
     "upstream: models by the authors' tensor names, and 0/0 where a map is flat, as in their code",
     flag_values=FLAGS,
 )
