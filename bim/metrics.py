@@ -264,11 +264,12 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
             row["reason"] = f"undefined for {nan} images"
         defined = len(values) and not nan
         own = METRICS.get(comparison.metric)
+        known = own or shared_metrics.SHARED.get(comparison.metric)
         estimate = statistics.mean_interval(
             values if defined else [],
             seed=seed,
             clusters=comparison.clusters if defined else None,
-            rate=own.hit if own else None,
+            rate=known.hit if known else None,
             bounds=(-1.0, 1.0) if own else None,
         )
         row.update(

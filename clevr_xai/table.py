@@ -10,7 +10,7 @@ import numpy as np
 from attribution_benchmarks.leaderboard import statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.metric import SHARED, Metric
 from clevr_xai import controls, methods, paper_table, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.measured import Measured
@@ -116,9 +116,12 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             if values is None:
                 continue
             found = summary(values[counted])
-            # Unlike an accuracy, such a metric may have any range.
-            low, high = statistics.column_intervals(values[counted][:, None], cluster[counted], seed=seed)[:, 0]
-            low, high = min(low, found.mean), max(high, found.mean)  # summed in another order
+            defined = counted & np.isfinite(values)
+            known = SHARED.get(name)
+            estimate = statistics.mean_interval(
+                values[defined], seed=seed, clusters=cluster[defined], rate=known.hit if known else None
+            )
+            low, high = min(estimate.low, found.mean), max(estimate.high, found.mean)
             row = {
                 "method": label.name, "metric": name, "value": found.mean, "low": float(low), "high": float(high),
                 "n": found.n, "paper": None, "kind": "control" if label.control else "method",
@@ -304,7 +307,7 @@ def _reason(counted, undefined) -> str:
 
 
 def _intervals(scores, counted, cluster, seed: int) -> np.ndarray:
-    """Return the ends of the 95 % intervals of means by image, (2, metrics, poolings); NaN without any score."""
+    """Return the ends of 95 % intervals by image of means of shares, (2, metrics, poolings); NaN without any score."""
     shape = scores.shape[1:]
     values = scores[counted].reshape(counted.sum(), int(np.prod(shape)))
     ends = statistics.column_intervals(values, cluster[counted], seed=seed)
