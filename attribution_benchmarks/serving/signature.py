@@ -91,6 +91,6 @@ def _spec(info: Mapping) -> TensorSpec:
     sizes = [int(dim.get("size", 0)) for dim in shape.get("dim", [])]
     unknown = shape.get("unknown_rank", False)
     return TensorSpec(
-        DTYPES.get(info.get("dtype")),
+        DTYPES.get(info.get("dtype", "")),
         None if unknown else tuple(None if size < 0 else size for size in sizes),
     )

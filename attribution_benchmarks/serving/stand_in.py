@@ -15,6 +15,7 @@ import dataclasses
 import os
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -82,7 +83,8 @@ class StandIn:
         self.disturb = disturb
         self.asked = collections.Counter()
         self._host = host
-        self._grpc = self._rest = None
+        self._grpc: Any = None
+        self._rest: Any = None
         self._one_at_a_time = threading.Lock()
         self.grpc_port = self.rest_port = 0
 
