@@ -153,7 +153,9 @@ class StandIn:
             raise ServerError("NOT_FOUND", f"Could not find any versions of model {model.name}{version}")
         return sorted(versions, reverse=True)
 
-    def answer(self, model: ModelName, name: str, signature: ServedSignature, arrays) -> Mapping[str, np.ndarray]:
+    def answer(
+        self, model: ModelName, name: str, signature: ServedSignature, arrays: Mapping[str, np.ndarray]
+    ) -> Mapping[str, np.ndarray]:
         """Answer one request after checking it as TensorFlow Serving does."""
         wanted, given = set(signature.specs.inputs), set(arrays)
         if wanted != given:
