@@ -146,7 +146,9 @@ class GraphView:
         values = zip(names, evaluate(), strict=True)
         return {name: _shared(value) for name, value in values if value.dtype.is_floating}
 
-    def import_on(self, inputs: Mapping[str, tf.Tensor], elements, rules: Mapping[str, str] | None = None):
+    def import_on(
+        self, inputs: Mapping[str, tf.Tensor], elements: Iterable[str], rules: Mapping[str, str] | None = None
+    ) -> tuple[list, dict]:
         """Import the graph into the one that is being built, a ``tf.function``'s.
 
         Parameters

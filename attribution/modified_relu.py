@@ -6,6 +6,11 @@ changed; a branch that the input does not reach (a language model beside an imag
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput, listed
 
 # Nonlinear operations for which neither method is defined, in the form TensorFlow's graphs have them, and
@@ -17,22 +22,22 @@ _UNDEFINED = (
 )  # fmt: skip
 
 
-def guided_backprop(passes):
+def guided_backprop(passes: Passes) -> np.ndarray:
     """Guided Backprop (Springenberg et al. 2015): ReLU passes g · [z > 0] · [g > 0] back."""
     return passes.input_gradient(guided_rules)
 
 
-def deconvnet(passes):
+def deconvnet(passes: Passes) -> np.ndarray:
     """Deconvnet (Zeiler and Fergus 2014): ReLU passes max(g, 0) back, without the forward gate."""
     return passes.input_gradient(deconvnet_rules)
 
 
-def guided_rules(graph, source, target):
+def guided_rules(graph: Any, source: str, target: str) -> dict[str, str]:
     """Return Guided Backprop's gradient for every ReLU between two nodes; see ``Passes.input_gradient``."""
     return _relus(graph, source, target, "AttributionGuidedRelu", "guided_backprop")
 
 
-def deconvnet_rules(graph, source, target):
+def deconvnet_rules(graph: Any, source: str, target: str) -> dict[str, str]:
     """Return Deconvnet's gradient for every ReLU between two nodes; see ``Passes.input_gradient``."""
     return _relus(graph, source, target, "AttributionDeconvnetRelu", "deconvnet")
 

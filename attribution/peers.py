@@ -13,14 +13,17 @@ import contextlib
 import functools
 import os
 import warnings
+from typing import Any
 
 import numpy as np
 
+from attribution.contract import ScoredModel
 from attribution.imported import imported
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
 
-def attach(model, network, tolerance: float = 1e-4) -> None:
+def attach(model: ScoredModel, network: Any, tolerance: float = 1e-4) -> None:
     """Give a SavedModel the live Keras network that some methods need.
 
     Parameters
@@ -54,7 +57,7 @@ def attach(model, network, tolerance: float = 1e-4) -> None:
     model.live = keras.Model(network.inputs[0], network.outputs[0])  # a Sequential lacks what tf-explain asks for
 
 
-def offer(model, source) -> None:
+def offer(model: ScoredModel, source: Any) -> None:
     """Say where a SavedModel's live Keras network comes from; it is built only when a method asks for it.
 
     Parameters
@@ -73,7 +76,7 @@ def offer(model, source) -> None:
     model.live_source = _builder(source)
 
 
-def network_of(model):
+def network_of(model: ScoredModel) -> Any:
     """Return the live Keras network behind a SavedModel, built now if it was only offered before.
 
     Returns
@@ -122,59 +125,59 @@ def _read(path):
         raise BadInput(f"'{path}' cannot be read as a Keras model: {' '.join(str(error).split())[:160]}") from error
 
 
-def tf_keras_vis_gradient(passes):
+def tf_keras_vis_gradient(passes: Passes) -> np.ndarray:
     """tf-keras-vis's Saliency as it comes: |gradient|, largest channel, each map scaled to [0, 1]."""
     return _saliency(passes)
 
 
-def tf_keras_vis_smoothgrad(passes, *, samples=25, noise=0.15):
+def tf_keras_vis_smoothgrad(passes: Passes, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
     """tf-keras-vis's Saliency with noise: as its gradient, of the mean over noisy copies."""
     return _saliency(passes, smooth_samples=samples, smooth_noise=noise)
 
 
-def tf_keras_vis_guided_backprop(passes):
+def tf_keras_vis_guided_backprop(passes: Passes) -> np.ndarray:
     """tf-keras-vis's Saliency on a network whose ReLUs its GuidedBackpropagation has replaced."""
     from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
 
     return _saliency(passes, modifier=GuidedBackpropagation())
 
 
-def tf_keras_vis_grad_cam(passes):
+def tf_keras_vis_grad_cam(passes: Passes) -> np.ndarray:
     """tf-keras-vis's Gradcam: cubic instead of bilinear upsampling, each map scaled to [0, 1]."""
     from tf_keras_vis.gradcam import Gradcam
 
     return _cam(passes, Gradcam)
 
 
-def tf_keras_vis_grad_cam_plus_plus(passes):
+def tf_keras_vis_grad_cam_plus_plus(passes: Passes) -> np.ndarray:
     """tf-keras-vis's GradcamPlusPlus: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.gradcam_plus_plus import GradcamPlusPlus
 
     return _cam(passes, GradcamPlusPlus)
 
 
-def tf_keras_vis_score_cam(passes):
+def tf_keras_vis_score_cam(passes: Passes) -> np.ndarray:
     """tf-keras-vis's Scorecam: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.scorecam import Scorecam
 
     return _cam(passes, Scorecam)
 
 
-def tf_explain_gradient(passes):
+def tf_explain_gradient(passes: Passes) -> np.ndarray:
     """tf-explain's VanillaGradients: |gradient|, summed over channels."""
     from tf_explain.core.vanilla_gradients import VanillaGradients
 
     return _by_class(passes, lambda x, target, network: VanillaGradients.compute_gradients(x, network, target))
 
 
-def tf_explain_gradient_x_input(passes):
+def tf_explain_gradient_x_input(passes: Passes) -> np.ndarray:
     """tf-explain's GradientsInputs: |input times gradient|, summed over channels."""
     from tf_explain.core.gradients_inputs import GradientsInputs
 
     return _by_class(passes, lambda x, target, network: GradientsInputs.compute_gradients(x, network, target))
 
 
-def tf_explain_integrated_gradients(passes, *, points=10):
+def tf_explain_integrated_gradients(passes: Passes, *, points: int = 10) -> np.ndarray:
     """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
     from tf_explain.core.integrated_gradients import IntegratedGradients
 
@@ -185,7 +188,7 @@ def tf_explain_integrated_gradients(passes, *, points=10):
     return _by_class(passes, run)
 
 
-def tf_explain_smoothgrad(passes, *, samples=5, noise=1.0):
+def tf_explain_smoothgrad(passes: Passes, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
     """tf-explain's SmoothGrad: |mean gradient of the cross-entropy| with noise of a fixed standard deviation."""
     from tf_explain.core.smoothgrad import SmoothGrad
 
@@ -199,7 +202,7 @@ def tf_explain_smoothgrad(passes, *, samples=5, noise=1.0):
     return _by_class(passes, run, with_rows=True)
 
 
-def tf_explain_grad_cam(passes, *, layer=None):
+def tf_explain_grad_cam(passes: Passes, *, layer: str | None = None) -> np.ndarray:
     """tf-explain's GradCAM: gradients guided by activation and sign before they are averaged, no final ReLU.
 
     ``layer`` is a Keras layer's name; by default the last with a spatial output, which the library itself cannot
@@ -220,7 +223,7 @@ def tf_explain_grad_cam(passes, *, layer=None):
     return _by_class(passes, run)
 
 
-def tf_explain_occlusion(passes, *, patch=None):
+def tf_explain_occlusion(passes: Passes, *, patch: int | None = None) -> np.ndarray:
     """tf-explain's OcclusionSensitivity: 1 - score under a patch of the value 127.5, whatever the input's range."""
     from tf_explain.core.occlusion_sensitivity import OcclusionSensitivity
 
