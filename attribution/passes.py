@@ -157,9 +157,15 @@ class Passes:
 
         Raises BadInput where there is none; see ``attribution.load_model``.
         """
-        from attribution import peers
-
-        return peers.network_of(self.model)
+        model = self.model
+        if getattr(model, "live", None) is None and getattr(model, "live_source", None) is not None:
+            model.live_source()
+        if getattr(model, "live", None) is None:  # a served model has neither
+            raise BadInput(
+                "this method needs the live Keras network behind the SavedModel; give it with "
+                "load_model(..., keras_model=) or --keras_model=module:function"
+            )
+        return model.live
 
     def generator(self, row: int, purpose: str) -> np.random.Generator:
         """Return a random generator that depends on the run's seed, the input's key and the purpose alone."""

@@ -54,6 +54,8 @@ def attach(model: ScoredModel, network: Any, tolerance: float = 1e-4) -> None:
     ours, theirs = model.scores(sample), np.asarray(network(sample))
     if ours.shape != theirs.shape or np.abs(ours - theirs).max() > tolerance * np.abs(ours).max():
         raise BadInput(f"the network does not give the {model.score} of '{model.path}'")
+    # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
+    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
     model.live = keras.Model(network.inputs[0], network.outputs[0])  # a Sequential lacks what tf-explain asks for
 
 
@@ -73,33 +75,13 @@ def offer(model: ScoredModel, source: Any) -> None:
     BadInput
         If a text names neither.
     """
-    model.live_source = _builder(source)
+    build = _builder(source)
 
-
-def network_of(model: ScoredModel) -> Any:
-    """Return the live Keras network behind a SavedModel, built now if it was only offered before.
-
-    Returns
-    -------
-    keras.Model
-        With the file's weights; its output is the score that the model was loaded for.
-
-    Raises
-    ------
-    BadInput
-        If none was given, or what was given is not the network behind the file.
-    """
-    if model.live is None and model.live_source is not None:
+    def attach_what_is_built():
         with _quiet():
-            attach(model, model.live_source())
-    if model.live is None:
-        raise BadInput(
-            f"this method needs the live Keras network behind '{model.path}'; give it with "
-            "load_model(..., keras_model=) or --keras_model=module:function"
-        )
-    # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
-    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
-    return model.live
+            attach(model, build())
+
+    model.live_source = attach_what_is_built
 
 
 def _builder(source):
@@ -239,13 +221,15 @@ def tf_explain_occlusion(passes: Passes, *, patch: int | None = None) -> np.ndar
 
 @contextlib.contextmanager
 def _quiet():
-    """Keep Keras from showing a progress bar at each call."""
+    """Keep Keras from showing a progress bar, or a warning of how a library wraps the inputs, at each call."""
     import keras
 
     shown = keras.config.is_interactive_logging_enabled()
     keras.config.disable_interactive_logging()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
+            yield
     finally:
         if shown:
             keras.config.enable_interactive_logging()

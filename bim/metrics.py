@@ -193,6 +193,8 @@ def main(flag_values: flags.FlagValues) -> None:
         benchmark.maps_directory = _maps_directory(flag_values, benchmark)
     if any(method.library for method in methods.values()):
         benchmark.attach_live_networks()
+    else:
+        benchmark.offer_live_networks()
     if "IIR" in metrics and flag_values.data_dir:
         patches_for(benchmark, made_here=False)  # what is wrong with them is said before any work
     titles = {name: methods[name].title if name in methods else name for name in named}
