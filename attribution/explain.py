@@ -98,21 +98,25 @@ def explain_many(
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
     explained = None
-    if hasattr(model, "explaining"):  # what is served is explained as it is
+    if hasattr(model, "explaining"):
         explained = model.explaining(feed, wrt, batch_size)
         model, feed, wrt = explained.model, explained.feed, explained.wrt
-    else:
+    else:  # what is served is explained as it is
         wrt = model.explained_input(wrt)
+    turned = explained is not None and explained.channels_first
     total = len(feed[wrt])
     if targets is not None:
         targets = model.check_targets(targets, total)
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
-    return block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress)
+    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, turned)
+    return maps if explained is None else {label: explained.as_given(array) for label, array in maps.items()}
 
 
-def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress) -> dict[str, np.ndarray]:
+def block_by_block(
+    chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, channels_first=False
+) -> dict[str, np.ndarray]:
     """Return the maps of methods with all their parameters; see ``explain_many``, which checks what is given here."""
     needs = Needs()
     for method, parameters in chosen.values():
@@ -132,7 +136,7 @@ def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, pr
             seed,
             keys[rows],
             needs,
-            Place(rows, total, explained is not None and explained.channels_first),
+            Place(rows, total, channels_first),
         )
         for label, (method, parameters) in chosen.items():
             result = _checked(method, method.function(passes, **parameters), passes)
@@ -145,7 +149,7 @@ def block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, pr
             label: np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
             for label, (method, _) in chosen.items()
         }
-    return maps if explained is None else {label: explained.as_given(array) for label, array in maps.items()}
+    return maps
 
 
 def _resolve(method) -> Method:
