@@ -116,11 +116,7 @@ def test_xla_computes_the_same(kind, models, inputs):
     compiled = attribution.load_model(models[kind].path, jit_compile=True)
     wrt = "image" if kind == "two_inputs" else None
     methods = ["gradient", "guided_backprop", "grad_cam", "lrp_epsilon"]
-    try:
-        found = attribution.explain_many(methods, compiled, inputs[kind], 1, wrt=wrt)
-    except BadInput as refusal:  # loops over words are beyond XLA in some versions
-        assert kind == "two_inputs" and "XLA cannot compile this model" in str(refusal)
-        return
+    found = attribution.explain_many(methods, compiled, inputs[kind], 1, wrt=wrt)
     expected = attribution.explain_many(methods, models[kind], inputs[kind], 1, wrt=wrt)
     for name in methods:
         scale = np.abs(expected[name]).max()
@@ -130,16 +126,14 @@ def test_xla_computes_the_same(kind, models, inputs):
 def test_what_xla_cannot_compile_is_said_in_one_line(tmp_path):
     module = tf.Module()
     module.call = tf.function(
-        lambda x: {"scores": x * tf.cast(tf.shape(tf.where(x > 0))[0], tf.float32) + tf.unique(x[:, 0])[0][0]},
+        lambda x: {"scores": x * tf.cast(tf.strings.length(tf.as_string(x)), tf.float32)},
         input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")],
     )
     tf.saved_model.save(module, str(tmp_path), signatures=module.call)
     x = np.ones((2, 3), np.float32)
     assert attribution.load_model(tmp_path).scores(x).shape == (2, 3)
-    try:
+    with pytest.raises(BadInput, match=r"^XLA cannot compile this model \(.*\); load it without jit_compile$"):
         attribution.load_model(tmp_path, jit_compile=True).scores(x)
-    except BadInput as refusal:
-        assert "load it without jit_compile" in str(refusal) and "\n" not in str(refusal)
 
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64])
