@@ -123,19 +123,19 @@ def explain_many(
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
     explained = None
-    if hasattr(model, "explaining"):  # what is served is explained as it is
+    if hasattr(model, "explaining"):
         explained = model.explaining(feed, wrt, batch_size)
         model, feed, wrt = explained.model, explained.feed, explained.wrt
-    else:
+    else:  # what is served is explained as it is
         wrt = model.explained_input(wrt)
+    turned = explained is not None and explained.channels_first
     total = len(feed[wrt])
     if targets is not None:
         targets = model.check_targets(targets, total)
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
-    first = explained is not None and explained.channels_first
-    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize, first)
+    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize, turned)
     return maps if explained is None else {label: explained.as_given(array) for label, array in maps.items()}
 
 
