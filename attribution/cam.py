@@ -2,7 +2,7 @@
 
 Every function takes the passes of a block of inputs and returns maps without the channel axis, ``(N, T)`` or
 ``(N, H, W)``, non-negative; at the input's resolution (bilinear), or at the layer's with ``resize=False``.
-``layer`` is a name as ``Model.layer`` takes it; the default is the activation of the last convolution.
+``layer`` is a name as ``Model.layer`` takes it; the default is the last layer ahead of pooling and head.
 A is the layer's output, g the gradient of the target score with respect to it, sums run over positions.
 """
 

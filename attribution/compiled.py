@@ -46,6 +46,7 @@ class CompiledGraph:
         self.logits, self.probabilities = split_scores(self.graph, frozen.output)
         self._loaded = frozen.loaded
         self._inexact = frozen.inexact
+        self._output_shape = frozen.output_shape
         self._position = position
         self._score = score
         self._jit_compile = jit_compile
@@ -193,6 +194,8 @@ class CompiledGraph:
 
     def _by_class(self, output):
         """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""
+        if output.shape.rank is None:
+            output = tf.ensure_shape(output, self._output_shape)
         if self._position:
             output = output[(slice(None), *self._position)]
         output = tf.cast(output, tf.float32)

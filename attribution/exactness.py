@@ -61,7 +61,12 @@ def first_inexact(view, inputs, output) -> str | None:
             continue
         reached.add(name)
         node = view.nodes[name]
-        stack.extend(node_of(tensor) for tensor in custom_gradients.differentiated_inputs(node))
+        # Lists of tensors are of a type of their own, and may hold numbers.
+        before = [node_of(tensor) for tensor in custom_gradients.differentiated_inputs(node)]
+        before = [one for one in before if one in below and (view.is_float(one) or view.dtype(one) == tf.variant)]
+        if not before:
+            continue  # whole numbers and strings have no gradient that could get lost
+        stack.extend(before)
         if not _has_own_gradient(node) or (
             functions_of(node)
             and (

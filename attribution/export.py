@@ -46,7 +46,10 @@ flags.DEFINE_enum("score", "logits", ["logits", "probabilities"], "which score i
 flags.DEFINE_string("signature", "", "signature to explain, where the default is not meant", flag_values=FLAGS)
 flags.DEFINE_string("wrt", "", "input to explain, where the model has several", flag_values=FLAGS)
 flags.DEFINE_string(
-    "layer", "", "layer of the class activation maps; the last convolution's activation when empty", flag_values=FLAGS
+    "layer",
+    "",
+    "layer of the class activation maps; the last one ahead of pooling and head when empty",
+    flag_values=FLAGS,
 )
 
 

@@ -175,8 +175,7 @@ class Model:
                 part = values(*(batching.take(array, rows) for array in feed.values())).numpy()
                 self.counts.update(forward=len(part), forward_passes=1)
                 parts.append(part[:real])
-            shape = [0, *(size or 0 for size in model.inputs[name].shape[1:])]
-            feed = {**feed, name: np.concatenate(parts) if parts else np.zeros(shape, np.float32)}
+            feed = {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
         source, target = model.input_node(name), node_of(model.logits)
         if not layers.has_channels_first(model.graph, source, target):
             return Explained(model, feed, name, False)
@@ -441,6 +440,7 @@ class Model:
 
     def _number_of_classes(self) -> int:
         shape = self.graph.shape(node_of(self.logits))
+        shape = self._frozen.output_shape if shape.rank is None else shape
         classes = classes_of(shape, self._position)
         if classes is None and self._position:
             raise BadInput(
@@ -516,6 +516,11 @@ def _whole_numbers(position) -> tuple[int, ...]:
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise BadInput(f"position must be whole numbers, one for each axis between batch and classes, not {position}")
     return tuple(int(index) for index in array)
+
+
+def _none_of(shape: tf.TensorShape) -> np.ndarray:
+    """Return no rows of a tensor, with one value along each axis of unknown size."""
+    return np.zeros([0, *((size or 1) for size in (shape[1:] if shape.rank else ()))], np.float32)
 
 
 def _rows(feed) -> int:

@@ -198,7 +198,7 @@ class Passes:
         Parameters
         ----------
         layer
-            Name as ``Model.layer`` takes it; by default the last convolution's activation.
+            Name as ``Model.layer`` takes it; by default the last one ahead of pooling and head.
 
         Returns
         -------

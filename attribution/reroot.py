@@ -39,7 +39,7 @@ def first_floats(frozen: FrozenModel, source: str, target: str) -> list[str]:
         before = [node_of(tensor) for tensor in graph.nodes[name].input if node_of(tensor) in on_path]
         first = graph.is_float(name) and not any(graph.is_float(tensor) for tensor in before)
         first = first and not graph.nodes[name].op.startswith("TensorList")
-        if first and graph.shape(name).rank is not None and (rank is None or graph.shape(name).rank >= rank):
+        if first and (None in (rank, graph.shape(name).rank) or graph.shape(name).rank >= rank):
             found.append(name)
     # A mask is made of comparisons, and its numbers say nothing of the input's.
     return [name for name in found if not _is_mask(graph, name)] or found
@@ -79,7 +79,7 @@ def find_tensor(frozen: FrozenModel, wrt: str, target: str) -> str:
         if name in below
         and name in above
         and graph.is_float(name)
-        and (graph.shape(name).rank or 0) > 1
+        and graph.shape(name).rank not in (0, 1)
         and node.op != "Placeholder"
     ]
     wanted = node_of(wrt)

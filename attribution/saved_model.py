@@ -37,6 +37,8 @@ class FrozenModel:
         The same names to the placeholder's node name.
     output
         Tensor name of the chosen output.
+    output_shape
+        Its shape as the file says it.
     aliases
         Names of identities of a TensorFlow 1 file, whole and by their last component, to the node whose values they
         repeat. Freezing removes identities, and TensorFlow 1 networks like to name their layers by them.
@@ -55,6 +57,7 @@ class FrozenModel:
     inputs: dict[str, tf.TensorSpec]
     input_nodes: dict[str, str]
     output: str
+    output_shape: tf.TensorShape
     aliases: dict[str, str]
     loaded: Callable | None = None
     inexact: str | None = None
@@ -170,6 +173,7 @@ def freeze(path, signature=None, inputs=None, output=None) -> FrozenModel:
         inputs=specs,
         input_nodes=dict(zip(input_names, nodes, strict=True)),
         output=tensor,
+        output_shape=function.outputs[output_names.index(chosen)].shape,
         aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
         loaded=as_loaded if inexact else None,
         inexact=inexact,

@@ -59,9 +59,12 @@ def _exponentials_over_their_sum(graph, node) -> str | None:
         return None
     above, below = (graph.skip_identities(tensor) for tensor in node.input)
     exponential, total = graph.nodes[node_of(above)], graph.nodes[node_of(below)]
-    if exponential.op != "Exp" or total.op != "Sum" or graph.skip_identities(total.input[0]) != above:
+    if exponential.op != "Exp" or total.op != "Sum":
         return None
     logits = graph.skip_identities(exponential.input[0])
+    summed = graph.nodes[node_of(graph.skip_identities(total.input[0]))]
+    if summed.op != "Exp" or graph.skip_identities(summed.input[0]) != logits:
+        return None
     shifted = graph.nodes[node_of(logits)]
     if shifted.op == "Sub":
         largest = graph.nodes[node_of(graph.skip_identities(shifted.input[1]))]

@@ -111,11 +111,12 @@ def explain_many(
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
     explained = None
-    if hasattr(model, "explaining"):  # what is served is explained as it is
+    if hasattr(model, "explaining"):
         explained = model.explaining(feed, wrt, batch_size)
         model, feed, wrt = explained.model, explained.feed, explained.wrt
-    else:
+    else:  # what is served is explained as it is
         wrt = model.explained_input(wrt)
+    turned = explained is not None and explained.channels_first
     total = len(feed[wrt])
     if targets is not None:
         targets = model.check_targets(targets, total)

@@ -245,7 +245,7 @@ class ServedModel:
             )
         if self._is_layer(name):
             return self.sheet.layer
-        asked = "the last convolution's activation" if name is None else f"layer '{name}'"
+        asked = "the default layer" if name is None else f"layer '{name}'"
         raise BadInput(f"{self.path} carries gradients of '{self.sheet.layer}', not of {asked}; export with --layer=")
 
     def has_own_pass(self, layer: str) -> bool:
@@ -280,7 +280,7 @@ class ServedModel:
         return {**feed, TARGETS: np.asarray(targets, np.int32)}
 
     def _is_layer(self, name: str | None) -> bool:
-        """Return whether a user's name of a layer means the exported one (see ``GraphView.find_layer``)."""
+        """Return whether a user's name of a layer means the exported one (see ``attribution.layers.Layers.find``)."""
         layer = self.sheet.layer
         if layer is None or name is None:
             return layer is not None and self.sheet.layer_is_default

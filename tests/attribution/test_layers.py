@@ -49,15 +49,191 @@ def test_a_model_without_convolution_has_no_default_layer(from_function):
         attribution.explain("grad_cam", model, np.zeros((1, 3), np.float32))
 
 
-@pytest.mark.parametrize("ending", ["softmax", "sigmoid", "linear", "log_softmax"])
-def test_logits_and_probabilities_whatever_the_file_returns(ending, from_function):
-    weights = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-    end = {"linear": tf.identity, "softmax": tf.nn.softmax, "sigmoid": tf.sigmoid, "log_softmax": tf.nn.log_softmax}
-    model = from_function(lambda x: tf.identity(end[ending](tf.matmul(x, weights))), 3)
-    x = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
-    np.testing.assert_allclose(model.scores(x), x @ weights, rtol=1e-5, atol=1e-6)
-    expected = (tf.sigmoid if ending == "sigmoid" else tf.nn.softmax)(x @ weights)
-    probabilities = attribution.load_model(model.path, score="probabilities")
-    np.testing.assert_allclose(probabilities.scores(x), expected, rtol=1e-5, atol=1e-6)
-    with pytest.raises(BadInput, match="no score 'logit'; the scores are 'logits', 'probabilities'"):
-        attribution.load_model(model.path, score="logit")
+L = keras.layers
+
+
+def image_network(build, shape=(12, 12, 3), dtype="float32"):
+    image = keras.Input(shape, dtype=dtype, name="image")
+    return keras.Model(image, build(image))
+
+
+def head(x):
+    return L.Dense(4, activation="softmax")(L.GlobalAveragePooling2D()(x))
+
+
+class ClassToken(L.Layer):
+    def build(self, shape):
+        self.token = self.add_weight(shape=(1, 1, shape[-1]), initializer="random_normal")
+
+    def call(self, x):
+        token = keras.ops.broadcast_to(self.token, (keras.ops.shape(x)[0], 1, x.shape[-1]))
+        return keras.ops.concatenate([token, x], axis=1)
+
+
+def attention_block(x, channels):
+    y = L.LayerNormalization()(x)
+    x = L.Add()([x, L.MultiHeadAttention(2, 4)(y, y)])
+    return L.Add()([x, L.Dense(channels)(L.Dense(10, activation="gelu")(L.LayerNormalization()(x)))])
+
+
+def patches(image):
+    return L.Reshape((16, 8))(L.Conv2D(8, 3, strides=3)(image))
+
+
+def mobile(image):
+    x = L.ReLU(6.0, name="last")(L.BatchNormalization()(L.Conv2D(8, 3, strides=2, use_bias=False)(image)))
+    x = L.Conv2D(5, 1)(L.GlobalAveragePooling2D(keepdims=True)(x))
+    return L.Softmax()(L.Flatten()(x))
+
+
+def gated(image):
+    x = L.Conv2D(6, 3, activation="swish")(image)
+    gate = L.Conv2D(6, 1, activation="sigmoid")(L.GlobalAveragePooling2D(keepdims=True)(x))
+    return head(L.Activation("swish", name="last")(L.BatchNormalization()(L.Conv2D(7, 1)(x * gate))))
+
+
+def branches(image):
+    x = L.Conv2D(4, 3, activation="relu")(image)
+    return head(
+        L.Concatenate(name="last")([L.Conv2D(3, 1, activation="relu")(x), L.Conv2D(5, 1, activation="relu")(x)])
+    )
+
+
+def dense_block(image):
+    x = L.Conv2D(4, 3)(image)
+    x = L.Concatenate()([x, L.Conv2D(3, 3, padding="same")(L.ReLU()(L.BatchNormalization()(x)))])
+    return head(L.ReLU(name="last")(L.BatchNormalization()(x)))
+
+
+def dilated(image):
+    x = L.Conv2D(4, 3, activation="relu")(image)
+    return head(L.Conv2D(5, 3, padding="same", dilation_rate=2, activation="relu", name="last")(x))
+
+
+def vit(image):
+    x = L.Add(name="last")([patches(image), L.Dense(8)(patches(image))])
+    return L.Dense(4)(L.GlobalAveragePooling1D()(attention_block(x, 8)))
+
+
+def vit_with_class_token(image):
+    x = attention_block(ClassToken()(patches(image)), 8)
+    x = L.Add(name="last")([x, L.Dense(8)(x)])
+    x = L.LayerNormalization()(attention_block(x, 8))
+    return L.Dense(4)(x[:, 0])
+
+
+def mixer(image):
+    x = patches(image)
+    y = L.Permute((2, 1))(L.Dense(16)(L.Permute((2, 1))(L.LayerNormalization()(x))))
+    return L.Dense(4)(L.GlobalAveragePooling1D()(L.Add(name="last")([x, y])))
+
+
+def group_norm(image):
+    x = L.GroupNormalization(2)(L.Conv2D(6, 3)(image))
+    return head(L.PReLU(shared_axes=[1, 2], name="last")(x))
+
+
+def up_and_down(image):
+    x = L.MaxPooling2D()(L.Conv2D(4, 3, padding="same", activation="relu")(image))
+    x = L.UpSampling2D(interpolation="bilinear")(L.Conv2D(6, 3, padding="same", activation="relu")(x))
+    return L.Conv2D(3, 1, activation="softmax")(L.Conv2D(5, 1, activation="relu", name="last")(x))
+
+
+DEFAULTS = {
+    "mobile": (mobile, (5, 5, 8)),
+    "gated": (gated, (10, 10, 7)),
+    "branches": (branches, (10, 10, 8)),
+    "dense_block": (dense_block, (10, 10, 7)),
+    "dilated": (dilated, (10, 10, 5)),
+    "vit_with_class_token": (vit_with_class_token, (4, 4, 8)),
+    "mixer": (mixer, (4, 4, 8)),
+    "group_norm": (group_norm, (10, 10, 6)),
+    "up_and_down": (up_and_down, (12, 12, 5)),
+}
+
+
+@pytest.mark.parametrize("family", DEFAULTS)
+def test_the_default_layer_is_the_last_one_ahead_of_pooling_and_head(family, tmp_path):
+    """It holds what the Keras layer called "last" does, and nothing else does so later."""
+    build, shape = DEFAULTS[family]
+    network = image_network(build)
+    network.export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path, position=(5, 6) if family == "up_and_down" else None)
+    x = np.random.default_rng(0).random((3, 12, 12, 3), dtype=np.float32)
+    expected = keras.Model(network.inputs, network.get_layer("last").output)(x).numpy()
+    seen = {}
+
+    def look(passes):
+        seen["values"], seen["gradients"] = passes.layer_gradient(None)
+        return passes.inputs
+
+    attribution.explain(look, model, x)
+    tokens = expected[:, 1:] if family == "vit_with_class_token" else expected
+    np.testing.assert_allclose(seen["values"], tokens.reshape(3, *shape), rtol=1e-5, atol=1e-5)
+    assert seen["gradients"].shape == (3, *shape) and np.abs(seen["gradients"]).max() > 0
+    assert attribution.explain("grad_cam", model, x).shape == (3, 12, 12)
+    assert model.layer("last") == model.layer() or family in ("gated", "mixer", "vit_with_class_token")
+
+
+def test_tokens_are_read_on_their_grid(tmp_path):
+    network = image_network(vit)
+    network.export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    x = np.random.default_rng(0).random((2, 12, 12, 3), dtype=np.float32)
+    expected = keras.Model(network.inputs, network.get_layer("last").output)(x).numpy()
+
+    def look(passes):
+        look.values = passes.layer_gradient("last")[0]
+        return passes.inputs
+
+    attribution.explain(look, model, x)
+    np.testing.assert_allclose(look.values, expected.reshape(2, 4, 4, 8), rtol=1e-5, atol=1e-6)
+    maps = attribution.explain("grad_cam", model, x, resize=False)
+    assert maps.shape == (2, 4, 4)
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory):
+    """Three convolutions as Keras names them itself, of 4, 5 and 6 channels."""
+    path = tmp_path_factory.mktemp("numbered")
+    names = ["conv2d", "conv2d_1", "conv2d_2"]
+    network = keras.Sequential(
+        [keras.Input((12, 12, 3))]
+        + [L.Conv2D(4 + i, 3, activation="relu", name=name) for i, name in enumerate(names)]
+        + [L.GlobalAveragePooling2D(), L.Dense(3)]
+    )
+    network.export(path, verbose=False)
+    return attribution.load_model(path)
+
+
+@pytest.mark.parametrize(("name", "channels"), [("conv2d", 4), ("conv2d_1", 5), ("conv2d_2", 6)])
+def test_a_name_means_the_keras_layer_of_that_name(name, channels, numbered):
+    assert numbered.graph.shape(numbered.layer(name))[-1] == channels
+    assert numbered.graph.nodes[numbered.layer(name)].op == "Relu"
+
+
+def test_a_name_that_no_layer_has_is_answered_with_keras_names(numbered):
+    with pytest.raises(BadInput, match=r"no layer 'conv2d_3'; its layers are 'conv2d_2', 'conv2d_1', 'conv2d'$"):
+        numbered.layer("conv2d_3")
+
+
+def test_what_has_no_positions_is_no_layer(tmp_path, numbered):
+    node = next(name for name, node in numbered.graph.nodes.items() if node.op == "MatMul")
+    with pytest.raises(BadInput, match="has no positions that a map could stand on"):
+        numbered.layer(node)
+    image_network(dilated).export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    inside = [name for name, node in model.graph.nodes.items() if node.op == "Conv2D"][-1]
+    assert inside not in model.layers()  # its positions are spread over the batch
+    assert model.graph.nodes[model.layer(inside)].op == "BatchToSpaceND"  # where they come together again
+
+
+def test_time_distributed_layers_come_together_again(tmp_path):
+    video = keras.Input((3, 10, 10, 2))
+    x = L.TimeDistributed(L.Conv2D(4, 3, activation="relu"))(video)
+    x = L.LSTM(4)(L.TimeDistributed(L.GlobalAveragePooling2D())(x))
+    keras.Model(video, L.Dense(3)(x)).export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    x = np.random.default_rng(0).random((2, 3, 10, 10, 2), dtype=np.float32)
+    assert attribution.explain("grad_cam", model, x, resize=False).shape == (2, 3, 8, 8)
+    assert attribution.explain("grad_cam", model, x).shape == (2, 3, 10, 10)

@@ -1,0 +1,113 @@
+"""Logits and probabilities are found whatever a file does after its softmax."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution_benchmarks.command_line import BadInput
+
+WEIGHTS = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+X = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("ending", ["softmax", "sigmoid", "linear", "log_softmax"])
+def test_logits_and_probabilities_whatever_the_file_returns(ending, from_function):
+    weights = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    end = {"linear": tf.identity, "softmax": tf.nn.softmax, "sigmoid": tf.sigmoid, "log_softmax": tf.nn.log_softmax}
+    model = from_function(lambda x: tf.identity(end[ending](tf.matmul(x, weights))), 3)
+    x = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    np.testing.assert_allclose(model.scores(x), x @ weights, rtol=1e-5, atol=1e-6)
+    expected = (tf.sigmoid if ending == "sigmoid" else tf.nn.softmax)(x @ weights)
+    probabilities = attribution.load_model(model.path, score="probabilities")
+    np.testing.assert_allclose(probabilities.scores(x), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(BadInput, match="no score 'logit'; the scores are 'logits', 'probabilities'"):
+        attribution.load_model(model.path, score="logit")
+
+
+def by_hand(z):
+    exponentials = tf.exp(z - tf.stop_gradient(tf.reduce_max(z, axis=1, keepdims=True)))
+    return exponentials / tf.reduce_sum(exponentials, axis=1, keepdims=True)
+
+
+AFTER_SOFTMAX = {
+    "times one": lambda z: tf.nn.softmax(z) * 1.0,
+    "cast": lambda z: tf.cast(tf.nn.softmax(tf.cast(z, tf.float64)), tf.float32),
+    "reshape": lambda z: tf.reshape(tf.nn.softmax(z[:, tf.newaxis, tf.newaxis]), (-1, 4)),
+    "clip": lambda z: tf.clip_by_value(tf.nn.softmax(z), 1e-7, 1 - 1e-7),
+    "by hand": by_hand,
+    "plain exponentials": lambda z: tf.exp(z) / tf.reduce_sum(tf.exp(z), axis=1, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("ending", AFTER_SOFTMAX)
+def test_what_follows_a_softmax_hides_it_not(ending, from_function):
+    model = from_function(lambda x: AFTER_SOFTMAX[ending](tf.matmul(x, WEIGHTS)), 3)
+    probabilities = attribution.load_model(model.path, score="probabilities")
+    np.testing.assert_allclose(probabilities.scores(X), tf.nn.softmax(X @ WEIGHTS), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.scores(X), X @ WEIGHTS, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.gradients(X, 1), np.tile(WEIGHTS[:, 1], (5, 1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("factor", [2.0, [1.0, 1.0, 1.0, 2.0]])
+def test_other_numbers_than_probabilities_are_scores(factor, from_function):
+    model = from_function(lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS)) * factor, 3)
+    expected = tf.sigmoid(X @ WEIGHTS) * np.array(factor, np.float32)
+    np.testing.assert_allclose(model.scores(X), expected, rtol=1e-5)
+
+
+def test_one_output_has_probabilities_only_behind_a_sigmoid(from_function):
+    plain = from_function(lambda x: tf.matmul(x, WEIGHTS[:, :1]), 3)
+    assert plain.num_classes == 1
+    with pytest.raises(BadInput, match="gives no probabilities; explain it with score='logits'"):
+        attribution.load_model(plain.path, score="probabilities")
+    binary = from_function(lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS[:, :1])), 3)
+    np.testing.assert_allclose(binary.scores(X), X @ WEIGHTS[:, :1], rtol=1e-5)
+    probability = attribution.load_model(binary.path, score="probabilities")
+    p = 1 / (1 + np.exp(-X @ WEIGHTS[:, :1]))
+    np.testing.assert_allclose(probability.scores(X), p, rtol=1e-5)
+    np.testing.assert_allclose(attribution.explain("gradient", probability, X), p * (1 - p) * WEIGHTS[:, 0], rtol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def segmentation(tmp_path_factory):
+    """Softmax scores of 3 classes at each of 4 x 5 positions: the pixel's channels times a matrix."""
+    kernel, path = WEIGHTS[:2, :3], tmp_path_factory.mktemp("segmentation")
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: {"scores": tf.nn.softmax(tf.nn.conv2d(x, kernel[np.newaxis, np.newaxis], 1, "VALID"))},
+        input_signature=[tf.TensorSpec((None, 4, 5, 2), tf.float32, name="x")],
+    )
+    tf.saved_model.save(module, str(path), signatures=module.call)
+    return path, kernel
+
+
+def test_a_position_of_a_segmentation_map_is_explained(segmentation):
+    path, kernel = segmentation
+    with pytest.raises(BadInput, match=r"shape \(any, 4, 5, 3\).*choose one with position="):
+        attribution.load_model(path)
+    x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
+    model = attribution.load_model(path, position=(1, 2))
+    assert model.num_classes == 3
+    np.testing.assert_allclose(model.scores(x), x[:, 1, 2] @ kernel, rtol=1e-5)
+    expected = np.zeros_like(x)
+    expected[:, 1, 2] = kernel[:, 2]
+    np.testing.assert_allclose(attribution.explain("gradient", model, x, 2), expected, rtol=1e-5)
+    np.testing.assert_allclose(attribution.explain("lrp_epsilon", model, x, 2), expected * x, rtol=1e-4, atol=1e-6)
+    probabilities = attribution.load_model(path, position=(1, 2), score="probabilities")
+    np.testing.assert_allclose(probabilities.scores(x), tf.nn.softmax(x[:, 1, 2] @ kernel), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("position", "message"),
+    [
+        ((1,), "does not fit the model's output"),
+        ((1, 2, 0), "does not fit the model's output"),
+        ((4, 0), "is outside the model's output"),
+        ((0, -1), "is outside the model's output"),
+        ((0.5, 1), "must be whole numbers"),
+    ],
+)
+def test_positions_that_do_not_exist_are_refused(position, message, segmentation):
+    with pytest.raises(BadInput, match=message):
+        attribution.load_model(segmentation[0], position=position)
