@@ -15,7 +15,11 @@ from attribution.method import FactSheet, Method
 _SEED_PER_INPUT = "drawn from the run's seed and each input's key"
 _NO_RANDOMNESS = "None: same input, same map."
 _ANY = "Any model differentiable in its input."
-_RELU = "All activations between input and score are Relu operations; others are refused by name."
+_RELU = (
+    "All nonlinear operations between input and score are Relu, Relu6, LeakyRelu, PReLU or pooling; others, and "
+    "products of two factors that depend on the input, are refused by name. Published for ReLU alone; for the others "
+    "the activation's own slope stands in the same formula."
+)
 _RULES = "Operations that have a relevance rule; others are refused by name. What is shared out is always the logit."
 _LRP = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
 _CONVOLUTIONAL = "A layer that keeps positions; by default the last one ahead of pooling and head."

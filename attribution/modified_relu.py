@@ -1,20 +1,17 @@
-"""Guided Backprop and Deconvnet: the backward pass of the ReLUs is another one.
+"""Guided Backprop and Deconvnet: the backward pass of the rectifiers is another one.
 
-Maps have the inputs' shape and keep their signs. Only ReLUs between the explained input and the score are
+Both are published for ReLU, f(z) = max(z, 0). With a gradient g of the rectifier's output, the gradient passes back
+g f'(z), Deconvnet g f'(g), Guided Backprop g f'(z) f'(g). No publication has other rectifiers; here the same formulae
+hold for LeakyReLU and PReLU, whose slope is α below 0: with α = 1, where they are linear, all three agree. For Relu6,
+f'(g) is that of ReLU: its ceiling bounds values, and a gradient is none.
+
+Maps have the inputs' shape and keep their signs. Only rectifiers between the explained input and the score are
 changed; a branch that the input does not reach (a language model beside an image) keeps its gradients.
 """
 
 from __future__ import annotations
 
-from attribution_benchmarks.command_line import BadInput, listed
-
-# Nonlinear operations for which neither method is defined, in the form TensorFlow's graphs have them, and
-# operations that hide others from sight. Left unchanged they would turn the map silently into another one.
-_UNDEFINED = (
-    "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "Tanh", "Sigmoid", "Erf", "Erfc", "Exp", "Maximum",
-    "_FusedConv2D", "_FusedMatMul", "While", "StatelessWhile", "If", "StatelessIf",
-    "PartitionedCall", "StatefulPartitionedCall",
-)  # fmt: skip
+_PASS_ON = "AttributionPassOn"
 
 
 def guided_backprop(passes):
@@ -28,44 +25,87 @@ def deconvnet(passes):
 
 
 def guided_rules(graph, source, target):
-    """Return Guided Backprop's gradient for every ReLU between two nodes; see ``Passes.input_gradient``."""
-    return _relus(graph, source, target, "AttributionGuidedRelu", "guided_backprop")
+    """Return Guided Backprop's gradient for every rectifier between two nodes; see ``Passes.input_gradient``."""
+    found = _rectifiers(graph, source, target, "guided_backprop")
+    return {name: f"AttributionGuided{kind}" for name, kind in found.items()}
 
 
 def deconvnet_rules(graph, source, target):
-    """Return Deconvnet's gradient for every ReLU between two nodes; see ``Passes.input_gradient``."""
-    return _relus(graph, source, target, "AttributionDeconvnetRelu", "deconvnet")
+    """Return Deconvnet's gradient for every rectifier between two nodes; see ``Passes.input_gradient``."""
+    from attribution.rectifiers import PRELU, prelu_halves
+
+    found = _rectifiers(graph, source, target, "deconvnet")
+    rules = {name: f"AttributionDeconvnet{kind}" for name, kind in found.items()}
+    # A PReLU's sum hands all on to its first ReLU, which lets it pass.
+    return rules | {prelu_halves(graph, name)[0]: _PASS_ON for name, kind in found.items() if kind == PRELU}
 
 
-def _relus(graph, source, target, gradient, method):
-    path = graph.between(source, target)
-    refused = [f"{graph.nodes[name].op} ({name})" for name in path if graph.nodes[name].op in _UNDEFINED]
-    if refused:
-        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
-        raise BadInput(f"{method} is defined for ReLU networks alone; this one has {listed(refused[:5])}{more}")
-    relus = [name for name in path if graph.nodes[name].op == "Relu"]
-    if not relus:
-        raise BadInput(f"{method} changes the gradient of Relu operations and this model has none; use gradient")
+def _rectifiers(graph, source, target, method):
+    # Imported here, because the registry of methods imports no TensorFlow.
+    from attribution.rectifiers import find_rectifiers
+
+    found = find_rectifiers(graph, source, target, method)
     _register()
-    return dict.fromkeys(relus, gradient)
+    return found
 
 
 _registered = False
 
 
 def _register():
-    """Register both gradients with TensorFlow, once."""
+    """Register the gradients with TensorFlow, once."""
     global _registered
     if _registered:
         return
     import tensorflow as tf
 
-    @tf.RegisterGradient("AttributionGuidedRelu")
-    def guided(op, gradient):
-        return tf.raw_ops.ReluGrad(gradients=tf.nn.relu(gradient), features=op.outputs[0])
-
-    @tf.RegisterGradient("AttributionDeconvnetRelu")
-    def deconvolved(_, gradient):
+    def rectified(op, gradient):
         return tf.nn.relu(gradient)
 
+    def leaky(op, gradient):
+        return tf.nn.leaky_relu(gradient, op.get_attr("alpha"))
+
+    def prelu(op, gradient):
+        return _as_prelu(tf, op, gradient)
+
+    @tf.RegisterGradient("AttributionGuidedRelu")
+    def guided_relu(op, gradient):
+        return tf.raw_ops.ReluGrad(gradients=rectified(op, gradient), features=op.outputs[0])
+
+    @tf.RegisterGradient("AttributionGuidedRelu6")
+    def guided_relu6(op, gradient):
+        return tf.raw_ops.Relu6Grad(gradients=rectified(op, gradient), features=op.outputs[0])
+
+    @tf.RegisterGradient("AttributionGuidedLeakyRelu")
+    def guided_leaky_relu(op, gradient):
+        return tf.raw_ops.LeakyReluGrad(
+            gradients=leaky(op, gradient), features=op.inputs[0], alpha=op.get_attr("alpha")
+        )
+
+    @tf.RegisterGradient("AttributionGuidedPRelu")
+    def guided_prelu(op, gradient):
+        gradient = prelu(op, gradient)
+        return gradient, -gradient if op.type == "Sub" else gradient
+
+    tf.RegisterGradient("AttributionDeconvnetRelu")(rectified)
+    tf.RegisterGradient("AttributionDeconvnetRelu6")(rectified)
+    tf.RegisterGradient("AttributionDeconvnetLeakyRelu")(leaky)
+
+    @tf.RegisterGradient("AttributionDeconvnetPRelu")
+    def deconvolved_prelu(op, gradient):
+        gradient = prelu(op, gradient)
+        return [gradient if term.op.type == "Relu" else None for term in op.inputs]
+
+    @tf.RegisterGradient(_PASS_ON)
+    def pass_on(_, gradient):
+        return gradient
+
     _registered = True
+
+
+def _as_prelu(tf, op, gradient):
+    """Return relu(g) ± c relu(-g), as the sum that ends a PReLU does with its own input."""
+    (product,) = (term.op for term in op.inputs if term.op.type == "Mul")
+    (constant,) = (factor for factor in product.inputs if factor.op.type != "Relu")
+    below = constant * tf.nn.relu(-gradient)
+    return tf.nn.relu(gradient) - below if op.type == "Sub" else tf.nn.relu(gradient) + below

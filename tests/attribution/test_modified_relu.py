@@ -110,15 +110,98 @@ def test_guided_grad_cam_is_the_product_of_its_parts(models, inputs):
     np.testing.assert_array_equal(attribution.explain("guided_grad_cam", model, x, 1), product)
 
 
-@pytest.mark.parametrize("activation", ["relu6", "leaky_relu", "elu", "gelu", "softplus", "swish", "tanh"])
+def rectifier(negative_slope, ceiling, method):
+    """A rectifier whose backward pass is g f'(z) f'(g), or g f'(g), written out."""
+
+    @tf.custom_gradient
+    def call(z):
+        def slope(x):
+            return tf.where(x > 0, tf.where(x < ceiling, 1.0, 0.0), negative_slope)
+
+        def backward(g):
+            of_gradient = g * tf.where(g > 0, 1.0, negative_slope)
+            return of_gradient if method == "deconvnet" else of_gradient * slope(z)
+
+        return tf.where(z > 0, tf.minimum(z, ceiling), negative_slope * z), backward
+
+    return call
+
+
+SLOPES = np.random.default_rng(5).uniform(0.05, 0.6, 6).astype(np.float32)
+RECTIFIERS = {
+    "Relu6": (lambda: keras.layers.Activation("relu6"), 0.0, 6.0),
+    "LeakyRelu": (lambda: keras.layers.LeakyReLU(0.3), 0.3, np.inf),
+    "PReLU": (lambda: keras.layers.PReLU(shared_axes=[1, 2]), SLOPES, np.inf),
+    "PReLU written as a difference": (
+        lambda: keras.layers.Lambda(lambda x: tf.nn.relu(x) - SLOPES * tf.nn.relu(-x)),
+        SLOPES,
+        np.inf,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RECTIFIERS)
 @pytest.mark.parametrize("method", RELUS)
-def test_other_activations_are_refused_by_name(method, activation, tmp_path):
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation=activation), keras.layers.Dense(2)])
+def test_other_rectifiers_have_their_own_slope(method, kind, tmp_path, oracle):
+    make, slope, ceiling = RECTIFIERS[kind]
+
+    def build(activation):
+        generator = np.random.default_rng(2)
+        layers = [keras.layers.Conv2D(6, 3), activation(), keras.layers.Conv2D(6, 3), activation()]
+        model = keras.Sequential(
+            [keras.Input((8, 8, 3)), *layers, keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(4)]
+        )
+        for layer in model.layers:
+            if "alpha" in [weight.name for weight in layer.weights]:
+                layer.set_weights([SLOPES.reshape(1, 1, 6)])
+            elif layer.weights:
+                layer.set_weights([generator.normal(0, 2.0, weight.shape) for weight in layer.weights])
+        return model
+
+    model = build(make)
     model.export(tmp_path, verbose=False)
-    names = {"relu6": "Relu6", "leaky_relu": "LeakyRelu", "elu": "Elu", "gelu": "Erfc", "softplus": "Softplus"}
-    with pytest.raises(BadInput, match=f"{method} is defined for ReLU networks alone") as refusal:
-        attribution.explain(method, attribution.load_model(tmp_path), np.ones((1, 4), np.float32))
-    assert names.get(activation, "Sigmoid" if activation == "swish" else "Tanh") in str(refusal.value)
+    x = np.random.default_rng(3).random((4, 8, 8, 3), dtype=np.float32)
+    twin = build(lambda: keras.layers.Lambda(rectifier(slope, ceiling, method)))
+    np.testing.assert_allclose(twin(x), model(x), rtol=1e-4)
+    maps = attribution.explain(method, attribution.load_model(tmp_path), x, TARGETS[:4])
+    expected = oracle(twin, x, TARGETS[:4])
+    np.testing.assert_allclose(maps, expected, atol=1e-5 * np.abs(expected).max())
+    assert np.abs(maps - oracle(model, x, TARGETS[:4])).max() > 1e-3 * np.abs(maps).max()
+
+
+NONLINEAR = {
+    "elu": (tf.nn.elu, "Elu"),
+    "gelu": (tf.nn.gelu, "Erfc"),
+    "softplus": (tf.nn.softplus, "Softplus"),
+    "swish": (lambda x: x * tf.sigmoid(x), "Sigmoid"),
+    "tanh": (tf.tanh, "Tanh"),
+    "absolute value": (tf.abs, "Abs"),
+    "square": (tf.square, "Square"),
+    "sine": (tf.sin, "Sin"),
+    "minimum": (lambda x: tf.minimum(x, 1.0), "Minimum"),
+    "clipping": (lambda x: tf.clip_by_value(x, -1.0, 1.0), "Minimum"),
+    "a leaky ReLU as a choice": (lambda x: tf.where(x > 0, x, 0.1 * x), "SelectV2"),
+    "a leaky ReLU as a maximum": (lambda x: tf.maximum(x, 0.1 * x), "Maximum"),
+    "an inner softmax": (tf.nn.softmax, "Softmax"),
+    "squareplus": (lambda x: (x + tf.sqrt(x * x + 4.0)) / 2, "Sqrt"),
+    "soft shrinkage": (lambda x: keras.activations.soft_shrink(x), "SelectV2"),
+    "a ReLU with a threshold": (lambda x: x * tf.cast(x > 0.3, tf.float32), "Mul"),
+    "a product of two factors": (lambda x: x * (1 + x), "Mul"),
+    "a product of two matrices": (lambda x: tf.matmul(x[:, :, None], x[:, None, :])[:, 0], "BatchMatMulV2"),
+    "a quotient": (lambda x: 1.0 / (3.0 + x), "RealDiv"),
+    "a layer norm": (lambda x: x * tf.math.rsqrt(tf.reduce_mean(x * x, 1, keepdims=True) + 1), "Rsqrt"),
+}
+
+
+@pytest.mark.parametrize("name", NONLINEAR)
+def test_every_other_nonlinear_operation_is_refused_by_name(name, from_function):
+    function, operation = NONLINEAR[name]
+    weights = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+    model = from_function(lambda x: tf.matmul(function(tf.nn.relu(tf.matmul(x, weights))), weights[:, :3]), 4)
+    for method in RELUS:
+        with pytest.raises(BadInput, match=f"{method} is defined for networks of Relu, Relu6") as refusal:
+            attribution.explain(method, model, np.ones((1, 4), np.float32))
+        assert f"{operation} (" in str(refusal.value)
 
 
 def test_a_network_without_relu_is_refused(from_function):
