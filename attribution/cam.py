@@ -40,6 +40,13 @@ def grad_cam_plus_plus(passes, *, layer=None, resize=True):
     return _combine(passes, values, (alpha * np.maximum(gradients, 0)).sum(axis=axes), resize)
 
 
+def layer_cam(passes, *, layer=None, resize=True):
+    """LayerCAM (Jiang et al. 2021): ReLU of Σ_c relu(g_c) A_c, weights at each position by themselves."""
+    values, gradients = passes.layer_gradient(layer)
+    maps = np.maximum((np.maximum(gradients, 0) * values).sum(axis=-1), 0)
+    return resizing.resize(maps, passes.inputs.shape[1:-1]) if resize else maps
+
+
 def xgrad_cam(passes, *, layer=None, resize=True):
     """XGrad-CAM (Fu et al. 2020): weights Σ A g / Σ A; 0 for a channel that sums to 0."""
     values, gradients = passes.layer_gradient(layer)
@@ -76,6 +83,35 @@ def sise(passes, *, layer=None, resize=True):
     low, high = _range(values)
     masks = np.divide(values - low, high - low, out=np.zeros_like(values), where=high > low)
     return _combine(passes, masks, weights, resize)
+
+
+def score_cam_constant_masks(passes, *, layer=None, resize=True):
+    """Score-CAM with constant masks: Σ_c (f_t(x · m_c) - f_t(0)) A_c, m_c the channel's value in the middle.
+
+    No paper proposes it. A resizing that swaps a signal's two axes turns a channel of shape (T, 1) into a single
+    number, the mean of its two middle values, before it is stretched to a mask. It is offered because it may be how
+    SVEA's Score-CAM row was computed, which is not proven.
+    """
+    values, _ = passes.layer_gradient(layer)
+    flat = resizing.resize(np.moveaxis(values, -1, 1).reshape(-1, *values.shape[1:-1]), (1,) * (values.ndim - 2))
+    middles = flat.reshape(len(values), values.shape[-1])
+    weights = np.zeros(middles.shape, np.float32)
+
+    def dimmed(number, rows):
+        factor = middles[rows, number - 1] if number else np.zeros(len(rows), np.float32)
+        return passes.inputs[rows] * _as_maps(factor, passes.inputs)[..., np.newaxis]
+
+    for number, rows, scores in passes.variant_scores(1 + middles.shape[1], dimmed):
+        if number:
+            weights[rows, number - 1] += scores
+        else:
+            weights[rows] -= scores[:, np.newaxis]
+    return _combine(passes, values, weights, resize)
+
+
+def _as_maps(numbers, values):
+    """Return one number per input with an axis for each of its positions."""
+    return numbers.reshape(-1, *(1,) * (values.ndim - 2))
 
 
 def _masked_scores(passes, values, layer, wanted):
