@@ -73,16 +73,21 @@ def score_cam(passes, *, layer=None, resize=True):
 def sise(passes, *, layer=None, resize=True):
     """SISE (Sattarzadeh et al. 2021) on one layer: masks weighted by the target scores of the masked inputs.
 
-    Only channels with a positive mean gradient take part. The paper adds up the maps of several layers; on
-    one layer, as in SVEA, what remains is Σ_c f_t(x · mask_c) mask_c.
+    Only channels with a positive mean gradient take part. The paper adds up the maps of several layers; on one layer,
+    as in SVEA, what remains is Σ_c f_t(x · mask_c) mask_c / Σ mask_c: each mask, upsampled and scaled to [0, 1], is
+    divided by its sum over positions. Where all scores are negative, as logits may be, the map is 0.
     """
     values, gradients = passes.layer_gradient(layer)
     chosen = _live(values) & (gradients.mean(axis=_positions(values)) > 0)
     scores = _masked_scores(passes, values, layer, chosen)
-    weights = np.where(chosen, np.where(np.isfinite(scores), scores, 0), 0)
-    low, high = _range(values)
-    masks = np.divide(values - low, high - low, out=np.zeros_like(values), where=high > low)
-    return _combine(passes, masks, weights, resize)
+    low, high, total = _upsampled(values, chosen, passes.inputs.shape[1:-1])
+    # A mask is (A - low) / (high - low); the divisor falls out where it is divided by its sum. Upsampling is linear.
+    mass = total - np.prod(passes.inputs.shape[1:-1]) * low
+    weights = np.divide(scores, mass, out=np.zeros_like(mass), where=chosen & (high > low))
+    maps = np.einsum("n...c,nc->n...", values, weights) - _as_maps((weights * low).sum(axis=1), values)
+    if resize:
+        maps = resizing.resize(maps, passes.inputs.shape[1:-1])
+    return np.maximum(maps, 0)
 
 
 def score_cam_constant_masks(passes, *, layer=None, resize=True):
@@ -107,6 +112,15 @@ def score_cam_constant_masks(passes, *, layer=None, resize=True):
         else:
             weights[rows] -= scores[:, np.newaxis]
     return _combine(passes, values, weights, resize)
+
+
+def _upsampled(values, chosen, spatial):
+    """Return least and greatest value and sum of each chosen channel at the inputs' resolution, ``(N, channels)``."""
+    low, high, total = (np.zeros(chosen.shape, np.float32) for _ in range(3))
+    for channel in np.flatnonzero(chosen.any(axis=0)):
+        flat = resizing.resize(values[..., channel], spatial).reshape(len(values), -1)
+        low[:, channel], high[:, channel], total[:, channel] = flat.min(axis=1), flat.max(axis=1), flat.sum(axis=1)
+    return low, high, total
 
 
 def _as_maps(numbers, values):

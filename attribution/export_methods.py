@@ -199,11 +199,22 @@ def _score_cam(passes, *, layer, resize):
 
 def _sise(passes, *, layer, resize):
     values, given = passes.layer_gradient(layer)
+    spatial, channels = _sizes(passes.inputs), values.shape[-1]
     axes = _positions(values)
     chosen = _live(values) & (tf.reduce_mean(given, axes) > 0)
-    low, high = tf.reduce_min(values, axes, keepdims=True), tf.reduce_max(values, axes, keepdims=True)
-    masks = tf.math.divide_no_nan(values - low, high - low)
-    return _combine(passes, masks, tf.where(chosen, _masked_scores(passes, values), 0.0), resize)
+    per_channel = tf.zeros_like(tf.reduce_sum(values, axes))
+
+    def add(number, ranges):
+        flat = _resized(tf.gather(values, number, axis=-1), spatial)
+        found = [reduce(flat, axes) for reduce in (tf.reduce_min, tf.reduce_max, tf.reduce_sum)]
+        return ranges + tf.one_hot(number, channels) * tf.stack(found)[..., tf.newaxis]
+
+    low, _, total = tf.unstack(_loop(channels, add, tf.stack([per_channel] * 3)))
+    mass = total - np.prod(spatial) * low  # of the scaled mask, times its scale
+    weights = tf.where(chosen, tf.math.divide_no_nan(_masked_scores(passes, values), mass), 0.0)
+    maps = tf.einsum("n...c,nc->n...", values, weights)
+    maps -= tf.reshape(tf.reduce_sum(weights * low, axis=1), [-1, *[1] * (values.shape.rank - 2)])
+    return tf.nn.relu(_resized(maps, spatial) if resize else maps)
 
 
 def _score_cam_constant_masks(passes, *, layer, resize):

@@ -73,9 +73,8 @@ def expected_map(method, model, x, target):
         nothing = masked_score(np.zeros(spatial))
         weights = {c: masked_score(np.full(spatial, values[(*middle, c)].mean())) - nothing for c in channels}
     else:
-        weights = {c: masked_score(mask_of(c)) for c in live if gradients[..., c].mean(axis=axes) > 0}
-        low, high = values.min(axis=axes), values.max(axis=axes)
-        values = (values - low) / np.where(high > low, high - low, 1)
+        masks = [mask_of(c) for c in live if gradients[..., c].mean(axis=axes) > 0]
+        return np.maximum(sum(masked_score(mask) * mask / mask.sum() for mask in masks), 0)
     for c, weight in weights.items():
         result += weight * values[..., c]
     return upsampled(np.maximum(result, 0), spatial)
