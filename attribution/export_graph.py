@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from attribution import export_names as names
 from attribution.export_methods import GraphPasses, counterpart
+from attribution.graph_nodes import node_of
+from attribution.layers import has_channels_first
 from attribution_benchmarks.command_line import BadInput, listed
 
 
@@ -30,6 +32,7 @@ def write(model, wrt, chosen, directory, sheet: str) -> None:
     sheet
         What the model says of its explanations.
     """
+    _refuse_what_no_graph_holds(model, wrt)
     loaded = tf.saved_model.load(str(model.path), tags=["serve"])
     own = dict(loaded.signatures)
     taken = [name for name in own if name.startswith((names.EXPLAIN, "explanation_"))]
@@ -75,6 +78,18 @@ def write(model, wrt, chosen, directory, sheet: str) -> None:
     root.model = loaded
     root.weights = list(weights.variables.values())
     tf.saved_model.save(root, directory, signatures={**own, **added})
+
+
+def _refuse_what_no_graph_holds(model, wrt) -> None:
+    """Raise BadInput for a model whose explanations need more than its frozen graph."""
+    if model._frozen.loaded is not None:
+        raise BadInput(
+            f"'{model.path}' cannot be exported: the gradients of {model._frozen.inexact} are not in its graph"
+        )
+    if any(weight.dtype == tf.resource for weight in model.graph.weights.values()):
+        raise BadInput(f"'{model.path}' cannot be exported: it looks things up in tables, which its graph has not")
+    if has_channels_first(model.graph, model.input_node(wrt), node_of(model.logits)):
+        raise BadInput(f"'{model.path}' takes inputs with the channels first; export one that takes them last")
 
 
 def _explaining(label, method, parameters):

@@ -69,6 +69,8 @@ class GraphPasses:
     def layer_gradient(self, layer=None):
         """Return a layer's values and gradients; see ``Passes.layer_gradient``."""
         node = self.model.layer(layer, self._wrt)
+        if not self.model.layout(node, self._wrt).is_plain:
+            raise BadInput(f"layer '{node}' holds tokens or has its channels first; served maps stand on plain layers")
 
         def build():
             _, _, values, given = self._backward(self.inputs, self._asked, (node,), False, None)

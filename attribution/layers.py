@@ -405,16 +405,22 @@ class Layers:
                     continue
                 seen.add(user)
                 node, shape = self._graph.nodes[user], self._graph.shape(user)
-                by_token = shape.rank is not None and shape.rank > 2 and shape[1] == count and not self._mixes(user)
+                by_token = shape.rank not in (None, 1, 2) and shape[1] in (count, None) and not self._mixes(user)
                 by_row = shape.rank == 2 and node.op in ("MatMul", "BiasAdd", *_ELEMENTWISE) and not self._mixes(user)
-                rows = node.op == "Reshape" and shape.rank == 2 and shape[1] == self._graph.shape(
-                    node_of(node.input[0])
-                )[-1]  # fmt: skip
-                if by_token or by_row or rows:
+                if by_token or by_row or self._lines_tokens_up(user):
                     stack.append(user)
                 else:
                     ends.add(node.op)
         return bool(ends) and ends <= set(_SELECTING) | set(SHAPES)
+
+    def _lines_tokens_up(self, name: str) -> bool:
+        """Return whether a node puts tokens below one another for a dense layer to take them one by one."""
+        node = self._graph.nodes[name]
+        if node.op != "Reshape" or self._graph.shape(name).rank != 2:
+            return False
+        width = self._graph.shape(node_of(node.input[0]))[-1]
+        users = [self._graph.nodes[user] for user in self._graph.uses(name)]
+        return all(user.op == "MatMul" and self._graph.shape(node_of(user.input[1]))[0] == width for user in users)
 
 
 def has_channels_first(graph: GraphView, source: str, target: str) -> bool:

@@ -83,7 +83,7 @@ _OWN_METHODS = [
         FactSheet(
             citation="Sundararajan, Taly and Yan, Axiomatic Attribution for Deep Networks, ICML 2017",
             needs=_ANY + " A baseline that stands for the absence of signal.",
-            cost="points G, and 1 G for targets to be predicted",
+            cost="points G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Depends on the baseline; parts of the input that equal it get nothing; few points "
             "leave a gap between the map's sum and f(x) - f(baseline).",

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution import graph_nodes, lrp
+from attribution import compiled, graph_nodes, lrp
 from attribution.compiled import CompiledGraph
 
 
@@ -142,3 +142,17 @@ def test_other_types_than_float32_are_computed_as_they_are(tmp_path):
     model = attribution.load_model(tmp_path)
     np.testing.assert_allclose(model.scores(x), x @ kernel * scale + scale, rtol=1e-6)
     np.testing.assert_allclose(model.gradients(x, 1), np.tile(3 * kernel[:, 1], (4, 1)), rtol=1e-6)
+
+
+def test_old_functions_are_forgotten(exported, inputs):
+    """A new one is compiled for each stabiliser, so that a search for the best one would fill the memory."""
+    model = attribution.load_model(exported["signal"])
+    for number in range(compiled.KEPT + 3):
+        model.backward(
+            {"x": inputs["signal"]}, np.zeros(7, np.int32), model.explained_input(), rules={"none": str(number)}
+        )
+    assert len(model._compiled._functions) == compiled.KEPT
+    first = model._compiled.forward()
+    for number in range(compiled.KEPT - 1):
+        model._compiled.backward(model.explained_input(), (), True, ((f"rule {number}", "none"),))
+        assert model._compiled.forward() is first  # what is used stays

@@ -147,8 +147,45 @@ def test_the_number_of_passes_is_the_number_of_samples(models, inputs):
         model.counts.clear()
         attribution.explain(name, model, x, 0, batch_size=7, **overrides)
         assert (model.counts["backward"], model.counts["forward"]) == (7 * samples, 0), name
-        # Where targets have to be predicted, a gradient at the input predicts them; the gradient itself needs no more.
+        # Where targets have to be predicted, a gradient at the input predicts them: the gradient itself, or a path's end.
         model.counts.clear()
         attribution.explain(name, model, x, batch_size=7, **overrides)
-        predicting = 0 if samples == 1 else 7
+        predicting = 7 if name in ("smoothgrad", "vargrad") else 0
         assert (model.counts["backward"], model.counts["forward"]) == (7 * samples + predicting, 0), name
+
+
+def test_predicted_targets_cost_no_pass_of_their_own(closed_form):
+    closed_form.counts.clear()
+    attribution.explain("integrated_gradients", closed_form, POINTS, points=51, batch_size=3)
+    assert closed_form.counts["backward"] == 51 * len(POINTS)
+    given = attribution.explain("integrated_gradients", closed_form, POINTS, closed_form.predict(POINTS), batch_size=3)
+    predicted = attribution.explain("integrated_gradients", closed_form, POINTS, batch_size=3)
+    np.testing.assert_allclose(predicted, given, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [2, 32])
+def test_a_baseline_for_each_input(batch_size, closed_form):
+    baselines = POINTS[::-1] * 0.5
+    found = attribution.explain(
+        "integrated_gradients", closed_form, POINTS, 0, points=201, baseline=baselines, batch_size=batch_size
+    )
+    ends = [5 * v[:, 0] + v[:, 1] ** 2 + np.sin(v[:, 2]) for v in (POINTS, baselines)]
+    np.testing.assert_allclose(found.sum(axis=1), ends[0] - ends[1], rtol=1e-4, atol=1e-4)
+    for row in (0, 8):
+        alone = attribution.explain(
+            "integrated_gradients", closed_form, POINTS[row : row + 1], 0, points=201, baseline=baselines[row]
+        )
+        np.testing.assert_allclose(found[row], alone[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("baseline", [np.zeros((2, 3)), np.zeros(4), np.full(3, np.nan)])
+def test_a_baseline_that_does_not_fit_is_refused(baseline, closed_form):
+    with pytest.raises(BadInput, match=r"broadcasts to 9 inputs of shape \(3,\)"):
+        attribution.explain("integrated_gradients", closed_form, POINTS, 0, baseline=baseline, batch_size=2)
+
+
+@pytest.mark.parametrize("noise", [-0.1, np.nan, np.inf])
+def test_noise_that_is_none_is_refused(noise, closed_form):
+    for method in ("smoothgrad", "vargrad"):
+        with pytest.raises(BadInput, match="noise >= 0"):
+            attribution.explain(method, closed_form, POINTS, 0, noise=noise)

@@ -109,3 +109,82 @@ def test_a_single_score_per_input_is_one_class(from_function):
     model = from_function(lambda x: tf.reduce_sum(x * [1.0, -2.0], axis=1), 2)
     assert model.num_classes == 1
     np.testing.assert_array_equal(attribution.explain("gradient", model, np.ones((3, 2), np.float32)), [[1, -2]] * 3)
+
+
+@pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
+def test_xla_computes_the_same(kind, models, inputs):
+    compiled = attribution.load_model(models[kind].path, jit_compile=True)
+    wrt = "image" if kind == "two_inputs" else None
+    methods = ["gradient", "guided_backprop", "grad_cam", "lrp_epsilon"]
+    found = attribution.explain_many(methods, compiled, inputs[kind], 1, wrt=wrt)
+    expected = attribution.explain_many(methods, models[kind], inputs[kind], 1, wrt=wrt)
+    for name in methods:
+        scale = np.abs(expected[name]).max()
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-3, atol=1e-5 * scale)
+
+
+def test_what_xla_cannot_compile_is_said_in_one_line(tmp_path):
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: {"scores": x * tf.cast(tf.strings.length(tf.as_string(x)), tf.float32)},
+        input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    x = np.ones((2, 3), np.float32)
+    assert attribution.load_model(tmp_path).scores(x).shape == (2, 3)
+    with pytest.raises(BadInput, match=r"^XLA cannot compile this model \(.*\); load it without jit_compile$"):
+        attribution.load_model(tmp_path, jit_compile=True).scores(x)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64])
+def test_inputs_of_every_precision(dtype, tmp_path):
+    kernel = np.random.default_rng(0).normal(size=(3, 3, 2, 4)).astype(np.float32)
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: {"scores": tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(x, tf.cast(kernel, dtype), 1, "SAME")), (1, 2))},
+        input_signature=[tf.TensorSpec((None, 6, 6, 2), dtype, name="x")],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    model = attribution.load_model(tmp_path)
+    x = np.random.default_rng(1).normal(size=(3, 6, 6, 2)).astype(np.float32)
+    half = {tf.float16: 2e-3, tf.bfloat16: 2e-2, tf.float64: 1e-6}[dtype]
+
+    def exact(v):
+        return tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(v, kernel, 1, "SAME")), (1, 2))
+
+    rounded = tf.constant(tf.cast(tf.cast(x, dtype), tf.float32))
+    with tf.GradientTape() as tape:
+        tape.watch(rounded)
+        score = exact(rounded)[:, 1]
+    expected = tape.gradient(score, rounded).numpy()
+    found = attribution.explain("gradient", model, x, 1)
+    np.testing.assert_allclose(found, expected, atol=3 * half * np.abs(expected).max())
+    for method, options in (("integrated_gradients", {"points": 5}), ("smoothgrad", {"samples": 2}), ("grad_cam", {}),
+                            ("grad_cam_plus_plus", {}), ("score_cam", {}), ("occlusion", {})):  # fmt: skip
+        maps = attribution.explain(method, model, x, 1, **options)
+        assert maps.dtype == np.float32 and np.isfinite(maps).all() and maps.shape[:3] == (3, 6, 6)
+
+
+def test_a_switch_between_training_and_inference_is_off(tmp_path):
+    kernel = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, (None, 3), name="x")
+        training = v1.placeholder(tf.bool, (), name="training")
+        scores = tf.where(training, tf.matmul(100 * x, kernel), tf.matmul(x, kernel), name="scores")
+        builder = v1.saved_model.Builder(str(tmp_path / "tf1"))
+        signature = v1.saved_model.predict_signature_def({"x": x, "training": training}, {"scores": scores})
+        builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={"serving_default": signature})
+        builder.save()
+    x = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    by_name = {"inputs": ["x:0", "training:0"], "output": "scores:0"}
+    for options in ({}, by_name):
+        model = attribution.load_model(tmp_path / "tf1", **options)
+        np.testing.assert_allclose(model.scores(x, batch_size=2), x @ kernel, rtol=1e-5)
+        gradient = attribution.explain("gradient", model, x, 1, batch_size=2)
+        np.testing.assert_allclose(gradient, np.tile(kernel[:, 1], (5, 1)), rtol=1e-5)
+        maps = attribution.explain("integrated_gradients", model, x, 1, batch_size=2)
+        np.testing.assert_allclose(maps, x * kernel[:, 1], rtol=1e-4, atol=1e-6)
+    on = {"x" if name.startswith("x") else name: name for name in model.inputs}
+    given = {name: (x if name == on["x"] else True) for name in model.inputs}
+    np.testing.assert_allclose(model.scores(given), 100 * x @ kernel, rtol=1e-5)

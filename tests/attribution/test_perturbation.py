@@ -93,3 +93,17 @@ def test_masks_are_cropped_from_an_upsampled_grid(spatial):
 def test_impossible_parameters_are_refused(name, overrides, linear):
     with pytest.raises(BadInput, match=f"{name} needs"):
         attribution.explain(name, linear, IMAGES, **overrides)
+
+
+def test_features_of_a_vector_are_its_positions(from_function):
+    weights = np.array([1.0, -2.0, 3.0, 0.5], np.float32)
+    model = from_function(lambda x: tf.reduce_sum(x * weights, axis=1, keepdims=True), 4)
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    np.testing.assert_allclose(attribution.explain("occlusion", model, x, patch=1), x * weights, rtol=1e-4, atol=1e-5)
+    assert attribution.explain("rise", model, x, masks=4).shape == (5, 4)
+    assert attribution.explain("random", model, x).shape == (5, 4)
+
+
+def test_a_stride_that_leaves_gaps_is_refused(linear):
+    with pytest.raises(BadInput, match=r"a stride of at most the patch .*, not 5"):
+        attribution.explain("occlusion", linear, IMAGES, patch=2, stride=5)

@@ -207,3 +207,9 @@ def test_passes_are_shared(models, inputs):
     both = cost(["score_cam", "sise"])
     assert both == cost(["score_cam"])
     assert cost({"a": ("smoothgrad", {"noise": 0.1}), "b": ("smoothgrad", {"noise": 0.2})}) == (0, 51 * 7)
+
+
+@pytest.mark.parametrize("method", OWN_METHODS)
+def test_maps_of_no_inputs_have_the_shape_of_maps(method, models):
+    shape = (0, 16, 16) if method in WITHOUT_CHANNELS else (0, 16, 16, 3)
+    assert attribution.explain(method, models["image"], np.zeros((0, 16, 16, 3), np.float32)).shape == shape
