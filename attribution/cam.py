@@ -41,6 +41,13 @@ def grad_cam_plus_plus(passes: Passes, *, layer: str | None = None, resize: bool
     return _combine(passes, values, (alpha * np.maximum(gradients, 0)).sum(axis=axes), resize)
 
 
+def layer_cam(passes, *, layer=None, resize=True):
+    """LayerCAM (Jiang et al. 2021): ReLU of Σ_c relu(g_c) A_c, weights at each position by themselves."""
+    values, gradients = passes.layer_gradient(layer)
+    maps = np.maximum((np.maximum(gradients, 0) * values).sum(axis=-1), 0)
+    return resizing.resize(maps, passes.inputs.shape[1:-1]) if resize else maps
+
+
 def xgrad_cam(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """XGrad-CAM (Fu et al. 2020): weights Σ A g / Σ A; 0 for a channel that sums to 0."""
     values, gradients = passes.layer_gradient(layer)
@@ -67,16 +74,59 @@ def score_cam(passes: Passes, *, layer: str | None = None, resize: bool = True) 
 def sise(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """SISE (Sattarzadeh et al. 2021) on one layer: masks weighted by the target scores of the masked inputs.
 
-    Only channels with a positive mean gradient take part. The paper adds up the maps of several layers; on
-    one layer, as in SVEA, what remains is Σ_c f_t(x · mask_c) mask_c.
+    Only channels with a positive mean gradient take part. The paper adds up the maps of several layers; on one layer,
+    as in SVEA, what remains is Σ_c f_t(x · mask_c) mask_c / Σ mask_c: each mask, upsampled and scaled to [0, 1], is
+    divided by its sum over positions. Where all scores are negative, as logits may be, the map is 0.
     """
     values, gradients = passes.layer_gradient(layer)
     chosen = _live(values) & (gradients.mean(axis=_positions(values)) > 0)
     scores = _masked_scores(passes, values, layer, chosen)
-    weights = np.where(chosen, np.where(np.isfinite(scores), scores, 0), 0)
-    low, high = _range(values)
-    masks = np.divide(values - low, high - low, out=np.zeros_like(values), where=high > low)
-    return _combine(passes, masks, weights, resize)
+    low, high, total = _upsampled(values, chosen, passes.inputs.shape[1:-1])
+    # A mask is (A - low) / (high - low); the divisor falls out where it is divided by its sum. Upsampling is linear.
+    mass = total - np.prod(passes.inputs.shape[1:-1]) * low
+    weights = np.divide(scores, mass, out=np.zeros_like(mass), where=chosen & (high > low))
+    maps = np.einsum("n...c,nc->n...", values, weights) - _as_maps((weights * low).sum(axis=1), values)
+    if resize:
+        maps = resizing.resize(maps, passes.inputs.shape[1:-1])
+    return np.maximum(maps, 0)
+
+
+def score_cam_constant_masks(passes, *, layer=None, resize=True):
+    """Score-CAM with constant masks: Σ_c (f_t(x · m_c) - f_t(0)) A_c, m_c the channel's value in the middle.
+
+    No paper proposes it. A resizing that swaps a signal's two axes turns a channel of shape (T, 1) into a single
+    number, the mean of its two middle values, before it is stretched to a mask. It is offered because it may be how
+    SVEA's Score-CAM row was computed, which is not proven.
+    """
+    values, _ = passes.layer_gradient(layer)
+    flat = resizing.resize(np.moveaxis(values, -1, 1).reshape(-1, *values.shape[1:-1]), (1,) * (values.ndim - 2))
+    middles = flat.reshape(len(values), values.shape[-1])
+    weights = np.zeros(middles.shape, np.float32)
+
+    def dimmed(number, rows):
+        factor = middles[rows, number - 1] if number else np.zeros(len(rows), np.float32)
+        return passes.inputs[rows] * _as_maps(factor, passes.inputs)[..., np.newaxis]
+
+    for number, rows, scores in passes.variant_scores(1 + middles.shape[1], dimmed):
+        if number:
+            weights[rows, number - 1] += scores
+        else:
+            weights[rows] -= scores[:, np.newaxis]
+    return _combine(passes, values, weights, resize)
+
+
+def _upsampled(values, chosen, spatial):
+    """Return least and greatest value and sum of each chosen channel at the inputs' resolution, ``(N, channels)``."""
+    low, high, total = (np.zeros(chosen.shape, np.float32) for _ in range(3))
+    for channel in np.flatnonzero(chosen.any(axis=0)):
+        flat = resizing.resize(values[..., channel], spatial).reshape(len(values), -1)
+        low[:, channel], high[:, channel], total[:, channel] = flat.min(axis=1), flat.max(axis=1), flat.sum(axis=1)
+    return low, high, total
+
+
+def _as_maps(numbers, values):
+    """Return one number per input with an axis for each of its positions."""
+    return numbers.reshape(-1, *(1,) * (values.ndim - 2))
 
 
 def _masked_scores(passes, values, layer, wanted):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from attribution import canonise, graph_nodes, relevance, single_precision, unroll
+from attribution import canonise, deeplift, graph_nodes, relevance, single_precision, unroll
 from attribution.composite import Composite
 from attribution.graph import GraphView
 from attribution.scores import split_scores
@@ -94,6 +94,10 @@ class CompiledGraph:
         function = self._once(("relevance", wrt, skeleton, wanted), self._relevance, wrt, skeleton, wanted)
         return functools.partial(function, composite.numbers())
 
+    def multipliers(self, wrt):
+        """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
+        return self._once(("multipliers", wrt), self._multipliers, wrt)
+
     def values(self, node: str) -> Callable:
         """Return the function from arrays to the values of a node's first output."""
         return self._once(("values", node), self._values, node)
@@ -131,6 +135,24 @@ class CompiledGraph:
             return scores, first, values, gradients
 
         return backward
+
+    def _multipliers(self, wrt):
+        position = list(self._inputs).index(wrt)
+        logits = self.logits if ":" in self.logits else f"{self.logits}:0"
+        source = self._input_nodes[position]
+        view = self._for_relevance(source, folded=True)
+        rules = deeplift.rules(view, source, logits.split(":")[0])
+
+        @self._compile(tf.TensorSpec((None,), tf.int32), self._inputs[wrt])
+        def multipliers(targets, start, *arrays):
+            at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
+            self._import(view, at_baseline, name=deeplift.AT_BASELINE)
+            scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=deeplift.AT_INPUT)
+            # The logit, also of a model of probabilities: a softmax over classes is not what is explained.
+            target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
+            return scores, _precise(tf.gradients(target, arrays[position])[0])
+
+        return multipliers
 
     def _relevance(self, wrt, skeleton, wanted):
         source = self._input_nodes[list(self._inputs).index(wrt)]
@@ -173,7 +195,7 @@ class CompiledGraph:
             self._functions[key] = view
         return self._functions[key]
 
-    def _import(self, view, arrays, elements=(), rules=None):
+    def _import(self, view, arrays, elements=(), rules=None, name="model"):
         """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""
         softmax_missing = self._score == "probabilities" and self.probabilities is None
         output = self.probabilities if self._score == "probabilities" and not softmax_missing else self.logits
@@ -189,6 +211,7 @@ class CompiledGraph:
             dict(zip(self._input_nodes, arrays, strict=True)),
             [output if ":" in output else f"{output}:0", *elements],
             rules,
+            name,
         )
         scores = self._by_class(scores)
         return tf.nn.softmax(scores) if softmax_missing else scores, found, given

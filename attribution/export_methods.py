@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution import cam, gradients, modified_relu, perturbation, resizing
+from attribution import cam, deeplift, gradients, modified_relu, perturbation, resizing
 from attribution.composite import Composite
 from attribution.graph import node_of
 from attribution_benchmarks.command_line import BadInput
@@ -94,6 +94,13 @@ class GraphPasses:
 
         return self._once(composite, build)
 
+    def multipliers(self, baseline):
+        """Return DeepLIFT's multipliers, of the inputs' shape, against a baseline that broadcasts to them."""
+        function = self._compiled.multipliers(self._wrt).python_function  # see ``_backward``
+        start = tf.broadcast_to(tf.cast(baseline, self.inputs.dtype), tf.shape(self.inputs))
+        self._scores, found = function(self._asked, start, *self._arrays.values())
+        return found
+
     def variant_gradient(self, variant: Any) -> Any:
         """Return the gradient at other values of the explained input, for the same targets."""
         return self._backward(variant, self.targets, (), True, None, of_inputs=False)[1]
@@ -140,6 +147,11 @@ def _integrated_gradients(passes, *, points, quadrature, baseline):
     return tf.cast(difference, tf.float64) * total
 
 
+def _deeplift(passes, *, baseline):
+    start = _path_start(passes.inputs, baseline)
+    return (passes.inputs - start) * passes.multipliers(start)
+
+
 def _path_start(inputs, baseline):
     if not gradients.is_median(baseline):
         return np.asarray(baseline, np.float32)
@@ -168,6 +180,12 @@ def _grad_cam_plus_plus(passes, *, layer, resize):
     return _combine(passes, values, tf.reduce_sum(alpha * tf.nn.relu(given), axes), resize)
 
 
+def _layer_cam(passes, *, layer, resize):
+    values, given = passes.layer_gradient(layer)
+    maps = tf.nn.relu(tf.reduce_sum(tf.nn.relu(given) * values, axis=-1))
+    return _resized(maps, _sizes(passes.inputs)) if resize else maps
+
+
 def _xgrad_cam(passes, *, layer, resize):
     values, given = passes.layer_gradient(layer)
     axes = _positions(values)
@@ -187,11 +205,39 @@ def _score_cam(passes, *, layer, resize):
 
 def _sise(passes, *, layer, resize):
     values, given = passes.layer_gradient(layer)
+    spatial, channels = _sizes(passes.inputs), values.shape[-1]
     axes = _positions(values)
     chosen = _live(values) & (tf.reduce_mean(given, axes) > 0)
-    low, high = tf.reduce_min(values, axes, keepdims=True), tf.reduce_max(values, axes, keepdims=True)
-    masks = tf.math.divide_no_nan(values - low, high - low)
-    return _combine(passes, masks, tf.where(chosen, _masked_scores(passes, values), 0.0), resize)
+    per_channel = tf.zeros_like(tf.reduce_sum(values, axes))
+
+    def add(number, ranges):
+        flat = _resized(tf.gather(values, number, axis=-1), spatial)
+        found = [reduce(flat, axes) for reduce in (tf.reduce_min, tf.reduce_max, tf.reduce_sum)]
+        return ranges + tf.one_hot(number, channels) * tf.stack(found)[..., tf.newaxis]
+
+    low, _, total = tf.unstack(_loop(channels, add, tf.stack([per_channel] * 3)))
+    mass = total - np.prod(spatial) * low  # of the scaled mask, times its scale
+    weights = tf.where(chosen, tf.math.divide_no_nan(_masked_scores(passes, values), mass), 0.0)
+    maps = tf.einsum("n...c,nc->n...", values, weights)
+    maps -= tf.reshape(tf.reduce_sum(weights * low, axis=1), [-1, *[1] * (values.shape.rank - 2)])
+    return tf.nn.relu(_resized(maps, spatial) if resize else maps)
+
+
+def _score_cam_constant_masks(passes, *, layer, resize):
+    values, _ = passes.layer_gradient(layer)
+    channels = values.shape[-1]
+    middle = [1] * (values.shape.rank - 2)
+    middles = [tf.reshape(_resized(values[..., channel], middle), [-1]) for channel in range(channels)]
+    middles = tf.stack(middles, axis=1)
+    ends = [-1, *[1] * (passes.inputs.shape.rank - 1)]
+
+    def add(number, scores):
+        found = passes.variant_scores(passes.inputs * tf.reshape(tf.gather(middles, number, axis=1), ends))
+        return scores + tf.one_hot(number, channels) * found[:, tf.newaxis]
+
+    scores = _loop(channels, add, tf.zeros_like(middles))
+    dark = passes.variant_scores(tf.zeros_like(passes.inputs))
+    return _combine(passes, values, scores - dark[:, tf.newaxis], resize)
 
 
 def _occlusion(passes, *, patch, stride, baseline):
@@ -283,11 +329,14 @@ def _live(values):
 
 _COUNTERPARTS: dict[Callable, Callable] = {
     gradients.integrated_gradients: _integrated_gradients,
+    deeplift.deeplift: _deeplift,
     cam.grad_cam: _grad_cam,
     cam.guided_grad_cam: _guided_grad_cam,
     cam.grad_cam_plus_plus: _grad_cam_plus_plus,
+    cam.layer_cam: _layer_cam,
     cam.xgrad_cam: _xgrad_cam,
     cam.score_cam: _score_cam,
+    cam.score_cam_constant_masks: _score_cam_constant_masks,
     cam.sise: _sise,
     perturbation.occlusion: _occlusion,
 }

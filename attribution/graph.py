@@ -147,7 +147,11 @@ class GraphView:
         return {name: _shared(value) for name, value in values if value.dtype.is_floating}
 
     def import_on(
-        self, inputs: Mapping[str, tf.Tensor], elements: Iterable[str], rules: Mapping[str, str] | None = None
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        elements: Iterable[str],
+        rules: Mapping[str, str] | None = None,
+        name: str = "model",
     ) -> tuple[list, dict]:
         """Import the graph into the one that is being built, a ``tf.function``'s.
 
@@ -160,6 +164,8 @@ class GraphView:
         rules
             Gradient registered with ``tf.RegisterGradient`` under each of these names, by node name, in place of the
             true one.
+        name
+            Name scope of the imported nodes.
 
         Returns
         -------
@@ -179,7 +185,7 @@ class GraphView:
                 without_nodes(graph_def, given),
                 input_map={f"{name}:0": tensor for name, tensor in given.items() if name in used},
                 return_elements=[element for element in elements if node_of(element) not in given],
-                name="model",
+                name=name,
             )
         )
         return [given[node_of(element)] if node_of(element) in given else next(found) for element in elements], given

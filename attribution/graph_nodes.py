@@ -11,6 +11,8 @@ import tensorflow as tf
 # Least size of a weight in bytes. Smaller constants, such as the statistics of batch normalisation, stay in the graph,
 # where TensorFlow computes with them once and for all.
 WEIGHT = 1 << 14
+# Attributes that belong to one node and not to its like.
+_APART = ("_output_shapes", "_gradient_op_type")
 
 
 def node_of(tensor: str) -> str:
@@ -158,7 +160,7 @@ def rebuild(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         operation.type,
         list(inputs),
         [output.dtype.base_dtype for output in operation.outputs],
-        attrs={name: value for name, value in operation.node_def.attr.items() if name != "_output_shapes"},
+        attrs={name: value for name, value in operation.node_def.attr.items() if name not in _APART},
     ).outputs[0]
 
 

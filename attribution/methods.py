@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attribution import cam, gradients, lrp, modified_relu, peers, perturbation
+from attribution import (
+    attention,
+    cam,
+    deeplift,
+    expected_gradients,
+    gradients,
+    guided_integrated_gradients,
+    lrp,
+    modified_relu,
+    peers,
+    perturbation,
+)
 from attribution.method import FactSheet, Method
 
 _SEED_PER_INPUT = "drawn from the run's seed and each input's key"
@@ -22,6 +33,7 @@ _RELU = (
 )
 _RULES = "Operations that have a relevance rule; others are refused by name. What is shared out is always the logit."
 _LRP = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
+_SELF_ATTENTION = "Self-attention among all tokens, computed by Softmax operations; square patches on a grid."
 _CONVOLUTIONAL = "A layer that keeps positions; by default the last one ahead of pooling and head."
 
 
@@ -104,6 +116,49 @@ _OWN_METHODS = [
         ),
         asks="squared gradients",
         is_random=True,
+    ),
+    Method(
+        "expected_gradients",
+        "Expected Gradients",
+        expected_gradients.expected_gradients,
+        FactSheet(
+            citation="Erion, Janizek, Sturmfels, Lundberg and Lee, Improving Performance of Deep Learning Models with "
+            "Axiomatic Attribution Priors and Expected Gradients, Nature Machine Intelligence 2021",
+            needs=_ANY + " References that inputs are compared with, best some of the training data.",
+            cost="samples G, and 1 G for targets to be predicted",
+            randomness=f"References and points on the paths, {_SEED_PER_INPUT}.",
+            weaknesses="Explains the difference from the references: with the default, zero, it is Integrated "
+            "Gradients at random points, and noisier. The sum is right in expectation alone.",
+        ),
+    ),
+    Method(
+        "guided_integrated_gradients",
+        "Guided Integrated Gradients",
+        guided_integrated_gradients.guided_integrated_gradients,
+        FactSheet(
+            citation="Kapishnikov, Venugopalan, Avci, Wedin, Terry and Bolukbasi, Guided Integrated Gradients, CVPR "
+            "2021",
+            needs=_ANY + " A baseline that stands for the absence of signal.",
+            cost="steps G, one after another, and 1 G for targets to be predicted",
+            randomness=_NO_RANDOMNESS,
+            weaknesses="The path depends on the input: where two inputs get different maps, the path may be why. A "
+            "baseline is needed as for Integrated Gradients.",
+        ),
+    ),
+    Method(
+        "deeplift",
+        "DeepLIFT (rescale)",
+        deeplift.deeplift,
+        FactSheet(
+            citation="Shrikumar, Greenside and Kundaje, Learning Important Features Through Propagating Activation "
+            "Differences, ICML 2017; products and maxima: Lundberg and Lee, NeurIPS 2017",
+            needs="Linear operations, functions of one variable, products, quotients, maxima and softmax; others are "
+            "refused by name. What is shared out is always the logit.",
+            cost="1 G + 1 F",
+            randomness=_NO_RANDOMNESS,
+            weaknesses="Depends on the baseline, and on how the network computes its function: two networks with the "
+            "same scores may get different maps.",
+        ),
     ),
     Method(
         "guided_backprop",
@@ -285,6 +340,21 @@ _OWN_METHODS = [
         drops_channels=True,
     ),
     Method(
+        "layer_cam",
+        "LayerCAM",
+        cam.layer_cam,
+        FactSheet(
+            citation="Jiang, Zhang, Hou, Cheng and Wei, LayerCAM, IEEE Transactions on Image Processing 2021",
+            needs=_CONVOLUTIONAL,
+            cost="1 F + the backward pass down to the layer",
+            randomness=_NO_RANDOMNESS,
+            weaknesses="As coarse as the layer, as noisy as the gradient where the layer is early; evidence against "
+            "the class is left out. Here on one layer, without the fusion of several.",
+        ),
+        asks="layer gradient",
+        drops_channels=True,
+    ),
+    Method(
         "score_cam",
         "Score-CAM",
         cam.score_cam,
@@ -295,6 +365,22 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="Slow for wide layers; with probabilities the softmax over channels is nearly flat; "
             "masked inputs are unlike any the model was trained on.",
+        ),
+        asks="layer gradient",
+        drops_channels=True,
+    ),
+    Method(
+        "score_cam_constant_masks",
+        "Score-CAM, constant masks",
+        cam.score_cam_constant_masks,
+        FactSheet(
+            citation="No paper proposes it: a candidate explanation, unproven, of the Score-CAM row in Table 1 of "
+            "Sattarzadeh, Sudhakar and Plataniotis, SVEA, ICCV workshops 2021",
+            needs=_CONVOLUTIONAL,
+            cost="channels F + 1 F + 1 G",
+            randomness=_NO_RANDOMNESS,
+            weaknesses="A mask says nothing of where a channel is active; weights are what the score gains when the "
+            "whole input is dimmed. Not for comparison with other methods.",
         ),
         asks="layer gradient",
         drops_channels=True,
@@ -313,6 +399,32 @@ _OWN_METHODS = [
             "any the model was trained on.",
         ),
         asks="layer gradient",
+        drops_channels=True,
+    ),
+    Method(
+        "attention_rollout",
+        "Attention rollout",
+        attention.attention_rollout,
+        FactSheet(
+            citation="Abnar and Zuidema, Quantifying Attention Flow in Transformers, ACL 2020",
+            needs=_SELF_ATTENTION,
+            cost="1 F + a backward pass down to the first attention, whose gradients it does not use",
+            randomness=_NO_RANDOMNESS,
+            weaknesses="The same map for every class; heads count alike, and neither values nor other layers count.",
+        ),
+        drops_channels=True,
+    ),
+    Method(
+        "gradient_rollout",
+        "Gradient x rollout",
+        attention.gradient_rollout,
+        FactSheet(
+            citation="Chefer, Gur and Wolf, Generic Attention-model Explainability, ICCV 2021",
+            needs=_SELF_ATTENTION,
+            cost="1 F + the backward pass down to the first attention",
+            randomness=_NO_RANDOMNESS,
+            weaknesses="Evidence against the class is left out; neither values nor other layers count.",
+        ),
         drops_channels=True,
     ),
     Method(

@@ -413,6 +413,26 @@ class Model:
             gradients=dict(zip(layers, (gradient.numpy() for gradient in gradients), strict=True)),
         )
 
+    def multipliers(self, feed, baseline, targets, wrt) -> np.ndarray:
+        """Return DeepLIFT's multipliers of one chunk, of the input's shape (``attribution.deeplift``).
+
+        Parameters
+        ----------
+        feed, targets, wrt
+            As for ``backward``.
+        baseline
+            What the input is compared with, of its shape.
+
+        Raises
+        ------
+        BadInput
+            If an operation has no rule.
+        """
+        scores, found = self._compiled.multipliers(wrt)(targets, baseline, *feed.values())
+        self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
+        _finite(scores.numpy())
+        return found.numpy()
+
     def relevance(
         self,
         feed: Mapping[str, np.ndarray],

@@ -220,6 +220,32 @@ class Passes:
             self._joint_backward(layers=(node,))
         return self._memory["layer", node]
 
+    def attention_nodes(self) -> list[str]:
+        """Return the nodes of Softmax operations with heads between input and score, first to last."""
+        graph, source = self.model.graph, self.model.input_node(self._wrt)
+        path = graph.between(source, self.model.logits.split(":")[0])
+        return [name for name in path if graph.nodes[name].op == "Softmax" and graph.shape(name).rank == 4]
+
+    def node_gradients(self, nodes: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return nodes' values and the gradient of the target score with respect to them, of whatever shape."""
+
+        def run():
+            _, _, values, gradients = self._backward(tuple(nodes), False, None)
+            return [(_locked(values[node]), _locked(gradients[node])) for node in nodes]
+
+        return self._once(("nodes", *nodes), run)
+
+    def multipliers(self, baseline: np.ndarray) -> np.ndarray:
+        """Return DeepLIFT's multipliers, of the inputs' shape, against a baseline that broadcasts to them."""
+        baseline = np.broadcast_to(baseline, self.inputs.shape).astype(self._feed[self._wrt].dtype)
+        targets = np.full(len(self), -1, np.int32) if self._targets is None else self._targets
+        found = np.empty(self.inputs.shape, np.float32)
+        for rows, real in self.model.chunks(len(self), self._batch_size):
+            feed = {name: batching.take(array, rows) for name, array in self._feed.items()}
+            part = self.model.multipliers(feed, baseline[rows], targets[rows], self._wrt)
+            found[rows[:real]] = part[:real]
+        return found
+
     def gradient_moments(self, count: int, variant: Callable, key: Any = None) -> batching.Moments:
         """Return the moments of the gradient over variants of each input, streamed.
 

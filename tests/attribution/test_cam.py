@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import attribution
 
-CAMS = ["grad_cam", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise"]
+CAMS = ["grad_cam", "grad_cam_plus_plus", "layer_cam", "xgrad_cam", "score_cam", "score_cam_constant_masks", "sise"]
 
 
 def layer_of(model):
@@ -41,16 +41,22 @@ def expected_map(method, model, x, target):
     axes = tuple(range(values.ndim - 1))
     spatial = x.shape[:-1]
 
-    def masked_score(channel):
+    def mask_of(channel):
         mask = upsampled(values[..., channel], spatial)
-        mask = (mask - mask.min()) / (mask.max() - mask.min())
-        return float(model(x[np.newaxis] * mask[..., np.newaxis])[0, target])
+        return (mask - mask.min()) / (mask.max() - mask.min())
+
+    def masked_score(mask):
+        return float(model((x * mask[..., np.newaxis])[np.newaxis].astype(np.float32))[0, target])
 
     channels = range(values.shape[-1])
     live = [c for c in channels if values[..., c].max() > values[..., c].min()]
     result = np.zeros(values.shape[:-1])
     if method == "grad_cam":
         weights = {c: gradients[..., c].mean() for c in channels}
+    elif method == "layer_cam":
+        for c in channels:
+            result += np.maximum(gradients[..., c], 0) * values[..., c]
+        weights = {}
     elif method == "xgrad_cam":
         weights = {c: (values[..., c] * gradients[..., c]).sum() / values[..., c].sum() for c in live}
     elif method == "grad_cam_plus_plus":
@@ -60,12 +66,15 @@ def expected_map(method, model, x, target):
             alpha = np.array([v**2 / (2 * v**2 + mass * v**3) if v else 0.0 for v in g.ravel()]).reshape(g.shape)
             weights[c] = (alpha * np.maximum(g, 0)).sum()
     elif method == "score_cam":
-        scores = np.array([masked_score(c) for c in live])
+        scores = np.array([masked_score(mask_of(c)) for c in live])
         weights = dict(zip(live, np.exp(scores) / np.exp(scores).sum(), strict=True))
+    elif method == "score_cam_constant_masks":
+        middle = [slice((size - 1) // 2, size // 2 + 1) for size in values.shape[:-1]]
+        nothing = masked_score(np.zeros(spatial))
+        weights = {c: masked_score(np.full(spatial, values[(*middle, c)].mean())) - nothing for c in channels}
     else:
-        weights = {c: masked_score(c) for c in live if gradients[..., c].mean(axis=axes) > 0}
-        low, high = values.min(axis=axes), values.max(axis=axes)
-        values = (values - low) / np.where(high > low, high - low, 1)
+        masks = [mask_of(c) for c in live if gradients[..., c].mean(axis=axes) > 0]
+        return np.maximum(sum(masked_score(mask) * mask / mask.sum() for mask in masks), 0)
     for c, weight in weights.items():
         result += weight * values[..., c]
     return upsampled(np.maximum(result, 0), spatial)

@@ -11,8 +11,9 @@ import attribution
 from attribution import METHODS, export, export_names
 from attribution_benchmarks import command_line
 
+APART = ("lrp_clevr_xai", "guided_integrated_gradients", "attention_rollout", "gradient_rollout")
 IN_A_GRAPH = [
-    name for name, method in METHODS.items() if not method.is_random and not method.library and name != "lrp_clevr_xai"
+    name for name, method in METHODS.items() if not method.is_random and not method.library and name not in APART
 ]
 FEW = ["gradient", "integrated_gradients", "guided_backprop", "grad_cam"]
 
@@ -195,6 +196,7 @@ def test_own_methods_of_passes_alone_can_be_exported(written, models, inputs):
     ("methods", "message"),
     [
         (["rise"], "'rise' cannot live in a graph: it draws random numbers"),
+        (["guided_integrated_gradients"], "'guided_integrated_gradients' cannot live in a graph"),
         (["smoothgrad"], "'smoothgrad' cannot live in a graph: it draws random numbers"),
         (["tf_explain.gradient"], "tf-explain's own Python code"),
         ([in_numpy], "'in_numpy' cannot live in a graph: it computes with more than its passes"),

@@ -9,9 +9,19 @@ import attribution
 from attribution import Method
 from attribution_benchmarks.command_line import BadInput
 
-WITHOUT_CHANNELS = {"grad_cam", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise", "rise", "occlusion", "random"}
-OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library]
-FEWER = {"rise": {"masks": 20}, "smoothgrad": {"samples": 5}, "vargrad": {"samples": 5}}
+WITHOUT_CHANNELS = {
+    "grad_cam", "grad_cam_plus_plus", "layer_cam", "xgrad_cam", "score_cam", "score_cam_constant_masks", "sise",
+    "rise", "occlusion", "random",
+}  # fmt: skip
+OF_ATTENTION = ("attention_rollout", "gradient_rollout")  # tests/attribution/test_attention.py
+OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library and name not in OF_ATTENTION]
+FEWER = {
+    "rise": {"masks": 20},
+    "smoothgrad": {"samples": 5},
+    "vargrad": {"samples": 5},
+    "expected_gradients": {"samples": 5},
+    "guided_integrated_gradients": {"steps": 5},
+}
 
 
 @pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])

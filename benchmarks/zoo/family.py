@@ -1,0 +1,119 @@
+"""What a family of networks is: a way to write one of its kind as a SavedModel, and inputs for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+BEHIND = ".behind"
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """A family of networks.
+
+    Attributes
+    ----------
+    name
+        As typed on a command line.
+    about
+        What is special about it, as printed.
+    write
+        Function that writes a SavedModel to a directory that does not exist yet.
+    inputs
+        Function from a number of rows to that many inputs: an array, or a mapping from input name to array.
+    score
+        Which scores are explained; plain ones, unless the file ends in a softmax.
+    load
+        Further options of ``attribution.load_model``.
+    wrt
+        Name of the input, where there are several, or of the tensor inside that is explained.
+    inner
+        Whether a tensor behind the input is explained. Then ``write`` leaves a second file beside the first, its name
+        followed by ``BEHIND``, with the signatures ``ahead``, from inputs to that tensor, and ``behind``, from there to
+        the scores.
+    channels_first
+        Whether inputs have their channels ahead of their positions.
+    quick
+        Whether it is small enough for the tests.
+    piecewise_linear
+        Whether the score is piecewise linear in the input, so that LRP-ε is Gradient x Input.
+    conserving
+        Whether no bias takes relevance away, so that under CP-LRP a map's sum is the logit.
+    """
+
+    name: str
+    about: str
+    write: Callable[[pathlib.Path], None]
+    inputs: Callable[[int], np.ndarray | Mapping[str, np.ndarray]]
+    score: str = "logits"
+    load: Mapping = dataclasses.field(default_factory=dict)
+    wrt: str | None = None
+    inner: bool = False
+    channels_first: bool = False
+    quick: bool = True
+    piecewise_linear: bool = False
+    conserving: bool = False
+
+
+def exported(
+    build: Callable, settle: Callable, inputs: Callable, inner: str | None = None
+) -> Callable[[pathlib.Path], None]:
+    """Return the ``write`` of a Keras network: build it, give it weights under which it lives, export it.
+
+    ``inner`` is the layer whose output is explained, if it is not the input.
+    """
+
+    def write(path):
+        import keras
+
+        keras.utils.set_random_seed(0)
+        keras.backend.clear_session()
+        model = build()
+        settle(model, inputs(16))
+        model.export(path, verbose=False)
+        if inner:
+            middle = model.get_layer(inner).output
+            ahead, behind = keras.Model(model.inputs, middle), keras.Model(middle, model.outputs[0])
+            write_halves(path, model, ahead, model.inputs[0], behind, middle)
+
+    return write
+
+
+def write_halves(path, model, ahead, before, behind, middle) -> None:
+    """Write the two halves of a network as the file beside it; ``before`` and ``middle`` have shapes and types."""
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.model = model
+    first, second = (tf.TensorSpec((None, *tensor.shape[1:]), tensor.dtype) for tensor in (before, middle))
+    module.ahead = tf.function(lambda x: {"values": ahead(x)}, [first], autograph=False)
+    module.behind = tf.function(lambda values: {"scores": behind(values)}, [second], autograph=False)
+    signatures = {"ahead": module.ahead, "behind": module.behind}
+    tf.saved_model.save(module, str(path) + BEHIND, signatures=signatures)
+
+
+def pictures(*shape: int, low: float = -1.0, high: float = 1.0) -> Callable[[int], np.ndarray]:
+    """Return a maker of smooth random pictures, or signals, float32 ``(rows, *shape)`` in [low, high].
+
+    Each is a coarse grid of random values made larger, with a little noise: what lies side by side is alike, as in
+    photographs, and no position is like another.
+    """
+
+    def make(rows):
+        generator = np.random.default_rng(len(shape))
+        coarse = generator.random((rows, *(-(-size // 4) for size in shape[:-1]), shape[-1]))
+        for axis, size in enumerate(shape[:-1], start=1):
+            coarse = np.repeat(coarse, 4, axis=axis).take(range(size), axis=axis)
+        values = 0.8 * coarse + 0.2 * generator.random(coarse.shape)
+        return (low + (high - low) * values).astype(np.float32)
+
+    return make
+
+
+def tokens(length: int, vocabulary: int) -> Callable[[int], np.ndarray]:
+    """Return a maker of random tokens, int32 ``(rows, length)``."""
+    return lambda rows: np.random.default_rng(7).integers(0, vocabulary, (rows, length)).astype(np.int32)

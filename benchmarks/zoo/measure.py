@@ -1,0 +1,196 @@
+"""Explain one family by every method and say of each map what is known of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import tempfile
+import time
+
+import numpy as np
+
+import attribution
+from attribution.explain import BrokenContract
+from attribution_benchmarks.command_line import BadInput
+from benchmarks.zoo import oracles
+from benchmarks.zoo.family import Family
+
+# An oracle's map and ours are the same if they differ by no more than this share of the largest value.
+TOLERANCE = 1e-5
+METHODS = tuple(name for name, method in attribution.METHODS.items() if not method.library and name != "random")
+# Methods whose maps an oracle computes.
+BY_TAPE = ("gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "expected_gradients")
+BY_SCORES = ("occlusion", "rise")
+RELEVANCE = tuple(name for name in METHODS if name.startswith(("lrp_", "excitation")))
+MASKED = tuple(name for name in METHODS if name.startswith(("score_cam", "sise")))
+# Channels of the layer that methods with one mask a channel stand on, where the default layer has more.
+FEW_CHANNELS = 64
+FEW = {
+    "lrp_epsilon": {"epsilon": 1e-9},  # it is Gradient x Input as ε goes to 0
+    "lrp_cp": {"epsilon": 1e-9},  # ε takes its share of the sum
+    "integrated_gradients": {"points": oracles.POINTS},
+    "smoothgrad": {"samples": oracles.SAMPLES},
+    "vargrad": {"samples": oracles.SAMPLES},
+    "expected_gradients": {"samples": oracles.SAMPLES},
+    "guided_integrated_gradients": {"steps": 4},
+    "rise": {"masks": oracles.MASKS, "cells": oracles.CELLS},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What is known of one method on one family.
+
+    Attributes
+    ----------
+    status
+        ``"exact"``: within the tolerance of an oracle. ``"differs"``: not so. ``"runs"``: finite maps, no oracle.
+        ``"refused"``: by name, in one line. ``"crashes"``: anything else.
+    against
+        The oracle.
+    difference
+        From it, as a share of its largest value.
+    note
+        Why it was refused; what crashed; what else there is to say of a map.
+    seconds
+        Compilation included.
+    """
+
+    status: str
+    against: str = ""
+    difference: float | None = None
+    note: str = ""
+    seconds: float = 0.0
+
+
+def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambda text: None) -> dict:
+    """Write a family's file, explain some inputs by each method, and compare.
+
+    Parameters
+    ----------
+    family
+        The family.
+    methods
+        Names of the registry.
+    rows
+        Number of inputs; by default 4 of a small network and 2 of a large one.
+    told
+        Is called with each method's name before it runs.
+
+    Returns
+    -------
+    dict
+        ``"layer"``: name and shape of the default layer of class activation maps, or why there is none;
+        ``"methods"``: name to the fields of a ``Cell``.
+    """
+    rows = rows or (4 if family.quick else 2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / family.name
+        family.write(path)
+        inputs = family.inputs(rows)
+        try:
+            model = attribution.load_model(path, score=family.score, **family.load)
+            targets = (np.arange(rows) % model.num_classes).astype(np.int32)
+        except Exception as error:
+            cell = dataclasses.asdict(_failed(error))
+            return {"layer": cell["note"], "methods": dict.fromkeys(methods, cell)}
+        oracle = _Lazy(lambda: oracles.Oracle(family, path, inputs, targets))
+        layer, few = _layers(family, model, inputs, targets)
+        found = {}
+        for name in methods:
+            told(name)
+            options = dict(FEW.get(name, {}))
+            if name == "occlusion":
+                options["patch"] = _patch
+            if name in MASKED and few:
+                options["layer"] = few
+            started = time.monotonic()
+            cell = _cell(family, model, name, inputs, targets, options, oracle)
+            found[name] = dataclasses.asdict(dataclasses.replace(cell, seconds=round(time.monotonic() - started, 1)))
+        return {"layer": layer, "methods": found}
+
+
+class _Lazy:
+    """An oracle that is loaded when it is first asked: not every family has one."""
+
+    def __init__(self, make):
+        self._make, self._made = make, None
+
+    def __getattr__(self, name):
+        if self._made is None:
+            self._made = self._make()
+        return getattr(self._made, name)
+
+
+_patch = "half of the longest axis"
+
+
+def _cell(family, model, name, inputs, targets, options, oracle) -> Cell:
+    try:
+        if options.get("patch") == _patch:
+            options["patch"] = oracles.patch_of(oracle.values.shape[1:-1])
+        maps = attribution.explain(
+            name, model, inputs, targets, wrt=family.wrt, batch_size=16, seed=oracles.SEED, **options
+        )
+    except Exception as error:
+        return _failed(error)
+    note = "" if np.abs(maps).max() > 0 else "all zero"
+    if name in BY_TAPE + BY_SCORES:
+        expected = oracle.as_map(getattr(oracle, name)())
+        return _compared("tape" if name in BY_TAPE else "scores", maps, expected, note)
+    flat = maps.reshape(len(maps), -1).astype(np.float64)
+    if name == "deeplift" and family.score == "logits":
+        difference = oracle.scores(oracle.values) - oracle.scores(np.zeros_like(oracle.values))
+        return _compared("completeness", flat.sum(axis=1), difference, note)
+    if name == "lrp_epsilon" and family.piecewise_linear:
+        return _compared("Gradient x Input", maps, oracle.as_map(oracle.gradient_x_input()), note)
+    if name in RELEVANCE and family.score == "logits":
+        whole = np.ones(len(maps)) if name == "excitation_backprop" else oracle.scores(oracle.values)
+        shares = flat.sum(axis=1) / whole
+        if name == "lrp_cp" and family.conserving:
+            return _compared("conservation", flat.sum(axis=1), whole, note)
+        return Cell("runs", note=note or f"Σ/f {shares.min():.2f} to {shares.max():.2f}")
+    return Cell("runs", note=note)
+
+
+def _compared(against, found, expected, note) -> Cell:
+    scale = np.abs(expected).max()
+    difference = float(np.abs(found - expected).max() / scale) if scale else float(np.abs(found).max())
+    return Cell("exact" if difference <= TOLERANCE else "differs", against, difference, note)
+
+
+def _failed(error) -> Cell:
+    text = " ".join(str(error).split())
+    if isinstance(error, BadInput) and not isinstance(error, BrokenContract):
+        return Cell("refused", note=text)
+    return Cell("crashes", note=f"{type(error).__name__}: {text[:300]}")
+
+
+def _layers(family, model, inputs, targets):
+    """Return the default layer in words, and the layer to use where that has many channels."""
+    seen = {}
+
+    def look(passes):
+        seen["shape"] = passes.layer_gradient()[0].shape[1:]
+        seen["name"] = passes.model.layer(None, family.wrt)
+        seen["few"] = _narrow_layer(passes, family.wrt) if seen["shape"][-1] > FEW_CHANNELS else None
+        return passes.inputs
+
+    try:
+        attribution.explain(look, model, inputs, targets, wrt=family.wrt)
+    except BadInput as error:
+        return str(error), None
+    except Exception as error:  # the methods will say it again, in their cells
+        return f"crashes: {type(error).__name__}", None
+    short = "/".join(part for part in seen["name"].split("/") if "PartitionedCall" not in part)
+    return f"{short} ({', '.join(map(str, seen['shape']))})", seen["few"]
+
+
+def _narrow_layer(passes, wrt):
+    """Return the first layer with positions and few channels behind the input's own."""
+    for name in passes.model.layers(wrt):
+        shape = passes.model.graph.shape(name)
+        last = shape[-1] if shape.rank else None
+        if last is not None and passes.inputs.shape[-1] < last <= FEW_CHANNELS:
+            return name
+    return None

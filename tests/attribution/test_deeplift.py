@@ -1,0 +1,89 @@
+"""DeepLIFT: completeness on every kind of operation, closed forms, refusals."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution_benchmarks.command_line import BadInput
+
+POINTS = np.random.default_rng(5).normal(size=(6, 4)).astype(np.float32)
+KERNEL = np.random.default_rng(6).normal(size=(4, 4)).astype(np.float32)
+
+
+def attention(v):
+    tokens = v[:, :, tf.newaxis] * KERNEL[0]
+    weights = tf.nn.softmax(tf.matmul(tokens, tokens, transpose_b=True))
+    return tf.reduce_sum(tf.matmul(weights, tokens), axis=1)
+
+
+def normalised(v):
+    mean, variance = tf.nn.moments(v, [1], keepdims=True)
+    return (v - mean) * tf.math.rsqrt(variance + 1e-3)
+
+
+FUNCTIONS = {
+    "relu": lambda v: tf.nn.relu(tf.matmul(v, KERNEL) + 0.3),
+    "sigmoid, tanh, exp": lambda v: tf.sigmoid(v) + tf.tanh(tf.matmul(v, KERNEL)) - tf.exp(0.3 * v),
+    "swish": lambda v: v * tf.sigmoid(v),
+    "product": lambda v: tf.matmul(v, KERNEL) * v,
+    "quotient": lambda v: tf.matmul(v, KERNEL) / (1.5 + tf.sigmoid(v)),
+    "maximum": lambda v: tf.reduce_max(tf.matmul(v, KERNEL), axis=1, keepdims=True) * tf.ones((1, 4)),
+    "max pooling": lambda v: tf.squeeze(tf.nn.max_pool1d(tf.matmul(v, KERNEL)[..., None], 2, 1, "SAME"), -1),
+    "softmax inside": lambda v: tf.matmul(tf.nn.softmax(tf.matmul(v, KERNEL)), KERNEL),
+    "attention": attention,
+    "layer normalisation": normalised,
+    "leaky, elu, softplus": lambda v: tf.nn.leaky_relu(v) + tf.nn.elu(-v) + tf.nn.softplus(v),
+}
+
+
+@pytest.mark.parametrize("baseline", [0.0, 0.4])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_sum_is_the_difference_of_the_scores(name, baseline, from_function):
+    model = from_function(lambda v: FUNCTIONS[name](v), 4)
+    maps = attribution.explain("deeplift", model, POINTS, 1, baseline=baseline)
+    start = np.full_like(POINTS, baseline)
+    difference = (model.scores(POINTS) - model.scores(start))[:, 1]
+    scale = np.abs(maps).sum(axis=1).max()
+    np.testing.assert_allclose(maps.sum(axis=1), difference, atol=3e-6 * scale)
+
+
+@pytest.mark.parametrize("kind", ["image", "signal"])
+def test_complete_on_whole_networks_whatever_they_explain(kind, models, exported, inputs):
+    x = inputs[kind]
+    probabilities = attribution.load_model(exported[kind], score="probabilities")
+    maps = attribution.explain("deeplift", models[kind], x, 2)
+    difference = (models[kind].scores(x) - models[kind].scores(np.zeros_like(x)))[:, 2]
+    np.testing.assert_allclose(maps.reshape(7, -1).sum(axis=1), difference, atol=1e-5)
+    np.testing.assert_allclose(attribution.explain("deeplift", probabilities, x, 2), maps, atol=1e-6)
+
+
+def test_a_relu_has_the_slope_of_its_chord(from_function):
+    """relu(x - 1) from 0 to 3 rises by 2: its multiplier is 2/3, where the gradient is 1."""
+    model = from_function(lambda v: tf.nn.relu(v * tf.constant([1.0, 1.0]) - 1), 2)
+    maps = attribution.explain("deeplift", model, np.array([[3.0, -2.0]], np.float32), 0)
+    np.testing.assert_allclose(maps, [[2.0, 0.0]], atol=1e-6)
+
+
+def test_a_linear_model_gives_gradient_x_input(from_function):
+    model = from_function(lambda v: tf.matmul(v, KERNEL) + 2.0, 4)
+    maps = attribution.explain("deeplift", model, POINTS, 3)
+    np.testing.assert_allclose(maps, POINTS * KERNEL[:, 3], rtol=1e-5)
+
+
+def test_an_input_like_its_baseline_gets_nothing_and_no_nan(models, inputs):
+    x = np.zeros_like(inputs["image"])
+    np.testing.assert_array_equal(attribution.explain("deeplift", models["image"], x, 0), 0)
+
+
+def test_one_gradient_and_one_forward_pass(models, inputs):
+    model = models["image"]
+    model.counts.clear()
+    attribution.explain("deeplift", model, inputs["image"], 0, batch_size=4)
+    assert model.counts == {"forward": 7, "forward_passes": 2, "backward": 7, "backward_passes": 2}
+
+
+def test_what_has_no_rule_is_refused_by_name(from_function):
+    model = from_function(lambda v: tf.where(v > 0, v, tf.sin(v)), 4)
+    with pytest.raises(BadInput, match="deeplift has no rule for 'Greater"):
+        attribution.explain("deeplift", model, POINTS, 0)
