@@ -128,6 +128,7 @@ def explain_many(
         model, feed, wrt = explained.model, explained.feed, explained.wrt
     else:  # what is served is explained as it is
         wrt = model.explained_input(wrt)
+    turned = explained is not None and explained.channels_first
     total = len(feed[wrt])
     if targets is not None:
         targets = model.check_targets(targets, total)
