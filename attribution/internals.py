@@ -7,8 +7,12 @@ from collections.abc import Callable
 
 import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants, function_def_to_graph, op_def_registry, ops
+from tensorflow.python.ops.op_selector import UnliftableError
 
-__all__ = ["convert_to_constants", "function_body", "is_known_and_stateless", "loaded_gradient", "registered_gradient"]
+__all__ = [
+    "UnliftableError", "convert_to_constants", "function_body", "is_known_and_stateless", "loaded_gradient",
+    "registered_gradient",
+]  # fmt: skip
 
 
 def function_body(function_def) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:

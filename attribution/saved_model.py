@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from attribution import custom_gradients, exactness, graph_nodes, inlining
 from attribution.graph import GraphView
-from attribution.internals import convert_to_constants
+from attribution.internals import UnliftableError, convert_to_constants
 from attribution_benchmarks.command_line import BadInput, listed
 
 
@@ -302,9 +302,11 @@ def _prune(loaded, path, inputs, output):
         raise BadInput("inputs= names tensors, so output= must name one too, as in 'resnet_model/final_dense:0'")
     try:
         function = loaded.prune(inputs, [output])
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, UnliftableError) as error:
         names = [op.name + ":0" for op in loaded.graph.get_operations() if op.type == "Placeholder"]
-        raise BadInput(f"'{path}': {_gist(error)}; its placeholders are {listed(names)}") from error
+        raise BadInput(
+            f"'{path}': {_gist(error)}; its placeholders are {listed(names)}, inputs= names those needed"
+        ) from error
     return function, [name.split(":")[0] for name in inputs], [output]
 
 

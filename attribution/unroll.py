@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from attribution import internals
 from attribution.graph import GraphView
 from attribution.graph_nodes import node_of, pure_subgraph
 
