@@ -7,12 +7,20 @@
 Importing this package imports no TensorFlow; ``load_model`` does.
 """
 
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
 from attribution.check_method import check_method
 from attribution.explain import explain, explain_many
 from attribution.method import Method
 from attribution.methods import METHODS
 from attribution.plotting import plot
 from attribution.resolve import resolve_method
+
+if TYPE_CHECKING:  # it imports TensorFlow
+    from attribution.model import Model
 
 __all__ = [
     "METHODS",
@@ -26,7 +34,7 @@ __all__ = [
 ]
 
 
-def load_model(path, *, keras_model=None, **options):
+def load_model(path: str | os.PathLike, *, keras_model: Any = None, **options: Any) -> Model:
     """Load a SavedModel to be explained; see ``attribution.model.load_model`` for the options.
 
     Parameters

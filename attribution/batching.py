@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def _whole(rows):
     return slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
 
 
-def generator(seed: int, key, purpose: str) -> np.random.Generator:
+def generator(seed: int, key: Any, purpose: str) -> np.random.Generator:
     """Return the random generator of one input.
 
     Parameters

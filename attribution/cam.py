@@ -11,15 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from attribution import modified_relu, resizing
+from attribution.passes import Passes
 
 
-def grad_cam(passes, *, layer=None, resize=True):
+def grad_cam(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """Grad-CAM (Selvaraju et al. 2017): ReLU of Σ_c mean(g_c) A_c."""
     values, gradients = passes.layer_gradient(layer)
     return _combine(passes, values, gradients.mean(axis=_positions(values)), resize)
 
 
-def guided_grad_cam(passes, *, layer=None):
+def guided_grad_cam(passes: Passes, *, layer: str | None = None) -> np.ndarray:
     """Guided Grad-CAM (Selvaraju et al. 2017): upsampled Grad-CAM times Guided Backprop.
 
     Signed, and unlike the other maps here of the input's shape.
@@ -27,7 +28,7 @@ def guided_grad_cam(passes, *, layer=None):
     return grad_cam(passes, layer=layer)[..., np.newaxis] * modified_relu.guided_backprop(passes)
 
 
-def grad_cam_plus_plus(passes, *, layer=None, resize=True):
+def grad_cam_plus_plus(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """Grad-CAM++ (Chattopadhay et al. 2018): weights Σ α relu(g) with α = g² / (2 g² + ΣA · g³).
 
     α is 0 where its denominator is, which is where g is 0.
@@ -47,7 +48,7 @@ def layer_cam(passes, *, layer=None, resize=True):
     return resizing.resize(maps, passes.inputs.shape[1:-1]) if resize else maps
 
 
-def xgrad_cam(passes, *, layer=None, resize=True):
+def xgrad_cam(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """XGrad-CAM (Fu et al. 2020): weights Σ A g / Σ A; 0 for a channel that sums to 0."""
     values, gradients = passes.layer_gradient(layer)
     axes = _positions(values)
@@ -56,7 +57,7 @@ def xgrad_cam(passes, *, layer=None, resize=True):
     return _combine(passes, values, weights, resize)
 
 
-def score_cam(passes, *, layer=None, resize=True):
+def score_cam(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """Score-CAM (Wang et al. 2020): weights are the softmax over channels of the masked inputs' target scores.
 
     The mask of a channel is the channel itself, upsampled and scaled to [0, 1]. A channel that is constant
@@ -70,7 +71,7 @@ def score_cam(passes, *, layer=None, resize=True):
     return _combine(passes, values, weights, resize)
 
 
-def sise(passes, *, layer=None, resize=True):
+def sise(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """SISE (Sattarzadeh et al. 2021) on one layer: masks weighted by the target scores of the masked inputs.
 
     Only channels with a positive mean gradient take part. The paper adds up the maps of several layers; on one layer,

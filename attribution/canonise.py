@@ -21,7 +21,7 @@ _MOVES = ("Identity", "Squeeze", "Reshape", "BatchToSpaceND")
 _MOVES_OF_ROWS = (*_MOVES, "ExpandDims", "Transpose", "Tile", "BroadcastTo")
 
 
-def fold_batch_norm(graph: GraphView, only_above=False) -> GraphView:
+def fold_batch_norm(graph: GraphView, only_above: bool = False) -> GraphView:
     """Return a graph with the same scores in which normalisation is part of the layers, where that is exact.
 
     That is after a layer (with or without bias between), or before matrix products and convolutions without padding,

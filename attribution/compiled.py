@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import collections
 import functools
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from attribution import canonise, deeplift, graph_nodes, relevance, single_precision, unroll
+from attribution.composite import Composite
+from attribution.graph import GraphView
 from attribution.scores import split_scores
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -55,7 +58,7 @@ class CompiledGraph:
         self._functions = collections.OrderedDict()
 
     @functools.cached_property
-    def folded(self):
+    def folded(self) -> GraphView:
         """The graph whose batch normalisation is part of the layers before it."""
         with tf.init_scope():  # values, also where a function is built from within another
             return canonise.fold_batch_norm(self.graph, only_above=True)
@@ -69,11 +72,13 @@ class CompiledGraph:
         """Return whether passes that leave a layer's values as they are must be passes of their own."""
         return self._loaded is None and layer in self.folded.altered
 
-    def forward(self):
+    def forward(self) -> Callable:
         """Return the function from arrays, in the order of the inputs, to scores ``(rows, classes)``."""
         return self._once("forward", self._forward)
 
-    def backward(self, wrt, layers, of_input, rules):
+    def backward(
+        self, wrt: str, layers: tuple[str, ...], of_input: bool, rules: tuple[tuple[str, str], ...]
+    ) -> Callable:
         """Return the function from targets and arrays to scores, input gradient, layers' values and gradients.
 
         Parameters
@@ -83,7 +88,7 @@ class CompiledGraph:
         """
         return self._once(("backward", wrt, layers, of_input, rules), self._backward, wrt, layers, of_input, rules)
 
-    def relevance(self, wrt, composite, wanted):
+    def relevance(self, wrt: str, composite: Composite, wanted: tuple[str, ...]) -> Callable:
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
         skeleton = composite.without_numbers()  # one function for every ε
         function = self._once(("relevance", wrt, skeleton, wanted), self._relevance, wrt, skeleton, wanted)
@@ -93,7 +98,7 @@ class CompiledGraph:
         """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
         return self._once(("multipliers", wrt), self._multipliers, wrt)
 
-    def values(self, node):
+    def values(self, node: str) -> Callable:
         """Return the function from arrays to the values of a node's first output."""
         return self._once(("values", node), self._values, node)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,7 @@ class Composite:
         """Return what all composites have in common that differ in their numbers alone; zeros stay zeros."""
         return self._map(lambda rule, _: {name: float(bool(getattr(rule, name))) for name in _SCALARS} | _ANY_RANGE)
 
-    def with_numbers(self, numbers) -> Composite:
+    def with_numbers(self, numbers: Any) -> Composite:
         """Return a composite without numbers with these, which may be tensors: one trace serves every ε."""
 
         def numbers_of(rule, row):

@@ -52,14 +52,15 @@ class ScoredModel(Protocol):
         Number of scores per input.
     counts
         Rows and passes that went through the model.
-    live
-        The live Keras network, where a method needs one and was given it.
+    live, live_source
+        The live Keras network, where a method needs one and was given it, and what builds it; see ``peers``.
     """
 
     score: str
     num_classes: int
     counts: collections.Counter
     live: Any
+    live_source: Any
 
     @property
     def path(self) -> Any:

@@ -9,6 +9,7 @@ takes them. Swish needs none of this, because its gradient is the derivative of 
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import ops
@@ -20,7 +21,7 @@ _FUNCTION = "_attribution_gradient"  # attribute that names the loaded function
 RESTORED = "AttributionCustomGradient"
 
 
-def restore(graph_def) -> None:
+def restore(graph_def: tf.compat.v1.GraphDef) -> None:
     """Make the custom gradients of a frozen graph work on it, in place.
 
     What cannot be restored keeps its attribute, which names a function that does not work here.
@@ -88,7 +89,7 @@ def _function(name: str):
     return function if hasattr(function, "graph") else None
 
 
-def differentiated_inputs(node) -> list[str]:
+def differentiated_inputs(node: Any) -> list[str]:
     """Return the inputs of a node that its gradient passes on to."""
     if node.op != "IdentityN" or node.attr[ATTRIBUTE].s.decode() != RESTORED:
         return list(node.input)

@@ -6,10 +6,13 @@ refused: its gradients come from the loaded function.
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry, ops
 
 from attribution import custom_gradients
+from attribution.graph import GraphView
 from attribution.graph_nodes import functions_of, node_of
 from attribution.inlining import CALLS
 
@@ -23,7 +26,7 @@ _STATEFUL = (
 _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 
 
-def first_random(graph_def, state) -> str | None:
+def first_random(graph_def: tf.compat.v1.GraphDef, state: Any) -> str | None:
     """Return the first operation because of which a graph may give other scores at every call, or ``None``.
 
     Parameters
@@ -42,7 +45,7 @@ def first_random(graph_def, state) -> str | None:
     return None
 
 
-def first_inexact(view, inputs, output) -> str | None:
+def first_inexact(view: GraphView, inputs: Any, output: str) -> str | None:
     """Return the first operation whose gradient in a frozen graph is not known to be the file's, or ``None``.
 
     Parameters

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -82,7 +83,15 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 def export(
-    model_path, output, methods, *, score="logits", signature=None, wrt=None, inputs=None, output_tensor=None
+    model_path: str | os.PathLike,
+    output: str | os.PathLike,
+    methods: Any,
+    *,
+    score: str = "logits",
+    signature: str | None = None,
+    wrt: str | None = None,
+    inputs: Mapping[str, str] | Sequence[str] | None = None,
+    output_tensor: str | None = None,
 ) -> dict[str, float]:
     """Write a SavedModel that explains itself.
 
@@ -138,7 +147,7 @@ def export(
     return differences
 
 
-def version_directory(output) -> str:
+def version_directory(output: str | os.PathLike) -> str:
     """Return where the file goes: to ``output`` itself if its name is a number, else to version 1 in it."""
     output = os.path.normpath(output)
     return output if os.path.basename(output).isdecimal() else os.path.join(output, "1")
@@ -152,7 +161,7 @@ def next_version(directory: str) -> str:
     return os.path.join(base, str(number))
 
 
-def sheet_of(model, wrt: str, chosen: Mapping[str, tuple[Method, Mapping]]) -> str:
+def sheet_of(model: Any, wrt: str, chosen: Mapping[str, tuple[Method, Mapping]]) -> str:
     """Return what an exported model says of itself, as JSON.
 
     Parameters

@@ -6,6 +6,10 @@ its place, so that each method adds only operations.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -13,10 +17,13 @@ from attribution import export_names as names
 from attribution.export_methods import GraphPasses, counterpart
 from attribution.graph_nodes import node_of
 from attribution.layers import has_channels_first
+from attribution.method import Method
 from attribution_benchmarks.command_line import BadInput, listed
 
 
-def write(model, wrt, chosen, directory, sheet: str) -> None:
+def write(
+    model: Any, wrt: str, chosen: Mapping[str, tuple[Method, dict]], directory: str | os.PathLike, sheet: str
+) -> None:
     """Write the model with its own signatures and those of explanations.
 
     Parameters

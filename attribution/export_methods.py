@@ -8,10 +8,14 @@ draw random numbers, because a request carries neither the run's seed nor the in
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from attribution import cam, deeplift, gradients, modified_relu, perturbation, resizing
+from attribution.composite import Composite
 from attribution.graph import node_of
 from attribution_benchmarks.command_line import BadInput
 
@@ -45,28 +49,28 @@ class GraphPasses:
         self._memory = {}
 
     @property
-    def scores(self):
+    def scores(self) -> Any:
         """``(N, classes)``: scores of the inputs, from whatever pass was built first."""
         if self._scores is None:
             self._scores = self._compiled.forward()(*self._arrays.values())
         return self._scores
 
     @property
-    def targets(self):
+    def targets(self) -> Any:
         """``(N,)`` int32: the classes to explain."""
         predicted = tf.argmax(self.scores, axis=1, output_type=tf.int32)
         return tf.where(self._asked < 0, predicted, self._asked)
 
     @property
-    def target_scores(self):
+    def target_scores(self) -> Any:
         """``(N,)``: score of each input's target."""
         return tf.gather(self.scores, self.targets, batch_dims=1)
 
-    def input_gradient(self, rules=None):
+    def input_gradient(self, rules: Any = None) -> Any:
         """Return the gradient of the target score, of the inputs' shape; see ``Passes.input_gradient``."""
         return self._once(("input", rules), lambda: self._backward(self.inputs, self._asked, (), True, rules)[1])
 
-    def layer_gradient(self, layer=None):
+    def layer_gradient(self, layer: str | None = None) -> tuple[Any, Any]:
         """Return a layer's values and gradients; see ``Passes.layer_gradient``."""
         node = self.model.layer(layer, self._wrt)
         if not self.model.layout(node, self._wrt).is_plain:
@@ -78,7 +82,7 @@ class GraphPasses:
 
         return self._once(("layer", node), build)
 
-    def relevance(self, composite):
+    def relevance(self, composite: Composite) -> Any:
         """Return the relevance of the inputs, of their shape."""
 
         def build():
@@ -97,11 +101,11 @@ class GraphPasses:
         self._scores, found = function(self._asked, start, *self._arrays.values())
         return found
 
-    def variant_gradient(self, variant):
+    def variant_gradient(self, variant: Any) -> Any:
         """Return the gradient at other values of the explained input, for the same targets."""
         return self._backward(variant, self.targets, (), True, None, of_inputs=False)[1]
 
-    def variant_scores(self, variant):
+    def variant_scores(self, variant: Any) -> Any:
         """Return the target scores at other values of the explained input."""
         scores = self._compiled.forward()(*{**self._arrays, self._wrt: variant}.values())
         return tf.gather(scores, self.targets, batch_dims=1)
@@ -124,7 +128,7 @@ class GraphPasses:
         return self._memory[key]
 
 
-def counterpart(function):
+def counterpart(function: Callable) -> Callable:
     """Return what stands for a method's function in a graph: a counterpart of this file, or the function itself."""
     return _COUNTERPARTS.get(function, function)
 
@@ -323,7 +327,7 @@ def _live(values):
     return tf.reduce_max(values, axes) > tf.reduce_min(values, axes)
 
 
-_COUNTERPARTS = {
+_COUNTERPARTS: dict[Callable, Callable] = {
     gradients.integrated_gradients: _integrated_gradients,
     deeplift.deeplift: _deeplift,
     cam.grad_cam: _grad_cam,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from attribution.contract import Inputs
 from attribution_benchmarks.command_line import BadInput, listed
 
 
@@ -32,7 +33,7 @@ class Expected:
     is_single: bool = False
 
 
-def checked_feed(inputs, expected: Mapping[str, Expected], owner: str) -> dict[str, np.ndarray]:
+def checked_feed(inputs: Inputs, expected: Mapping[str, Expected], owner: str) -> dict[str, np.ndarray]:
     """Return inputs by name, in the types that a model takes.
 
     Parameters
@@ -56,7 +57,7 @@ def checked_feed(inputs, expected: Mapping[str, Expected], owner: str) -> dict[s
             raise BadInput(f"{owner} has the inputs {listed(expected)}; give a mapping from name to array")
         inputs = {with_rows[0]: inputs}
     switches = [name for name, wanted in expected.items() if wanted.is_single and wanted.dtype == np.bool_]
-    inputs = {**dict.fromkeys(switches, False), **inputs}  # off unless told otherwise: explanations are of inference
+    inputs = {**{name: np.zeros((), bool) for name in switches}, **inputs}  # off unless told otherwise, as in inference
     if set(inputs) != set(expected):
         raise BadInput(f"inputs {listed(inputs)} were given, {owner} takes {listed(expected)}")
     feed = {}

@@ -10,6 +10,7 @@ import pathlib
 import platform
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from attribution.reached_code import Part, ReachedCode, SourceTree
 
@@ -20,7 +21,7 @@ def loaded_code() -> SourceTree:
     return SourceTree()
 
 
-def code_fingerprint(*objects, files: Sequence[pathlib.Path] = (), tree: SourceTree | None = None) -> str:
+def code_fingerprint(*objects: Any, files: Sequence[pathlib.Path] = (), tree: SourceTree | None = None) -> str:
     """Return the SHA-256 of the code that is reached from some objects, as 64 hexadecimal digits.
 
     The code is that of this distribution and of a user's own files, without comments, docstrings, layout and types of
@@ -51,7 +52,7 @@ def code_fingerprint(*objects, files: Sequence[pathlib.Path] = (), tree: SourceT
     return digest.hexdigest()
 
 
-def library_versions(*objects, tree: SourceTree | None = None) -> dict[str, str]:
+def library_versions(*objects: Any, tree: SourceTree | None = None) -> dict[str, str]:
     """Return the installed distributions that are imported by the code reached, name -> version, and Python's own.
 
     Parameters

@@ -6,25 +6,30 @@ the inputs' shape. Signs are kept; taking absolute values, clipping or summing o
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
 QUADRATURES = ("trapezoid", "uniform")
 MEDIAN = "median"  # a baseline of each input's own
 
 
-def gradient(passes):
+def gradient(passes: Passes) -> np.ndarray:
     """Gradient of the target score (Simonyan et al. 2014, there with absolute values): d f_t / d x."""
     return passes.input_gradient()
 
 
-def gradient_x_input(passes):
+def gradient_x_input(passes: Passes) -> np.ndarray:
     """Input times gradient (Shrikumar et al. 2016): x · d f_t / d x."""
     return passes.inputs * passes.input_gradient()
 
 
-def integrated_gradients(passes, *, points=51, quadrature="trapezoid", baseline=0.0):
+def integrated_gradients(
+    passes: Passes, *, points: int = 51, quadrature: str = "trapezoid", baseline: Any = 0.0
+) -> np.ndarray:
     """Integrated Gradients (Sundararajan et al. 2017): (x - b) · ∫ d f_t / d x (b + α (x - b)) dα over [0, 1].
 
     Parameters
@@ -60,14 +65,14 @@ def integrated_gradients(passes, *, points=51, quadrature="trapezoid", baseline=
     return difference * total
 
 
-def path_start(inputs: np.ndarray, baseline) -> np.ndarray:
+def path_start(inputs: np.ndarray, baseline: Any) -> np.ndarray:
     """Return the point b of ``integrated_gradients``, float32 that broadcasts to the inputs."""
     if is_median(baseline):
         return np.median(inputs, axis=tuple(range(1, max(inputs.ndim - 1, 2))), keepdims=True).astype(np.float32)
     return np.asarray(baseline, np.float32)
 
 
-def is_median(baseline) -> bool:
+def is_median(baseline: Any) -> bool:
     """Return whether a baseline is ``"median"``.
 
     Raises
@@ -92,7 +97,7 @@ def path_weights(points: int, quadrature: str) -> np.ndarray:
     return weights / weights.sum()
 
 
-def smoothgrad(passes, *, samples=25, noise=0.15, squared=False):
+def smoothgrad(passes: Passes, *, samples: int = 25, noise: float = 0.15, squared: bool = False) -> np.ndarray:
     """SmoothGrad (Smilkov et al. 2017): mean of the gradients at noisy copies of the input.
 
     Parameters
@@ -110,7 +115,7 @@ def smoothgrad(passes, *, samples=25, noise=0.15, squared=False):
     return moments.mean_square if squared else moments.mean
 
 
-def vargrad(passes, *, samples=25, noise=0.15):
+def vargrad(passes: Passes, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
     """VarGrad (Adebayo et al. 2018): variance of the gradients at noisy copies of the input; see ``smoothgrad``."""
     return _noisy_moments(passes, samples, noise).variance
 

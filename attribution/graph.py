@@ -147,8 +147,12 @@ class GraphView:
         return {name: _shared(value) for name, value in values if value.dtype.is_floating}
 
     def import_on(
-        self, inputs: Mapping[str, tf.Tensor], elements, rules: Mapping[str, str] | None = None, name="model"
-    ):
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        elements: Iterable[str],
+        rules: Mapping[str, str] | None = None,
+        name: str = "model",
+    ) -> tuple[list, dict]:
         """Import the graph into the one that is being built, a ``tf.function``'s.
 
         Parameters

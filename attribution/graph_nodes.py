@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -17,7 +20,9 @@ def node_of(tensor: str) -> str:
     return tensor.lstrip("^").split(":")[0]
 
 
-def pure_subgraph(graph_def, outputs, keep=()) -> tf.compat.v1.GraphDef:
+def pure_subgraph(
+    graph_def: tf.compat.v1.GraphDef, outputs: Iterable[str], keep: Iterable[str] = ()
+) -> tf.compat.v1.GraphDef:
     """Return the nodes that the outputs depend on, without control edges.
 
     A frozen graph computes without side effects, so that the control edges that once ordered the reading of
@@ -43,7 +48,7 @@ def pure_subgraph(graph_def, outputs, keep=()) -> tf.compat.v1.GraphDef:
     return pure
 
 
-def without_nodes(graph_def, names) -> tf.compat.v1.GraphDef:
+def without_nodes(graph_def: tf.compat.v1.GraphDef, names: Iterable[str]) -> tf.compat.v1.GraphDef:
     """Return a graph without some nodes; what they gave has to come from elsewhere."""
     remaining = tf.compat.v1.GraphDef()
     remaining.versions.CopyFrom(graph_def.versions)
@@ -52,7 +57,7 @@ def without_nodes(graph_def, names) -> tf.compat.v1.GraphDef:
     return remaining
 
 
-def with_placeholder(graph_def, name: str, dtype: tf.DType, shape) -> tf.compat.v1.GraphDef:
+def with_placeholder(graph_def: tf.compat.v1.GraphDef, name: str, dtype: tf.DType, shape: Any) -> tf.compat.v1.GraphDef:
     """Return a copy of a graph in which a node is given instead of computed."""
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph_def)
@@ -62,7 +67,9 @@ def with_placeholder(graph_def, name: str, dtype: tf.DType, shape) -> tf.compat.
     return changed
 
 
-def with_channels_last(graph_def, name: str, dtype: tf.DType, shape) -> tuple[tf.compat.v1.GraphDef, str]:
+def with_channels_last(
+    graph_def: tf.compat.v1.GraphDef, name: str, dtype: tf.DType, shape: Any
+) -> tuple[tf.compat.v1.GraphDef, str]:
     """Return a copy of a graph whose input has its channels last, and the new input's node.
 
     Parameters
@@ -86,7 +93,7 @@ def with_channels_last(graph_def, name: str, dtype: tf.DType, shape) -> tuple[tf
     return changed, new
 
 
-def with_gradients(graph_def, rules) -> tf.compat.v1.GraphDef:
+def with_gradients(graph_def: tf.compat.v1.GraphDef, rules: Mapping[str, str]) -> tf.compat.v1.GraphDef:
     """Return a copy of a graph in which some nodes have another gradient.
 
     Parameters
@@ -104,7 +111,7 @@ def with_gradients(graph_def, rules) -> tf.compat.v1.GraphDef:
     return changed
 
 
-def constant(nodes, weights, name, value) -> str:
+def constant(nodes: Any, weights: Any, name: str, value: Any) -> str:
     """Add a constant to a graph under construction: a node, and a weight beside it if it is large.
 
     Parameters
@@ -135,7 +142,7 @@ def constant(nodes, weights, name, value) -> str:
     return name
 
 
-def set_placeholder(node, dtype: tf.DType, shape) -> None:
+def set_placeholder(node: Any, dtype: tf.DType, shape: Any) -> None:
     """Turn a node into a placeholder."""
     name = node.name
     node.Clear()
@@ -144,7 +151,7 @@ def set_placeholder(node, dtype: tf.DType, shape) -> None:
     node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
 
 
-def rebuild(operation, inputs):
+def rebuild(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     """Return the first output of an operation of the same kind and attributes on other inputs.
 
     Must be called while the operation's graph is being built.
@@ -157,7 +164,7 @@ def rebuild(operation, inputs):
     ).outputs[0]
 
 
-def functions_of(node) -> list[str]:
+def functions_of(node: Any) -> list[str]:
     """Return the names of the functions that a node runs."""
     values = list(node.attr.values())
     called = [value.func.name for value in values if value.HasField("func")]

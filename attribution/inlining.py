@@ -14,7 +14,7 @@ from attribution.graph_nodes import node_of
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
-def inline_calls(graph_def) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
+def inline_calls(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
     """Return a graph without calls at its top level, and the new names of tensors that are called otherwise now.
 
     Parameters

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping
 
 import numpy as np
 from absl import flags
 
+from attribution.contract import ScoredModel
 from attribution.explain import with_parameters
 from attribution.loading_flags import define_loading_flags, loading_options
 from attribution.methods import METHODS
@@ -57,7 +59,7 @@ class _FirstPasses(Passes):
         yield from ()
 
 
-def try_method(name, model, feed, wrt=None) -> Trial:
+def try_method(name: str, model: ScoredModel, feed: Mapping[str, np.ndarray], wrt: str | None = None) -> Trial:
     """Try a method on a model, as far as its first pass.
 
     Parameters
@@ -89,7 +91,7 @@ def try_method(name, model, feed, wrt=None) -> Trial:
     return Trial(True)
 
 
-def random_feed(model) -> dict[str, np.ndarray]:
+def random_feed(model: ScoredModel) -> dict[str, np.ndarray]:
     """Return one random input of a model: numbers in [0, 1], zeros where it takes no floating-point numbers."""
     rows = model.batch_size(1)
     generator = np.random.default_rng(0)

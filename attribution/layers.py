@@ -279,17 +279,17 @@ class Layers:
         )  # fmt: skip
 
     def _transposed(self, layout: Layout, order: str, rank: int) -> Layout | None:
-        order = self._graph.constant(order)
-        if order is None or layout.grid is not None or layout.split:
+        constant = self._graph.constant(order)
+        if constant is None or layout.grid is not None or layout.split:
             return None
-        order = [int(axis) for axis in order]
-        if order == list(range(rank)):
+        axes = [int(axis) for axis in constant]
+        if axes == list(range(rank)):
             return layout
-        if rank > 3 and order == [1, 0, *range(2, rank)]:
+        if rank > 3 and axes == [1, 0, *range(2, rank)]:
             return dataclasses.replace(layout, time_first=not layout.time_first)
-        if layout.channels_first and order == [0, *range(2, rank), 1]:
+        if layout.channels_first and axes == [0, *range(2, rank), 1]:
             return dataclasses.replace(layout, channels_first=False)
-        if not layout.channels_first and order == [0, rank - 1, *range(1, rank - 1)]:
+        if not layout.channels_first and axes == [0, rank - 1, *range(1, rank - 1)]:
             return dataclasses.replace(layout, channels_first=True)
         return None
 

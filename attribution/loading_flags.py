@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from absl import flags
 
 from attribution_benchmarks.command_line import BadInput
@@ -52,7 +54,7 @@ def loading_options(flag_values: flags.FlagValues) -> dict:
     return {"score": flag_values.score} | {name: value for name, value in options.items() if value is not None}
 
 
-def load_flagged_model(flag_values: flags.FlagValues):
+def load_flagged_model(flag_values: flags.FlagValues) -> Any:
     """Load the model that the flags name.
 
     Returns

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from attribution.composite import BATCH_NORMS, KINDS, Composite, Rule
+from attribution.passes import Passes
 
 __all__ = [
     "BATCH_NORMS",
@@ -22,7 +25,14 @@ __all__ = [
 ]
 
 
-def lrp_epsilon(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="absolute", products="signal"):
+def lrp_epsilon(
+    passes: Passes,
+    *,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "absolute",
+    products: str = "signal",
+) -> np.ndarray:
     """LRP-ε everywhere (Bach et al. 2015). On a ReLU network it is input times gradient as ε goes to 0.
 
     Parameters
@@ -41,8 +51,14 @@ def lrp_epsilon(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="absolute
 
 
 def lrp_epsilon_plus(
-    passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="absolute", products="signal", sums="joint"
-):
+    passes: Passes,
+    *,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "absolute",
+    products: str = "signal",
+    sums: str = "joint",
+) -> np.ndarray:
     """LRP-ε in dense layers, LRP-z+ in convolutions (Montavon et al. 2019).
 
     Parameters
@@ -60,7 +76,15 @@ def lrp_epsilon_plus(
     )
 
 
-def lrp_alpha1beta0(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="absolute", products="signal", sums="joint"):
+def lrp_alpha1beta0(
+    passes: Passes,
+    *,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "absolute",
+    products: str = "signal",
+    sums: str = "joint",
+) -> np.ndarray:
     """LRP-α1β0, which is LRP-z+, everywhere (Bach et al. 2015; Montavon et al. 2017).
 
     Parameters
@@ -72,7 +96,9 @@ def lrp_alpha1beta0(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="abso
     return passes.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, sums=sums, products=products))
 
 
-def lrp_cp(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="relative"):
+def lrp_cp(
+    passes: Passes, *, epsilon: float = 1e-6, batch_norm: str = "fold", stabiliser: str = "relative"
+) -> np.ndarray:
     """CP-LRP (Ali et al. 2022): LRP-ε that holds attention, gates and the denominators of norms constant.
 
     Without biases relevance is conserved exactly: the map's sum is the logit.
@@ -86,7 +112,14 @@ def lrp_cp(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="relative"):
     return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon"))
 
 
-def lrp_attn(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="relative", products="signal"):
+def lrp_attn(
+    passes: Passes,
+    *,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "relative",
+    products: str = "signal",
+) -> np.ndarray:
     """AttnLRP (Achtibat et al. 2024): LRP-ε that goes on through attention's softmax, halved between two factors.
 
     Sigmoid gates, for which its paper has no rule, take nothing.
@@ -101,7 +134,9 @@ def lrp_attn(passes, *, epsilon=1e-6, batch_norm="fold", stabiliser="relative", 
     return passes.relevance(composite)
 
 
-def lrp_clevr_xai(passes, *, epsilon=1e-6, low=0.0, high=1.0, batch_norm="pass"):
+def lrp_clevr_xai(
+    passes: Passes, *, epsilon: float = 1e-6, low: float = 0.0, high: float = 1.0, batch_norm: str = "pass"
+) -> np.ndarray:
     """LRP as CLEVR-XAI has it (Arras et al. 2022): z^B for the first convolution, z+ for all other layers.
 
     Parameters
@@ -120,7 +155,7 @@ def lrp_clevr_xai(passes, *, epsilon=1e-6, low=0.0, high=1.0, batch_norm="pass")
     return passes.relevance(Composite(plus, plus, plus, first=box, batch_norm=batch_norm))
 
 
-def excitation_backprop(passes, *, batch_norm="pass"):
+def excitation_backprop(passes: Passes, *, batch_norm: str = "pass") -> np.ndarray:
     """Excitation Backprop (Zhang et al. 2018): the probability of reaching an input from the target.
 
     Steps go along a_i w_ij+ without bias, so that a map is non-negative and sums to 1 where every step has a

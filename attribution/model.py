@@ -5,15 +5,21 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from attribution import batching, layers, reroot, saved_model
 from attribution.compiled import CompiledGraph
+from attribution.composite import Composite
+from attribution.contract import Inputs, NodeRules
 from attribution.feed import Expected, checked_feed
 from attribution.graph_nodes import node_of
+from attribution.layers import Layers
 from attribution.scores import classes_of
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -21,7 +27,14 @@ SCORES = ("logits", "probabilities")
 
 
 def load_model(
-    path, *, score="logits", signature=None, inputs=None, output=None, position=None, jit_compile=False
+    path: str | os.PathLike,
+    *,
+    score: str = "logits",
+    signature: str | None = None,
+    inputs: Any = None,
+    output: str | None = None,
+    position: int | None = None,
+    jit_compile: bool = False,
 ) -> Model:
     """Load a SavedModel to be explained.
 
@@ -75,7 +88,7 @@ class Model:
     live : keras.Model or None
         The live network, where ``attribution.peers.attach`` gave one.
     live_source : Callable or None
-        Builds the live network when a method asks for it; see ``attribution.peers.offer``.
+        Attaches the live network when a method asks for it; see ``attribution.peers.offer``.
     counts : collections.Counter
         What went through the model since it was loaded: rows ``forward`` and ``backward`` (each of these with
         a forward pass of its own) in so many ``forward_passes`` and ``backward_passes``. Padding counts,
@@ -111,11 +124,11 @@ class Model:
         """SHA-256 of the model's files: it changes when they do."""
         return saved_model.fingerprint(self.path)
 
-    def input_node(self, wrt=None) -> str:
+    def input_node(self, wrt: str | None = None) -> str:
         """Return the graph's node of the input called ``wrt`` (see ``explained_input``)."""
         return self._frozen.input_nodes[self.explained_input(wrt)]
 
-    def layer(self, name=None, wrt=None) -> str:
+    def layer(self, name: str | None = None, wrt: str | None = None) -> str:
         """Return the node of a layer by its name, or of the last one ahead of pooling and head.
 
         See ``attribution.layers.Layers`` for the names that are understood, the default, and the errors.
@@ -123,15 +136,15 @@ class Model:
         found = self._layers_of(wrt)
         return found.default() if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
 
-    def layout(self, layer: str, wrt=None) -> layers.Layout:
+    def layout(self, layer: str, wrt: str | None = None) -> layers.Layout:
         """Return what the axes of a layer, by its node, mean."""
         return self._layers_of(wrt).layout(layer)
 
-    def layers(self, wrt=None) -> list[str]:
+    def layers(self, wrt: str | None = None) -> list[str]:
         """Return the node names of all layers a map can stand on, first to last."""
         return self._layers_of(wrt).names()
 
-    def _layers_of(self, wrt) -> layers.Layers:
+    def _layers_of(self, wrt) -> Layers:
         if self._frozen.loaded is not None:
             raise BadInput(
                 f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
@@ -145,7 +158,7 @@ class Model:
             self._layers[source] = layers.Layers(self.graph, source, target, self._frozen.numbered, first)
         return self._layers[source]
 
-    def explaining(self, feed, wrt=None, batch_size=32) -> Explained:
+    def explaining(self, feed: Mapping[str, np.ndarray], wrt: str | None = None, batch_size: int = 32) -> Explained:
         """Return what methods explain, which is of floating point and has its channels last.
 
         Parameters
@@ -221,7 +234,7 @@ class Model:
         """
         return self._compiled.folds_away(layer)
 
-    def explained_input(self, wrt=None) -> str:
+    def explained_input(self, wrt: str | None = None) -> str:
         """Return the name of the input to explain: ``wrt``, or the model's only one of floating point.
 
         Raises
@@ -242,7 +255,7 @@ class Model:
             raise BadInput(self._has_no_gradient(wrt))
         return wrt
 
-    def feed(self, inputs) -> dict[str, np.ndarray]:
+    def feed(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Check inputs against the signature and return them by name, in the signature's types.
 
         Parameters
@@ -258,9 +271,7 @@ class Model:
         expected = {
             name: Expected(
                 spec.dtype.as_numpy_dtype,
-                lambda shape, spec=spec: (
-                    spec.shape.rank is None or spec.shape.is_compatible_with((*spec.shape[:1], *shape[1:]))
-                ),
+                functools.partial(_fits, spec.shape),
                 _shown(spec.shape),
                 spec.shape.rank == 0,
             )
@@ -274,7 +285,7 @@ class Model:
             raise BadInput(f"batch_size must be at least 1, not {wanted}")
         return self._fixed_batch() or int(wanted)
 
-    def scores(self, inputs, batch_size=32) -> np.ndarray:
+    def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the scores of all classes.
 
         Parameters
@@ -303,11 +314,13 @@ class Model:
             ]
         return scores
 
-    def predict(self, inputs, batch_size=32) -> np.ndarray:
+    def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the class of the highest score, ``(N,)`` int64."""
         return self.scores(inputs, batch_size).argmax(axis=1)
 
-    def gradients(self, inputs, targets, batch_size=32, wrt=None, rules=None) -> np.ndarray:
+    def gradients(
+        self, inputs: Inputs, targets: Any, batch_size: int = 32, wrt: str | None = None, rules: NodeRules | None = None
+    ) -> np.ndarray:
         """Return the gradient of each row's target score with respect to that row's input.
 
         Parameters
@@ -338,7 +351,7 @@ class Model:
             gradients[rows[:real]] = result.input_gradient[:real]
         return gradients
 
-    def check_targets(self, targets, total) -> np.ndarray:
+    def check_targets(self, targets: Any, total: int) -> np.ndarray:
         """Return targets as ``(total,)`` int32, after checking that each is one of the classes."""
         array = np.asarray(targets)
         if not (np.issubdtype(array.dtype, np.integer) and array.shape in ((), (total,))):
@@ -350,7 +363,7 @@ class Model:
             raise BadInput(f"target {wrong.flat[0]} is outside the model's classes 0 to {self.num_classes - 1}")
         return np.broadcast_to(array, (total,)).astype(np.int32)
 
-    def chunks(self, total, batch_size):
+    def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
         """Yield row indices for one pass each (``attribution.batching.chunks``)."""
         return batching.chunks(total, self.batch_size(batch_size), equal=not self._has_fixed_batch())
 
@@ -360,7 +373,15 @@ class Model:
         self.counts.update(forward=len(scores), forward_passes=1)
         return _finite(scores)
 
-    def backward(self, feed, targets, wrt, layers: Sequence[str] = (), of_input=True, rules=None) -> Backward:
+    def backward(
+        self,
+        feed: Mapping[str, np.ndarray],
+        targets: np.ndarray,
+        wrt: str,
+        layers: Sequence[str] = (),
+        of_input: bool = True,
+        rules: NodeRules | None = None,
+    ) -> Backward:
         """Run one forward and backward pass of a chunk.
 
         Parameters
@@ -412,7 +433,14 @@ class Model:
         _finite(scores.numpy())
         return found.numpy()
 
-    def relevance(self, feed, targets, wrt, composite, layers: Sequence[str] | None = None):
+    def relevance(
+        self,
+        feed: Mapping[str, np.ndarray],
+        targets: np.ndarray,
+        wrt: str,
+        composite: Composite,
+        layers: Sequence[str] | None = None,
+    ) -> Any:
         """Run one chunk forward and propagate the relevance of its targets' logits back.
 
         Parameters
@@ -519,7 +547,7 @@ class Explained:
     """
 
     model: Model
-    feed: dict[str, np.ndarray]
+    feed: Mapping[str, np.ndarray]
     wrt: str
     channels_first: bool
 
@@ -556,3 +584,8 @@ def _finite(scores: np.ndarray) -> np.ndarray:
 
 def _shown(shape: tf.TensorShape) -> str:
     return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")" if shape.rank else str(shape)
+
+
+def _fits(expected: tf.TensorShape, shape: tuple[int, ...]) -> bool:
+    """Return whether an array of a shape, of however many rows, is what a signature expects."""
+    return expected.rank is None or expected.is_compatible_with((*expected[:1], *shape[1:]))

@@ -11,26 +11,32 @@ changed; a branch that the input does not reach (a language model beside an imag
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from attribution.passes import Passes
+
 _PASS_ON = "AttributionPassOn"
 
 
-def guided_backprop(passes):
+def guided_backprop(passes: Passes) -> np.ndarray:
     """Guided Backprop (Springenberg et al. 2015): ReLU passes g · [z > 0] · [g > 0] back."""
     return passes.input_gradient(guided_rules)
 
 
-def deconvnet(passes):
+def deconvnet(passes: Passes) -> np.ndarray:
     """Deconvnet (Zeiler and Fergus 2014): ReLU passes max(g, 0) back, without the forward gate."""
     return passes.input_gradient(deconvnet_rules)
 
 
-def guided_rules(graph, source, target):
+def guided_rules(graph: Any, source: str, target: str) -> dict[str, str]:
     """Return Guided Backprop's gradient for every rectifier between two nodes; see ``Passes.input_gradient``."""
     found = _rectifiers(graph, source, target, "guided_backprop")
     return {name: f"AttributionGuided{kind}" for name, kind in found.items()}
 
 
-def deconvnet_rules(graph, source, target):
+def deconvnet_rules(graph: Any, source: str, target: str) -> dict[str, str]:
     """Return Deconvnet's gradient for every rectifier between two nodes; see ``Passes.input_gradient``."""
     from attribution.rectifiers import PRELU, prelu_halves
 

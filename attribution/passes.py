@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from attribution import batching
+from attribution.composite import Composite
+from attribution.contract import Rules
 from attribution_benchmarks.command_line import BadInput
 
 
@@ -96,7 +99,7 @@ class Passes:
         """Whether the classes to explain are known without a pass."""
         return self._targets is not None
 
-    def given(self, value) -> np.ndarray:
+    def given(self, value: Any) -> np.ndarray:
         """Return a number or an array that a caller gave for all inputs, for those of this block.
 
         Parameters
@@ -149,14 +152,20 @@ class Passes:
         return self.scores[np.arange(len(self)), self.targets]
 
     @property
-    def keras_model(self):
+    def keras_model(self) -> Any:
         """The live ``keras.Model`` behind the SavedModel, with its weights, for methods of other libraries.
 
         Raises BadInput where there is none; see ``attribution.load_model``.
         """
-        from attribution import peers
-
-        return peers.network_of(self.model)
+        model = self.model
+        if getattr(model, "live", None) is None and getattr(model, "live_source", None) is not None:
+            model.live_source()
+        if getattr(model, "live", None) is None:  # a served model has neither
+            raise BadInput(
+                "this method needs the live Keras network behind the SavedModel; give it with "
+                "load_model(..., keras_model=) or --keras_model=module:function"
+            )
+        return model.live
 
     def generator(self, row: int, purpose: str) -> np.random.Generator:
         """Return a random generator that depends on the run's seed, the input's key and the purpose alone."""
@@ -179,7 +188,7 @@ class Passes:
             self._joint_backward(of_input=True)
         return self._memory["input"]
 
-    def relevance(self, composite) -> np.ndarray:
+    def relevance(self, composite: Composite) -> np.ndarray:
         """Return the relevance of the inputs, of their shape, after a ``lrp.Composite``."""
 
         def run():
@@ -237,7 +246,7 @@ class Passes:
             found[rows[:real]] = part[:real]
         return found
 
-    def gradient_moments(self, count: int, variant: Callable, key=None) -> batching.Moments:
+    def gradient_moments(self, count: int, variant: Callable, key: Any = None) -> batching.Moments:
         """Return the moments of the gradient over variants of each input, streamed.
 
         Parameters
@@ -258,7 +267,9 @@ class Passes:
 
         return run() if key is None else self._once(key, run)
 
-    def variant_gradients(self, count, variant, rules=None) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    def variant_gradients(
+        self, count: int, variant: Callable, rules: Rules | None = None
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield ``(number of the variant, rows, gradients at these rows' variants)``; see ``gradient_moments``."""
         node_rules = self._node_rules(rules)
         if self._targets is None:
@@ -288,7 +299,7 @@ class Passes:
         grid = [np.arange(len(self))] * rows if isinstance(rows, int) else rows
         yield from self._stream(grid, variant, run)
 
-    def shared(self, key, compute: Callable):
+    def shared(self, key: Any, compute: Callable) -> Any:
         """Return ``compute()``, computed at the first call with this key and kept for the other methods."""
         return self._once(key, compute)
 

@@ -13,14 +13,17 @@ import contextlib
 import functools
 import os
 import warnings
+from typing import Any
 
 import numpy as np
 
+from attribution.contract import ScoredModel
 from attribution.imported import imported
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
 
-def attach(model, network, tolerance: float = 1e-4) -> None:
+def attach(model: ScoredModel, network: Any, tolerance: float = 1e-4) -> None:
     """Give a SavedModel the live Keras network that some methods need.
 
     Parameters
@@ -51,10 +54,12 @@ def attach(model, network, tolerance: float = 1e-4) -> None:
     ours, theirs = model.scores(sample), np.asarray(network(sample))
     if ours.shape != theirs.shape or np.abs(ours - theirs).max() > tolerance * np.abs(ours).max():
         raise BadInput(f"the network does not give the {model.score} of '{model.path}'")
+    # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
+    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
     model.live = keras.Model(network.inputs[0], network.outputs[0])  # a Sequential lacks what tf-explain asks for
 
 
-def offer(model, source) -> None:
+def offer(model: ScoredModel, source: Any) -> None:
     """Say where a SavedModel's live Keras network comes from; it is built only when a method asks for it.
 
     Parameters
@@ -70,33 +75,13 @@ def offer(model, source) -> None:
     BadInput
         If a text names neither.
     """
-    model.live_source = _builder(source)
+    build = _builder(source)
 
-
-def network_of(model):
-    """Return the live Keras network behind a SavedModel, built now if it was only offered before.
-
-    Returns
-    -------
-    keras.Model
-        With the file's weights; its output is the score that the model was loaded for.
-
-    Raises
-    ------
-    BadInput
-        If none was given, or what was given is not the network behind the file.
-    """
-    if model.live is None and model.live_source is not None:
+    def attach_what_is_built():
         with _quiet():
-            attach(model, model.live_source())
-    if model.live is None:
-        raise BadInput(
-            f"this method needs the live Keras network behind '{model.path}'; give it with "
-            "load_model(..., keras_model=) or --keras_model=module:function"
-        )
-    # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
-    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
-    return model.live
+            attach(model, build())
+
+    model.live_source = attach_what_is_built
 
 
 def _builder(source):
@@ -122,59 +107,59 @@ def _read(path):
         raise BadInput(f"'{path}' cannot be read as a Keras model: {' '.join(str(error).split())[:160]}") from error
 
 
-def tf_keras_vis_gradient(passes):
+def tf_keras_vis_gradient(passes: Passes) -> np.ndarray:
     """tf-keras-vis's Saliency as it comes: |gradient|, largest channel, each map scaled to [0, 1]."""
     return _saliency(passes)
 
 
-def tf_keras_vis_smoothgrad(passes, *, samples=25, noise=0.15):
+def tf_keras_vis_smoothgrad(passes: Passes, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
     """tf-keras-vis's Saliency with noise: as its gradient, of the mean over noisy copies."""
     return _saliency(passes, smooth_samples=samples, smooth_noise=noise)
 
 
-def tf_keras_vis_guided_backprop(passes):
+def tf_keras_vis_guided_backprop(passes: Passes) -> np.ndarray:
     """tf-keras-vis's Saliency on a network whose ReLUs its GuidedBackpropagation has replaced."""
     from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
 
     return _saliency(passes, modifier=GuidedBackpropagation())
 
 
-def tf_keras_vis_grad_cam(passes):
+def tf_keras_vis_grad_cam(passes: Passes) -> np.ndarray:
     """tf-keras-vis's Gradcam: cubic instead of bilinear upsampling, each map scaled to [0, 1]."""
     from tf_keras_vis.gradcam import Gradcam
 
     return _cam(passes, Gradcam)
 
 
-def tf_keras_vis_grad_cam_plus_plus(passes):
+def tf_keras_vis_grad_cam_plus_plus(passes: Passes) -> np.ndarray:
     """tf-keras-vis's GradcamPlusPlus: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.gradcam_plus_plus import GradcamPlusPlus
 
     return _cam(passes, GradcamPlusPlus)
 
 
-def tf_keras_vis_score_cam(passes):
+def tf_keras_vis_score_cam(passes: Passes) -> np.ndarray:
     """tf-keras-vis's Scorecam: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.scorecam import Scorecam
 
     return _cam(passes, Scorecam)
 
 
-def tf_explain_gradient(passes):
+def tf_explain_gradient(passes: Passes) -> np.ndarray:
     """tf-explain's VanillaGradients: |gradient|, summed over channels."""
     from tf_explain.core.vanilla_gradients import VanillaGradients
 
     return _by_class(passes, lambda x, target, network: VanillaGradients.compute_gradients(x, network, target))
 
 
-def tf_explain_gradient_x_input(passes):
+def tf_explain_gradient_x_input(passes: Passes) -> np.ndarray:
     """tf-explain's GradientsInputs: |input times gradient|, summed over channels."""
     from tf_explain.core.gradients_inputs import GradientsInputs
 
     return _by_class(passes, lambda x, target, network: GradientsInputs.compute_gradients(x, network, target))
 
 
-def tf_explain_integrated_gradients(passes, *, points=10):
+def tf_explain_integrated_gradients(passes: Passes, *, points: int = 10) -> np.ndarray:
     """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
     from tf_explain.core.integrated_gradients import IntegratedGradients
 
@@ -185,7 +170,7 @@ def tf_explain_integrated_gradients(passes, *, points=10):
     return _by_class(passes, run)
 
 
-def tf_explain_smoothgrad(passes, *, samples=5, noise=1.0):
+def tf_explain_smoothgrad(passes: Passes, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
     """tf-explain's SmoothGrad: |mean gradient of the cross-entropy| with noise of a fixed standard deviation."""
     from tf_explain.core.smoothgrad import SmoothGrad
 
@@ -199,7 +184,7 @@ def tf_explain_smoothgrad(passes, *, samples=5, noise=1.0):
     return _by_class(passes, run, with_rows=True)
 
 
-def tf_explain_grad_cam(passes, *, layer=None):
+def tf_explain_grad_cam(passes: Passes, *, layer: str | None = None) -> np.ndarray:
     """tf-explain's GradCAM: gradients guided by activation and sign before they are averaged, no final ReLU.
 
     ``layer`` is a Keras layer's name; by default the last with a spatial output, which the library itself cannot
@@ -220,7 +205,7 @@ def tf_explain_grad_cam(passes, *, layer=None):
     return _by_class(passes, run)
 
 
-def tf_explain_occlusion(passes, *, patch=None):
+def tf_explain_occlusion(passes: Passes, *, patch: int | None = None) -> np.ndarray:
     """tf-explain's OcclusionSensitivity: 1 - score under a patch of the value 127.5, whatever the input's range."""
     from tf_explain.core.occlusion_sensitivity import OcclusionSensitivity
 
@@ -236,13 +221,15 @@ def tf_explain_occlusion(passes, *, patch=None):
 
 @contextlib.contextmanager
 def _quiet():
-    """Keep Keras from showing a progress bar at each call."""
+    """Keep Keras from showing a progress bar, or a warning of how a library wraps the inputs, at each call."""
     import keras
 
     shown = keras.config.is_interactive_logging_enabled()
     keras.config.disable_interactive_logging()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
+            yield
     finally:
         if shown:
             keras.config.enable_interactive_logging()

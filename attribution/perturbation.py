@@ -11,10 +11,11 @@ import itertools
 import numpy as np
 
 from attribution import batching, resizing
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
 
-def rise(passes, *, masks=1000, cells=7, probability=0.5):
+def rise(passes: Passes, *, masks: int = 1000, cells: int = 7, probability: float = 0.5) -> np.ndarray:
     """RISE (Petsiuk et al. 2018): random masks averaged with the target scores of the masked inputs.
 
     A mask is a grid of ``cells`` cells a side, each open with ``probability``, upsampled bilinearly to the
@@ -53,12 +54,12 @@ def rise(passes, *, masks=1000, cells=7, probability=0.5):
     return total / (masks * probability)
 
 
-def positions(shape) -> tuple[int, ...]:
+def positions(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the axes between batch and channels of inputs of a shape; a vector's features are its positions."""
     return tuple(shape[1:-1] if len(shape) > 2 else shape[1:])
 
 
-def random_mask(generator, spatial, cells, probability) -> np.ndarray:
+def random_mask(generator: np.random.Generator, spatial: tuple[int, ...], cells: int, probability: float) -> np.ndarray:
     """Return one of RISE's masks, float32 in [0, 1], of the shape ``spatial``."""
     mask = (generator.random((cells,) * len(spatial)) < probability).astype(np.float32)
     for axis, size in enumerate(spatial):
@@ -71,7 +72,9 @@ def random_mask(generator, spatial, cells, probability) -> np.ndarray:
     return mask
 
 
-def occlusion(passes, *, patch=None, stride=None, baseline=0.0):
+def occlusion(
+    passes: Passes, *, patch: int | None = None, stride: int | None = None, baseline: float = 0.0
+) -> np.ndarray:
     """Occlusion (Zeiler and Fergus 2014): how much the target score falls when a patch is covered.
 
     A position's value is the mean of f_t(x) - f_t(x with the patch covered) over the patches that cover it.
@@ -100,11 +103,14 @@ def occlusion(passes, *, patch=None, stride=None, baseline=0.0):
         cover[window] += 1
     for number, rows, scores in passes.variant_scores(len(windows), covered):
         drop = passes.target_scores[rows] - scores
-        drops[(rows, *windows[number])] += drop.reshape(-1, *(1,) * len(spatial))
+        place: tuple = (rows, *windows[number])
+        drops[place] += drop.reshape(-1, *(1,) * len(spatial))
     return drops / cover
 
 
-def occlusion_windows(spatial, patch=None, stride=None) -> list[tuple[slice, ...]]:
+def occlusion_windows(
+    spatial: tuple[int, ...], patch: int | None = None, stride: int | None = None
+) -> list[tuple[slice, ...]]:
     """Return where the patches of ``occlusion`` lie on an input of the shape ``spatial``."""
     sides = [-(-size // 8) if patch is None else min(int(patch), size) for size in spatial]
     steps = [side if stride is None else int(stride) for side in sides]
@@ -122,7 +128,7 @@ def occlusion_windows(spatial, patch=None, stride=None) -> list[tuple[slice, ...
     ]
 
 
-def random(passes):
+def random(passes: Passes) -> np.ndarray:
     """Return maps of independent numbers, uniform in [0, 1): the control every method has to beat."""
     spatial = positions(passes.inputs.shape)
     return np.stack([passes.generator(row, "random map").random(spatial) for row in range(len(passes))])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def colour_limits(values: np.ndarray, percentile: float = 99.5) -> tuple[float, 
     return (-end if values.min(initial=0.0) < 0 else 0.0), end
 
 
-def pixels_of(inputs: np.ndarray, preprocessing=None) -> np.ndarray:
+def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
     """Return images as they are seen.
 
     Parameters
@@ -109,16 +110,16 @@ def overlaid(pixels: np.ndarray, colours: np.ndarray, strength: np.ndarray) -> n
 
 
 def plot(
-    maps,
+    maps: Any,
     inputs: np.ndarray,
     *,
     titles: Sequence[str] | None = None,
-    preprocessing=None,
+    preprocessing: Any = None,
     overlay: bool = True,
     channels: str = "sum",
     percentile: float = 99.5,
     scale: str = "map",
-):
+) -> Any:
     """Draw a grid: a row for each input, the input first, then its map by each method, with colour scales.
 
     Parameters

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from attribution.contract import ScoredModel
 from attribution_benchmarks.command_line import BadInput, listed
 
 
@@ -46,7 +47,7 @@ class Preprocessing:
             If the scale is one of colours and there are not three channels.
         """
         self._check(pixels.shape[-1])
-        values = (pixels.astype(np.float32) - np.float32(self.mean)) / np.float32(self.scale)
+        values = (pixels.astype(np.float32) - np.asarray(self.mean, np.float32)) / np.asarray(self.scale, np.float32)
         return np.ascontiguousarray(values[..., ::-1]) if self.reverses else values
 
     def invert(self, values: np.ndarray) -> np.ndarray:
@@ -54,7 +55,7 @@ class Preprocessing:
         self._check(values.shape[-1])
         if self.reverses:
             values = values[..., ::-1]
-        return np.clip(values * np.float32(self.scale) + np.float32(self.mean), 0, 255)
+        return np.clip(values * np.asarray(self.scale, np.float32) + np.asarray(self.mean, np.float32), 0, 255)
 
     def _check(self, channels: int) -> None:
         of_colours = isinstance(self.mean, tuple) or isinstance(self.scale, tuple) or self.reverses
@@ -105,7 +106,7 @@ def preprocessing_named(name: str) -> Preprocessing:
     return PREPROCESSINGS[name]
 
 
-def likely_preprocessing(model, wrt: str) -> tuple[Preprocessing, str]:
+def likely_preprocessing(model: ScoredModel, wrt: str) -> tuple[Preprocessing, str]:
     """Return the scale that a model most likely takes, and why, where its user does not say.
 
     A file whose first step is to scale its input by something like 1/255, or to subtract a mean of pixels, takes

@@ -6,6 +6,9 @@ that only move, copy or select values hand relevance on by their gradient. What 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
 import tensorflow as tf
 
 from attribution.composite import Composite
@@ -20,7 +23,15 @@ from attribution.unroll import LOOPS
 from attribution_benchmarks.command_line import BadInput
 
 
-def propagate(graph, operations, inputs, source, target, start, composite: Composite) -> dict:
+def propagate(
+    graph: Any,
+    operations: Mapping[str, tf.Operation],
+    inputs: Any,
+    source: Any,
+    target: Any,
+    start: Any,
+    composite: Composite,
+) -> dict:
     """Return the relevance of every tensor on the way from a score to an input.
 
     Parameters
@@ -88,7 +99,7 @@ class Walk:
         self._sums = Sums(self, self._products)
         self._activations = Activations(self)
 
-    def run(self, target, start) -> dict:
+    def run(self, target: Any, start: Any) -> dict:
         """Return node name to relevance, from the relevance ``start`` of the tensor called ``target``."""
         node, _, number = target.partition(":")
         self._relevance[self._operations[node].outputs[int(number or 0)].ref()] = start
@@ -103,7 +114,7 @@ class Walk:
             if self._operations[name].outputs and self._operations[name].outputs[0].ref() in self._relevance
         }
 
-    def add(self, tensor, relevance):
+    def add(self, tensor: tf.Tensor, relevance: tf.Tensor) -> None:
         """Give relevance to a tensor; a constant, or a branch the input does not reach, keeps it."""
         if tensor.op.name not in self._on_path:
             return
@@ -113,20 +124,20 @@ class Walk:
         known = self._relevance.get(tensor.ref())
         self._relevance[tensor.ref()] = relevance if known is None else known + relevance
 
-    def is_constant(self, tensor) -> bool:
+    def is_constant(self, tensor: tf.Tensor) -> bool:
         """Return whether a tensor depends on no input."""
         return tensor.op.name not in self._variable
 
-    def has_one_use(self, tensor) -> bool:
+    def has_one_use(self, tensor: tf.Tensor) -> bool:
         """Return whether one operation of the graph alone uses a tensor's values."""
         uses = [use for use in tensor.consumers() if use.name in self._names and use.type not in SHAPES]
         return len(uses) == 1
 
-    def name(self, operation) -> str:
+    def name(self, operation: tf.Operation) -> str:
         """Return the graph's name of an imported operation."""
         return self._names[operation.name]
 
-    def refuse(self, operation, how=""):
+    def refuse(self, operation: tf.Operation, how: str = "") -> NoReturn:
         """Say that an operation has no rule.
 
         Raises

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import pathlib
 import re
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -65,7 +67,7 @@ class FrozenModel:
     numbered: bool = False
 
 
-def find_saved_model(path) -> pathlib.Path:
+def find_saved_model(path: str | os.PathLike) -> pathlib.Path:
     """Return the directory that holds ``saved_model.pb``.
 
     Parameters
@@ -97,7 +99,7 @@ def find_saved_model(path) -> pathlib.Path:
     raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
 
 
-def fingerprint(directory) -> str:
+def fingerprint(directory: str | os.PathLike) -> str:
     """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits."""
     directory = find_saved_model(directory)
     digest = hashlib.sha256()
@@ -109,7 +111,9 @@ def fingerprint(directory) -> str:
     return digest.hexdigest()
 
 
-def freeze(path, signature=None, inputs=None, output=None) -> FrozenModel:
+def freeze(
+    path: str | os.PathLike, signature: str | None = None, inputs: Any = None, output: str | None = None
+) -> FrozenModel:
     """Load a SavedModel (tag ``serve``) and freeze one signature, or one pair of tensors, of it.
 
     Parameters

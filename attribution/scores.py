@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from attribution.graph import GraphView
@@ -75,7 +77,7 @@ def _exponentials_over_their_sum(graph, node) -> str | None:
     return logits
 
 
-def classes_of(shape, position=()) -> int | None:
+def classes_of(shape: Any, position: Any = ()) -> int | None:
     """Return how many scores an output has at one position, or ``None`` where it is not one per class.
 
     Parameters

@@ -86,7 +86,7 @@ class SourceFile:
         return [
             name
             for name, statements in self.definitions.items()
-            if any(statement.lineno <= line <= statement.end_lineno for statement in statements)
+            if any(statement.lineno <= line <= (statement.end_lineno or line) for statement in statements)
         ]
 
     def imported(self, statement: ast.stmt) -> Iterator[tuple[str, Import]]:
@@ -122,11 +122,11 @@ class SourceFile:
             if not all(map(self._is_traceless, statement.decorator_list)):
                 self.effects.append(statement)
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
-            for name, target in self.imported(statement):
+            for name, imported in self.imported(statement):
                 if name == "*":
-                    self.stars.append(target.module)
+                    self.stars.append(imported.module)
                 else:
-                    self.imports[name] = target
+                    self.imports[name] = imported
         elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for target in targets:
@@ -284,10 +284,12 @@ class _Reader(ast.NodeVisitor):
             elif isinstance(node, ast.Name):
                 if isinstance(node.ctx, ast.Store) and id(node) not in loops:
                     scope.setdefault(node.id)
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 scope.setdefault(node.name)
-            elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.MatchMapping)):
-                scope.setdefault(node.rest if isinstance(node, ast.MatchMapping) else node.name)
+            elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+                scope.setdefault(node.name or "")
+            elif isinstance(node, ast.MatchMapping):
+                scope.setdefault(node.rest or "")
         for name in _declared_global(body):
             scope.pop(name, None)
         return scope

@@ -264,6 +264,13 @@ class Benchmark:
         second = self.measured(second_model, second_set, second_rows)
         return self._pair(metric, first, second, len(self.drawn(first_set)), None, self._clusters(first_set, rows))
 
+    def offer_live_networks(self) -> None:
+        """Let all loaded models find their live networks when a method of one's own asks for one."""
+        from bim.models import attach_live_network
+
+        for model in self.models.values():
+            model.live_source = functools.partial(attach_live_network, model)
+
     def attach_live_networks(self) -> None:
         """Give all loaded models the live networks that methods of other libraries need.
 

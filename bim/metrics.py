@@ -117,8 +117,8 @@ flags.DEFINE_string("compare", "random", "method to compare the others with, ima
 flags.DEFINE_string("scores_dir", "", "folder of stored scores; 'scores' beside the sets when empty", flag_values=FLAGS)
 flags.DEFINE_enum(
     "compat",
-    "house",
-    ["house", "upstream"],
+    "default",
+    ["default", "upstream"],
     "upstream: models by the authors' tensor names, and 0/0 where a map is flat, as in their code",
     flag_values=FLAGS,
 )
@@ -193,6 +193,8 @@ def main(flag_values: flags.FlagValues) -> None:
         benchmark.maps_directory = _maps_directory(flag_values, benchmark)
     if any(method.library for method in methods.values()):
         benchmark.attach_live_networks()
+    else:
+        benchmark.offer_live_networks()
     if "IIR" in metrics and flag_values.data_dir:
         patches_for(benchmark, made_here=False)  # what is wrong with them is said before any work
     titles = {name: methods[name].title if name in methods else name for name in named}
@@ -264,11 +266,12 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
             row["reason"] = f"undefined for {nan} images"
         defined = len(values) and not nan
         own = METRICS.get(comparison.metric)
+        known = own or shared_metrics.SHARED.get(comparison.metric)
         estimate = statistics.mean_interval(
             values if defined else [],
             seed=seed,
             clusters=comparison.clusters if defined else None,
-            rate=own.hit if own else None,
+            rate=known.hit if known else None,
             bounds=(-1.0, 1.0) if own else None,
         )
         row.update(

@@ -10,7 +10,7 @@ import numpy as np
 from attribution_benchmarks.leaderboard import statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.metric import SHARED, Metric
 from clevr_xai import controls, methods, paper_table, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.measured import Measured
@@ -107,7 +107,7 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
     seed
         Of the bootstrap.
     """
-    images, cluster = np.unique(measured.images, return_inverse=True)
+    _, cluster = np.unique(measured.images, return_inverse=True)
     counted = subsets.members(measured, "all", ground_truth, 1, 0)
     rows = []
     for name, values_of in measured.shared.items():
@@ -115,8 +115,13 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             values = values_of(label)
             if values is None:
                 continue
-            low, high = _intervals(values, counted, cluster, len(images), seed)
             found = summary(values[counted])
+            defined = counted & np.isfinite(values)
+            known = SHARED.get(name)
+            estimate = statistics.mean_interval(
+                values[defined], seed=seed, clusters=cluster[defined], rate=known.hit if known else None
+            )
+            low, high = min(estimate.low, found.mean), max(estimate.high, found.mean)
             row = {
                 "method": label.name, "metric": name, "value": found.mean, "low": float(low), "high": float(high),
                 "n": found.n, "paper": None, "kind": "control" if label.control else "method",
@@ -302,7 +307,7 @@ def _reason(counted, undefined) -> str:
 
 
 def _intervals(scores, counted, cluster, seed: int) -> np.ndarray:
-    """Return the ends of the 95 % intervals of means by image, (2, metrics, poolings); NaN without any score."""
+    """Return the ends of 95 % intervals by image of means of shares, (2, metrics, poolings); NaN without any score."""
     shape = scores.shape[1:]
     values = scores[counted].reshape(counted.sum(), int(np.prod(shape)))
     ends = statistics.column_intervals(values, cluster[counted], seed=seed)

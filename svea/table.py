@@ -50,12 +50,11 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
             for metric in (metric for metric in metrics if metric in scores.values):
                 values = values_of(networks, name, metric)
                 defined = np.isfinite(values).all(axis=0)
-                own = METRICS.get(metric)
                 estimate = statistics.mean_interval(
                     values[:, defined].mean(axis=0),
                     seed=seed,
-                    rate=own.hit if own else None,
-                    bounds=(0.0, 100.0) if own else None,
+                    rate=metrics[metric].hit,
+                    bounds=(0.0, 100.0) if metric in METRICS else None,
                 )
                 row = {
                     "method": name,

@@ -16,9 +16,11 @@ import dataclasses
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
+from attribution.contract import ScoredModel
 from attribution.loading_flags import define_loading_flags, load_flagged_model
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
@@ -62,7 +64,13 @@ class Finding:
 
 
 def check_method(
-    method, model=None, *, allow: Sequence[str] = (), wrt=None, parameters: Mapping | None = None, show: bool = True
+    method: Any,
+    model: ScoredModel | None = None,
+    *,
+    allow: Sequence[str] = (),
+    wrt: str | None = None,
+    parameters: Mapping | None = None,
+    show: bool = True,
 ) -> list[Finding]:
     """Check a method's contract.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -53,7 +53,7 @@ class Trial:
         self.total = len(specimen.model.feed(specimen.inputs)[specimen.wrt])
         self.targets = np.arange(self.total, dtype=np.int32) % specimen.model.num_classes
         self.largest_batch = specimen.model.batch_size(8)
-        self._first = None
+        self._first: np.ndarray | None = None
 
     @property
     def maps(self) -> np.ndarray:
@@ -62,7 +62,13 @@ class Trial:
             self._first = self.run()
         return self._first
 
-    def run(self, targets=None, batch_size=None, order=None, seed=0) -> np.ndarray:
+    def run(
+        self,
+        targets: np.ndarray | None = None,
+        batch_size: int | None = None,
+        order: Sequence[int] | np.ndarray | None = None,
+        seed: int = 0,
+    ) -> np.ndarray:
         """Return maps.
 
         Parameters
@@ -76,7 +82,7 @@ class Trial:
         seed
             Seed of the run.
         """
-        order = np.arange(self.total) if order is None else order
+        order = np.arange(self.total) if order is None else np.asarray(order)
         targets = self.targets if targets is None else targets
         feed = {name: array[order] for name, array in self.specimen.model.feed(self.specimen.inputs).items()}
         self.specimen.model.counts.clear()

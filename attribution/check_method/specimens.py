@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 
 import numpy as np
+
+from attribution.contract import Inputs, ScoredModel
 
 ROWS = 8  # a multiple of the batch sizes tried, so that no pass is filled up
 
@@ -27,12 +30,12 @@ class Specimen:
     """
 
     title: str
-    model: object
-    inputs: object
+    model: ScoredModel
+    inputs: Inputs
     wrt: str
 
 
-def built_specimens(directory) -> list[Specimen]:
+def built_specimens(directory: str | os.PathLike) -> list[Specimen]:
     """Return the two networks, written to a directory; methods find their live Keras networks, too.
 
     Parameters
@@ -81,7 +84,7 @@ def built_specimens(directory) -> list[Specimen]:
     return specimens
 
 
-def specimen_of(model, wrt=None) -> Specimen:
+def specimen_of(model: ScoredModel, wrt: str | None = None) -> Specimen:
     """Return a user's own model with random inputs."""
     from attribution.inspection import random_feed
 

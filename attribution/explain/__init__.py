@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from attribution import resizing
+from attribution.contract import Inputs, ScoredModel
 from attribution.method import Method
 from attribution.passes import Needs, Passes, Place
 from attribution.resolve import resolve_method
@@ -18,18 +20,18 @@ class BrokenContract(BadInput):
 
 
 def explain(
-    method,
-    model,
-    inputs,
-    targets=None,
+    method: Any,
+    model: ScoredModel,
+    inputs: Inputs,
+    targets: Any = None,
     *,
-    wrt=None,
-    batch_size=32,
-    seed=0,
-    keys=None,
-    progress=False,
-    resize=None,
-    **overrides,
+    wrt: str | None = None,
+    batch_size: int = 32,
+    seed: int = 0,
+    keys: Sequence | None = None,
+    progress: bool = False,
+    resize: bool | None = None,
+    **overrides: Any,
 ) -> np.ndarray:
     """Explain a model's scores for some inputs.
 
@@ -86,7 +88,17 @@ def explain(
 
 
 def explain_many(
-    methods, model, inputs, targets=None, *, wrt=None, batch_size=32, seed=0, keys=None, progress=False, resize=False
+    methods: Any,
+    model: ScoredModel,
+    inputs: Inputs,
+    targets: Any = None,
+    *,
+    wrt: str | None = None,
+    batch_size: int = 32,
+    seed: int = 0,
+    keys: Sequence | None = None,
+    progress: bool = False,
+    resize: bool = False,
 ) -> dict[str, np.ndarray]:
     """Explain with several methods without repeating a pass that two of them need.
 
@@ -116,19 +128,29 @@ def explain_many(
         model, feed, wrt = explained.model, explained.feed, explained.wrt
     else:  # what is served is explained as it is
         wrt = model.explained_input(wrt)
+    turned = explained is not None and explained.channels_first
     total = len(feed[wrt])
     if targets is not None:
         targets = model.check_targets(targets, total)
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
-    first = explained is not None and explained.channels_first
-    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize, first)
+    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize, turned)
     return maps if explained is None else {label: explained.as_given(array) for label, array in maps.items()}
 
 
 def block_by_block(
-    chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize=False, channels_first=False
+    chosen: Mapping[str, tuple[Method, dict]],
+    model: ScoredModel,
+    feed: Mapping[str, np.ndarray],
+    targets: Any,
+    wrt: str,
+    batch_size: int,
+    seed: int,
+    keys: Sequence,
+    progress: bool,
+    resize: bool = False,
+    channels_first: bool = False,
 ) -> dict[str, np.ndarray]:
     """Return the maps of methods with all their parameters; see ``explain_many``, which checks what is given here."""
     needs = Needs()
@@ -175,7 +197,7 @@ def _resolve(method) -> Method:
     return resolve_method(method)
 
 
-def with_parameters(methods) -> dict[str, tuple[Method, dict]]:
+def with_parameters(methods: Any) -> dict[str, tuple[Method, dict]]:
     """Return label -> (method, parameters with defaults) of methods as ``explain_many`` takes them."""
     if not isinstance(methods, Mapping):
         resolved = [_resolve(method) for method in methods]

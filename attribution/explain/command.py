@@ -16,6 +16,7 @@ import io
 import os
 import pathlib
 import sys
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -132,7 +133,8 @@ def main(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     _write(flag_values.output, lambda stream: figure.savefig(stream, format=suffix.lstrip(".")))
     if flag_values.maps:
-        _write(flag_values.maps, lambda stream: np.savez_compressed(stream, inputs=inputs, targets=targets, **maps))
+        arrays: dict[str, Any] = {"inputs": inputs, "targets": targets, **maps}
+        _write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
     print(f"written to {flag_values.output}" + (f" and {flag_values.maps}" if flag_values.maps else ""))
 
 

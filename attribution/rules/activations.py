@@ -39,7 +39,7 @@ class Activations:
         self._walk = walk
         self._above = {}
 
-    def source(self, operation):
+    def source(self, operation: tf.Operation) -> tf.Operation | None:
         """Return the tensor of which an operation's first output is an activation, or ``None``."""
         if operation.type in ops.ACTIVATIONS:
             return operation.inputs[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
 
 from attribution.graph_nodes import rebuild
@@ -33,7 +35,7 @@ class LayerInputs:
             tensor = tensor.op.inputs[0]
         return tensor.op.type in ("Relu", "Relu6", "Softmax", "Sigmoid", "Square", "Abs")
 
-    def bounds(self, low, high):
+    def bounds(self, low: float, high: float) -> Any:
         """Return the least and greatest values of the layer's inputs if the explained input is in [low, high]."""
         return self._bounds(self._tensor, low, high)
 

@@ -13,12 +13,12 @@ from attribution_benchmarks.command_line import BadInput, listed
 Part = collections.namedtuple("Part", "weight pairs bias")
 
 
-def positive(x):
+def positive(x: tf.Tensor) -> tf.Tensor:
     """Return max(x, 0)."""
     return tf.maximum(x, 0)
 
 
-def negative(x):
+def negative(x: tf.Tensor) -> tf.Tensor:
     """Return min(x, 0)."""
     return tf.minimum(x, 0)
 
@@ -69,7 +69,7 @@ def parts(rule: Rule) -> list[Part]:
     raise BadInput(f"no relevance rule '{rule.kind}'; the rules are {listed(KINDS)}")
 
 
-def divide(relevance, total, rule: Rule):
+def divide(relevance: tf.Tensor, total: tf.Tensor, rule: Rule) -> tf.Tensor:
     """Divide without leaving the finite numbers: by total ± ε, or giving 0 at 0 where ε is 0."""
     if isinstance(rule.epsilon, (int, float)) and rule.epsilon == 0:
         return tf.math.divide_no_nan(relevance, total)
@@ -81,7 +81,7 @@ def divide(relevance, total, rule: Rule):
     return relevance / (total + tf.where(total >= 0, epsilon, -epsilon))
 
 
-def fit(relevance, tensor):
+def fit(relevance: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
     """Sum relevance over the axes along which a tensor was broadcast."""
     if relevance.shape.rank == tensor.shape.rank and relevance.shape[1:].as_list() == tensor.shape[1:].as_list():
         return relevance

@@ -1,5 +1,7 @@
 """The operations that have a relevance rule, by what they do. What stands in no list here is refused by name."""
 
+from typing import Any
+
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative", "Conv3D", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
 MATRIX_PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMul", "BatchMatMulV3", "Einsum")
 LAYERS = CONVOLUTIONS + MATRIX_PRODUCTS
@@ -23,6 +25,6 @@ NORMALISATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")  # b
 ACTIVATIONS = ("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Tanh")
 
 
-def factors(operation) -> tuple[int, int]:
+def factors(operation: Any) -> tuple[int, int]:
     """Return at which places a product has its two factors, values before weights."""
     return (2, 1) if operation.type in ("Conv2DBackpropInput", "Conv3DBackpropInputV2") else (0, 1)

@@ -9,9 +9,11 @@ propositions 3.2 and 3.3.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
+from attribution.composite import Rule
 from attribution.graph_nodes import rebuild
 from attribution.rules import operations as ops
 from attribution.rules.bounds import LayerInputs
@@ -36,7 +38,7 @@ class Products:
         self._gates = ("Sigmoid",) * (walk.composite.products == "signal")
         self._gates += ("Softmax",) * (walk.composite.softmax == "constant")
 
-    def signals(self, operation) -> list[int]:
+    def signals(self, operation: tf.Operation) -> list[int]:
         """Return at which places of a product's inputs relevance goes on; a sum over one operand has its place 0."""
         if len(operation.inputs) == 1:
             return [0]
@@ -54,21 +56,22 @@ class Products:
                 return [place for place in places if place not in gates]
         return places
 
-    def share_scaling(self, operation, given):
+    def share_scaling(self, operation: tf.Operation, given: tf.Tensor) -> Any:
         """Share the relevance of an elementwise product or quotient: to the signal, or half each."""
         places = self.signals(operation)
         for place in places:
             tensor = operation.inputs[place]
             self._walk.add(tensor, fit(given / len(places), tensor))
 
-    def share_both(self, operation, given, rule):
+    def share_both(self, operation: tf.Operation, given: tf.Tensor, rule: Rule) -> Any:
         """Share the relevance of a product of two matrices, half to each."""
         if rule.kind not in ("z_plus", "alpha_beta"):  # the others' formulae tell inputs from weights
             rule = dataclasses.replace(rule, kind="epsilon")
         places = ops.factors(operation)
         left, right = (operation.inputs[place] for place in places)
         for part in parts(rule):
-            total, leaves = 0.0, []
+            total: Any = 0.0
+            leaves: list = []
             for factors in part.pairs(left, right, LayerInputs(self._walk, left)):
                 factors = [tf.identity(factor) for factor in factors]
                 leaves += zip((left, right), factors, strict=True)
@@ -81,7 +84,7 @@ class Products:
             for (tensor, factor), gradient in zip(leaves, gradients, strict=True):
                 self._walk.add(tensor, factor * gradient)
 
-    def core(self, tensor):
+    def core(self, tensor: tf.Tensor) -> Any:
         """Return the tensor behind scalings by constants and denominators, and behind reshapes."""
         while True:
             operation = tensor.op

@@ -7,6 +7,7 @@ spells the sum with.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
@@ -33,7 +34,7 @@ class Sums:
         self._products = products
         self._composite = walk.composite
 
-    def share_out(self, operation, given):
+    def share_out(self, operation: tf.Operation, given: tf.Tensor) -> Any:
         """Share the relevance ``given`` of an operation's output out among its inputs."""
         if operation.type in ops.LAYERS and len(self._products.signals(operation)) == 2:
             self._products.share_both(operation, given, self._rule(operation))
@@ -48,7 +49,7 @@ class Sums:
         else:
             self._share_by(self._rule(operation), operation, given)
 
-    def share_normalisation(self, operation, given):
+    def share_normalisation(self, operation: tf.Operation, given: tf.Tensor) -> Any:
         """Share the relevance of a batch normalisation's output: to its input whole, or as of an affine layer."""
         tensor = operation.inputs[0]
         if not self._shares_norms():

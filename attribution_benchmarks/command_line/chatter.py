@@ -19,6 +19,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 CHATTER = "|".join(
     [
@@ -80,14 +81,14 @@ class _FirstImport(importlib.abc.MetaPathFinder):
 
 
 @contextlib.contextmanager
-def without_chatter():
+def without_chatter() -> Iterator[None]:
     """Leave the lines of ``CHATTER`` out of what this process writes to standard error meanwhile."""
     with contextlib.ExitStack() as ending:
         leave_chatter_out(ending.callback, patience=None)
         yield
 
 
-def leave_chatter_out(at_end=atexit.register, patience: float | None = 2.0) -> None:
+def leave_chatter_out(at_end: Callable = atexit.register, patience: float | None = 2.0) -> None:
     """Lead what is written to standard error past Python through a filter.
 
     Parameters

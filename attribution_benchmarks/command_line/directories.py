@@ -98,7 +98,7 @@ def _locked(file: pathlib.Path, what: str) -> int:
 
 def sweep(directory: str | os.PathLike, below: bool = True) -> None:
     """Remove what processes that no longer live left unfinished in a directory, and below it."""
-    for above, folders, files in os.walk(directory):
+    for above, folders, files in os.walk(str(directory)):
         for name in [*folders, *files]:
             left = _LEFT_BEHIND.fullmatch(name)
             if left and not _lives(int(left["process"])):

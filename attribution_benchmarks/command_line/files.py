@@ -54,14 +54,15 @@ def write_whole(
         if path.exists() and not path.is_file():
             raise BadInput(f"{path} is no ordinary file; name another file to write to")
         try:
-            with _Stream(io.FileIO(unfinished, "xb")) as stream:
+            file = io.FileIO(unfinished, "xb")
+            with _Stream(file) as stream:
                 if callable(content):
                     content(stream)
                 else:
                     stream.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
                 stream.flush()
                 if durable:
-                    os.fsync(stream.raw.fileno())
+                    os.fsync(file.fileno())
             os.replace(unfinished, path)
         finally:
             with suppress(OSError):

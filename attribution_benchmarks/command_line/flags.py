@@ -6,6 +6,9 @@ into one process, by a test or by the script that runs them all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from absl import flags
 
 _HELP = {
@@ -23,7 +26,7 @@ _HELP = {
 }
 
 
-def define_common_flags(flag_values: flags.FlagValues, **defaults) -> None:
+def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
     """Define some of the house's common flags on a command's own flag values.
 
     Parameters
@@ -53,6 +56,6 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults) -> None:
             flags.DEFINE_string(name, default, _HELP[name], flag_values=flag_values)
 
 
-def listed(names) -> str:
+def listed(names: Iterable) -> str:
     """Return names in quotes, separated by commas, for the end of an error message."""
     return ", ".join(f"'{name}'" for name in names)

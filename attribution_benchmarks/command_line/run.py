@@ -35,7 +35,9 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
     sys.exit(code)
 
 
-def execute(main, flag_values: flags.FlagValues, description: str, argv: Sequence[str]) -> int:
+def execute(
+    main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, description: str, argv: Sequence[str]
+) -> int:
     """Run a command in this process and return its exit code.
 
     Parameters

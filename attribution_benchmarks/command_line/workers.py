@@ -31,7 +31,7 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
         If the system ended one of the processes.
     """
     if number <= 1:
-        yield lambda function, tasks, chunk=1: map(function, tasks)
+        yield _here
         return
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_the_parent, (os.getpid(),))
@@ -88,3 +88,8 @@ def end_with_the_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _here(function: Callable, tasks: Iterable, chunk: int = 1) -> Iterator:
+    """Run tasks one after another in this process."""
+    return map(function, tasks)

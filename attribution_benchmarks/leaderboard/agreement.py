@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution_benchmarks.leaderboard.statistics import CONFIDENCE, average_ranks, spearman
 
@@ -34,7 +35,7 @@ class Concordance(NamedTuple):
 
 
 def kendalls_w(
-    scores, permutations: int = PERMUTATIONS, seed: int = 0, families: Sequence[Hashable] | None = None
+    scores: npt.ArrayLike, permutations: int = PERMUTATIONS, seed: int = 0, families: Sequence[Hashable] | None = None
 ) -> Concordance:
     """Kendall's coefficient of concordance, corrected for ties, with a permutation test and an interval.
 
@@ -136,7 +137,7 @@ def _interval(w: float, scores: np.ndarray, member: np.ndarray) -> tuple[float, 
     return max(float(w - half), 0.0), min(float(w + half), 1.0)
 
 
-def rank_correlations(scores) -> tuple[np.ndarray, np.ndarray]:
+def rank_correlations(scores: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Spearman's correlation of every two judges over the methods that both have ranked.
 
     Parameters

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution_benchmarks.leaderboard import resampling
 from attribution_benchmarks.leaderboard.statistics import CONFIDENCE
@@ -48,7 +49,7 @@ class PairComparison(NamedTuple):
     clusters: int = 0
 
 
-def holm(p_values) -> np.ndarray:
+def holm(p_values: npt.ArrayLike) -> np.ndarray:
     """Correct p-values for their number: each, times how many are at least as large, and never falling.
 
     Parameters
@@ -69,7 +70,12 @@ def holm(p_values) -> np.ndarray:
     return corrected
 
 
-def compare(first, second, clusters=None, seed: int = 0) -> PairComparison:
+def compare(
+    first: Sequence[float] | np.ndarray,
+    second: Sequence[float] | np.ndarray,
+    clusters: Sequence | np.ndarray | None = None,
+    seed: int = 0,
+) -> PairComparison:
     """Compare two methods scored on the same inputs; the p-value is that of ``compare_pairs``, which needs no other.
 
     Parameters
@@ -90,9 +96,9 @@ def compare(first, second, clusters=None, seed: int = 0) -> PairComparison:
 
 
 def compare_pairs(
-    values: Mapping[str, Sequence[float]],
+    values: Mapping[str, Sequence[float] | np.ndarray],
     pairs: Sequence[tuple[str, str]],
-    clusters: Sequence | None = None,
+    clusters: Sequence | np.ndarray | None = None,
     draws: int = DRAWS,
     seed: int = 0,
 ) -> list[PairComparison]:
@@ -142,7 +148,9 @@ def compare_pairs(
     found[4, counted] = holm(found[3, counted])
     n = known.sum(axis=0)
     return [
-        PairComparison(*pair, *map(float, found[:5, i]), int(n[i]), float(found[5, i]), int(np.nan_to_num(found[6, i])))
+        PairComparison._make(
+            [*pair, *map(float, found[:5, i]), int(n[i]), float(found[5, i]), int(np.nan_to_num(found[6, i]))]
+        )
         for i, pair in enumerate(pairs)
     ]
 
@@ -201,10 +209,10 @@ def detectable(tests: Sequence[PairComparison], claims: int | None = None) -> fl
     clusters = [test.clusters for test in tests if test.n]
     if not clusters:
         return float("nan")
-    level, clusters = LEVEL / (claims or len(tests)), int(np.median(clusters))
-    if not errors or smallest_p(clusters) >= level:
+    level, usual = LEVEL / (claims or len(tests)), int(np.median(clusters))
+    if not errors or smallest_p(usual) >= level:
         return float("inf")
-    quantiles = special.stdtrit(clusters - 1, 1 - level / 2), special.stdtrit(clusters - 1, POWER)
+    quantiles = special.stdtrit(usual - 1, 1 - level / 2), special.stdtrit(usual - 1, POWER)
     return float(sum(quantiles) * np.median(errors))
 
 

@@ -19,6 +19,8 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from attribution_benchmarks.command_line import BadInput, write_whole
 
 
@@ -40,7 +42,7 @@ class InputScores:
 
     where: Mapping[str, str]
     inputs: Sequence[str]
-    values: Mapping[str, Sequence[float]]
+    values: Mapping[str, Sequence[float] | np.ndarray]
     clusters: Sequence[str] | None = None
 
     def __post_init__(self):

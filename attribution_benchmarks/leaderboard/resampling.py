@@ -10,7 +10,7 @@ flips are told by the means of all subsets, and so are all shifts of the differe
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ _NUMBERS_AT_ONCE = 2_000_000  # bounds the memory: 16 MB of draws
 _SMOOTHING = 0.25  # of what one input adds to a variance; see ``studentised``
 
 
-def by_cluster(columns, clusters) -> np.ndarray:
+def by_cluster(columns: np.ndarray, clusters: Sequence | np.ndarray) -> np.ndarray:
     """Sum rows of the same cluster.
 
     Parameters

@@ -9,9 +9,11 @@ far on another network.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution_benchmarks.leaderboard import resampling
 
@@ -29,12 +31,12 @@ class Estimate(NamedTuple):
 
 
 def mean_interval(
-    values,
+    values: npt.ArrayLike,
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
     seed: int = 0,
     *,
-    clusters=None,
+    clusters: Sequence | np.ndarray | None = None,
     rate: float | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Estimate:
@@ -79,14 +81,19 @@ def mean_interval(
         return Estimate(np.nan, np.nan, np.nan, 0)
     if rate is not None and np.isin(values, (0.0, rate)).all():
         low, high = _wilson(values / rate, clusters, confidence)
-        ends = rate * low, rate * high
+        ends = np.array([rate * low, rate * high])
     else:
         ends = column_intervals(values[:, None], clusters, confidence, resamples, seed)[:, 0]
-    return _holding(float(_mean(values)), *ends, len(values), bounds if rate is None else (0.0, rate))
+    low, high = ends
+    return _holding(float(_mean(values)), low, high, len(values), bounds if rate is None else (0.0, rate))
 
 
 def ratio_interval(
-    numerators, denominators, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
+    numerators: npt.ArrayLike,
+    denominators: npt.ArrayLike,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> Estimate:
     """Sum of numerators over sum of denominators, with its bootstrap-t interval.
 
@@ -123,7 +130,11 @@ def ratio_interval(
 
 
 def column_intervals(
-    values, clusters=None, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = 0
+    values: npt.ArrayLike,
+    clusters: Sequence | np.ndarray | None = None,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> np.ndarray:
     """Return the bootstrap-t intervals of the means of several columns at once.
 
@@ -156,7 +167,7 @@ def column_intervals(
     return ends
 
 
-def resampled_means(columns, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+def resampled_means(columns: npt.ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
     """Means of several methods over the same bootstrap draws, for intervals of what is computed from all of them.
 
     Parameters
@@ -175,7 +186,7 @@ def resampled_means(columns, resamples: int = RESAMPLES, seed: int = 0) -> np.nd
     return resampling.resampled_sums(columns, resamples, seed) / len(columns)
 
 
-def spearman(first, second) -> float:
+def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """Spearman's rank correlation, ties given their average rank.
 
     Parameters
@@ -201,7 +212,7 @@ def spearman(first, second) -> float:
     return float((ranks[0] * ranks[1]).sum() / norm) if norm > 0 else float("nan")
 
 
-def average_ranks(values) -> np.ndarray:
+def average_ranks(values: npt.ArrayLike) -> np.ndarray:
     """Ranks from 1, the smallest first; equal values share the mean of their ranks.
 
     Parameters

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from attribution_benchmarks.command_line import BadInput
 
@@ -36,7 +37,7 @@ class ScoreStore:
     def __init__(self, directory: str | None):
         self.directory = directory
 
-    def series(self, **key) -> Series:
+    def series(self, **key: Any) -> Series:
         """Return the series of scores with a key.
 
         Parameters

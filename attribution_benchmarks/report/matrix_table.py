@@ -172,7 +172,7 @@ def span(low: float, high: float) -> str:
     return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
 
 
-def number(value, decimals: int = 2) -> str:
+def number(value: float, decimals: int = 2) -> str:
     """Return so many decimals, or a dash for what is not a number."""
     return f"{value:.{decimals}f}" if value is not None and math.isfinite(value) else "–"
 

@@ -20,7 +20,7 @@ import pathlib
 import resource
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from absl import flags
 
@@ -65,7 +65,7 @@ def titles(definitions: Iterable[Benchmark]) -> dict[str, str]:
     }
 
 
-def main(flag_values) -> None:
+def main(flag_values: flags.FlagValues) -> None:
     """Check everything the user gave, run what is not there yet, and write the report."""
     if not flag_values.benchmarks:
         raise BadInput(f"--benchmarks is empty; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
@@ -138,7 +138,7 @@ def main(flag_values) -> None:
         raise BadInput(f"{listed(result.title for result in failed)} could not be computed: {failed[0].failed}")
 
 
-def run(runner: Runner, unit: Unit, added, model: str, reasons: dict, notes: list) -> Result:
+def run(runner: Runner, unit: Unit, added: Sequence[str], model: str, reasons: dict, notes: list) -> Result:
     """Run a unit with what the user added to it, as far as the benchmark takes it."""
     accepted = []
     if unit.methods:
@@ -177,7 +177,7 @@ def _result(runner: Runner, unit: Unit, wanted: Unit, note: str = "") -> Result:
     )
 
 
-def lead(quick: bool, own, model: str) -> str:
+def lead(quick: bool, own: Sequence[str], model: str) -> str:
     """Return the sentence below the report's heading."""
     text = "Which maps point at what matters, where what matters is known: three benchmarks, one table."
     if quick:

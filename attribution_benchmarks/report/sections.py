@@ -6,6 +6,7 @@ import dataclasses
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from attribution_benchmarks.report import charts, pictures
 from attribution_benchmarks.report.matrix import Agreement, Matrix
@@ -66,12 +67,12 @@ def groups(matrix: Matrix) -> list[dict]:
     return [{"name": name, "span": sum(column.group == name for column in matrix.columns)} for name in names]
 
 
-def matrix_lines(matrix: Matrix, judged, named) -> list[dict]:
+def matrix_lines(matrix: Matrix, judged: Any, named: Any) -> list[dict]:
     """Return the matrix's lines of methods; ``heat`` is 100 for the best rank of a column and 0 for the worst."""
     counts = {column.key: sum(key == column.key for _, key in matrix.ranks) for column in matrix.columns}
     lines = []
     for name in matrix.methods:
-        cells = []
+        cells: list[dict] = []
         for column in matrix.columns:
             row = matrix.cells.get((name, column.key))
             if row is None:
@@ -96,7 +97,7 @@ def matrix_lines(matrix: Matrix, judged, named) -> list[dict]:
     return lines
 
 
-def control_lines(matrix: Matrix, named) -> list[dict]:
+def control_lines(matrix: Matrix, named: Any) -> list[dict]:
     """Return the matrix's lines of controls."""
     return [
         {
@@ -108,7 +109,7 @@ def control_lines(matrix: Matrix, named) -> list[dict]:
     ]
 
 
-def blanks(matrix: Matrix, named) -> list[tuple[str, str]]:
+def blanks(matrix: Matrix, named: Any) -> list[tuple[str, str]]:
     """Return reason -> which methods of which benchmarks, one line each."""
     found: dict[tuple[str, str], dict] = {}
     for name in matrix.methods:
@@ -139,7 +140,7 @@ def _finite(agreement, i, j) -> bool:
     return i != j and bool(agreement.correlations[i, j] == agreement.correlations[i, j])
 
 
-def benchmark(definition: Benchmark, matrix: Matrix, judged, results, named) -> dict:
+def benchmark(definition: Benchmark, matrix: Matrix, judged: Any, results: Any, named: Any) -> dict:
     """Return a benchmark's section: its metrics with their bars, pictures, and what its commands printed."""
     name = definition.name
     own_results = [result for result in results if result.benchmark == name]

@@ -161,7 +161,9 @@ def _agreement(matrix, agreement) -> list[str]:
         f"Over the {overall.methods} methods that they all rank, the {overall.judges} metrics {in_words(overall)}.",
     ]
     if math.isfinite(between.w):
-        found.append(f"The {between.judges} benchmarks, one voice each, {in_words(between)}. {_between(between)}")
+        found.append(
+            f"The {between.judges} benchmarks, one voice each, {in_words(between)}. {places_in_words(between)}"
+        )
     pairs = [
         (agreement.correlations[i, j], first, second)
         for i, first in enumerate(matrix.columns)
@@ -177,7 +179,7 @@ def _agreement(matrix, agreement) -> list[str]:
     return found
 
 
-def _between(found: Concordance) -> str:
+def places_in_words(found: Concordance) -> str:
     """Say whether a place on one benchmark tells of that on another, or that the methods are too few to know."""
     places = "a method's place on one benchmark", "its place on another"
     if found.p_value < LEVEL:

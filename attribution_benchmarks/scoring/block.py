@@ -54,7 +54,7 @@ class Block:
     targets: np.ndarray | None = None
     explained: str | None = None
     masks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    truth: Mapping[str, Sequence] = dataclasses.field(default_factory=dict)
+    truth: Mapping[str, Sequence | np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -70,19 +70,19 @@ class Block:
 
     def take(self, positions: Sequence[int]) -> Block:
         """Return some of the inputs."""
-        positions = np.asarray(positions, np.int64)
+        places = np.asarray(positions, np.int64)
 
         def taken(values):
-            return values[positions] if isinstance(values, np.ndarray) else [values[place] for place in positions]
+            return values[places] if isinstance(values, np.ndarray) else [values[place] for place in places]
 
         return dataclasses.replace(
             self,
-            inputs={name: array[positions] for name, array in self.inputs.items()}
+            inputs={name: array[places] for name, array in self.inputs.items()}
             if isinstance(self.inputs, Mapping)
-            else self.inputs[positions],
+            else self.inputs[places],
             seeds=taken(self.seeds),
-            targets=None if self.targets is None else self.targets[positions],
-            masks={name: mask[positions] for name, mask in self.masks.items()},
+            targets=None if self.targets is None else self.targets[places],
+            masks={name: mask[places] for name, mask in self.masks.items()},
             truth={name: taken(values) for name, values in self.truth.items()},
         )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def edge_detector(block: Block, seed: int) -> np.ndarray:
     return np.hypot(smooth_rows[:, :, 2:] - smooth_rows[:, :, :-2], smooth_columns[:, 2:] - smooth_columns[:, :-2])
 
 
-def other_class(model, block: Block, seed: int) -> tuple[object, Block]:
+def other_class(model: Any, block: Block, seed: int) -> tuple[object, Block]:
     """Ask for the runner-up: of all wrong classes it is the one that the network would give instead."""
     return model, dataclasses.replace(block, targets=runner_up(model.scores(block.inputs), block.targets))
 

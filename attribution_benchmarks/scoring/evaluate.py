@@ -11,6 +11,7 @@ from __future__ import annotations
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -88,11 +89,11 @@ def own_metrics(benchmark: Benchmark) -> dict[str, Metric]:
 def score(
     benchmark: Benchmark,
     examples: Examples,
-    explainer,
+    explainer: Any,
     metrics: Mapping[str, Metric],
     store: ScoreStore | None = None,
     batch_size: int = 32,
-    maps_directory=None,
+    maps_directory: Any = None,
     progress: bool = True,
 ) -> Scored:
     """Explain examples and measure the maps under some metrics.
@@ -140,11 +141,11 @@ def long_rows(
     rows = []
     for group in groups:
         for name, column in group.values.items():
-            column = np.asarray(column, np.float64)
-            defined = np.isfinite(column)
+            numbers = np.asarray(column, np.float64)
+            defined = np.isfinite(numbers)
             clusters = None if group.clusters is None else np.asarray(group.clusters)[defined]
             hit = metrics[group.where["metric"]].hit
-            estimate = statistics.mean_interval(column[defined], seed=seed, clusters=clusters, rate=hit)
+            estimate = statistics.mean_interval(numbers[defined], seed=seed, clusters=clusters, rate=hit)
             method, _, control = name.partition("/")
             row = {
                 "method": name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
@@ -159,7 +160,7 @@ def long_rows(
     return rows
 
 
-def titles(benchmark: Benchmark, explainer) -> dict[str, str]:
+def titles(benchmark: Benchmark, explainer: Any) -> dict[str, str]:
     """Return method or control -> the name to print."""
     from attribution import METHODS
 

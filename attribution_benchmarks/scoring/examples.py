@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -52,13 +53,13 @@ class Examples:
         whole = Block(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks,
                       truth={**self.truth, "file": list(self.names)})  # fmt: skip
         for start in range(0, len(self.inputs), size):
-            rows = np.arange(start, min(start + size, len(self.inputs)))
+            rows = range(start, min(start + size, len(self.inputs)))
             names = [self.names[row] for row in rows]
             digests = (self._digest(row) for row in rows)
             yield Pending(
                 [f"{name} {digest}" for name, digest in zip(names, digests, strict=True)],
                 names,
-                lambda rows=rows: whole.take(rows),
+                functools.partial(whole.take, rows),
             )
 
     def _digest(self, row: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 import attribution
 from attribution import Method
+from attribution.contract import Inputs
 from attribution.explain import with_parameters
 from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.controls import Control
@@ -63,7 +64,7 @@ class Explainer:
             *(Label(control=control.name) for control in controls if control.maps),
         )
 
-    def scores(self, inputs) -> np.ndarray:
+    def scores(self, inputs: Inputs) -> np.ndarray:
         """Return the model's scores of inputs, (N, classes)."""
         return self.model.scores(inputs, self.batch_size)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def share(metric: Metric) -> Metric:
     return metric
 
 
-def of_maps(name: str, function, **described) -> Metric:
+def of_maps(name: str, function: Callable, **described: Any) -> Metric:
     """Return a metric from a function of maps.
 
     Parameters

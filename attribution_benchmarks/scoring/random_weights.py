@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import tempfile
+from typing import Any
 
 from attribution import batching, load_model
 from attribution_benchmarks.command_line import BadInput
@@ -15,7 +16,7 @@ from attribution_benchmarks.scoring.block import Block
 from attribution_benchmarks.scoring.controls import Control
 
 
-def with_shuffled_weights(path: str | pathlib.Path, seed: int, score: str = "logits"):
+def with_shuffled_weights(path: str | pathlib.Path, seed: int, score: str = "logits") -> Any:
     """Return a model whose variables hold a SavedModel's values, each variable's in random order.
 
     This works for every SavedModel of TensorFlow 2, whatever wrote it, where building an untrained network would need
@@ -59,7 +60,7 @@ def with_shuffled_weights(path: str | pathlib.Path, seed: int, score: str = "log
         return load_model(directory, score=score)
 
 
-def other_weights(model, block: Block, seed: int) -> tuple[object, Block]:
+def other_weights(model: Any, block: Block, seed: int) -> tuple[object, Block]:
     """Ask the model's architecture with shuffled weights instead; it is made once for a model and a seed."""
     return _shuffled(model, seed), block
 

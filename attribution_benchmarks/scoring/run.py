@@ -195,7 +195,7 @@ class Scored:
             return numbers
         series = self._run.series(label, measure)
         try:
-            for row in np.flatnonzero(self.counted):
+            for row in np.flatnonzero(self.counted).tolist():
                 numbers[row] = measure.from_record(series[self.names[row]])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise damaged(self._run.store) from error
@@ -211,7 +211,8 @@ class _Once:
     """A block that is read when first asked for."""
 
     def __init__(self, load: Callable[[], Block]):
-        self._load, self._block = load, None
+        self._load = load
+        self._block: Block | None = None
 
     def __call__(self) -> Block:
         if self._block is None:

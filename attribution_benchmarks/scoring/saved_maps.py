@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from attribution.contract import Inputs
 from attribution_benchmarks.command_line import BadInput, listed, write_whole
 from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.controls import Control
@@ -93,7 +94,7 @@ class SavedMaps:
         self.controls = {control.name: control for control in controls if control.maps}
         self.labels = (*map(Label, self.folders), *(Label(control=name) for name in self.controls))
 
-    def scores(self, inputs) -> np.ndarray:
+    def scores(self, inputs: Inputs) -> np.ndarray:
         """Return the model's scores of inputs, (N, classes).
 
         Raises

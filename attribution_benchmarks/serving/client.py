@@ -6,6 +6,7 @@ import dataclasses
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -83,10 +84,13 @@ class Client:
         self._rows_allowed: dict[tuple[ModelName, str], int] = {}
         self._signatures: dict[ModelName, dict[str, Signature]] = {}
         if self.address.protocol == "grpc":
-            from attribution_benchmarks.serving.grpc_protocol import GrpcProtocol as Protocol
+            from attribution_benchmarks.serving.grpc_protocol import GrpcProtocol
+
+            self._protocol: Any = GrpcProtocol(self.address, max_message_bytes)
         else:
-            from attribution_benchmarks.serving.rest_protocol import RestProtocol as Protocol
-        self._protocol = Protocol(self.address, max_message_bytes)
+            from attribution_benchmarks.serving.rest_protocol import RestProtocol
+
+            self._protocol = RestProtocol(self.address, max_message_bytes)
 
     def status(self, model: ModelName) -> dict[int, str]:
         """Return the state of each of a model's versions, such as ``{1: "AVAILABLE"}``."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from attribution import METHODS, resolve_method
+from attribution.method import Method
 
 
-def as_served(method):
+def as_served(method: str | Method) -> Method:
     """Return a method that asks a served model for whole maps where it was exported with the same parameters.
 
     Anywhere else, on a local model too, it is the method itself, which asks for scores and gradients and combines

@@ -12,11 +12,14 @@ import dataclasses
 import hashlib
 import json
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from attribution import batching
+from attribution.composite import Composite
+from attribution.contract import Inputs, NodeRules
 from attribution.export import plain
 from attribution.export_names import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
 from attribution.feed import Expected, checked_feed
@@ -66,7 +69,7 @@ class ServedModel:
         If the model has no signature of scores, or explains another score.
     """
 
-    live = None
+    live = live_source = None
 
     def __init__(self, client: Client, name: str, *, score: str = "logits", signature: str | None = None):
         self.client = client
@@ -110,7 +113,7 @@ class ServedModel:
                 return label
         return None
 
-    def maps(self, label: str, inputs, targets) -> np.ndarray:
+    def maps(self, label: str, inputs: Inputs, targets: Any) -> np.ndarray:
         """Return the maps of an exported method.
 
         Parameters
@@ -133,7 +136,7 @@ class ServedModel:
 
     # What follows is the part of attribution.model.Model that methods and benchmarks use.
 
-    def explained_input(self, wrt=None) -> str:
+    def explained_input(self, wrt: str | None = None) -> str:
         """Return the name of the input to explain: ``wrt``, the exported one, or the only one of floating point."""
         if self.sheet is not None:
             if wrt not in (None, self.sheet.wrt):
@@ -146,12 +149,9 @@ class ServedModel:
             raise BadInput(f"{self.path} has the inputs {listed(self.inputs)}; name one of floating point with wrt=")
         return wrt
 
-    def feed(self, inputs) -> dict[str, np.ndarray]:
+    def feed(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Check inputs against the signature and return them by name, in the signature's types."""
-        expected = {
-            name: Expected(spec.dtype, lambda shape, spec=spec: spec.allows_rows(shape), spec.shown())
-            for name, spec in self.inputs.items()
-        }
+        expected = {name: Expected(spec.dtype, spec.allows_rows, spec.shown()) for name, spec in self.inputs.items()}
         return checked_feed(inputs, expected, self.path)
 
     def batch_size(self, wanted: int) -> int:
@@ -160,11 +160,11 @@ class ServedModel:
             raise BadInput(f"batch_size must be at least 1, not {wanted}")
         return self._fixed_batch() or int(wanted)
 
-    def chunks(self, total, batch_size):
+    def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
         """Yield row indices for one request each (``attribution.batching.chunks``)."""
         return batching.chunks(total, self.batch_size(batch_size), equal=self._fixed_batch() is None)
 
-    def scores(self, inputs, batch_size=32) -> np.ndarray:
+    def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the scores of all classes, ``(N, num_classes)`` float32."""
         feed = self.feed(inputs)
         total = len(next(iter(feed.values())))
@@ -173,11 +173,11 @@ class ServedModel:
             scores[rows[:real]] = self.forward({name: array[rows] for name, array in feed.items()})[:real]
         return scores
 
-    def predict(self, inputs, batch_size=32) -> np.ndarray:
+    def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the class of the highest score, ``(N,)`` int64."""
         return self.scores(inputs, batch_size).argmax(axis=1)
 
-    def check_targets(self, targets, total) -> np.ndarray:
+    def check_targets(self, targets: Any, total: int) -> np.ndarray:
         """Return targets as ``(total,)`` int32, after checking that each is one of the classes."""
         array = np.asarray(targets)
         if not (np.issubdtype(array.dtype, np.integer) and array.shape in ((), (total,))):
@@ -200,7 +200,15 @@ class ServedModel:
         self.counts.update(forward=len(scores), forward_passes=1)
         return scores
 
-    def backward(self, feed, targets, wrt, layers: Sequence[str] = (), of_input=True, rules=None) -> _Backward:
+    def backward(
+        self,
+        feed: Mapping[str, np.ndarray],
+        targets: np.ndarray,
+        wrt: str,
+        layers: Sequence[str] = (),
+        of_input: bool = True,
+        rules: NodeRules | None = None,
+    ) -> _Backward:
         """Ask for gradients of one chunk; see ``attribution.model.Model.backward``.
 
         ``scores`` of the result tells the target's score alone, and that no other class has more.
@@ -223,14 +231,21 @@ class ServedModel:
             gradients={layer: answers[layer]["gradients"] for layer in layers},
         )
 
-    def relevance(self, feed, targets, wrt, composite, layers=None):
+    def relevance(
+        self,
+        feed: Mapping[str, np.ndarray],
+        targets: np.ndarray,
+        wrt: str,
+        composite: Composite,
+        layers: Sequence[str] | None = None,
+    ) -> Any:
         """Refuse: relevance is served as whole maps alone, which ``as_served`` asks for."""
         raise BadInput(
             f"{self.path} does not carry this method with these parameters; add it by python -m attribution.export "
             "--methods=..., or score the file itself"
         )
 
-    def layer(self, name=None, wrt=None) -> str:
+    def layer(self, name: str | None = None, wrt: str | None = None) -> str:
         """Return the node of a layer by its name, or of the one that class activation maps take by themselves.
 
         Raises
@@ -252,7 +267,7 @@ class ServedModel:
         """Return whether a layer needs passes of its own: never, since each is a request of its own anyway."""
         return False
 
-    def input_node(self, wrt=None) -> str:
+    def input_node(self, wrt: str | None = None) -> str:
         """Return the name of the explained input; see ``_UnseenGraph``."""
         return self.explained_input(wrt)
 

@@ -35,7 +35,7 @@ class RestProtocol:
     def __init__(self, address: Address, max_message_bytes: int):
         self._address = address
         self._limit = max_message_bytes
-        self._connection = None
+        self._connection: http.client.HTTPConnection | None = None
 
     @staticmethod
     def size_of(arrays: Mapping[str, np.ndarray]) -> int:
@@ -127,7 +127,7 @@ class RestProtocol:
             raise ServerError(code_of(status), str(words or f"HTTP status {status}"))
         if not isinstance(reply, Mapping):
             raise ServerError("INVALID_REPLY", f"no JSON object but {content[:60].decode('utf-8', 'replace')!r}")
-        return reply
+        return dict(reply)
 
     def _exchange(self, verb, path, body, end):
         connection = self._connected(end)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 # The numbers and names of TensorFlow's types that can be asked for here. Strings are Python objects.
-DTYPES = {
+DTYPES: dict[str, np.dtype] = {
     "DT_FLOAT": np.dtype(np.float32),
     "DT_DOUBLE": np.dtype(np.float64),
     "DT_HALF": np.dtype(np.float16),
@@ -45,7 +45,7 @@ class TensorSpec:
         """Whether the values are of floating point, so that there can be a gradient."""
         return self.dtype is not None and self.dtype.kind == "f"
 
-    def allows(self, shape) -> bool:
+    def allows(self, shape: tuple[int, ...]) -> bool:
         """Return whether an array of this shape fits."""
         if self.shape is None:
             return True
@@ -53,7 +53,7 @@ class TensorSpec:
             wanted in (None, size) for wanted, size in zip(self.shape, shape, strict=True)
         )
 
-    def allows_rows(self, shape) -> bool:
+    def allows_rows(self, shape: tuple[int, ...]) -> bool:
         """Return whether an array of this shape fits but for its number of rows."""
         return self.shape is None or self.allows((self.shape[0], *shape[1:]))
 
@@ -91,6 +91,6 @@ def _spec(info: Mapping) -> TensorSpec:
     sizes = [int(dim.get("size", 0)) for dim in shape.get("dim", [])]
     unknown = shape.get("unknown_rank", False)
     return TensorSpec(
-        DTYPES.get(info.get("dtype")),
+        DTYPES.get(info.get("dtype", "")),
         None if unknown else tuple(None if size < 0 else size for size in sizes),
     )

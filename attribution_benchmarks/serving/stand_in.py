@@ -15,6 +15,7 @@ import dataclasses
 import os
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -82,7 +83,8 @@ class StandIn:
         self.disturb = disturb
         self.asked = collections.Counter()
         self._host = host
-        self._grpc = self._rest = None
+        self._grpc: Any = None
+        self._rest: Any = None
         self._one_at_a_time = threading.Lock()
         self.grpc_port = self.rest_port = 0
 
@@ -151,7 +153,9 @@ class StandIn:
             raise ServerError("NOT_FOUND", f"Could not find any versions of model {model.name}{version}")
         return sorted(versions, reverse=True)
 
-    def answer(self, model: ModelName, name: str, signature: ServedSignature, arrays) -> Mapping[str, np.ndarray]:
+    def answer(
+        self, model: ModelName, name: str, signature: ServedSignature, arrays: Mapping[str, np.ndarray]
+    ) -> Mapping[str, np.ndarray]:
         """Answer one request after checking it as TensorFlow Serving does."""
         wanted, given = set(signature.specs.inputs), set(arrays)
         if wanted != given:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
@@ -23,11 +25,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def __init__(self, server):
         self._server = server
 
-    def Predict(self, request, context):
+    def Predict(self, request: Any, context: Any) -> Any:
         """Answer a request for outputs."""
         return _guarded(context, lambda: self._predict(request))
 
-    def GetModelMetadata(self, request, context):
+    def GetModelMetadata(self, request: Any, context: Any) -> Any:
         """Describe a model's signatures."""
         return _guarded(context, lambda: metadata_of(self._server, _model(request.model_spec)))
 
@@ -63,12 +65,12 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def __init__(self, server):
         self._server = server
 
-    def GetModelStatus(self, request, context):
+    def GetModelStatus(self, request: Any, context: Any) -> Any:
         """Tell which versions of a model are served."""
         return _guarded(context, lambda: status_of(self._server, _model(request.model_spec)))
 
 
-def status_of(server, model: ModelName):
+def status_of(server: Any, model: ModelName) -> Any:
     """Return the message that tells which versions are available."""
     reply = get_model_status_pb2.GetModelStatusResponse()
     for version in server.status(model):
@@ -77,7 +79,7 @@ def status_of(server, model: ModelName):
     return reply
 
 
-def metadata_of(server, model: ModelName):
+def metadata_of(server: Any, model: ModelName) -> Any:
     """Return the message that describes a model's signatures."""
     version, signatures = server.find(model)
     found = get_model_metadata_pb2.SignatureDefMap()

@@ -9,6 +9,7 @@ import re
 import socket
 import urllib.parse
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from google.protobuf import json_format
@@ -48,7 +49,7 @@ class _Server(http.server.ThreadingHTTPServer):
                 continue
 
 
-def listen(stand_in, host: str, port: int) -> _Server:
+def listen(stand_in: Any, host: str, port: int) -> _Server:
     """Return a server of HTTP that listens and waits to be run."""
 
     class Handler(http.server.BaseHTTPRequestHandler):

@@ -147,7 +147,7 @@ def test_the_number_of_passes_is_the_number_of_samples(models, inputs):
         model.counts.clear()
         attribution.explain(name, model, x, 0, batch_size=7, **overrides)
         assert (model.counts["backward"], model.counts["forward"]) == (7 * samples, 0), name
-        # Where targets have to be predicted, a gradient at the input predicts them: the gradient itself, or a path's end.
+        # Where targets have to be predicted, a gradient at the input predicts them: itself, or a path's end.
         model.counts.clear()
         attribution.explain(name, model, x, batch_size=7, **overrides)
         predicting = 7 if name in ("smoothgrad", "vargrad") else 0

@@ -123,3 +123,63 @@ def test_signals_are_for_tf_keras_vis_alone(live, exported, inputs):
     assert attribution.explain("tf_keras_vis.grad_cam", model, inputs["signal"]).shape == (7, 20)
     with pytest.raises(BadInput, match="tf-explain explains images alone"):
         attribution.explain("tf_explain.gradient", model, inputs["signal"])
+
+
+def tf_keras_vis_saliency(passes):
+    """What docs/own_models.md shows."""
+    from tf_keras_vis.saliency import Saliency
+    from tf_keras_vis.utils.scores import CategoricalScore
+
+    score = CategoricalScore(passes.targets.tolist())
+    return Saliency(passes.keras_model)(score, passes.inputs, normalize_map=False)
+
+
+def tf_explain_grad_cam(passes):
+    """What docs/own_models.md shows."""
+    from tf_explain.core.grad_cam import GradCAM
+
+    rows = [(passes.inputs[row : row + 1], int(target)) for row, target in enumerate(passes.targets)]
+    layer = passes.keras_model.layers[-3].name
+    maps = [GradCAM.get_gradients_and_filters(passes.keras_model, x, layer, target, False) for x, target in rows]
+    return np.concatenate([GradCAM.generate_ponderated_output(*map_) for map_ in maps])
+
+
+@pytest.fixture
+def network_file(with_live, tmp_path):
+    with_live.live.save(tmp_path / "network.keras")
+    return tmp_path / "network.keras"
+
+
+def test_a_class_of_a_library_wrapped_in_five_lines_is_a_method(with_live, network_file):
+    model = attribution.load_model(with_live.path, keras_model=network_file)
+    assert model.live is None  # nothing is built before a method asks
+    maps = attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
+    expected = np.abs(attribution.explain("gradient", model, EIGHT, TARGETS)).max(axis=-1)
+    np.testing.assert_allclose(maps, expected, atol=1e-6)
+    coarse = attribution.explain(tf_explain_grad_cam, model, EIGHT, TARGETS)
+    assert coarse.shape == (8, 16, 16) and np.abs(coarse).max() > 0
+
+
+@pytest.mark.parametrize("kind", ["network", "builder", "file:builder"])
+def test_the_network_comes_as_a_network_a_builder_or_by_name(kind, with_live, tmp_path):
+    (tmp_path / "architecture.py").write_text("import keras\ndef build():\n    return keras.Sequential()\n")
+    given = {"network": build(), "builder": build, "file:builder": f"{tmp_path / 'architecture.py'}:build"}[kind]
+    model = attribution.load_model(with_live.path, keras_model=given)
+    if kind == "file:builder":  # found, and another network
+        with pytest.raises(BadInput, match="was not exported from this network"):
+            attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
+        return
+    maps = attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
+    assert np.abs(maps).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("no/such.keras", "gives no Keras network; expected module:function, file.py:function or a .keras file"),
+        ("no_such_module:build", "network 'no_such_module:build': cannot import"),
+    ],
+)
+def test_a_network_that_does_not_exist_is_refused_at_once(given, message, with_live):
+    with pytest.raises(BadInput, match=message):
+        attribution.load_model(with_live.path, keras_model=given)

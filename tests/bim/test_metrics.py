@@ -109,6 +109,34 @@ def test_a_second_run_explains_nothing_and_says_the_same(tmp_path, labelled, ups
     assert run(tmp_path, labelled, upstream_models, "--metrics=MCS", "--num_imgs=6", f"--methods={FAST}") == first
 
 
+def test_a_metric_of_ones_own_reads_the_object_models_maps_and_maps_saved_give_the_same(
+    tmp_path, labelled, upstream_models
+):
+    (tmp_path / "own.py").write_text(
+        "import numpy as np\nfrom attribution_benchmarks.scoring.metric import mask_of, of_maps\n"
+        "def inside(maps, block, scores):\n"
+        "    maps = np.abs(maps).sum(axis=3) if maps.ndim == 4 else np.abs(maps)\n"
+        "    return (maps * mask_of(block)).sum(axis=(1, 2)) / maps.sum(axis=(1, 2))\n"
+        "INSIDE = of_maps('inside', inside, title='Inside', masks=True)\n"
+    )
+    flags = ["--metrics=MCS,inside", "--num_imgs=8", "--methods=gradient", f"--maps_dir={tmp_path / 'maps'}"]
+    flags[0] = f"--metrics=MCS,{tmp_path / 'own.py'}:INSIDE"
+    first = run(tmp_path, labelled, upstream_models, *flags)
+    found = {(row["method"], row["metric"]): row for row in first["rows"]}
+    images = dataset.load_set(labelled, "obj")
+    rows = metrics.sample_rows(200, 8, 0)
+    model = measure.load_classifier(upstream_models, "obj", tensors=True)
+    right = model.predict(measure.network_inputs(images.images(rows), 32)) == images.labels[rows]
+    assert found["gradient", "inside"]["n"] == right.sum() and 0 < found["gradient", "inside"]["value"] < 1
+    assert found["random", "inside"]["kind"] == "control"
+    folder = tmp_path / "maps" / "gradient" / "obj-obj"
+    assert len(list(folder.glob("*.npy"))) == 8 and np.load(next(folder.iterdir())).shape == (32, 32, 3)
+    again = run(tmp_path, labelled, upstream_models, *flags[:2], f"--from_maps={tmp_path / 'maps'}")
+    assert [(row["method"], row["value"]) for row in again["rows"]] == [
+        (row["method"], row["value"]) for row in first["rows"]
+    ]
+
+
 def benchmark(labelled, models_dir, store, **options):
     methods = {"gradient": method_named("gradient")}
     options = {"num_imgs": 12, "batch_size": 4, **options}

@@ -182,6 +182,10 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     (group,) = table.input_scores(measured, ["single_object"], [])
     assert group.where["metric"] == "insertion" and list(group.values) == ["gradient", "gradient/wrong_class"]
     np.testing.assert_array_equal(group.values["gradient"], values[1:10])
+    # Of any range, where an accuracy's interval ends at 0 and 1.
+    far = made_up(labels=tuple(columns), shared={"insertion": lambda label: 100 * values - 7})
+    (row, *_) = table.shared_rows(far, "single_object")
+    np.testing.assert_allclose([row["low"], row["high"]], [100 * interval.low - 7, 100 * interval.high - 7], rtol=1e-9)
     nothing = made_up(labels=(Label("gradient"),), shared={"insertion": lambda label: np.full(N, np.nan)})
     (row,) = table.shared_rows(nothing, "single_object")
     assert (row["n"], row["undefined"], row["reason"]) == (0, 9, "undefined for every question")

@@ -210,6 +210,23 @@ def test_agreement_in_words_is_measured_against_what_chance_gives(w, judges, p_v
     assert summary.in_words(Concordance(w, p_value, judges, 12)).startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("p_value", "high", "words"),
+    [
+        (0.01, 0.9, "A method's place on one benchmark says something about its place on another."),
+        (0.5, 0.5, "A method's place on one benchmark is no reliable sign of its place on another."),
+        (
+            0.5,
+            0.97,
+            "cannot be told from 12 methods of 5 families: they do not exclude that the benchmarks agree well.",
+        ),
+        (0.5, float("nan"), "cannot be told from 12 methods of 5 families"),
+    ],
+)
+def test_that_benchmarks_do_not_agree_is_said_only_where_it_is_known(p_value, high, words):
+    assert words in summary.places_in_words(Concordance(0.4, p_value, 3, 12, 0.1, high, 5))
+
+
 def test_nothing_scored_is_said(results, columns):
     empty = matrix.build([], columns)
     assert summary.sentences(empty, matrix.agreement(empty), [], {}) == [
