@@ -10,10 +10,10 @@ from benchmarks.zoo import measure
 from benchmarks.zoo.families import FAMILIES, GROUPS
 
 IN_PART = (
-    "residual", "bias_free", "signal_residual", "inverted_residual", "convnext_block", "prelu", "grouped", "global_max",
-    "convolutional_head", "volume", "vit_gelu", "vit_bias_free", "swin", "token_transformer", "lstm", "two_inputs",
-    "channels_first", "mixed_float16", "static_batch", "bytes", "examples", "segmentation", "tensorflow_1", "keras_int8",
-    "live_dropout",
+    "residual", "bias_free", "signal_residual", "inverted_residual", "convnext_block", "prelu", "grouped",
+    "global_max", "convolutional_head", "volume", "vit_gelu", "vit_bias_free", "swin", "token_transformer", "lstm",
+    "two_inputs", "channels_first", "mixed_float16", "static_batch", "bytes", "examples", "segmentation",
+    "tensorflow_1", "keras_int8", "live_dropout",
 )  # fmt: skip
 LARGE = {"MobileNet": ("gradient", "integrated_gradients", "deeplift", "lrp_alpha1beta0", "grad_cam")}
 # Families of which nothing can be explained, and what they are told.
