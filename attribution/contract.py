@@ -126,6 +126,11 @@ class ScoredModel(Protocol):
     ) -> BackwardResult:
         """Return scores and gradients of one chunk."""
 
+    def multipliers(
+        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, wrt: str
+    ) -> np.ndarray:
+        """Return DeepLIFT's multipliers of one chunk's input."""
+
     def relevance(
         self,
         feed: Mapping[str, np.ndarray],

@@ -130,6 +130,7 @@ _OWN_METHODS = [
             weaknesses="Explains the difference from the references: with the default, zero, it is Integrated "
             "Gradients at random points, and noisier. The sum is right in expectation alone.",
         ),
+        is_random=True,
     ),
     Method(
         "guided_integrated_gradients",

@@ -223,6 +223,8 @@ class Passes:
     def attention_nodes(self) -> list[str]:
         """Return the nodes of Softmax operations with heads between input and score, first to last."""
         graph, source = self.model.graph, self.model.input_node(self._wrt)
+        if not hasattr(graph, "shape"):
+            raise BadInput(f"{self.model.path} does not show its attention; explain the file itself")
         path = graph.between(source, self.model.logits.split(":")[0])
         return [name for name in path if graph.nodes[name].op == "Softmax" and graph.shape(name).rank == 4]
 

@@ -231,6 +231,12 @@ class ServedModel:
             gradients={layer: answers[layer]["gradients"] for layer in layers},
         )
 
+    def multipliers(
+        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, wrt: str
+    ) -> np.ndarray:
+        """Refuse: what ``relevance`` says holds for these as well."""
+        return self.relevance(feed, targets, wrt, None)
+
     def relevance(
         self,
         feed: Mapping[str, np.ndarray],

@@ -122,11 +122,15 @@ def _bytes(model, path):
 
 
 def _examples(model, path):
+    def parsed(examples):
+        return tf.io.parse_example(examples, {"image": tf.io.FixedLenFeature(_IMAGE, tf.float32)})["image"]
+
     def serve(examples):
-        features = {"image": tf.io.FixedLenFeature(_IMAGE, tf.float32)}
-        return {"scores": model(tf.io.parse_example(examples, features)["image"], training=False)}
+        return {"scores": model(parsed(examples), training=False)}
 
     _save(model, path, serve, tf.TensorSpec((None,), tf.string, name="examples"))
+    before, middle = tf.TensorSpec((None,), tf.string), tf.TensorSpec((None, *_IMAGE), tf.float32)
+    write_halves(path, model, parsed, before, lambda v: model(v, training=False), middle)
 
 
 def _compiled(model, path):
@@ -181,6 +185,15 @@ FAMILIES = (
     _file("static_batch", "batch size fixed in the file", _static_batch, piecewise_linear=True),
     _file("bytes", "uint8 pictures, preprocessing inside", _bytes, _as_bytes, inner=True, piecewise_linear=True),
     _file("examples", "serialised tf.train.Example", _examples, _serialised),
+    _file(
+        "examples_named",
+        "the same, the parsed picture named with `wrt=`",
+        _examples,
+        _serialised,
+        wrt="StatefulPartitionedCall/ParseExample/ParseExampleV2",
+        inner=True,
+        piecewise_linear=True,
+    ),
     _file("compiled_inside", "a part is compiled with XLA in the file", _compiled, piecewise_linear=True),
     _file("two_signatures", "two signatures", _two_signatures, load={"signature": "doubled"}, piecewise_linear=True),
     _family("several_outputs", "several outputs", several_outputs, load={"output": "kind"}, piecewise_linear=True),

@@ -160,7 +160,7 @@ class Oracle:
 
 def patch_of(spatial) -> int:
     """Return the side of occlusion's patch: half of the longest axis."""
-    return -(-max(spatial) // 2)
+    return -(-max(spatial, default=1) // 2)
 
 
 def _only(names) -> str:
