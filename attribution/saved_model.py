@@ -16,7 +16,7 @@ import tensorflow as tf
 # Not public API; tests/attribution/test_saved_model.py names the TensorFlow versions it was tried on.
 from tensorflow.python.framework import convert_to_constants
 
-from attribution import graph_nodes
+from attribution import graph_nodes, trust
 from attribution.graph import GraphView
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -111,6 +111,7 @@ def freeze(path, signature=None, inputs=None, output=None) -> FrozenModel:
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
     directory = find_saved_model(path)
+    trust.check(directory)
     try:
         loaded = tf.saved_model.load(str(directory), tags=["serve"])
     except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
