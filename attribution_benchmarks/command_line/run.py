@@ -85,6 +85,8 @@ def execute(main, flag_values: flags.FlagValues, description: str, argv: Sequenc
             where = f"{error.filename}: " if error.filename is not None else ""
             return _said(f"error: {printable(where + reason(error))}; make room, or name a place that can be used", 2)
         except SystemExit as error:
+            if error.code not in (0, None):
+                raise
             where = traceback.extract_tb(error.__traceback__)[-1]
             return _said(
                 f"error: {printable(where.filename)}, line {where.lineno} ended the program before the command was "
