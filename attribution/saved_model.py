@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from attribution import custom_gradients, exactness, graph_nodes, inlining
+from attribution import custom_gradients, exactness, graph_nodes, inlining, trust
 from attribution.graph import GraphView
 from attribution.internals import UnliftableError, convert_to_constants
 from attribution_benchmarks.command_line import BadInput, listed
@@ -130,6 +130,7 @@ def freeze(
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
     directory = find_saved_model(path)
+    trust.check(directory)
     try:
         loaded = tf.saved_model.load(str(directory), tags=["serve"])
     except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user

@@ -6,6 +6,7 @@
 #     bash scripts/serve.sh --export_only    write the served files and stop
 #
 # The served files are made once from the committed models, some ten seconds each, and lie in saved_models/served.
+# Both answer this machine alone: neither asks who is there.
 # PYTHON is the interpreter of this project's environment, IMAGE the image, GRPC_PORT and REST_PORT the ports.
 set -euo pipefail
 
@@ -48,7 +49,7 @@ if [[ "$mode" == --stand_in ]]; then
     exec "$python" -m attribution_benchmarks.serving.stand_in --config=saved_models/models.config --root=saved_models \
         --grpc_port="$grpc_port" --rest_port="$rest_port"
 elif [[ "$mode" == "" ]]; then
-    exec docker run --rm --publish "$grpc_port:8500" --publish "$rest_port:8501" \
+    exec docker run --rm --publish "127.0.0.1:$grpc_port:8500" --publish "127.0.0.1:$rest_port:8501" \
         --mount "type=bind,source=$root/saved_models,target=/models,readonly" \
         "${IMAGE:-tensorflow/serving}" --model_config_file=/models/models.config
 fi
