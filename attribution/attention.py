@@ -10,12 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from attribution import resizing
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
 MEAN = "mean"  # in place of a token's number: all tokens are read, as global average pooling does
 
 
-def attention_rollout(passes, *, token=None, residual=0.5, resize=True):
+def attention_rollout(
+    passes: Passes, *, token: int | None = None, residual: float = 0.5, resize: bool = True
+) -> np.ndarray:
     """Attention rollout (Abnar and Zuidema 2020): the product of the layers' attention, residual connections included.
 
     Ã = (1 - r) mean over heads of A + r I, and the map is a row of Ã_L ... Ã_1. The class plays no part.
@@ -40,7 +43,7 @@ def attention_rollout(passes, *, token=None, residual=0.5, resize=True):
     return _on_positions(passes, rolled, token, resize)
 
 
-def gradient_rollout(passes, *, token=None, resize=True):
+def gradient_rollout(passes: Passes, *, token: int | None = None, resize: bool = True) -> np.ndarray:
     """Gradient x rollout (Chefer, Gur and Wolf, ICCV 2021): attention weighted by its gradient, rolled out.
 
     Ā = mean over heads of (∂f_t/∂A ⊙ A)+, and R ← R + Ā R from R = I. The map is a row of R - I, which is specific to

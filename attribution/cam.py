@@ -41,7 +41,7 @@ def grad_cam_plus_plus(passes: Passes, *, layer: str | None = None, resize: bool
     return _combine(passes, values, (alpha * np.maximum(gradients, 0)).sum(axis=axes), resize)
 
 
-def layer_cam(passes, *, layer=None, resize=True):
+def layer_cam(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """LayerCAM (Jiang et al. 2021): ReLU of Σ_c relu(g_c) A_c, weights at each position by themselves."""
     values, gradients = passes.layer_gradient(layer)
     maps = np.maximum((np.maximum(gradients, 0) * values).sum(axis=-1), 0)
@@ -91,7 +91,7 @@ def sise(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np
     return np.maximum(maps, 0)
 
 
-def score_cam_constant_masks(passes, *, layer=None, resize=True):
+def score_cam_constant_masks(passes: Passes, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """Score-CAM with constant masks: Σ_c (f_t(x · m_c) - f_t(0)) A_c, m_c the channel's value in the middle.
 
     No paper proposes it. A resizing that swaps a signal's two axes turns a channel of shape (T, 1) into a single

@@ -7,7 +7,12 @@ multipliers.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from attribution import gradients
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput, listed
 
 # Linear in what depends on the input.
@@ -39,7 +44,7 @@ AT_INPUT, AT_BASELINE = "model", "baseline"
 _NEAR = 1e-6  # differences below it have no chord
 
 
-def deeplift(passes, *, baseline=0.0):
+def deeplift(passes: Passes, *, baseline: Any = 0.0) -> np.ndarray:
     """DeepLIFT, rescale rule (Shrikumar et al. 2017): (x - b) times the multipliers; the sum is f(x) - f(b) exactly.
 
     Products of two variables, maxima and softmax are shared out as in SHAP's DeepExplainer (Lundberg and Lee 2017): a
@@ -56,7 +61,7 @@ def deeplift(passes, *, baseline=0.0):
     return (passes.inputs - start) * passes.multipliers(start)
 
 
-def rules(graph, source: str, target: str) -> dict[str, str]:
+def rules(graph: Any, source: str, target: str) -> dict[str, str]:
     """Return the registered gradient of every operation between two nodes that is not linear.
 
     Raises

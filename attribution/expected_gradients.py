@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
 
-def expected_gradients(passes, *, samples=50, references=0.0):
+def expected_gradients(passes: Passes, *, samples: int = 50, references: Any = 0.0) -> np.ndarray:
     """Mean of (x - r) · d f_t / d x (r + α (x - r)) over references r (Erion et al. 2021), also called GradientSHAP.
 
     The expectation over references r and over α, uniform in [0, 1], is a mean of samples. The map's sum is
@@ -38,7 +41,7 @@ def expected_gradients(passes, *, samples=50, references=0.0):
     return total / samples
 
 
-def as_references(references, shape: tuple[int, ...]) -> np.ndarray:
+def as_references(references: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return references as float32 ``(K, ...)`` that broadcasts to inputs of a shape ``(N, ...)``.
 
     Raises
@@ -57,7 +60,7 @@ def as_references(references, shape: tuple[int, ...]) -> np.ndarray:
     return array.reshape(len(array), *(1,) * (len(shape) - array.ndim), *array.shape[1:])
 
 
-def draw(passes, samples: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+def draw(passes: Passes, samples: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return which of ``count`` references each input's samples start from, and their α: ``(N, samples)`` each."""
     drawn, alphas = np.empty((len(passes), samples), np.int64), np.empty((len(passes), samples), np.float32)
     for row in range(len(passes)):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from attribution import gradients
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
 
-def guided_integrated_gradients(passes, *, steps=50, fraction=0.25, max_distance=0.02, baseline=0.0):
+def guided_integrated_gradients(
+    passes: Passes, *, steps: int = 50, fraction: float = 0.25, max_distance: float = 0.02, baseline: Any = 0.0
+) -> np.ndarray:
     """Guided Integrated Gradients (Kapishnikov et al. 2021): ∫ of the gradient along a path that avoids large ones.
 
     Each step takes the path nearer to the input by the same distance in the sum of absolute values, and moves the
