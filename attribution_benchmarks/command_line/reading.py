@@ -179,7 +179,13 @@ def inside(directory: str | os.PathLike, name: object, source: str | os.PathLike
     BadInput
         If it is no name, or leads out of the directory.
     """
-    usable = isinstance(name, str) and name not in ("", ".") and "\0" not in name and "\\" not in name
-    if not usable or os.path.isabs(name) or ".." in pathlib.PurePosixPath(name).parts:
+    if (
+        not isinstance(name, str)
+        or name in ("", ".")
+        or "\0" in name
+        or "\\" in name
+        or os.path.isabs(name)
+        or ".." in pathlib.PurePosixPath(name).parts
+    ):
         raise BadInput(f"{source} names {name!r}, which is no file in {directory}")
     return pathlib.Path(directory) / name

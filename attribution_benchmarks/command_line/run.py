@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
+import io
 import os
 import signal
 import sys
@@ -34,7 +35,7 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
         The module's docstring, shown by ``--help`` above the flags.
     """
     import_tensorflow_quietly()
-    if sys.stdout is not None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_plainly())
     try:
         code = execute(main, flag_values, description, sys.argv)
@@ -89,9 +90,9 @@ def execute(
         except SystemExit as error:
             if error.code not in (0, None):
                 raise
-            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = traceback.extract_tb(error.__traceback__)[-1]
             return _said(
-                f"error: {printable(where.filename)}, line {where.lineno} ended the program before the command was "
+                f"error: {printable(place.filename)}, line {place.lineno} ended the program before the command was "
                 "done; a method returns its maps and does not call sys.exit",
                 2,
             )
