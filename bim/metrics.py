@@ -40,7 +40,7 @@ from attribution_benchmarks.scoring.metric import Metric
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.controls import CONTROLS
 from bim.disk import failures_in_one_line
-from bim.evaluate import Benchmark, Comparison, own_models
+from bim.evaluate import PATCH_SET, Benchmark, Comparison, members, own_models
 from bim.image_scores import image_scores
 from bim.layout import CONTRAST_SETS
 from bim.patch_set import patches_for
@@ -79,16 +79,14 @@ CHECK_OF_SENSE = (
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
-    FLAGS, methods=list(DEFAULT_METHODS), data_dir="", num_imgs=10, batch_size=16, seed=0, output="", cache_dir=""
-)
+    FLAGS, methods=list(DEFAULT_METHODS), data_dir="", num_imgs=10, batch_size=16, seed=0, output="", cache_dir="",
+    layer="", check_model=False,
+)  # fmt: skip
 flags.DEFINE_list(
     "metrics",
     ["MCS", "IDR", "IIR"],
     "of MCS, IDR, IIR, RMCS and the metrics of all benchmarks, or file.py:NAME of your own",
     flag_values=FLAGS,
-)
-flags.DEFINE_string(
-    "layer", "", "layer of the class activation maps; block_layer4, or a model's default, when empty", flag_values=FLAGS
 )
 flags.DEFINE_string("maps_dir", "", "folder to save maps in, as METHOD/MODEL-SET/IMAGE.npy", flag_values=FLAGS)
 flags.DEFINE_string("from_maps", "", "folder of maps to score in place of the models' own", flag_values=FLAGS)
@@ -189,7 +187,11 @@ def main(flag_values: flags.FlagValues) -> None:
         from_maps=from_maps,
     )
     benchmark.check(metrics)
-    _tell_layers(benchmark)
+    _tell_models(benchmark)
+    if flag_values.check_model:
+        for line in _fits(benchmark, metrics):
+            print(line)
+        return
     if flag_values.maps_dir:
         benchmark.maps_directory = _maps_directory(flag_values, benchmark)
     if any(method.library for method in methods.values()):
@@ -342,10 +344,30 @@ def _as_written(name: str) -> str:
     return name.upper() if name.upper() in METRICS else name
 
 
-def _tell_layers(benchmark: Benchmark) -> None:
-    """Say which models have no layer of the authors' name, and what stands for it."""
+def _fits(benchmark: Benchmark, metrics) -> list[str]:
+    """Say of every model how it does on images of its set."""
+    found = []
+    for name, set_name in dict.fromkeys(pair for metric in metrics for pair in members(metric)):
+        if set_name == PATCH_SET:
+            continue
+        member, rows = benchmark.member(name, set_name), benchmark.drawn(set_name)
+        block = member.block(rows)
+        right = int((member.model.predict(block.inputs, benchmark.batch_size) == member.images.labels[rows]).sum())
+        found.append(
+            f"{name} fits BIM: images (batch, {block.inputs.shape[1]}, {block.inputs.shape[2]}, 3) to ten classes, "
+            f"{right} of {len(rows)} images of {set_name} right"
+        )
+    return found
+
+
+def _tell_models(benchmark: Benchmark) -> None:
+    """Say whose models are scored, which have no layer of the authors' name, and what stands for it."""
     from bim.attributions import CAM_LAYER, cam_layer
 
+    if benchmark.own_models:
+        own = ", ".join(f"{name} ({path})" for name, path in benchmark.own_models.items())
+        others = ", ".join(name for name in benchmark.models if name not in benchmark.own_models)
+        print(f"your own: {own}" + (f"; of --models_dir: {others}" if others else ""), file=sys.stderr)
     if not any("layer" in method.defaults for method in benchmark.methods.values()) or benchmark.client is not None:
         return
     for name, model in benchmark.models.items():

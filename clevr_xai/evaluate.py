@@ -53,6 +53,8 @@ command_line.define_common_flags(
     seed=0,
     output="",
     cache_dir="",
+    layer="",
+    check_model=False,
 )
 flags.DEFINE_enum("questions", "simple", list(masks.GROUND_TRUTHS), "which questions to ask", flag_values=FLAGS)
 flags.DEFINE_list(
@@ -100,9 +102,6 @@ flags.DEFINE_enum(
     "what LRP and Excitation Backprop do with normalisation: pass relevance on, or fold it into the next layer",
     flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_string(
-    "cam_layer", "", "layer of Grad-CAM, such as norm4_1; the last convolution's ReLU when empty", flag_values=FLAGS
-)
 flags.DEFINE_list("controls", list(controls.CONTROLS), "of " + ", ".join(controls.CONTROLS), flag_values=FLAGS)
 flags.DEFINE_list(
     "control_methods",
@@ -129,6 +128,9 @@ def main(flag_values: flags.FlagValues) -> None:
     truths, metrics = _check(flag_values)
     own = [name for name in metrics if name in ACCURACIES]
     shared = {name: metric for name, metric in metrics.items() if name not in ACCURACIES}
+    if flag_values.check_model:
+        print(_fit(flag_values))
+        return
     from clevr_xai import findings, table
     from clevr_xai.measured import maps_of
 
@@ -220,7 +222,7 @@ def _explained(flag_values, ground_truth, shared):
     """Ask a network, explain its answers and score the maps."""
     chosen = methods.settings(
         flag_values.methods, flag_values.steps, flag_values.samples, flag_values.noise,
-        flag_values.batch_norm, flag_values.cam_layer, flag_values.baseline,
+        flag_values.batch_norm, flag_values.layer, flag_values.baseline,
     )  # fmt: skip
     if not chosen and not set(flag_values.controls) & set(controls.MAPS):
         raise BadInput("--methods is empty and there are no controls; name at least one method")
@@ -239,8 +241,8 @@ def _explained(flag_values, ground_truth, shared):
     # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
     logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
     network = Answering(path)
-    if flag_values.cam_layer:
-        network.model.layer(flag_values.cam_layer, "image")  # refuses a layer that is none
+    if flag_values.layer:
+        network.model.layer(flag_values.layer, "image")  # refuses a layer that is none
     dataset = Dataset(flag_values.questions, flag_values.data_dir, network.size)
     rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
     questions = Questions(dataset, rows, network, ground_truth)
@@ -278,6 +280,28 @@ def _maps_directory(flag_values, network, chosen):
     }  # fmt: skip
     reduced = (lambda one: pool(one[np.newaxis], [pooling])[pooling][0]) if pooling else None
     return MapsDirectory(flag_values.maps_dir, origin, reduced)
+
+
+def _fit(flag_values) -> str:
+    """Say how a network that fits CLEVR-XAI does on questions, and which layer its class activation maps are of."""
+    from clevr_xai.answering import Answering
+    from clevr_xai.blocks import draw_rows
+    from clevr_xai.dataset import Dataset
+
+    path = _model_path(flag_values)
+    network = Answering(path)
+    layer = network.model.layer(flag_values.layer or None, "image")
+    dataset = Dataset(flag_values.questions, flag_values.data_dir, network.size)
+    rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
+    right = 0
+    for batch in dataset.batches(flag_values.batch_size, rows):
+        logits = network.model.scores(network.inputs(batch.images, batch.questions), flag_values.batch_size)
+        right += int((logits.argmax(axis=1) == network.targets(batch.answers)).sum())
+    return (
+        f"{shown_model(path)} fits CLEVR-XAI: images of {network.size} pixels, {len(network.words)} words, "
+        f"{len(network.answers)} answers; {right} of {len(rows)} {flag_values.questions} questions right; class "
+        f"activation maps of the layer {layer}"
+    )
 
 
 def _from_maps(flag_values, ground_truth, shared):

@@ -37,7 +37,7 @@ def settings(
     samples: int = SAMPLES,
     noise: float = NOISE,
     batch_norm: str = "pass",
-    cam_layer: str = "",
+    layer: str = "",
     baseline: str = "black",
 ) -> dict[str, tuple[Method, dict]]:
     """Return methods with their parameters.
@@ -52,8 +52,8 @@ def settings(
         Of SmoothGrad and VarGrad.
     batch_norm
         "pass" or "fold", for LRP and Excitation Backprop; see ``attribution.lrp.Composite``.
-    cam_layer
-        Layer of Grad-CAM and Guided Grad-CAM; the last convolution's ReLU when empty.
+    layer
+        Layer of the class activation maps; the last convolution's ReLU when empty.
     baseline
         Where the path of Integrated Gradients begins: "black", "gray" (0.5), or "median", the image's own median
         colour.
@@ -72,17 +72,18 @@ def settings(
         raise BadInput(f"no batch_norm {batch_norm!r}; choose one of {listed(BATCH_NORMS)}")
     if baseline not in BASELINES:
         raise BadInput(f"no baseline {baseline!r}; choose one of {listed(BASELINES)}")
-    layer = {"layer": cam_layer} if cam_layer else {}
     overrides = {
         "lrp_clevr_xai": {"batch_norm": batch_norm},
         "excitation_backprop": {"batch_norm": batch_norm},
         "integrated_gradients": {"points": steps + 1, "baseline": BASELINES[baseline]},
         "smoothgrad": {"samples": samples, "noise": noise},
         "vargrad": {"samples": samples, "noise": noise},
-        "grad_cam": layer,
-        "guided_grad_cam": layer,
     }
-    chosen = {name: (resolve_method(name), overrides.get(name, {})) for name in dict.fromkeys(names)}
+    chosen = {}
+    for name in dict.fromkeys(names):
+        method = resolve_method(name)
+        placed = {"layer": layer} if layer and "layer" in method.defaults else {}
+        chosen[name] = method, {**overrides.get(name, {}), **placed}
     peers = [name for name, (method, _) in chosen.items() if method.library]
     if peers:
         raise BadInput(f"method '{peers[0]}' needs a live Keras network of one input; a Relation Network has two")

@@ -37,7 +37,7 @@ DEFAULT_MODEL = default_model("svea/baseline")
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
-    FLAGS, methods=list(svea_methods.METHODS), model="", batch_size=1000, seed=0, output=""
+    FLAGS, methods=list(svea_methods.METHODS), model="", batch_size=1000, seed=0, output="", layer="", check_model=False
 )
 flags.DEFINE_list(
     "models",
@@ -71,7 +71,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.from_maps and flag_values.maps_dir:
         raise BadInput("--from_maps and --maps_dir were both given; --from_maps makes no maps that could be saved")
     asked = flag_values.methods if flag_values["methods"].present or not flag_values.from_maps else []
-    chosen = {} if flag_values.from_maps else svea_methods.settings(asked, flag_values.rise_masks)
+    chosen = {} if flag_values.from_maps else svea_methods.settings(asked, flag_values.rise_masks, flag_values.layer)
     paths = _model_paths(flag_values)
     if len(paths) > 1 and (flag_values.maps_dir or flag_values.from_maps):
         raise BadInput("maps are of one network; give one with --model=")
@@ -85,6 +85,13 @@ def main(flag_values: flags.FlagValues) -> None:
         for model in models.values():
             scoring.attach_live_network(model)
     data = mnist1d.load()
+    if flag_values.layer:
+        for model in models.values():
+            model.layer(flag_values.layer)  # refuses a layer that is none
+    if flag_values.check_model:
+        for name, model in models.items():
+            print(scoring.fit(name, model, data, flag_values.layer))
+        return
     networks, explainers = [], []
     for number, (name, model) in enumerate(models.items(), start=1):
         if len(models) > 1:

@@ -29,7 +29,7 @@ def absolute_gradient(passes) -> np.ndarray:
     return np.abs(passes.input_gradient())
 
 
-def settings(names: Sequence[str], rise_masks: int = RISE_MASKS) -> dict[str, tuple]:
+def settings(names: Sequence[str], rise_masks: int = RISE_MASKS, layer: str = "") -> dict[str, tuple]:
     """Return the methods with SVEA's settings, as ``attribution.explain_many`` takes them.
 
     Parameters
@@ -39,6 +39,8 @@ def settings(names: Sequence[str], rise_masks: int = RISE_MASKS) -> dict[str, tu
         defaults.
     rise_masks
         Masks of RISE.
+    layer
+        Layer of the class activation maps; a model's default when empty.
 
     Returns
     -------
@@ -59,9 +61,10 @@ def settings(names: Sequence[str], rise_masks: int = RISE_MASKS) -> dict[str, tu
         if name in chosen:
             raise BadInput(f"--methods names '{name}' twice")
         method = attribution.resolve_method(name)
+        placed = {"layer": layer} if layer and "layer" in method.defaults else {}
         if name == "gradient":
             method = absolute_gradient
-        chosen[name] = method, overrides.get(name, {})
+        chosen[name] = method, {**overrides.get(name, {}), **placed}
     if not chosen:
         raise BadInput("--methods is empty; leave it out for SVEA's nine methods")
     return chosen

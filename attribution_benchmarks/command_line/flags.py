@@ -19,6 +19,9 @@ _HELP = {
     "num_imgs": "how many images to score: a number, or 'all'",
     "num_questions": "how many questions to score: a number, or 'all'",
     "batch_size": "rows in one pass through the model; bounds the memory",
+    "check_model": "only say whether the models fit this benchmark, and what is read of them; nothing is explained",
+    "layer": "layer of the class activation maps, as python -m attribution.inspect lists them; the model's default "
+    "when empty",
     "seed": "seed of everything drawn at random; same seed, same bytes",
     "output": "file to write the scores to; .json, .csv or .md by suffix",
     "cache_dir": "directory for what is made once and can be made again: drawn data, stored scores; else "
@@ -42,6 +45,8 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
             define_trust(flag_values)
         if name == "methods":
             flags.DEFINE_list(name, default, _HELP[name], flag_values=flag_values)
+        elif name == "check_model":
+            flags.DEFINE_bool(name, default, _HELP[name], flag_values=flag_values)
         elif name == "seed":
             flags.DEFINE_integer(name, default, _HELP[name], lower_bound=0, flag_values=flag_values)
         elif name == "batch_size":

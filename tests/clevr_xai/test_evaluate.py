@@ -246,7 +246,7 @@ def test_a_method_of_ones_own(command, tmp_path):
         (["--methods=gradiant"], "no method 'gradiant'; did you mean"),
         (["--methods=", "--controls="], "--methods is empty and there are no controls"),
         (["--methods=gradient", "--control_methods=vargrad"], "--control_methods has 'vargrad', which is not scored"),
-        (["--cam_layer=conv9"], "the model has no layer 'conv9'"),
+        (["--layer=conv9"], "the model has no layer 'conv9'"),
         (["--output=scores.xls"], "--output='scores.xls' ends in none of"),
         (["--from_maps=maps"], "--from_maps asks no network; leave out --model and --maps_dir"),
         (["--maps_pooling=l1-norm"], "--maps_pooling says how to save maps; name the folder with --maps_dir"),

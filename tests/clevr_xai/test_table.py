@@ -209,7 +209,7 @@ def test_what_the_numbers_say(measured, rows):
 
 
 def test_settings_of_the_methods():
-    chosen = methods.settings(list(methods.TITLES), steps=7, samples=9, noise=0.1, batch_norm="fold", cam_layer="conv3")
+    chosen = methods.settings(list(methods.TITLES), steps=7, samples=9, noise=0.1, batch_norm="fold", layer="conv3")
     parameters = {name: method.parameters(overrides) for name, (method, overrides) in chosen.items()}
     assert list(chosen) == list(methods.TITLES) and set(PAPER) == set(chosen)
     assert parameters["integrated_gradients"]["points"] == 8 and parameters["integrated_gradients"]["baseline"] == 0

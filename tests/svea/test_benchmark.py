@@ -172,3 +172,14 @@ def test_a_method_that_fails_late_leaves_no_file(tmp_path, capsys, monkeypatch):
     captured = capsys.readouterr()
     assert captured.out == "" and "one value per point" in captured.err.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["short.py"]
+
+
+def test_check_model_says_what_is_read_of_a_network_and_explains_nothing(monkeypatch, capsys):
+    monkeypatch.setattr("attribution.explain_many", lambda *_, **__: pytest.fail("explained"))
+    arguments = ["benchmark", "--check_model"]
+    assert command_line.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, arguments) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("saved_models/svea/baseline fits SVEA: signals (batch, 40, 1) to 10 classes, 8")
+    assert "class activation maps of the layer" in said
+    assert command_line.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, ["benchmark", "--layer=none"]) == 2
+    assert "none" in capsys.readouterr().err
