@@ -139,7 +139,11 @@ def test_setup_changelog_and_citation_tell_one_version():
     assert f'\ndate-released: "{headings[0][1]}"\n' in citation
 
 
-TYPED = ("attribution", "attribution_benchmarks")  # rooms whose public functions all tell their types; mypy checks them
+TYPED = (
+    "attribution",
+    "attribution_benchmarks",
+    "svea",
+)  # rooms whose public functions all tell their types; mypy checks them
 
 
 def public_functions(body, within_class=False):
