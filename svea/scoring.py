@@ -98,7 +98,7 @@ def fit(name: str, model: Any, data: Mnist1D, layer: str = "") -> str:
     )
 
 
-def layer_of(model, layer: str = "") -> str:
+def layer_of(model: Any, layer: str = "") -> str:
     """Say which layer class activation maps are of, or why there is none."""
     try:
         return f"class activation maps of the layer {model.layer(layer or None)}"
