@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants, function_def_to_graph, op_def_registry, ops
@@ -15,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def function_body(function_def) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
+def function_body(function_def: Any) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
     """Return a function of a library as a graph, and its tensors' names there by their names in the function."""
     return function_def_to_graph.function_def_to_graph_def(function_def)
 
@@ -37,7 +38,7 @@ def registered_gradient(kind: str) -> Callable | None:
     return ops.gradient_registry.lookup(kind)
 
 
-def loaded_gradient(name: str):
+def loaded_gradient(name: str) -> Any:
     """Return the concrete function behind a custom gradient that was loaded with a file, or ``None``."""
     try:
         gradient = registered_gradient(name)
