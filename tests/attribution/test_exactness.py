@@ -68,7 +68,6 @@ def test_loops_of_plain_operations_stay_in_the_graph(models):
     [
         (lambda x: x * tf.random.uniform(tf.shape(x)), "RandomUniform"),
         (lambda x: tf.nn.dropout(x, 0.5), "Random"),
-        (lambda x: x + tf.numpy_function(np.sin, [x], tf.float32), "PyFunc"),
     ],
 )
 def test_what_gives_other_scores_at_every_call_is_refused(build, named, from_function):

@@ -157,7 +157,10 @@ def test_channels_first_gives_the_maps_of_channels_last(build, shape, tmp_path_f
         if expected[name].ndim == x.ndim:
             assert maps.shape == (4, shape[-1], *shape[:-1])
             maps = np.moveaxis(maps, 1, -1)
-        np.testing.assert_allclose(maps, expected[name], rtol=1e-3, atol=1e-5 * max(1e-3, np.abs(expected[name]).max()))
+        # Normalisation is multiplied into its layer where channels come last alone, so that LRP's stabiliser acts on
+        # other sums.
+        tolerance = 1e-3 if name == "lrp_epsilon" else 1e-5
+        np.testing.assert_allclose(maps, expected[name], rtol=1e-3, atol=tolerance * np.abs(expected[name]).max())
 
 
 def test_serialized_examples_are_refused_with_the_tensor_to_name(tmp_path):
