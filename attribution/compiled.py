@@ -94,7 +94,7 @@ class CompiledGraph:
         function = self._once(("relevance", wrt, skeleton, wanted), self._relevance, wrt, skeleton, wanted)
         return functools.partial(function, composite.numbers())
 
-    def multipliers(self, wrt):
+    def multipliers(self, wrt: str) -> Callable:
         """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
         return self._once(("multipliers", wrt), self._multipliers, wrt)
 

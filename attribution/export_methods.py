@@ -94,7 +94,7 @@ class GraphPasses:
 
         return self._once(composite, build)
 
-    def multipliers(self, baseline):
+    def multipliers(self, baseline: Any) -> Any:
         """Return DeepLIFT's multipliers, of the inputs' shape, against a baseline that broadcasts to them."""
         function = self._compiled.multipliers(self._wrt).python_function  # see ``_backward``
         start = tf.broadcast_to(tf.cast(baseline, self.inputs.dtype), tf.shape(self.inputs))

@@ -413,7 +413,9 @@ class Model:
             gradients=dict(zip(layers, (gradient.numpy() for gradient in gradients), strict=True)),
         )
 
-    def multipliers(self, feed, baseline, targets, wrt) -> np.ndarray:
+    def multipliers(
+        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, wrt: str
+    ) -> np.ndarray:
         """Return DeepLIFT's multipliers of one chunk, of the input's shape (``attribution.deeplift``).
 
         Parameters
