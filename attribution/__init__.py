@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-def load_model(path: str | os.PathLike, *, keras_model: Any = None, **options: Any) -> Model:
+def load_model(path: str | os.PathLike, *, keras_model: Any = None, trust: bool = False, **options: Any) -> Model:
     """Load a SavedModel to be explained; see ``attribution.model.load_model`` for the options.
 
     Parameters
@@ -45,12 +45,17 @@ def load_model(path: str | os.PathLike, *, keras_model: Any = None, **options: A
         The live Keras network behind the file, for methods that need one (``passes.keras_model``): a ``keras.Model``,
         a function that builds it, ``"module:function"``, ``"file.py:function"`` or the path of a ``.keras`` file. It
         is built when a method asks for it, given the file's weights, and refused where its scores are not the file's.
+    trust
+        Whether you trust who made the file. One whose operations can do more than compute is refused otherwise
+        (``attribution.trust``).
     **options
         ``score``, ``signature``, ``inputs``, ``output``, ``jit_compile``.
     """
     from attribution import model  # TensorFlow takes seconds to import, --help must not
+    from attribution.trust import trusted
 
-    loaded = model.load_model(path, **options)
+    with trusted(trust):
+        loaded = model.load_model(path, **options)
     if keras_model is not None:
         from attribution import peers
 

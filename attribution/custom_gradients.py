@@ -8,13 +8,12 @@ takes them. Swish needs none of this, because its gradient is the derivative of 
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import ops
 
 from attribution.graph_nodes import node_of
+from attribution.internals import loaded_gradient
 
 ATTRIBUTE = "_gradient_op_type"
 _FUNCTION = "_attribution_gradient"  # attribute that names the loaded function
@@ -79,21 +78,11 @@ def _make_plain(swishes, graph_def) -> None:
                 tensor = user.input[position] = others[tensor]
 
 
-def _function(name: str):
-    """Return the loaded function behind a gradient's name, or ``None``."""
-    try:
-        gradient = ops.gradient_registry.lookup(name)
-    except LookupError:
-        return None
-    function = inspect.getclosurevars(gradient).nonlocals.get("func") if inspect.isfunction(gradient) else None
-    return function if hasattr(function, "graph") else None
-
-
 def differentiated_inputs(node: Any) -> list[str]:
     """Return the inputs of a node that its gradient passes on to."""
     if node.op != "IdentityN" or node.attr[ATTRIBUTE].s.decode() != RESTORED:
         return list(node.input)
-    outputs = tf.nest.flatten(_function(node.attr[_FUNCTION].s.decode()).structured_outputs)
+    outputs = tf.nest.flatten(loaded_gradient(node.attr[_FUNCTION].s.decode()).structured_outputs)
     return [tensor for tensor, gradient in zip(node.input, outputs, strict=False) if gradient is not None]
 
 
@@ -107,7 +96,7 @@ class _Readings:
 
     def by(self, name: str, node):
         """Return the tensors, with their types, that the gradient of a node reads; ``None`` if one is missing."""
-        function = _function(name)
+        function = loaded_gradient(name)
         captures = [] if function is None else [tensor for tensor, _ in function.graph.captures]
         graphs = {id(tensor.graph): tensor.graph for tensor in captures if hasattr(tensor, "graph")}
         if function is None or len(graphs) > 1 or any(not hasattr(tensor, "graph") for tensor in captures):
@@ -149,7 +138,7 @@ def _gradient_name(operation) -> str | None:
 @tf.RegisterGradient(RESTORED)
 def _restored(operation, *given):
     """Return what the loaded function gives for the gradients of an IdentityN's outputs."""
-    function = _function(operation.get_attr(_FUNCTION).decode())
+    function = loaded_gradient(operation.get_attr(_FUNCTION).decode())
     placeholders = [tensor for _, tensor in function.graph.captures]
     own = len(operation.inputs) - len(placeholders)
     arguments = [tensor for tensor in function.graph.inputs if all(tensor is not other for other in placeholders)]

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import op_def_registry, ops
 
-from attribution import custom_gradients
+from attribution import custom_gradients, internals
 from attribution.graph import GraphView
 from attribution.graph_nodes import functions_of, node_of
 from attribution.inlining import CALLS
@@ -37,10 +36,9 @@ def first_random(graph_def: tf.compat.v1.GraphDef, state: Any) -> str | None:
         Nodes that read what the whole graph writes.
     """
     for node in _all_nodes(graph_def):
-        definition = op_def_registry.get(node.op)
         if node.name in state:
             return f"'{node.name}', which reads what each call changes"
-        if definition is None or (definition.is_stateful and node.op not in _STATEFUL):
+        if node.op not in _STATEFUL and not internals.is_known_and_stateless(node.op):
             return f"the operation {node.op} ('{node.name}')"
     return None
 
@@ -65,8 +63,11 @@ def first_inexact(view: GraphView, inputs: Any, output: str) -> str | None:
         reached.add(name)
         node = view.nodes[name]
         # Lists of tensors are of a type of their own, and may hold numbers.
-        before = [node_of(tensor) for tensor in custom_gradients.differentiated_inputs(node)]
-        before = [one for one in before if one in below and (view.is_float(one) or view.dtype(one) == tf.variant)]
+        before = [
+            node_of(tensor)
+            for tensor in custom_gradients.differentiated_inputs(node)
+            if node_of(tensor) in below and (view.is_float(tensor) or view.dtype(tensor) == tf.variant)
+        ]
         if not before:
             continue  # whole numbers and strings have no gradient that could get lost
         stack.extend(before)
@@ -89,7 +90,7 @@ def _has_own_gradient(node) -> bool:
     if custom_gradients.ATTRIBUTE in node.attr:
         return node.attr[custom_gradients.ATTRIBUTE].s.decode() == custom_gradients.RESTORED
     try:
-        ops.gradient_registry.lookup(node.op)
+        internals.registered_gradient(node.op)
     except LookupError:
         # No gradient at all: what takes no numbers and gives none needs none.
         return not _computes_with_numbers(node)

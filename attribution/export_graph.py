@@ -90,9 +90,8 @@ def write(
 def _refuse_what_no_graph_holds(model, wrt) -> None:
     """Raise BadInput for a model whose explanations need more than its frozen graph."""
     if model._frozen.loaded is not None:
-        raise BadInput(
-            f"'{model.path}' cannot be exported: the gradients of {model._frozen.inexact} are not in its graph"
-        )
+        inexact = model._frozen.inexact
+        raise BadInput(f"'{model.path}' cannot be exported: the gradients of {inexact} are not in its graph")
     if any(weight.dtype == tf.resource for weight in model.graph.weights.values()):
         raise BadInput(f"'{model.path}' cannot be exported: it looks things up in tables, which its graph has not")
     if has_channels_first(model.graph, model.input_node(wrt), node_of(model.logits)):

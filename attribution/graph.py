@@ -72,7 +72,7 @@ class GraphView:
                 waiting[consumer] -= 1
                 if waiting[consumer] == 0:
                     ready.append(consumer)
-        self._outputs: dict[str, tuple[tf.TensorShape, tf.DType]] | None = None
+        self._outputs: dict[str, list[tf.TensorSpec]] | None = None
 
     def below(self, names: Iterable[str]) -> set[str]:
         """Return the given nodes and all nodes that depend on their values, not only on their shapes."""
@@ -99,28 +99,31 @@ class GraphView:
         on_path = self.below([source]) & self.above([target])
         return [name for name in self.nodes if name in on_path]
 
-    def shape(self, name: str) -> tf.TensorShape:
-        """Return the static shape of a node's first output, as far as TensorFlow infers it."""
-        return self._first_outputs()[name][0]
+    def shape(self, tensor: str) -> tf.TensorShape:
+        """Return the static shape of a tensor, a node's first output or another, as far as TensorFlow infers it."""
+        return self._output(tensor).shape
 
-    def dtype(self, name: str) -> tf.DType:
-        """Return the type of a node's first output."""
-        return self._first_outputs()[name][1]
+    def dtype(self, tensor: str) -> tf.DType:
+        """Return the type of a tensor."""
+        return self._output(tensor).dtype
 
-    def is_float(self, name: str) -> bool:
-        """Return whether a node's first output has numbers of floating point."""
-        return name in self._first_outputs() and self.dtype(name).is_floating
+    def is_float(self, tensor: str) -> bool:
+        """Return whether a tensor has numbers of floating point; a node without outputs has none."""
+        return bool(self._outputs_of(node_of(tensor))) and self.dtype(tensor).is_floating
 
-    def _first_outputs(self):
+    def _output(self, tensor: str) -> tf.TensorSpec:
+        node, _, number = tensor.partition(":")
+        return self._outputs_of(node)[int(number or 0)]
+
+    def _outputs_of(self, node: str) -> list[tf.TensorSpec]:
         if self._outputs is None:
             with tf.Graph().as_default() as imported:
                 tf.import_graph_def(self.graph_def, name="")
             self._outputs = {
-                operation.name: (operation.outputs[0].shape, operation.outputs[0].dtype)
+                operation.name: [tf.TensorSpec(output.shape, output.dtype) for output in operation.outputs]
                 for operation in imported.get_operations()
-                if operation.outputs
             }
-        return self._outputs
+        return self._outputs[node]
 
     def uses(self, name: str) -> list[str]:
         """Return the nodes that use a node's values, one entry for each use."""

@@ -7,8 +7,8 @@ whole, as Keras calls its grouped convolutions, and these have no gradient outsi
 from __future__ import annotations
 
 import tensorflow as tf
-from tensorflow.python.framework import function_def_to_graph
 
+from attribution import internals
 from attribution.graph_nodes import node_of
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -44,7 +44,7 @@ def _inline_once(graph_def):
             result.node.add().CopyFrom(node)
             continue
         function = functions[node.attr["f"].func.name]
-        body, flat = function_def_to_graph.function_def_to_graph_def(function)
+        body, flat = internals.function_body(function)
         arguments = [argument.name for argument in function.signature.input_arg]
         given = dict(zip(arguments, (name for name in node.input if not name.startswith("^")), strict=True))
         for inner in body.node:

@@ -118,6 +118,7 @@ class Model:
         self.logits = self._compiled.logits
         self._layers = {}
         self._inner = {}
+        self._channels_first = {}
 
     @property
     def fingerprint(self) -> str:
@@ -153,9 +154,8 @@ class Model:
         name = self._wrt(wrt)
         source = self._frozen.input_nodes.get(name) or reroot.find_tensor(self._frozen, name, node_of(self.logits))
         if source not in self._layers:
-            target = node_of(self.logits)
-            first = layers.has_channels_first(self.graph, source, target)
-            self._layers[source] = layers.Layers(self.graph, source, target, self._frozen.numbered, first)
+            first = self._has_channels_first(source)
+            self._layers[source] = layers.Layers(self.graph, source, node_of(self.logits), self._frozen.numbered, first)
         return self._layers[source]
 
     def explaining(self, feed: Mapping[str, np.ndarray], wrt: str | None = None, batch_size: int = 32) -> Explained:
@@ -189,13 +189,18 @@ class Model:
                 self.counts.update(forward=len(part), forward_passes=1)
                 parts.append(part[:real])
             feed = {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
-        source, target = model.input_node(name), node_of(model.logits)
-        if not layers.has_channels_first(model.graph, source, target):
+        if not model._has_channels_first(model.input_node(name)):
             return Explained(model, feed, name, False)
         turned = f"{name} with channels last"
         if turned not in self._inner:
             self._inner[turned] = None, model._with(reroot.with_channels_last(model._frozen, name))
         return Explained(self._inner[turned][1], {**feed, name: reroot.channels_last(feed[name])}, name, True)
+
+    def _has_channels_first(self, source: str) -> bool:
+        if source not in self._channels_first:
+            found = layers.has_channels_first(self.graph, source, node_of(self.logits))
+            self._channels_first[source] = found
+        return self._channels_first[source]
 
     def _with(self, frozen) -> Model:
         """Return a model that counts with this one and computes with another graph."""

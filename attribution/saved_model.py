@@ -2,7 +2,6 @@
 
 The interface of this project is the SavedModel directory, not a Keras object: whatever wrote it
 (``keras.Model.export``, ``tf.saved_model.save``, TensorFlow 1), explanations are computed from the file alone.
-This file is the only one that touches TensorFlow's graph internals.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from typing import Any
 
 import tensorflow as tf
 
-# Not public API; tests/attribution/test_saved_model.py names the TensorFlow versions it was tried on.
-from tensorflow.python.framework import convert_to_constants
-
-from attribution import custom_gradients, exactness, graph_nodes, inlining
+from attribution import custom_gradients, exactness, graph_nodes, inlining, trust
 from attribution.graph import GraphView
+from attribution.internals import UnliftableError, convert_to_constants
 from attribution_benchmarks.command_line import BadInput, listed
 
 
@@ -133,6 +130,7 @@ def freeze(
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
     directory = find_saved_model(path)
+    trust.check(directory)
     try:
         loaded = tf.saved_model.load(str(directory), tags=["serve"])
     except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
@@ -305,9 +303,11 @@ def _prune(loaded, path, inputs, output):
         raise BadInput("inputs= names tensors, so output= must name one too, as in 'resnet_model/final_dense:0'")
     try:
         function = loaded.prune(inputs, [output])
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, UnliftableError) as error:
         names = [op.name + ":0" for op in loaded.graph.get_operations() if op.type == "Placeholder"]
-        raise BadInput(f"'{path}': {_gist(error)}; its placeholders are {listed(names)}") from error
+        raise BadInput(
+            f"'{path}': {_gist(error)}; its placeholders are {listed(names)}, inputs= names those needed"
+        ) from error
     return function, [name.split(":")[0] for name in inputs], [output]
 
 

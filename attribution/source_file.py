@@ -70,7 +70,7 @@ class SourceFile:
         self.imports: dict[str, Import] = {}
         self.stars: list[str] = []
         self.effects: list[ast.stmt] = []
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(path.read_bytes())
         for statement in tree.body:
             self._enter(statement)
         for node in ast.walk(tree):

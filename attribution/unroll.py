@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import function_def_to_graph
 
+from attribution import internals
 from attribution.graph import GraphView
 from attribution.graph_nodes import node_of, pure_subgraph
 
@@ -229,7 +229,7 @@ class _Body:
     """A function of a loop: its arguments and results, and what the whole numbers among them come to."""
 
     def __init__(self, function):
-        graph_def, flat = function_def_to_graph.function_def_to_graph_def(function)
+        graph_def, flat = internals.function_body(function)
         self.arguments = [argument.name for argument in function.signature.input_arg]
         self.types = [tf.as_dtype(argument.type) for argument in function.signature.input_arg]
         self.results = [flat[function.ret[output.name]] for output in function.signature.output_arg]

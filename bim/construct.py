@@ -17,14 +17,16 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput, check_directory, make_directory, write_whole
+from attribution_benchmarks.command_line import BadInput, check_directory, listed, make_directory, write_whole
 from attribution_benchmarks.command_line.directories import held
+from attribution_benchmarks.command_line.reading import inside, read_json
 from bim import layout
-from bim.disk import failures_in_one_line, is_whole, link, read_image
+from bim.disk import is_whole, link, read_image
 from bim.drawings import save_picture
 from bim.parallel import each
 
 RECORD = "construction.json"
+MOST_SIDE = 20_000  # pixels of a photograph
 
 
 def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, list[dict]]:
@@ -49,49 +51,90 @@ def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, 
     BadInput
         If the file is missing, a category is absent or has too few images.
     """
-    if not os.path.isfile(annotation_file):
+    if not os.path.lexists(annotation_file):
         raise BadInput(f"no COCO annotations at {annotation_file}; expected instances_train2017.json")
-    import contextlib
-    import io
-
-    from pycocotools.coco import COCO
-
-    try:
-        with failures_in_one_line(), contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints what it does
-            coco = COCO(annotation_file)
-        numbers = {category["name"]: category["id"] for category in coco.dataset["categories"]}
-        coco.dataset["images"], coco.dataset["annotations"]
-    except (AssertionError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"{annotation_file} is no file of COCO instances ({type(error).__name__}: {error})") from error
+    document = read_json(annotation_file)
+    images, instances, numbers = _indexed(document, annotation_file)
     found = {}
     for name in layout.OBJECTS:
         category = numbers.get(layout.coco_name(name))
         if category is None:  # asking for an unknown name would return every image
             raise BadInput(f"{annotation_file} has no category '{layout.coco_name(name)}'")
-        images = sorted(coco.getImgIds(catIds=[category]))
         entries = []
-        for image in images:
-            instances = coco.loadAnns(coco.getAnnIds(imgIds=[image], catIds=[category], iscrowd=False))
-            if not instances:
+        for image in sorted(instances.get(category, {})):
+            shown = [instance for instance in instances[category][image] if not instance.get("iscrowd", 0)]
+            if not shown:
                 continue
-            largest = max(instances, key=lambda instance: (instance["area"], -instance["id"]))
-            (record,) = coco.loadImgs([image])
-            entries.append(
-                {
-                    "path": os.path.join(image_dir, record["file_name"]),
-                    "segmentation": largest["segmentation"],
-                    "height": record["height"],
-                    "width": record["width"],
-                }
-            )
+            largest = max(shown, key=lambda instance: (instance["area"], -instance["id"]))
+            entries.append(_entry(largest, images.get(image), image_dir, annotation_file))
             if len(entries) == count:
                 break
         if len(entries) < count:
             raise BadInput(f"{count} images of '{name}' are needed, {annotation_file} has {len(entries)}")
         found[name] = entries
     return found
+
+
+def _indexed(document, source: str) -> tuple[dict, dict, dict]:
+    """Return COCO's images by number, the instances by category and image, and the categories' numbers by name."""
+    kinds = {"images": ("id",), "annotations": ("id", "image_id", "category_id"), "categories": ("id",)}
+    for kind, keys in kinds.items():
+        entries = document.get(kind) if isinstance(document, dict) else None
+        if not isinstance(entries, list):
+            raise BadInput(f"{source} is no file of COCO instances: it has no list '{kind}'")
+        for place, entry in enumerate(entries):
+            if not isinstance(entry, dict) or any(type(entry.get(key)) is not int for key in keys):
+                raise BadInput(f"{source}: entry {place} of '{kind}' lacks whole numbers as {listed(keys)}")
+            if kind == "categories" and not isinstance(entry.get("name"), str):
+                raise BadInput(f"{source}: entry {place} of 'categories' has no name")
+            area = entry.get("area") if kind == "annotations" else 0
+            if type(area) not in (int, float) or not 0 <= area < 1e12:
+                raise BadInput(
+                    f"{source}: annotation {entry['id']} has the area {area!r}; a number of pixels is needed"
+                )
+    instances: dict[int, dict[int, list]] = {}
+    for instance in document["annotations"]:
+        of_category = instances.setdefault(instance["category_id"], {})
+        of_category.setdefault(instance["image_id"], []).append(instance)
+    images = {image["id"]: image for image in document["images"]}
+    return images, instances, {category["name"]: category["id"] for category in document["categories"]}
+
+
+def _entry(instance: dict, image: dict | None, image_dir: str, source: str) -> dict:
+    """Return what ``load_cutout`` needs of an instance, after looking at all of it."""
+    where = f"{source}: annotation {instance['id']}"
+    if image is None:
+        raise BadInput(f"{where} is about image {instance['image_id']}, which is not there")
+    size = image.get("height"), image.get("width")
+    if any(type(length) is not int or not 0 < length <= MOST_SIDE for length in size):
+        raise BadInput(f"{source}: image {image['id']} has the height and width {size}; numbers of pixels are needed")
+    outline = instance.get("segmentation")
+    if not (_is_polygons(outline, *size) if isinstance(outline, list) else _is_runs(outline, *size)):
+        raise BadInput(f"{where} has no outline inside its image; polygons, or lengths of runs, are needed")
+    path = str(inside(image_dir, image.get("file_name"), source))
+    return {"path": path, "segmentation": outline, "height": size[0], "width": size[1]}
+
+
+def _is_polygons(outline: list, height: int, width: int) -> bool:
+    """Return whether an outline is lists of x, y, x, y, ... inside an image, with a pixel of rounding around it."""
+    return bool(outline) and all(
+        isinstance(polygon, list)
+        and len(polygon) >= 6
+        and len(polygon) % 2 == 0
+        and all(type(value) in (int, float) for value in polygon)
+        and all(-1 <= x <= width + 1 for x in polygon[::2])
+        and all(-1 <= y <= height + 1 for y in polygon[1::2])
+        for polygon in outline
+    )
+
+
+def _is_runs(outline, height: int, width: int) -> bool:
+    """Return whether an outline is lengths of runs that cover an image, uncompressed."""
+    if not isinstance(outline, dict) or outline.get("size") != [height, width]:
+        return False
+    counts = outline.get("counts")  # COCO's own files have no compressed ones, whose decoder trusts them blindly
+    whole = isinstance(counts, list) and all(type(run) is int and run >= 0 for run in counts)
+    return whole and sum(counts) == height * width
 
 
 def load_cutout(entry: dict) -> tuple[np.ndarray, np.ndarray]:
@@ -109,7 +152,7 @@ def load_cutout(entry: dict) -> tuple[np.ndarray, np.ndarray]:
     parts = entry["segmentation"]
     if isinstance(parts, list):
         parts = coco_mask.merge(coco_mask.frPyObjects(parts, entry["height"], entry["width"]))
-    elif isinstance(parts["counts"], list):
+    else:
         parts = coco_mask.frPyObjects(parts, entry["height"], entry["width"])
     mask = coco_mask.decode(parts).astype(bool)
     if not mask.any():
@@ -312,13 +355,12 @@ def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> d
     record = {"num_train": num_train, "num_val": num_val, "seed": seed, "format": 1}
     check_directory("data_dir", data_dir)
     path = os.path.join(data_dir, RECORD)
-    if not os.path.exists(path):
+    if not os.path.lexists(path):
         return record
-    try:
-        with open(path, encoding="utf-8") as file:
-            before = {key: value for key, value in json.load(file).items() if key != "complete"}
-    except (OSError, ValueError, AttributeError) as error:
-        raise BadInput(f"{path} is damaged; remove {data_dir}, or give another --data_dir") from error
+    there = read_json(path)
+    if not isinstance(there, dict):
+        raise BadInput(f"{path} is damaged; remove {data_dir}, or give another --data_dir")
+    before = {key: value for key, value in there.items() if key != "complete"}
     if before != record:
         raise BadInput(f"{data_dir} was constructed with {before}, not {record}; give another --data_dir")
     return record

@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import json
 import os
 
 import numpy as np
 
 from attribution_benchmarks.command_line import BadInput, cache_directory, check_directory, listed
 from attribution_benchmarks.command_line.directories import held
+from attribution_benchmarks.command_line.reading import inside, opened, read_json
 from bim import layout
-from bim.disk import failures_in_one_line, read_image
+from bim.disk import read_image
 from bim.masks import load_masks
 
 EMBEDDED_VAL = 100  # validation images of each pair, as many as the authors'
@@ -59,7 +59,7 @@ class BimSet:
         """Return for each of some rows a hash of all that its score depends on: pixels, label, box, mask."""
         digests = []
         for row in rows:
-            with failures_in_one_line(), open(self.path(row), "rb") as file:
+            with opened(self.path(row), "image") as file:
                 content = hashlib.sha256(file.read())
             content.update(f"{self.names[row]} {self.labels[row]} {self.boxes[row].tolist()}".encode())
             if self.boxes[row].any():
@@ -75,33 +75,79 @@ class BimSet:
         return content.hexdigest()
 
     def mask(self, row: int) -> np.ndarray:
-        """Return the mask of a row's object as it was cut out, (h, w) bool."""
-        number = self._mask_numbers[row]
-        if number >= len(self._masks):
-            raise BadInput(f"{self.directory} has {len(self._masks)} masks, none is for {self.names[row]}")
-        return self._masks[number]
+        """Return the mask of a row's object as it was cut out, (h, w) bool; it is found by the image's name.
+
+        Raises
+        ------
+        BadInput
+            If there is none, or it is empty.
+        """
+        name = self.names[row]
+        found = layout.object_and_number(name)
+        place = None if found is None else self._mask_places.get(layout.mask_key(*found))
+        if place is None:
+            raise BadInput(f"{self.directory} has {len(self._mask_file[0])} masks, none is for {name}")
+        mask = self._mask_file[0][place]
+        if not mask.any():
+            raise BadInput(f"{self.directory}: the mask for {name} is empty; construct the sets anew")
+        return mask
 
     @functools.cached_property
-    def _masks(self) -> list[np.ndarray]:
+    def _mask_file(self) -> tuple[list[np.ndarray], list[str] | None]:
         return load_masks(self.directory)
 
     @functools.cached_property
-    def _mask_numbers(self) -> list[int]:
-        """Return each row's place in the mask file: so many per object class, classes in alphabetical order."""
-        parts = [os.path.splitext(name)[0].split("-") for name in self.names]
-        shown = [part for part in parts if len(part) == 3]  # others are named after their scene alone
-        objects = sorted({part[0] for part in shown})
-        unknown = set(objects) - set(layout.OBJECTS)
-        if unknown:
+    def _mask_places(self) -> dict[str, int]:
+        """Return the place of each mask in the file, by the mask's name.
+
+        A file without names, as the authors' are, has so many masks of each object class, by the images' numbers, which
+        for validation begin at 900: either of all classes in alphabetical order, or of the one class the set shows.
+        """
+        masks, keys = self._mask_file
+        if keys is not None:
+            return {key: place for place, key in enumerate(keys)}
+        shown = sorted({found[0] for found in map(layout.object_and_number, self.names) if found})
+        if unknown := set(shown) - set(layout.OBJECTS):
             raise BadInput(f"{self.directory} has images of {listed(sorted(unknown))}, which are none of BIM's objects")
-        indices = sorted({part[2] for part in shown})
-        if len(self._masks) != len(objects) * len(indices):  # the file covers all classes whatever the set shows
-            objects = list(layout.OBJECTS)
-        each = len(self._masks) // len(objects)
-        return [
-            objects.index(part[0]) * each + indices.index(part[2]) if len(part) == 3 else len(self._masks)
-            for part in parts
-        ]
+        each = _validation_images(os.path.dirname(self.directory))
+        objects = shown if len(masks) == each and len(shown) == 1 else layout.OBJECTS
+        if len(masks) != each * len(objects):
+            raise BadInput(
+                f"{self.directory} has {len(masks)} masks without names; expected {each} of each object, "
+                f"{each * len(objects)} in all; construct the sets anew"
+            )
+        numbers = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + each)
+        names = [layout.mask_key(name, number) for name in objects for number in numbers]
+        return {name: place for place, name in enumerate(names)}
+
+
+def check_same_objects(first: BimSet, first_rows, second: BimSet, second_rows) -> None:
+    """Refuse two sets that contradict each other about the same images.
+
+    Parameters
+    ----------
+    first, second
+        Two sets that show, or leave out, the same objects at the same places.
+    first_rows, second_rows
+        As many rows of each, in the same order.
+
+    Raises
+    ------
+    BadInput
+        With the first image whose box or mask is not the same in both.
+    """
+    for one, other in zip(first_rows, second_rows, strict=True):
+        boxes = first.boxes[one].tolist(), second.boxes[other].tolist()
+        if boxes[0] != boxes[1]:
+            raise BadInput(
+                f"{first.names[one]} has the box {boxes[0]} in {first.directory} and {boxes[1]} in {second.directory}; "
+                "construct the sets anew"
+            )
+        if first.boxes[one].any() and not np.array_equal(first.mask(one), second.mask(other)):
+            raise BadInput(
+                f"{first.names[one]} has one mask in {first.directory} and another in {second.directory}; construct "
+                "the sets anew"
+            )
 
 
 def load_set(data_dir: str, set_name: str) -> BimSet:
@@ -122,6 +168,10 @@ def load_set(data_dir: str, set_name: str) -> BimSet:
         numbers = np.array([int(label) for _, label in labels], np.int64)
     except (KeyError, ValueError, OverflowError) as error:
         raise BadInput(f"{directory}: val.txt and val_loc.txt do not fit each other ({error})") from error
+    for name in names:
+        inside(os.path.join(directory, "val"), name, os.path.join(directory, "val.txt"))
+    if len(located) < len(boxes):
+        raise BadInput(f"{directory}/val_loc.txt names an image twice; expected one line an image")
     if len(set(names)) < len(names):
         raise BadInput(f"{directory}/val.txt names an image twice; expected one line an image")
     for name, label, (row0, col0, row1, col1) in zip(names, numbers, corners, strict=True):
@@ -129,16 +179,20 @@ def load_set(data_dir: str, set_name: str) -> BimSet:
             raise BadInput(f"{directory}/val.txt: label {label} of {name} is none of 0 to {len(layout.SCENES) - 1}")
         if not (0 <= row0 <= row1 <= layout.IMAGE_SIDE and 0 <= col0 <= col1 <= layout.IMAGE_SIDE):
             raise BadInput(f"{directory}/val_loc.txt: the box of {name} does not lie in {layout.IMAGE_SIDE} pixels")
+        empty = row0 == row1 or col0 == col1
+        if empty and (set_name not in layout.CONTRAST_SETS or any((row0, row1, col0, col1))):
+            raise BadInput(f"{directory}/val_loc.txt: the box of {name} is empty; construct the sets anew")
     return BimSet(directory, names, numbers, corners)
 
 
 def _read_list(directory: str, name: str, form: str) -> list[tuple[str, str]]:
     """Return the two columns of a list."""
     path = os.path.join(directory, name)
-    if not os.path.isfile(path):
+    if not os.path.lexists(path):
         raise BadInput(f"no {path}; expected lines '{form}', as scripts/construct_bim_dataset.py writes them")
-    with failures_in_one_line(), open(path, encoding="utf-8", errors="replace") as file:
-        rows = [tuple(line.split(None, 1)) for line in file if line.strip()]
+    with opened(path, "list") as file:
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    rows = [tuple(line.split(None, 1)) for line in lines if line.strip()]
     if not rows or any(len(row) != 2 for row in rows):
         raise BadInput(f"{path}: expected lines '{form}'")
     return [(first, second.strip()) for first, second in rows]
@@ -190,18 +244,29 @@ def _train_files(data_dir: str, set_name: str) -> tuple[list[str], list[int]]:
     return paths, labels
 
 
-def _images_per_class(data_dir: str, set_name: str) -> int | None:
-    """Return how many training images of a class were constructed; None where the sets were made by others."""
+def _recorded(data_dir: str, name: str) -> int | None:
+    """Return a number that sets were constructed with; None where they were made by others."""
     from bim.construct import RECORD
 
     path = os.path.join(data_dir, RECORD)
-    if not os.path.isfile(path):
+    if not os.path.lexists(path):
         return None
-    try:
-        with open(path, encoding="utf-8") as file:
-            number = json.load(file)["num_train"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadInput(f"{path} is damaged; construct the sets anew") from error
+    record = read_json(path)
+    if not isinstance(record, dict) or type(record.get(name)) is not int:
+        raise BadInput(f"{path} is damaged; construct the sets anew")
+    return record[name]
+
+
+def _validation_images(data_dir: str) -> int:
+    """Return how many validation images of each pair there were when the sets were made."""
+    return _recorded(data_dir, "num_val") or EMBEDDED_VAL
+
+
+def _images_per_class(data_dir: str, set_name: str) -> int | None:
+    """Return how many training images of a class were constructed; None where the sets were made by others."""
+    number = _recorded(data_dir, "num_train")
+    if number is None:
+        return None
     # Every image of the pair sets shows one of ten objects, or stands for one; the contrast sets have one a scene.
     return number * (1 if set_name in layout.CONTRAST_SETS else len(layout.OBJECTS))
 

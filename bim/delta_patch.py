@@ -142,7 +142,8 @@ def _write_patches(directory, data_dir, model, steps, step_size, batch_size, pro
     names = [stems[row] for row in used]
     write_list(directory, names, plain.labels[used], ".png")
     write_boxes(directory, names, plain.boxes[used].tolist(), ".png")
-    save_masks(os.path.join(directory, "val_mask.npz"), [plain.mask(row) for row in used])
+    keys = [layout.mask_key(*layout.object_and_number(stems[row])) for row in used]
+    save_masks(os.path.join(directory, "val_mask.npz"), [plain.mask(row) for row in used], keys)
     write_whole(os.path.join(directory, RECORD), json.dumps(dataclasses.asdict(record), indent=1), durable=False)
     return record
 

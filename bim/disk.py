@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Iterator
 
 import numpy as np
-from PIL import Image
 
 from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line.reading import read_picture
 
 
 @contextlib.contextmanager
@@ -54,11 +54,7 @@ def is_whole(path: str) -> bool:
 
 def read_image(path: str, side: int | None = None) -> np.ndarray:
     """Read a picture as (H, W, 3) uint8; where a side is given, a picture of another size is refused."""
-    try:
-        with Image.open(path) as file:
-            image = np.asarray(file.convert("RGB"))
-    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises all three on damaged files
-        raise BadInput(f"cannot read the image {path}: {error}") from error
+    image = np.asarray(read_picture(path).convert("RGB"))
     if side is not None and image.shape != (side, side, 3):
         raise BadInput(f"{path} has {image.shape[1]} x {image.shape[0]} pixels; BIM's images have {side} x {side}")
     return image

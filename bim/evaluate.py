@@ -19,7 +19,7 @@ from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps, with_all_maps
 from bim import layout, scores
 from bim.attributions import CAM_LAYER, cam_layer
-from bim.dataset import BimSet, load_set
+from bim.dataset import BimSet, check_same_objects, load_set
 from bim.layout import CONTRAST_SETS, MODEL_NAMES
 from bim.measure import Measured, Member, classifier_at, load_classifier, measure
 from bim.scores import METRICS
@@ -314,7 +314,9 @@ class Benchmark:
             raise BadInput(f"none of the images drawn from {first.directory} is in {second.directory}")
         if second_set != PATCH_SET and len(rows) < len(stems):
             raise BadInput(f"{len(stems) - len(rows)} images of {first.directory} are missing in {second.directory}")
-        return rows, [places[stems[row]] for row in rows]
+        second_rows = [places[stems[row]] for row in rows]
+        check_same_objects(first, rows, second, second_rows)
+        return rows, second_rows
 
     def _clusters(self, set_name: str, rows) -> list[str]:
         names = self.images(set_name).names

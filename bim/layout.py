@@ -56,6 +56,25 @@ def cluster(name: str) -> str:
     return number if number.isdecimal() and number != stem else stem
 
 
+def object_and_number(name: str) -> tuple[str, int] | None:
+    """Return what an image's name says of its object, ``("dog", 901)``; None for a name after the scene alone.
+
+    Parameters
+    ----------
+    name
+        Name of the image, with its suffix or without: ``dog-bedroom-0901.jpg``.
+    """
+    parts = os.path.splitext(name)[0].split("-")
+    if len(parts) != 3 or not (parts[2].isascii() and parts[2].isdecimal() and len(parts[2]) <= 9):
+        return None
+    return parts[0], int(parts[2])
+
+
+def mask_key(object_name: str, number: int) -> str:
+    """Return the name of an object's mask, the same on every scene: ``dog-0901``."""
+    return f"{object_name}-{number:04d}"
+
+
 def scenes_with_dog(set_name: str) -> tuple[str, ...]:
     """Return the scene classes that hold a dog in one of the sets scene1 .. scene10.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import pickle
-import zipfile
-import zlib
 
 import numpy as np
 
 from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line.reading import opened, read_arrays
 
+MOST_BYTES = 1 << 28  # of a mask file, unpacked; the authors' masks have some 10 MB
+MOST_SIDE = 1 << 15  # pixels
 # The constructors NumPy's own pickles name, under the module paths of its 1.x and 2.x versions.
 _ADMITTED = {
     *((f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
@@ -26,7 +27,7 @@ _ADMITTED = {
 }
 
 
-def save_masks(path: str, masks) -> None:
+def save_masks(path: str, masks, keys) -> None:
     """Write masks of different shapes, (h, w) bool each, as packed bits without pickles.
 
     Parameters
@@ -35,13 +36,15 @@ def save_masks(path: str, masks) -> None:
         File to write, ``val_mask.npz`` in BIM's sets.
     masks
         Sequence of (h, w) bool arrays.
+    keys
+        As many names, ``layout.mask_key`` of object and number: a mask is found by it, whatever else a set holds.
     """
     shapes = np.array([mask.shape for mask in masks], np.int32).reshape(-1, 2)
     bits = np.packbits(np.concatenate([np.ravel(mask) for mask in masks]).astype(bool))
-    write_whole(path, lambda file: np.savez(file, bits=bits, shapes=shapes), durable=False)
+    write_whole(path, lambda file: np.savez(file, bits=bits, shapes=shapes, keys=np.array(keys, "U64")), durable=False)
 
 
-def load_masks(folder: str) -> list[np.ndarray]:
+def load_masks(folder: str) -> tuple[list[np.ndarray], list[str] | None]:
     """Read the masks of a set from ``val_mask.npz``, or from the authors' pickled ``val_mask``.
 
     Parameters
@@ -51,9 +54,11 @@ def load_masks(folder: str) -> list[np.ndarray]:
 
     Returns
     -------
-    list of numpy.ndarray
-        (h, w) bool each: a hundred (or as many as the set has) per object class, classes in alphabetical
-        order.
+    masks : list of numpy.ndarray
+        (h, w) bool each.
+    keys : list of str or None
+        The masks' names; None where the file has none, as the authors' has not. There are a hundred of each object
+        class then, in the order of the images' numbers, classes in alphabetical order.
 
     Raises
     ------
@@ -61,31 +66,42 @@ def load_masks(folder: str) -> list[np.ndarray]:
         If neither file is there, or the pickled one asks for anything beyond NumPy arrays.
     """
     safe, pickled = os.path.join(folder, "val_mask.npz"), os.path.join(folder, "val_mask")
-    if os.path.exists(safe):
+    if os.path.lexists(safe):
         try:
-            with np.load(safe, allow_pickle=False) as file:
-                shapes, bits = file["shapes"], file["bits"]
-            sizes = shapes.prod(axis=1)
-            flat = np.unpackbits(bits, count=int(sizes.sum())).astype(bool)
-            parts = np.split(flat, np.cumsum(sizes)[:-1])
-            return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-        except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+            return _unpacked(read_arrays(safe, MOST_BYTES))
+        except (BadInput, ValueError, TypeError, KeyError) as error:
             raise BadInput(f"{safe} is damaged ({error}); construct the sets anew") from error
     if not os.path.exists(pickled):
         raise BadInput(f"no masks in {folder}; expected val_mask.npz, or val_mask as the authors released it")
-    with open(pickled, "rb") as file:
+    with opened(pickled, "mask file") as file:
         array = _read_pickled(file, pickled)
     try:
         masks = [np.asarray(mask).astype(bool) for mask in array]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, MemoryError) as error:
         raise BadInput(f"{pickled} holds no sequence of masks ({error})") from error
     if any(mask.ndim != 2 for mask in masks):
         raise BadInput(f"{pickled} holds no masks of two axes, (height, width) each")
-    return masks
+    return masks, None
+
+
+def _unpacked(arrays: dict[str, np.ndarray]) -> tuple[list[np.ndarray], list[str] | None]:
+    """Return the masks and their names from the arrays of a file."""
+    shapes, bits = arrays["shapes"].astype(np.int64), arrays["bits"]
+    if shapes.ndim != 2 or shapes.shape[1] != 2 or (shapes < 1).any() or (shapes > MOST_SIDE).any():
+        raise ValueError("its shapes are none of masks")
+    sizes = shapes.prod(axis=1)
+    if bits.dtype != np.uint8 or bits.shape != (-(-int(sizes.sum()) // 8),):
+        raise ValueError("its bits are not as many as its shapes say")
+    parts = np.split(np.unpackbits(bits, count=int(sizes.sum())).astype(bool), np.cumsum(sizes)[:-1])
+    keys = [str(key) for key in arrays["keys"].tolist()] if "keys" in arrays else None
+    if keys is not None and not len(set(keys)) == len(keys) == len(parts):
+        raise ValueError(f"it has {len(parts)} masks under {len(set(keys))} names")
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)], keys
 
 
 _BROKEN_PICKLE = (  # what unpickling of bytes at random raises
     pickle.UnpicklingError, EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError,
+    MemoryError, OverflowError, RecursionError, ImportError, NotImplementedError,
 )  # fmt: skip
 
 

@@ -103,6 +103,7 @@ flags.DEFINE_list(
     "of its models, as in obj=my_model or obj=my_model@2",
     flag_values=FLAGS,
 )
+command_line.define_trust(FLAGS)
 flags.DEFINE_string(
     "server",
     "",

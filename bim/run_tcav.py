@@ -12,6 +12,7 @@ own measure: the dog should matter more to the object model than to the scene mo
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 from absl import flags
@@ -38,6 +39,13 @@ flags.DEFINE_string(
 flags.DEFINE_string("models_dir", SAVED_MODELS, "folder of the models", flag_values=FLAGS)
 flags.DEFINE_string("contrast_with", "scene", "model to subtract, as --model; nothing when empty", flag_values=FLAGS)
 flags.DEFINE_string("contrast_target", "", "as --target, for --contrast_with", flag_values=FLAGS)
+flags.DEFINE_list(
+    "layers",
+    [],
+    "layers to score the concept in, final_dense being the logits; by default block_layer1 to block_layer4 and the "
+    "logits, or what a model has for them",
+    flag_values=FLAGS,
+)
 flags.DEFINE_integer("num_random", 10, "random counterparts, each one experiment", 2, flag_values=FLAGS)
 flags.DEFINE_float("level", 0.05, "significance level after Holm's correction", 0.0, 1.0, flag_values=FLAGS)
 
@@ -62,9 +70,12 @@ def main(flag_values: flags.FlagValues) -> None:
     }
     fingerprints = {name: model.fingerprint for name, model in models.items()}
     images = tcav.load_images(resolve_data_dir(flag_values.data_dir), flag_values.num_random)
+    layers = tcav.layers_of(models, flag_values.layers)
+    if not flag_values.layers and layers != tcav.LAYERS:
+        print(f"no block_layer1 to block_layer4 here; scored in {', '.join(layers)} (--layers)", file=sys.stderr)
     for name, model in models.items():
         found[name] = tcav.score_concept(
-            model, targets[name], images, seed=flag_values.seed, batch_size=flag_values.batch_size
+            model, targets[name], images, layers, seed=flag_values.seed, batch_size=flag_values.batch_size
         )
         rows += score_rows(name, found[name], flag_values.seed)
         print(table(name, found[name], rows[-len(found[name]) :], flag_values.level), flush=True)

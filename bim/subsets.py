@@ -41,7 +41,7 @@ def write_lists(data_dir: str, validation, boxes: dict, masks: dict) -> None:
         folder = os.path.join(data_dir, set_name)
         write_list(folder, names, [classes.index(triple[position]) for triple in triples])
         write_boxes(folder, names, [boxes[name] for name in names])
-        save_masks(os.path.join(folder, "val_mask.npz"), [mask for name in masks for mask in masks[name]])
+        _write_masks(folder, validation, masks)
 
 
 def write_list(folder: str, names, labels, suffix: str = ".jpg") -> None:
@@ -74,7 +74,7 @@ def write_subsets(data_dir: str, indices, boxes: dict, dog_masks, seed: int) -> 
     validation = [index for index in indices if index >= layout.FIRST_VALIDATION]
     for set_name in layout.CONTRAST_SETS:
         _write_contrast_set(data_dir, set_name, indices, boxes)
-        save_masks(os.path.join(data_dir, set_name, "val_mask.npz"), dog_masks)
+        _write_masks(os.path.join(data_dir, set_name), validation, {layout.COMMON_FEATURE: dog_masks})
     for set_name, source, scene in (
         ("dog_bedroom", "scene", "bedroom"),
         ("bamboo_forest", "scene_only", "bamboo_forest"),
@@ -85,7 +85,7 @@ def write_subsets(data_dir: str, indices, boxes: dict, dog_masks, seed: int) -> 
             link(os.path.join(data_dir, source, "val", name + ".jpg"), os.path.join(folder, "val", name + ".jpg"))
         write_list(folder, names, [layout.SCENES.index(scene)] * len(names))
         write_boxes(folder, names, [boxes[name] for name in names])
-        save_masks(os.path.join(folder, "val_mask.npz"), dog_masks)
+        _write_masks(folder, validation, {layout.COMMON_FEATURE: dog_masks})
     _write_tcav(data_dir, indices, seed)
 
 
@@ -131,6 +131,12 @@ def _write_tcav(data_dir: str, indices, seed: int) -> None:
             where = "val" if part == "val" else os.path.join("train", scene)
             file = layout.pair_name(name, scene, index) + ".jpg"
             link(os.path.join(data_dir, "scene", where, file), os.path.join(data_dir, "tcav", folder, file))
+
+
+def _write_masks(folder: str, validation, masks: dict) -> None:
+    """Write the masks of some objects, one per validation index, each under its name."""
+    keys = [layout.mask_key(name, index) for name in masks for index in validation]
+    save_masks(os.path.join(folder, "val_mask.npz"), [mask for name in masks for mask in masks[name]], keys)
 
 
 def _write_lines(folder: str, name: str, lines) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from bim import layout
 from bim.disk import read_image
 from bim.measure import input_side, network_inputs
 
-LAYERS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", "final_dense")
+LOGITS = "final_dense"
+LAYERS = ("block_layer1", "block_layer2", "block_layer3", "block_layer4", LOGITS)
 ALPHA = 0.1  # of the classifier's l2 penalty
 HELD_OUT = 1 / 3  # of the images, to report the accuracy of a CAV
 
@@ -161,6 +163,38 @@ def score_concept(
     return found
 
 
+def layers_of(models: Mapping[str, object], wanted: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the layers in which concepts are scored, the same in all models.
+
+    Parameters
+    ----------
+    models
+        Name -> model.
+    wanted
+        The user's, ``final_dense`` being the logits; empty for the authors' five. Of models without these, the default
+        layer of class activation maps stands for them, if it has one name in all.
+
+    Raises
+    ------
+    BadInput
+        If a model has no layer of a name that the user gave.
+    """
+    if wanted:
+        for model in models.values():
+            for layer in wanted:
+                if layer != LOGITS:
+                    model.layer(layer)
+        return tuple(wanted)
+    try:
+        for model in models.values():
+            for layer in LAYERS[:-1]:
+                model.layer(layer)
+        return LAYERS
+    except BadInput:
+        defaults = {model.layer(None) for model in models.values()}
+        return (*(defaults if len(defaults) == 1 else ()), LOGITS)
+
+
 def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int = 32):
     """Return layers' activations, and the gradients of a logit with respect to them.
 
@@ -170,7 +204,7 @@ def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int
         Layer -> (N, D) float32.
     """
     inputs = network_inputs(images, input_side(model))
-    inner = [layer for layer in layers if layer != "final_dense"]
+    inner = [layer for layer in layers if layer != LOGITS]
     nodes = {layer: model.layer(layer) for layer in inner}
     values, gradients = ({layer: [] for layer in layers} for _ in range(2))
     name = model.explained_input()
@@ -180,11 +214,11 @@ def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int
         for layer, node in nodes.items():
             values[layer].append(result.values[node][:real].reshape(real, -1))
             gradients[layer].append(result.gradients[node][:real].reshape(real, -1))
-        if "final_dense" in layers:
-            values["final_dense"].append(result.scores[:real])
+        if LOGITS in layers:
+            values[LOGITS].append(result.scores[:real])
             one_hot = np.zeros_like(result.scores[:real])
             one_hot[:, target] = 1
-            gradients["final_dense"].append(one_hot)
+            gradients[LOGITS].append(one_hot)
     return tuple({layer: np.concatenate(parts) for layer, parts in found.items()} for found in (values, gradients))
 
 

@@ -17,13 +17,16 @@ import numpy as np
 from PIL import Image
 
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line.reading import inside, read_array, read_picture
 from clevr_xai import layout, masks
+from clevr_xai.programs import InvalidProgram, check_outputs
 from clevr_xai.vocabulary import answer_text
 
 EMBEDDED = pathlib.Path(__file__).parent / "embedded"
 KINDS = tuple(masks.GROUND_TRUTHS)
 _QUESTION = {"question": str, "answer": (str, int), "program": list, "image_filename": str}  # true is an int, too
 _SCENE = {"image_filename": str, "objects": list}
+SMALLEST = 16  # pixels of a side of an image that shows anything
 _KEPT = 128  # images in memory with the masks of their objects: at most 27 MB at 128 pixels
 
 
@@ -106,7 +109,7 @@ class Dataset:
         if not self.data_dir.is_dir():
             raise BadInput(f"no directory {self.data_dir}; name one that holds {layout.SCENES}")
         self._questions_file = self._required(layout.QUESTIONS.format(kind=kind))
-        scenes_file = self._required(layout.SCENES)
+        scenes_file = self._scenes_file = self._required(layout.SCENES)
         self.questions = layout.read_entries(self._questions_file, "questions", _QUESTION)
         scenes = layout.read_entries(scenes_file, "scenes", _SCENE)
         self.scenes = {scene["image_filename"]: scene for scene in scenes}
@@ -116,6 +119,7 @@ class Dataset:
         self._masks = layout.find(self.data_dir, layout.MASKS)
         self._check_questions(scenes_file)
         self._files = {name: self._ground_truth_folder(name, from_mask_images) for name in self.ground_truths}
+        self._programs_seen: set[int] = set()
         # Questions on one image follow each other, and one ground truth is asked for after the other.
         self._image = functools.lru_cache(maxsize=_KEPT)(self._read_image)
         self._object_masks = functools.lru_cache(maxsize=_KEPT)(self._read_object_masks)
@@ -170,23 +174,16 @@ class Dataset:
         """Return the indices of the objects that a ground truth of a question shows, none if it has none."""
         question = self.questions[row]
         number = len(self.scene(row)["objects"])
-        try:
-            objects = masks.ground_truth_objects(question["program"], ground_truth, number)
-        except KeyError as error:
-            raise BadInput(
-                f"{self._questions_file}: the program of question {question['question_index']} lacks {error}; "
-                "CLEVR-XAI's programs hold each node's '_output'"
-            ) from None
-        except (AttributeError, TypeError) as error:
-            raise BadInput(
-                f"{self._questions_file}: the program of question {question['question_index']} is damaged: {error}"
-            ) from None
-        if objects and not 0 <= min(objects) <= max(objects) < number:
-            raise BadInput(
-                f"{self._questions_file}: question {question['question_index']} is about object "
-                f"{max(objects)}, but {question['image_filename']} has {number}"
-            )
-        return objects
+        if row not in self._programs_seen:
+            try:
+                check_outputs(question["program"], number)
+            except InvalidProgram as error:
+                raise BadInput(
+                    f"{self._questions_file}: the program of question {question['question_index']} about "
+                    f"{question['image_filename']}: {error}"
+                ) from None
+            self._programs_seen.add(row)
+        return masks.ground_truth_objects(question["program"], ground_truth, number)
 
     def batches(
         self,
@@ -221,9 +218,9 @@ class Dataset:
     def _check_questions(self, scenes_file: pathlib.Path) -> None:
         """Refuse questions without a number of their own or without a scene."""
         numbers = [question.setdefault("question_index", row) for row, question in enumerate(self.questions)]
-        strange = [number for number in numbers if type(number) is not int]
+        strange = [number for number in numbers if type(number) is not int or not 0 <= number < 1 << 53]
         if strange:
-            raise BadInput(f"{self._questions_file}: question_index {strange[0]!r} is not a whole number")
+            raise BadInput(f"{self._questions_file}: question_index {strange[0]!r} is not a whole number from 0 on")
         if len(set(numbers)) != len(numbers):
             raise BadInput(f"{self._questions_file}: some question_index occurs twice")
         for question in self.questions:
@@ -258,14 +255,9 @@ class Dataset:
         if folder is None:
             return self._object_masks(self.questions[row]["image_filename"])[objects].any(axis=0)
         path = folder / f"{self.questions[row]['question_index']}.npy"
-        try:
-            mask = np.load(path, allow_pickle=False)
-        except FileNotFoundError:
-            raise BadInput(f"no {path}, though the question's program has such objects") from None
-        except (EOFError, OSError, ValueError) as error:
-            raise BadInput(f"{path} is not a readable array: {error}") from None
-        if not isinstance(mask, np.ndarray):
-            raise BadInput(f"{path} is an archive of arrays; expected one array")
+        if not path.exists():
+            raise BadInput(f"no {path}, though the question's program has such objects")
+        mask = read_array(path)
         if mask.shape != (self.size, self.size) or mask.dtype != bool:
             raise BadInput(
                 f"{path} holds {mask.dtype} of shape {mask.shape}; expected bool of {(self.size, self.size)}"
@@ -274,23 +266,23 @@ class Dataset:
 
     def _read_image(self, name: str) -> np.ndarray:
         """Return an image file as (size, size, 3) uint8."""
-        with _opened(self._images / name) as picture:
-            picture = picture.convert("RGB")
-            if picture.size != (self.size, self.size):
-                picture = picture.resize((self.size, self.size), Image.Resampling.BILINEAR)
-            return np.asarray(picture)
+        picture = read_picture(inside(self._images, name, self._questions_file)).convert("RGB")
+        if min(picture.size) < SMALLEST:
+            raise BadInput(f"{self._images / name} has {picture.width} x {picture.height} pixels; no scene can be seen")
+        if picture.size != (self.size, self.size):
+            picture = picture.resize((self.size, self.size), Image.Resampling.BILINEAR)
+        return np.asarray(picture)
 
     def _read_object_masks(self, name: str) -> np.ndarray:
         """Return the masks of all objects of an image, (objects, size, size) bool, from its mask image."""
         scene = self.scenes[name]
-        path = self._masks / str(scene.get("mask_filename", name))
-        with _opened(path) as picture:
-            colors = np.asarray(picture.convert("RGB"))
+        path = inside(self._masks, scene.get("mask_filename", name), self._scenes_file)
+        colors = np.asarray(read_picture(path).convert("RGB"))
         try:
             indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
         except KeyError:
             raise BadInput(f"the scene of {name} has an object without 'mask_color'") from None
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise BadInput(f"{path} does not fit the scene's mask colours: {error}") from None
         return masks.object_masks(indices, len(scene["objects"]), self.size)
 
@@ -299,14 +291,3 @@ class Dataset:
             return answer_text(question["answer"])
         except ValueError as error:
             raise BadInput(f"{self._questions_file}: question {question['question_index']}: {error}") from None
-
-
-def _opened(path: pathlib.Path) -> Image.Image:
-    try:
-        picture = Image.open(path)
-        picture.load()
-    except FileNotFoundError:
-        raise BadInput(f"no {path}") from None
-    except OSError as error:
-        raise BadInput(f"{path} is not a readable image: {error}") from None
-    return picture

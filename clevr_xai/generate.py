@@ -22,6 +22,8 @@ from attribution_benchmarks.command_line.workers import processes
 from clevr_xai import layout, masks, questions, render, scenes
 from clevr_xai.dataset import KINDS, Dataset
 
+MOST_WIDTH = 8192  # pixels
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -51,6 +53,8 @@ class Settings:
             raise BadInput(
                 f"no images of {self.width}x{self.height}: width to height must be 3 to 2, as 480x320 or 192x128"
             )
+        if self.width > MOST_WIDTH or self.stored_size > MOST_WIDTH:
+            raise BadInput(f"no images of more than {MOST_WIDTH:,} pixels a side")
         if round(self.samples**0.5) ** 2 != self.samples or self.samples < 1:
             raise BadInput(f"{self.samples} samples a pixel do not form a square; 4, 9, 16, 25, ... do")
 

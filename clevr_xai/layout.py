@@ -9,10 +9,9 @@ from __future__ import annotations
 import gzip
 import json
 import pathlib
-import zlib
 from collections.abc import Mapping
 
-from attribution_benchmarks.command_line import BadInput, listed, write_whole
+from attribution_benchmarks.command_line import BadInput, listed, reading, write_whole
 
 SCENES = "CLEVR-XAI_scenes.json"
 QUESTIONS = "CLEVR-XAI_{kind}_questions.json"
@@ -40,11 +39,7 @@ def find(data_dir: pathlib.Path, name: str) -> pathlib.Path | None:
 
 def read_json(path: pathlib.Path):
     """Return the content of a JSON file, compressed or not; ``BadInput`` names a file that cannot be read."""
-    try:
-        data = path.read_bytes()
-        return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise BadInput(f"{path} is not a readable JSON file: {error}") from None
+    return reading.read_json(path)
 
 
 def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[type, ...]]) -> list[dict]:

@@ -11,7 +11,7 @@ from attribution_benchmarks.command_line import BadInput, listed
 STEPS = 300  # of Integrated Gradients' path
 SAMPLES = 300  # of SmoothGrad and VarGrad
 NOISE = 0.05  # of SmoothGrad and VarGrad, as a share of max - min
-BASELINES = {"black": 0.0, "median": MEDIAN}  # of Integrated Gradients; the paper's is black
+BASELINES = {"black": 0.0, "gray": 0.5, "median": MEDIAN}  # of Integrated Gradients; the authors' is not known
 BATCH_NORMS = ("pass", "fold")
 
 TITLES = {  # as the paper calls them, in the order of its table
@@ -55,7 +55,8 @@ def settings(
     cam_layer
         Layer of Grad-CAM and Guided Grad-CAM; the last convolution's ReLU when empty.
     baseline
-        Where the path of Integrated Gradients begins: "black", or "median", the image's own median colour.
+        Where the path of Integrated Gradients begins: "black", "gray" (0.5), or "median", the image's own median
+        colour.
 
     Returns
     -------

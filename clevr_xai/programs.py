@@ -59,6 +59,39 @@ def execute(program: list[dict], scene: dict) -> list:
     return outputs
 
 
+def check_outputs(program, num_objects: int) -> None:
+    """Refuse a program whose nodes do not say what they found on a scene, as CLEVR-XAI's do.
+
+    Parameters
+    ----------
+    program
+        What a file holds in the place of a program.
+    num_objects
+        Of the scene.
+
+    Raises
+    ------
+    InvalidProgram
+        If there is no node, a node has no type, its inputs do not come before it, or ``_output`` is missing, or is no
+        set of the scene's objects where it should be one.
+    """
+    if not isinstance(program, list) or not program:
+        raise InvalidProgram("it has no node")
+    for position, node in enumerate(program):
+        if not isinstance(node, dict) or not isinstance(node.get("type", node.get("function")), str):
+            raise InvalidProgram(f"node {position} has no type")
+        kind, inputs = node_type(node), node.get("inputs")
+        if not isinstance(inputs, list) or any(type(i) is not int or not 0 <= i < position for i in inputs):
+            raise InvalidProgram(f"node {position} ({kind}) has inputs {inputs!r}; nodes before it are needed")
+        if "_output" not in node:
+            raise InvalidProgram(f"node {position} lacks '_output', which CLEVR-XAI's programs hold")
+        found = [node["_output"]] if kind == "unique" else node["_output"] if is_set_node(kind) else []
+        if not isinstance(found, list) or any(type(i) is not int or not 0 <= i < num_objects for i in found):
+            raise InvalidProgram(
+                f"node {position} ({kind}) found {node['_output']!r}; the scene has objects 0 to {num_objects - 1}"
+            )
+
+
 def answer(program: list[dict], scene: dict):
     """Return the answer of a program on a scene, a bool, an int or a word; raises as ``execute`` does."""
     return execute(program, scene)[-1]

@@ -122,11 +122,9 @@ def _indices(mitsuba, world, scene, width, height) -> np.ndarray:
 
 
 def mask_image(indices: np.ndarray) -> Image.Image:
-    """Return an index image as a picture of flat colours on gray, with a palette to keep the file small."""
+    """Return an index image as an RGB picture of flat colours on gray, as the release's own readers expect."""
     palette = np.array([scenes.BACKGROUND, *scenes.MASK_COLORS], np.uint8)
-    picture = Image.fromarray((indices + 1).astype(np.uint8))
-    picture.putpalette(palette.ravel().tolist())
-    return picture
+    return Image.fromarray(palette[indices + 1])
 
 
 def denoise(light: np.ndarray) -> np.ndarray:

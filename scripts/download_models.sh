@@ -23,6 +23,16 @@ for name in obj scene scene_only scene{1..10}; do
         curl --fail --location --output "$archive.part" "$MODELS_URL/$name.tar.gz"
         mv "$archive.part" "$archive"
     fi
-    tar -xzf "$archive" -C "$models"
+    # Unpacked elsewhere and renamed, so that a model is there whole or not at all; nothing of it leaves its folder.
+    unpacked="$(mktemp -d "$models/.unpacking.XXXXXX")"
+    trap 'rm -rf "$unpacked"' EXIT
+    tar -xzf "$archive" -C "$unpacked" --no-same-owner --no-same-permissions
+    if [[ ! -e "$unpacked/$name/saved_model.pb" ]]; then
+        echo "error: $archive does not hold $name/saved_model.pb" >&2
+        exit 2
+    fi
+    rm -rf "${models:?}/$name"
+    mv "$unpacked/$name" "$models/$name"
+    rm -rf "$unpacked"
     echo "$name" >&2
 done

@@ -5,13 +5,17 @@
 #     bash scripts/serve.sh --stand_in       without Docker: a small server in Python, for trying things out
 #     bash scripts/serve.sh --export_only    write the served files and stop
 #
-# The served files are made once from the committed models, some ten seconds each, and lie in saved_models/served.
-# PYTHON is the interpreter of this project's environment, IMAGE the image, GRPC_PORT and REST_PORT the ports.
+# The served files are made once from the committed models, in some two minutes, and lie in saved_models/served.
+# Both answer this machine alone: neither asks who is there.
+# PYTHON is the interpreter of this project's environment, IMAGE the image, GRPC_PORT and REST_PORT the ports, MODELS
+# another directory of models with its models.config.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 root="$PWD"
 python="${PYTHON:-python}"
+export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+models="${MODELS:-$root/saved_models}"
 mode="${1:-}"
 case "$mode" in
     "" | --stand_in | --export_only) ;;
@@ -22,33 +26,15 @@ if [[ "$mode" == "" ]] && ! command -v docker >/dev/null; then
     exit 2
 fi
 
-methods=gradient,integrated_gradients,guided_backprop,grad_cam
-for directory in saved_models/*/*/; do
-    benchmark="$(basename "$(dirname "$directory")")"
-    served="saved_models/served/${benchmark}_$(basename "$directory")"
-    if [[ "$benchmark" == served || -e "$served/1/saved_model.pb" ]]; then
-        continue
-    fi
-    score=logits
-    if [[ "$benchmark" == svea ]]; then
-        score=probabilities # what SVEA explains
-    fi
-    wrt=
-    if [[ "$benchmark" == clevr_xai ]]; then
-        wrt=image # the question is passed along
-    fi
-    echo "exporting $served" >&2
-    "$python" -m attribution.export --model="${directory%/}" --output="$served" --score="$score" \
-        --wrt="$wrt" --methods="$methods" >&2
-done
+"$python" scripts/export_committed_models.py --root="$models"
 
 grpc_port="${GRPC_PORT:-8500}"
 rest_port="${REST_PORT:-8501}"
 if [[ "$mode" == --stand_in ]]; then
-    exec "$python" -m attribution_benchmarks.serving.stand_in --config=saved_models/models.config --root=saved_models \
+    exec "$python" -m attribution_benchmarks.serving.stand_in --config="$models/models.config" --root="$models" \
         --grpc_port="$grpc_port" --rest_port="$rest_port"
 elif [[ "$mode" == "" ]]; then
-    exec docker run --rm --publish "$grpc_port:8500" --publish "$rest_port:8501" \
-        --mount "type=bind,source=$root/saved_models,target=/models,readonly" \
+    exec docker run --rm --publish "127.0.0.1:$grpc_port:8500" --publish "127.0.0.1:$rest_port:8501" \
+        --mount "type=bind,source=$models,target=/models,readonly" \
         "${IMAGE:-tensorflow/serving}" --model_config_file=/models/models.config
 fi

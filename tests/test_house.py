@@ -44,8 +44,8 @@ ALLOWED = {
     },
 }
 HOUSE = set(ALLOWED) | {"scripts", "benchmarks", "tests"}
-# The files of attribution that may touch tensorflow.python: what they need of it has no public name.
-GRAPH_INTERNALS = {"custom_gradients.py", "exactness.py", "inlining.py", "saved_model.py", "unroll.py"}
+# The file of attribution that may touch tensorflow.python: what it needs of it has no public name.
+GRAPH_INTERNALS = {"internals.py"}
 
 
 def imported_modules(tree: ast.AST):

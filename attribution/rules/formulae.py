@@ -75,8 +75,10 @@ def divide(relevance: tf.Tensor, total: tf.Tensor, rule: Rule) -> tf.Tensor:
         return tf.math.divide_no_nan(relevance, total)
     epsilon = tf.cast(rule.epsilon, total.dtype)
     if rule.stabiliser == "relative":
-        # Along the last axis alone: other axes may hold the inputs of one batch.
-        epsilon *= tf.reduce_max(tf.abs(total), axis=-1, keepdims=True) if total.shape.rank != 0 else tf.abs(total)
+        # Along the last axis alone: other axes may hold the inputs of one batch. What has no relevance does not count:
+        # a mask of -1e9 is no measure of anything.
+        sizes = tf.where(relevance != 0, tf.abs(total), tf.zeros_like(total))
+        epsilon *= tf.reduce_max(sizes, axis=-1, keepdims=True) if total.shape.rank != 0 else sizes
         return tf.math.divide_no_nan(relevance, total + tf.where(total >= 0, epsilon, -epsilon))
     return relevance / (total + tf.where(total >= 0, epsilon, -epsilon))
 

@@ -12,7 +12,7 @@ from attribution_benchmarks.command_line.files import (
     write_whole,
     writing,
 )
-from attribution_benchmarks.command_line.flags import define_common_flags, listed
+from attribution_benchmarks.command_line.flags import define_common_flags, define_trust, listed
 from attribution_benchmarks.command_line.run import execute, run
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "check_directory",
     "check_file",
     "define_common_flags",
+    "define_trust",
     "execute",
     "listed",
     "make_directory",

@@ -9,4 +9,9 @@ class BadInput(ValueError):
     """
 
     def __init__(self, message: str):
-        super().__init__(" ".join(str(message).split()))
+        super().__init__(printable(" ".join(str(message).split())))
+
+
+def printable(text: str) -> str:
+    """Return text in which control characters are escapes, so that a name cannot move a terminal's cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -38,6 +38,8 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
         ``output``, ``cache_dir`` (str), ``num_imgs``, ``num_questions`` (int or "all"), ``batch_size``, ``seed`` (int).
     """
     for name, default in defaults.items():
+        if name == "model":
+            define_trust(flag_values)
         if name == "methods":
             flags.DEFINE_list(name, default, _HELP[name], flag_values=flag_values)
         elif name == "seed":
@@ -54,6 +56,16 @@ def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
             )
         else:
             flags.DEFINE_string(name, default, _HELP[name], flag_values=flag_values)
+
+
+def define_trust(flag_values: flags.FlagValues) -> None:
+    """Define ``--trust_model`` on a command that loads SavedModels which the user names."""
+    flags.DEFINE_bool(
+        "trust_model",
+        False,
+        "load SavedModels even if their operations can do more than compute, such as write files",
+        flag_values=flag_values,
+    )
 
 
 def listed(names: Iterable) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import errno
 import os
+import signal
 import sys
+import threading
+import traceback
 from collections.abc import Callable, Sequence
 
 from absl import flags
 
 from attribution_benchmarks.command_line.chatter import import_tensorflow_quietly
-from attribution_benchmarks.command_line.errors import BadInput
-from attribution_benchmarks.command_line.files import cache_at
+from attribution_benchmarks.command_line.errors import BadInput, printable
+from attribution_benchmarks.command_line.files import cache_at, reason
+
+TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
 
 
 def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, description: str) -> None:
@@ -26,6 +34,8 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
         The module's docstring, shown by ``--help`` above the flags.
     """
     import_tensorflow_quietly()
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(errors=_plainly())
     try:
         code = execute(main, flag_values, description, sys.argv)
         sys.stdout.flush()
@@ -56,19 +66,101 @@ def execute(
         print(f"{description.strip()}\n\nFlags:\n{_help(flag_values)}")
         return 0
     flag_values.unparse_flags()
-    try:
-        rest = flag_values(argv)[1:]
-        if rest:
-            raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
-        with cache_at(flag_values.cache_dir if "cache_dir" in flag_values else ""):
-            main(flag_values)
-    except (BadInput, flags.Error) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    with _interruptions() as interrupted:
+        try:
+            rest = flag_values(argv)[1:]
+            if rest:
+                raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
+            with cache_at(flag_values.cache_dir if "cache_dir" in flag_values else ""), _trust(flag_values):
+                main(flag_values)
+        except KeyboardInterrupt:
+            return _said("interrupted", 130)
+        except (BadInput, flags.Error) as error:
+            if interrupted:  # libraries in C++ turn an interruption into an error of their own
+                return _said("interrupted", 130)
+            return _said(f"error: {printable(' '.join(str(error).split()))}", 2)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if error.errno not in _OF_THE_FILE_SYSTEM:
+                raise
+            where = f"{error.filename}: " if error.filename is not None else ""
+            return _said(f"error: {printable(where + reason(error))}; make room, or name a place that can be used", 2)
+        except SystemExit as error:
+            if error.code not in (0, None):
+                raise
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            return _said(
+                f"error: {printable(where.filename)}, line {where.lineno} ended the program before the command was "
+                "done; a method returns its maps and does not call sys.exit",
+                2,
+            )
     return 0
+
+
+@contextlib.contextmanager
+def _trust(flag_values: flags.FlagValues):
+    """Say to ``attribution.trust``, here and in the processes that are started, what ``--trust_model`` says."""
+    before = os.environ.get(TRUST_VARIABLE)
+    if "trust_model" in flag_values and flag_values.trust_model:
+        os.environ[TRUST_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(TRUST_VARIABLE, None)
+
+
+# What is wrong with the machine or the rights on it, and not with the program.
+_OF_THE_FILE_SYSTEM = {
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
+    errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE,
+}  # fmt: skip
+
+
+def _said(line: str, code: int) -> int:
+    """Say how a command ended, as the last line and without what is left of a progress bar, and return its code."""
+    if "tqdm" in sys.modules:
+        for bar in list(getattr(sys.modules["tqdm"].tqdm, "_instances", ())):
+            bar.leave = False
+            bar.close()
+    print(line, file=sys.stderr)
+    return code
+
+
+@contextlib.contextmanager
+def _interruptions():
+    """Yield a list that is no longer empty once the keyboard has interrupted the command."""
+    interrupted = []
+
+    def note(number, frame):
+        interrupted.append(number)
+        raise KeyboardInterrupt
+
+    # Only where Python's own handler is at work: a shell starts what runs in the background deaf to the keyboard.
+    if threading.current_thread() is not threading.main_thread() or (
+        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield interrupted
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _plainly() -> str:
+    """Return the name of a way to write what an output's encoding lacks: a table keeps its width, and its meaning."""
+    plain = {"–": "-", "−": "-", "×": "x", "±": "~", "α": "a", "β": "b", "ε": "e", "≥": ">", "≤": "<"}
+
+    def replaced(error):
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        return "".join(plain.get(c, "?") for c in error.object[error.start : error.end]), error.end
+
+    codecs.register_error("attribution_benchmarks.plainly", replaced)
+    return "attribution_benchmarks.plainly"
 
 
 def _help(flag_values: flags.FlagValues) -> str:

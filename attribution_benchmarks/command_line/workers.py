@@ -35,7 +35,6 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
         return
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_the_parent, (os.getpid(),))
-    others = set(multiprocessing.active_children())
 
     def mapped(function, tasks, chunk=1):
         with _interrupts_ignored():  # the processes start with the tasks
@@ -48,10 +47,8 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
         raise BadInput(
             "the system ended a worker process, perhaps for lack of memory; fewer processes at a time may help"
         ) from error
-    finally:  # after a failure nobody wants what is still in work
+    finally:  # after a failure, what has not begun is dropped, and what has ends by itself
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.kill()
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from attribution_benchmarks.command_line import check_file, write_whole
+from attribution_benchmarks.command_line.errors import printable
 
 COLUMNS = ("method", "metric", "value", "low", "high", "n", "paper", "kind")
 SUFFIXES = (".json", ".csv", ".md", ".txt")
@@ -106,8 +107,19 @@ def to_csv(rows: Sequence[Mapping]) -> str:
     """Return comma-separated values with a header line; what is missing is empty."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows(_cells(rows, str))
+    writer.writerows([[_no_formula(cell) for cell in line] for line in _cells(rows, str)])
     return stream.getvalue()
+
+
+def _no_formula(cell: str) -> str:
+    """Return a cell that a spreadsheet takes for text: one that begins as a formula gets an apostrophe before it."""
+    if not cell.startswith(("=", "+", "-", "@")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def to_markdown(rows: Sequence[Mapping]) -> str:
@@ -123,12 +135,18 @@ def to_text(rows: Sequence[Mapping]) -> str:
 def markdown_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; columns of numbers are aligned to the right."""
     rule = ["---:" if right else "---" for right in _numeric_columns(body, len(header))]
-    lines = [[str(cell).replace("|", r"\|") for cell in line] for line in (header, rule, *body)]
+    lines = [[_escaped(str(cell)) for cell in line] for line in (header, rule, *body)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _escaped(cell: str) -> str:
+    """Return a cell in which nothing ends the cell or begins a tag of HTML."""
+    return printable(cell).replace("|", r"\|").replace("<", "&lt;")
 
 
 def text_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     """Return a table aligned with spaces, ruled below the header; an empty line of the body becomes a rule."""
+    header, body = [*map(printable, header)], [[printable(cell) for cell in line] for line in body]
     widths = [max(len(line[i]) for line in (header, *body) if line) for i in range(len(header))]
     rule = "  ".join("-" * width for width in widths)
     right = _numeric_columns(body, len(header))
@@ -260,7 +278,7 @@ def _cells(rows: Sequence[Mapping], number) -> list[list[str]]:
             return ""
         if isinstance(value, (list, dict)):
             return json.dumps(value)
-        return number(value)
+        return printable(number(value))
 
     return [columns, *([cell(row.get(name)) for name in columns] for row in rows)]
 

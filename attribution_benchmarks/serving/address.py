@@ -47,7 +47,12 @@ def parse_address(text: str) -> Address:
         If it is no address of a server.
     """
     expected = "expected grpc://host:8500 or http://host:8501"
-    parts = urllib.parse.urlsplit(text)
+    try:
+        parts = urllib.parse.urlsplit(text)
+        if parts.hostname:
+            parts.hostname.encode("idna")  # as a look-up of the name will
+    except (ValueError, UnicodeError) as error:
+        raise BadInput(f"{text!r} is no address of a server; {expected}") from error
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment:
         raise BadInput(f"'{text}' is no address of a server; {expected}")
     try:

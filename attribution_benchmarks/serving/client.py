@@ -15,6 +15,7 @@ from attribution_benchmarks.serving.address import ModelName, parse_address
 from attribution_benchmarks.serving.errors import ServerError
 from attribution_benchmarks.serving.signature import Signature
 
+LONGEST_DEADLINE = 1_000_000  # seconds; timers know no more
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds between attempts; each wait is twice the one before
 # A server that shuts down cancels what it has begun; a client that never cancels can take that for "away".
 _AWAY = ("UNAVAILABLE", "CANCELLED")
@@ -71,8 +72,9 @@ class Client:
         max_message_bytes: int = 256 << 20,
         sleep: Callable[[float], None] = time.sleep,
     ):
-        if not deadline > 0:
-            raise BadInput(f"a deadline must be above 0 seconds, not {deadline}")
+        for name, seconds in (("deadline", deadline), ("patience", patience)):
+            if not (0 < seconds or (name == "patience" and seconds == 0)) or seconds > LONGEST_DEADLINE:
+                raise BadInput(f"a {name} must be above 0 and at most {LONGEST_DEADLINE:,} seconds, not {seconds}")
         self.address = parse_address(address)
         self.deadline = deadline
         self.patience = patience

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import socket
 import ssl
+import threading
 import time
 import urllib.parse
 from collections.abc import Mapping, Sequence
@@ -103,24 +105,29 @@ class RestProtocol:
             anything but a JSON object.
         """
         end = time.monotonic() + deadline
+        guard = _Guard(end)
         try:
-            status, content = self._exchange(verb, self._address.path + path, body, end)
+            with guard:
+                status, content = self._exchange(verb, self._address.path + path, body, end, guard)
         except TimeoutError as error:
             self.close()
             raise ServerError("DEADLINE_EXCEEDED", f"no reply within {deadline:g} s") from error
-        except ssl.SSLCertVerificationError as error:
-            self.close()
-            raise ServerError("UNAUTHENTICATED", str(error)) from error
-        except (OSError, http.client.HTTPException) as error:
-            # Half a reply is a lost connection too: the server went away while it wrote.
-            self.close()
-            raise ServerError("UNAVAILABLE", _reason(error)) from error
         except ServerError:
             self.close()  # what is left of a reply that is too large would be taken for the next one
             raise
+        except ssl.SSLCertVerificationError as error:
+            self.close()
+            raise ServerError("UNAUTHENTICATED", str(error)) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if guard.struck:  # what a connection says that was cut in the middle of a line is of no use
+                self.close()
+                raise ServerError("DEADLINE_EXCEEDED", f"no reply within {deadline:g} s") from error
+            # Half a reply is a lost connection too: the server went away while it wrote.
+            self.close()
+            raise ServerError("UNAVAILABLE", _reason(error)) from error
         try:
             reply = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             reply = None
         if status != 200:
             words = reply.get("error") if isinstance(reply, Mapping) else content.decode("utf-8", "replace")
@@ -129,9 +136,10 @@ class RestProtocol:
             raise ServerError("INVALID_REPLY", f"no JSON object but {content[:60].decode('utf-8', 'replace')!r}")
         return dict(reply)
 
-    def _exchange(self, verb, path, body, end):
+    def _exchange(self, verb, path, body, end, guard):
         connection = self._connected(end)
         wire = connection.sock  # http.client forgets it when the server wants to close
+        guard.watch(wire)
         wire.settimeout(_left(end))
         connection.request(verb, path, body, {"Content-Type": "application/json"} if body is not None else {})
         wire.settimeout(_left(end))
@@ -159,6 +167,37 @@ class RestProtocol:
             self._connection.connect()
             self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._connection
+
+
+class _Guard:
+    """Cut a connection at the deadline, whatever the server sends until then.
+
+    A socket's own time limit is for one read: a server that sends a byte a second, or one ``100 Continue`` after the
+    other, never meets it.
+    """
+
+    def __init__(self, end: float):
+        self.struck = False
+        self._wire = None
+        self._timer = threading.Timer(max(0.0, end - time.monotonic()), self._strike)
+        self._timer.daemon = True
+
+    def watch(self, wire) -> None:
+        """Cut this connection when time is up."""
+        self._wire = wire
+
+    def _strike(self):
+        self.struck = True
+        if self._wire is not None:
+            with contextlib.suppress(OSError):
+                self._wire.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self):
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_):
+        self._timer.cancel()
 
 
 def _left(end: float) -> float:

@@ -31,7 +31,13 @@ flags.DEFINE_string("config", "", "models.config as TensorFlow Serving reads it"
 flags.DEFINE_string(
     "root", "", "directory that stands for /models in the base paths of the config, as a mount would", flag_values=FLAGS
 )
-flags.DEFINE_string("host", "127.0.0.1", "address to listen on", flag_values=FLAGS)
+flags.DEFINE_string(
+    "host",
+    "127.0.0.1",
+    "address to listen on; any other than the loopback lets others ask, without a password",
+    flag_values=FLAGS,
+)
+command_line.define_trust(FLAGS)
 flags.DEFINE_integer("grpc_port", 8500, "port of gRPC", lower_bound=0, flag_values=FLAGS)
 flags.DEFINE_integer("rest_port", 8501, "port of REST", lower_bound=0, flag_values=FLAGS)
 
@@ -208,8 +214,10 @@ def load_signatures(directory: str) -> dict[str, ServedSignature]:
     """Return the signatures of a SavedModel."""
     import tensorflow as tf
 
+    from attribution import trust
     from attribution_benchmarks.serving.signature import TensorSpec
 
+    trust.check(directory)
     loaded = tf.saved_model.load(directory, tags=["serve"])
 
     def spec_of(tensor):

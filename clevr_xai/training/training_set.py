@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line.reading import inside, read_picture
 from clevr_xai import layout, masks, programs, questions, tokens
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS, answer_text
 
@@ -123,13 +124,16 @@ def load(data_dir: str | pathlib.Path, rounds: dict[str, int], num_images: int =
     if seed is None or seed == 0:
         raise BadInput(f"{data_dir} has the seed {seed}; training data need one other than 0, that of the embedded set")
     scenes = content["scenes"][: num_images or None]
-    images = np.stack([_image(layout.find(data_dir, layout.IMAGES) / scene["image_filename"]) for scene in scenes])
+    images = np.stack(
+        [_image(inside(layout.find(data_dir, layout.IMAGES), scene["image_filename"], data_dir)) for scene in scenes]
+    )
     centres = np.full((len(scenes), MOST_OBJECTS, 2), np.nan, np.float32)
     owners = np.zeros((len(scenes), 128, 128), np.uint8)
     attributes = np.zeros((len(scenes), MOST_OBJECTS, len(ATTRIBUTES)), np.int64)
     for row, scene in enumerate(scenes):
         number = len(scene["objects"])
-        centres[row, :number], owners[row] = _parts(layout.find(data_dir, layout.MASKS) / scene["mask_filename"], scene)
+        mask_file = inside(layout.find(data_dir, layout.MASKS), scene["mask_filename"], data_dir)
+        centres[row, :number], owners[row] = _parts(mask_file, scene)
         for position, item in enumerate(scene["objects"]):
             attributes[row, position] = [values.index(item[name]) for name, values in ATTRIBUTES.items()]
     asked = [
@@ -191,8 +195,7 @@ def _rendered(data_dir: pathlib.Path) -> str:
 
 
 def _image(path: pathlib.Path) -> np.ndarray:
-    with Image.open(path) as picture:
-        return np.asarray(picture.convert("RGB").resize((128, 128), Image.Resampling.BILINEAR))
+    return np.asarray(read_picture(path).convert("RGB").resize((128, 128), Image.Resampling.BILINEAR))
 
 
 def _parts(path: pathlib.Path, scene: dict) -> tuple[np.ndarray, np.ndarray]:
@@ -205,8 +208,7 @@ def _parts(path: pathlib.Path, scene: dict) -> tuple[np.ndarray, np.ndarray]:
     owners : (128, 128) uint8
         1 plus the position of the object that a pixel shows, 0 for none.
     """
-    with Image.open(path) as picture:
-        colors = np.asarray(picture.convert("RGB"))
+    colors = np.asarray(read_picture(path).convert("RGB"))
     indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
     height, width = indices.shape
     rows, columns = np.nonzero(indices >= 0)

@@ -240,3 +240,40 @@ def test_the_command(exported, tmp_path, capsys):
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(exported, tmp_path, monkeypatch):
+    """A counterpart that computes something else."""
+    from attribution import cam, export_methods
+
+    def wrong(passes, *, layer, resize):
+        return export_methods._grad_cam(passes, layer=layer, resize=resize) * 1.01
+
+    monkeypatch.setitem(export_methods._COUNTERPARTS, cam.grad_cam, wrong)
+    with pytest.raises(command_line.BadInput, match=r"'grad_cam' is left out: its map would differ .* by 1\.0e-02"):
+        export.export(exported["image"], tmp_path / "strict", ["gradient", "grad_cam"])
+    assert not (tmp_path / "strict").exists()
+    left_out = {}
+    written = export.export(exported["image"], tmp_path / "kept", ["gradient", "grad_cam"], left_out=left_out)
+    assert set(written) == {"gradient"} and set(left_out) == {"grad_cam"}
+    served = signatures(tmp_path / "kept")
+    assert "explain_gradient" in served and "explain_grad_cam" not in served
+    sheet = json.loads(served[export_names.SHEET](rows=tf.zeros(1, tf.int32))["sheet"].numpy()[0])
+    assert set(sheet["methods"]) == {"gradient"}
+    with pytest.raises(command_line.BadInput, match="'grad_cam' is left out"):  # nothing would be left
+        export.export(exported["image"], tmp_path / "none", ["grad_cam"], left_out={})
+
+
+def test_a_map_is_asked_to_be_no_more_precise_than_it_is_known(from_function):
+    """Of values near 1,000, float32 knows differences of about 1 to four digits, and the values to seven."""
+    model = from_function(lambda x: tf.reduce_sum(x, axis=1), 6, 2)
+    wrt = model.explained_input()
+    feed = {wrt: 1000 + np.random.default_rng(0).random((2, 6, 2), dtype=np.float32)}
+
+    def changed(method):
+        entry = (attribution.Method("own", "Own", method), {})
+        return export._changed_by_rounding(model, wrt, entry, feed, attribution.explain(method, model, feed))
+
+    values = changed(lambda passes: passes.inputs)
+    differences = changed(lambda passes: passes.inputs - passes.inputs.mean(axis=1, keepdims=True))
+    assert 0 < values < 5e-7 and 1e-5 < differences < 1e-2

@@ -118,7 +118,7 @@ def test_functions_made_by_code_differ_in_what_they_hold():
 
 def test_libraries_count_by_name_and_are_told_with_their_versions():
     versions = library_versions("attribution.passes:Passes", "attribution.model:load_model")
-    assert {"python", "numpy", "tensorflow"} == set(versions)
+    assert {"python", "numpy", "tensorflow"} <= set(versions)
     assert versions["numpy"] == np.__version__
     assert code_fingerprint(np.mean) != code_fingerprint(np.median)
 

@@ -178,6 +178,8 @@ def test_a_switch_between_training_and_inference_is_off(tmp_path):
         builder.save()
     x = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
     by_name = {"inputs": ["x:0", "training:0"], "output": "scores:0"}
+    with pytest.raises(BadInput, match=r"placeholder.*'training'.* its placeholders are 'x:0', 'training:0'"):
+        attribution.load_model(tmp_path / "tf1", inputs=["x:0"], output="scores:0")
     for options in ({}, by_name):
         model = attribution.load_model(tmp_path / "tf1", **options)
         np.testing.assert_allclose(model.scores(x, batch_size=2), x @ kernel, rtol=1e-5)

@@ -31,7 +31,7 @@ def test_the_sets_have_the_authors_layout(sets):
         assert set(found.names) == names and list(found.names) == sorted(found.names)
         position, classes = (0, layout.OBJECTS) if set_name == "obj" else (1, layout.SCENES)
         assert [classes[label] for label in found.labels] == [name.split("-")[position] for name in found.names]
-        assert len(load_masks(os.path.join(sets, set_name))) == 20
+        assert len(load_masks(os.path.join(sets, set_name))[0]) == 20
         for name in classes:
             train = os.listdir(os.path.join(sets, set_name, "train", name))
             assert len(train) == 10 and all(file.endswith("-0000.jpg") for file in train)

@@ -80,7 +80,7 @@ def test_a_damaged_source_picture(corpora, tmp_path):
     shutil.copy(entry["path"], path)
     os.truncate(path, 300)
     for read in (lambda: construct.load_cutout({**entry, "path": str(path)}), lambda: construct.load_scene(str(path))):
-        with pytest.raises(BadInput, match=r"cannot read the image .*dog\.jpg"):
+        with pytest.raises(BadInput, match=r"dog\.jpg is not a readable image"):
             read()
     Image.fromarray(np.zeros((9, 9, 3), np.uint8)).save(path)
     with pytest.raises(BadInput, match="pixels of its annotation"):
@@ -94,7 +94,7 @@ def test_other_parameters_are_refused_before_anything_is_drawn(tmp_path):
         construct.begin(str(tmp_path), 1, 2, seed=1)
     assert (tmp_path / "construction.json").read_bytes() == before and not construct.is_complete(str(tmp_path))
     (tmp_path / "construction.json").write_text("{")
-    with pytest.raises(BadInput, match=r"construction\.json is damaged"):
+    with pytest.raises(BadInput, match=r"construction\.json is not a readable JSON file"):
         construct.begin(str(tmp_path), 1, 2, seed=0)
 
 

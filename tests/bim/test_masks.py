@@ -25,10 +25,35 @@ def assert_same(found, expected):
 
 
 def test_masks_come_back(tmp_path, some_masks):
-    masks.save_masks(str(tmp_path / "val_mask.npz"), some_masks)
-    assert_same(masks.load_masks(str(tmp_path)), some_masks)
+    names = ["dog-0900", "dog-0901", "kite-0900", "kite-0901"]
+    masks.save_masks(str(tmp_path / "val_mask.npz"), some_masks, names)
+    found, keys = masks.load_masks(str(tmp_path))
+    assert_same(found, some_masks)
+    assert keys == names
     with np.load(tmp_path / "val_mask.npz", allow_pickle=False) as file:
-        assert set(file.files) == {"bits", "shapes"}
+        assert set(file.files) == {"bits", "shapes", "keys"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shapes": np.array([[1 << 20, 1 << 20]])},
+        {"shapes": np.array([[3, 5], [17, 0], [8, 8], [1, 1]])},
+        {"shapes": np.array([[3, 5], [-17, -1], [8, 8], [1, 1]])},
+        {"shapes": np.zeros((2, 2, 2), int)},
+        {"bits": np.zeros(4, np.uint8)},
+        {"bits": np.zeros(13, np.int64)},
+        {"keys": np.array(["a", "a", "b", "c"])},
+        {"keys": np.array(["a", "b"])},
+    ],
+)
+def test_arrays_that_are_no_masks_are_refused(tmp_path, some_masks, change):
+    masks.save_masks(str(tmp_path / "val_mask.npz"), some_masks, list("abcd"))
+    with np.load(tmp_path / "val_mask.npz") as file:
+        arrays = dict(file)
+    np.savez(tmp_path / "val_mask.npz", **{**arrays, **change})
+    with pytest.raises(BadInput, match="is damaged"):
+        masks.load_masks(str(tmp_path))
 
 
 def as_objects(some_masks):
@@ -40,13 +65,13 @@ def as_objects(some_masks):
 def test_the_authors_object_array_is_read(tmp_path, some_masks):
     with open(tmp_path / "val_mask", "wb") as file:
         np.save(file, as_objects(some_masks))
-    assert_same(masks.load_masks(str(tmp_path)), some_masks)
+    assert_same(masks.load_masks(str(tmp_path))[0], some_masks)
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_a_plain_pickle_of_arrays_is_read(tmp_path, some_masks, protocol):
     (tmp_path / "val_mask").write_bytes(pickle.dumps(as_objects(some_masks), protocol))
-    assert_same(masks.load_masks(str(tmp_path)), some_masks)
+    assert_same(masks.load_masks(str(tmp_path))[0], some_masks)
 
 
 class Malicious:

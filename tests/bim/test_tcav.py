@@ -105,3 +105,27 @@ def test_too_few_counterparts_or_images_are_refused(sets):
         tcav.load_images(sets, 11)
     with pytest.raises(BadInput, match="at least 2 images"):
         tcav.concept_activation_vector(np.zeros((1, 3)), np.zeros((4, 3)))
+
+
+class Layered:
+    """A model that has some layers."""
+
+    def __init__(self, *names, default="last"):
+        self.names, self.default = names, default
+
+    def layer(self, name):
+        if name is None:
+            return self.default
+        if name not in self.names:
+            raise BadInput(f"no layer '{name}'")
+        return name
+
+
+def test_layers_are_the_authors_the_users_or_what_models_share():
+    theirs, own, other = Layered(*tcav.LAYERS), Layered("a", "b"), Layered("b", default="end")
+    assert tcav.layers_of({"x": theirs, "y": theirs}) == tcav.LAYERS
+    assert tcav.layers_of({"x": own}) == ("last", "final_dense")
+    assert tcav.layers_of({"x": own, "y": other}) == ("final_dense",)
+    assert tcav.layers_of({"x": own, "y": other}, ["b", "final_dense"]) == ("b", "final_dense")
+    with pytest.raises(BadInput, match="no layer 'a'"):
+        tcav.layers_of({"x": own, "y": other}, ["a"])

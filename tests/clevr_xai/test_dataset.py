@@ -220,12 +220,12 @@ SPOILED = {
             home / "CLEVR-XAI_simple_questions.json",
             lambda content: [node.pop("_output") for node in content["questions"][1]["program"]],
         ),
-        "program of question 1 lacks '_output'",
+        "program of question 1 .*lacks '_output'",
     ),
     "another scene": (
         lambda home: change_json(home / layout.SCENES, lambda content: content["scenes"][0]["objects"].pop(1) and
                                  content["scenes"][0]["objects"].pop(1)),
-        "question 0 is about object 1, but CLEVR_unique_000000.png has 1",
+        "question 0 about CLEVR_unique_000000.png: node 1",
     ),
     "unknown answer": (
         lambda home: change_json(
@@ -240,7 +240,7 @@ SPOILED = {
         "entry 0 of 'questions' lacks 'program'",
     ),
     "empty file": (lambda home: spoil(home / SIMPLE / "1.npy", b""), "1.npy is not a readable array"),
-    "archive of arrays": (lambda home: save_archive(home / SIMPLE / "1.npy"), "1.npy is an archive of arrays"),
+    "archive of arrays": (lambda home: save_archive(home / SIMPLE / "1.npy"), "1.npy is not a readable array"),
     "damaged compressed json": (
         lambda home: (
             spoil(home / f"{layout.SCENES}.gz", damaged_gzip((home / layout.SCENES).read_bytes())),
@@ -283,7 +283,7 @@ SPOILED = {
             home / "CLEVR-XAI_simple_questions.json",
             lambda content: content["questions"][1]["program"][1].update(type=None),
         ),
-        "program of question 1 is damaged",
+        "program of question 1 .*has no type",
     ),
 }  # fmt: skip
 

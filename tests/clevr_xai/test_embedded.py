@@ -71,3 +71,9 @@ def test_its_images_are_rendered_again(index, embedded_scenes):
     again = np.asarray(Image.fromarray(image).resize((128, 128), Image.BILINEAR)).astype(float)
     stored = np.asarray(Image.open(dataset.EMBEDDED / layout.IMAGES / scene["image_filename"])).astype(float)
     assert np.mean((again - stored) ** 2) < 255**2 / 10**5
+
+
+def test_its_masks_are_pictures_of_three_colours_as_the_releases_reader_asserts():
+    for path in sorted((dataset.EMBEDDED / layout.MASKS).glob("*.png")):
+        with Image.open(path) as picture:
+            assert picture.mode == "RGB", path

@@ -1,0 +1,247 @@
+"""Attention, norms and gates against relevance propagated in NumPy and against detached gradients."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution import lrp
+from attribution_benchmarks.command_line import BadInput
+
+TOKENS, WIDTH, HEADS = 5, 6, 2
+DEPTH = WIDTH // HEADS
+GENERATOR = np.random.default_rng(8)
+QUERY, KEY, VALUE, OUT = (GENERATOR.normal(0, 0.6, (WIDTH, WIDTH)).astype(np.float32) for _ in range(4))
+END = GENERATOR.normal(size=(WIDTH, 3)).astype(np.float32)
+MASK = np.tril(np.ones((TOKENS, TOKENS), bool))
+EPSILON = 1e-3
+
+
+def attention(x, spelling):
+    """One layer of masked self-attention and the mean of its tokens, (N, TOKENS, WIDTH) -> (N, 3)."""
+    query, key, value = (
+        tf.reshape(tf.matmul(x, weights), (-1, TOKENS, HEADS, DEPTH)) for weights in (QUERY, KEY, VALUE)
+    )
+    if spelling == "einsum":
+        logits = tf.einsum("nqhd,nkhd->nhqk", query / np.sqrt(DEPTH).astype(np.float32), key)
+        weights = tf.nn.softmax(tf.where(MASK, logits, -1e9))
+        mixed = tf.einsum("nhqk,nkhd->nqhd", weights, value)
+    else:
+        query, key, value = (tf.transpose(one, (0, 2, 1, 3)) for one in (query, key, value))
+        logits = tf.matmul(query, key, transpose_b=True) / np.sqrt(DEPTH).astype(np.float32)
+        weights = tf.nn.softmax(logits + np.where(MASK, 0, -1e9).astype(np.float32))
+        mixed = tf.transpose(tf.matmul(weights, value), (0, 2, 1, 3))
+    mixed = tf.matmul(tf.reshape(mixed, (-1, TOKENS, WIDTH)), OUT)
+    return tf.matmul(tf.reduce_mean(mixed, axis=1), END)
+
+
+def ratio(relevance, total, halves=1):
+    return relevance / halves / (total + np.where(total >= 0, EPSILON, -EPSILON))
+
+
+def expected_relevance(x, target, attends):
+    """Propagate with ε in plain loops over heads; ``attends``: whether relevance goes into softmax, as in AttnLRP."""
+    x = x.astype(float)
+    heads = range(HEADS)
+    query, key, value = ((x @ w.astype(float)).reshape(TOKENS, HEADS, DEPTH) for w in (QUERY, KEY, VALUE))
+    scaled = query / np.sqrt(DEPTH)
+    logits = np.stack([scaled[:, h] @ key[:, h].T for h in heads])
+    weights = np.exp(np.where(MASK, logits, -np.inf))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    mixed = np.stack([weights[h] @ value[:, h] for h in heads], axis=1)
+    out = mixed.reshape(TOKENS, WIDTH) @ OUT
+    mean = out.mean(axis=0)
+    score = mean @ END[:, target]
+    at_mean = mean * END[:, target] * ratio(score, score)
+    at_out = out / TOKENS * ratio(at_mean, mean)
+    at_mixed = mixed * (ratio(at_out, out) @ OUT.T).reshape(TOKENS, HEADS, DEPTH)
+    share = ratio(at_mixed, mixed, 2 if attends else 1)
+    at_value = np.stack([value[:, h] * (weights[h].T @ share[:, h]) for h in heads], axis=1)
+    relevance = relevance_of_layer(x, VALUE, value, at_value)
+    if not attends:
+        return relevance
+    at_weights = np.stack([weights[h] * (share[:, h] @ value[:, h].T) for h in heads])
+    at_logits = np.where(MASK, logits, 0) * (at_weights - weights * at_weights.sum(axis=-1, keepdims=True))
+    of_mask = np.where(MASK, ratio(at_logits, logits, 2), 0)
+    at_query = np.stack([scaled[:, h] * (of_mask[h] @ key[:, h]) for h in heads], axis=1)
+    at_key = np.stack([key[:, h] * (of_mask[h].T @ scaled[:, h]) for h in heads], axis=1)
+    return relevance + relevance_of_layer(x, QUERY, query, at_query) + relevance_of_layer(x, KEY, key, at_key)
+
+
+def relevance_of_layer(x, weights, total, relevance):
+    return x * (ratio(relevance, total).reshape(TOKENS, WIDTH) @ weights.T)
+
+
+@pytest.mark.parametrize("method", ["lrp_cp", "lrp_attn"])
+def test_masked_attention_equals_its_propagation_written_out(method, from_function):
+    model = from_function(lambda x: attention(x, "einsum"), TOKENS, WIDTH)
+    x = GENERATOR.normal(size=(3, TOKENS, WIDTH)).astype(np.float32)
+    maps = attribution.explain(method, model, x, 1, epsilon=EPSILON, stabiliser="absolute")
+    for row in range(3):
+        expected = expected_relevance(x[row], 1, attends=method == "lrp_attn")
+        np.testing.assert_allclose(maps[row], expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+    # A token that others may not look at has its place in the last row of the mask alone.
+    assert np.abs(maps).min() > 0
+
+
+@pytest.mark.parametrize("method", ["lrp_cp", "lrp_attn", "lrp_alpha1beta0"])
+def test_attention_is_the_same_however_it_is_spelled(method, from_function):
+    x = GENERATOR.normal(size=(3, TOKENS, WIDTH)).astype(np.float32)
+    maps = [
+        attribution.explain(method, from_function(lambda x, s=s: attention(x, s), TOKENS, WIDTH), x, 1, epsilon=1e-9)
+        for s in ("einsum", "matmul")
+    ]
+    np.testing.assert_allclose(maps[0], maps[1], atol=1e-4 * np.abs(maps[0]).max())
+
+
+def layer_norm(x, constant):
+    mean = tf.reduce_mean(x, -1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(x - mean), -1, keepdims=True)
+    return (x - mean) * constant(tf.math.rsqrt(variance + 1e-3)) * SCALE + SHIFT
+
+
+SCALE, SHIFT = (GENERATOR.normal(size=WIDTH).astype(np.float32) for _ in range(2))
+# Each is a function of a tensor and of what holds a factor constant.
+PARTS = {
+    "LayerNorm": layer_norm,
+    "RMSNorm": lambda x, c: x * c(tf.math.rsqrt(tf.reduce_mean(x * x, -1, keepdims=True) + 1e-3)) * SCALE,
+    "a quotient": lambda x, c: x / c(tf.sqrt(tf.reduce_sum(x * x, -1, keepdims=True))),
+    "an exact GELU": lambda x, c: x * c(0.5 * (1 + tf.math.erf(x / np.sqrt(2.0).astype(np.float32)))),
+    "a GELU by tanh": lambda x, c: x * c(tf.nn.gelu(x, approximate=True) / x),
+    "swish": lambda x, c: x * c(tf.sigmoid(x)),
+    "hard swish": lambda x, c: x * c(tf.nn.relu6(x + 3) / 6),
+    "a gated linear unit": lambda x, c: tf.matmul(x, QUERY) * c(tf.sigmoid(tf.matmul(x, KEY))),
+    "a hard gate": lambda x, c: tf.matmul(x, QUERY) * c(tf.clip_by_value(0.2 * tf.matmul(x, KEY) + 0.5, 0, 1)),
+    "an inverted gate": lambda x, c: (1 - c(tf.sigmoid(x))) * tf.matmul(x, KEY),
+    "attention as weights of a sum": lambda x, c: tf.reduce_sum(x * c(tf.nn.softmax(tf.matmul(x, KEY), axis=1)), 1),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_conservative_propagation_is_input_times_the_gradient_with_constants(part, from_function):
+    """The same function with gates, attention and denominators detached (Ali et al. 2022)."""
+
+    def network(x, constant):
+        y = PARTS[part](tf.matmul(x, VALUE), constant)
+        return tf.matmul(tf.reduce_sum(y, axis=list(range(1, y.shape.rank - 1))), END)
+
+    # The network itself has the plain GELU; only its twin writes it as a product.
+    plain = {"a GELU by tanh": lambda x, _: tf.nn.gelu(x, approximate=True)}.get(part, PARTS[part])
+
+    def scores(x):
+        y = plain(tf.matmul(x, VALUE), tf.identity)
+        return tf.matmul(tf.reduce_sum(y, axis=list(range(1, y.shape.rank - 1))), END)
+
+    model = from_function(scores, TOKENS, WIDTH)
+    x = GENERATOR.normal(size=(3, TOKENS, WIDTH)).astype(np.float32)
+    with tf.GradientTape() as tape:
+        variable = tf.Variable(x)
+        score = network(variable, tf.stop_gradient)[:, 1]
+    expected = x * tape.gradient(score, variable).numpy()
+    for method in ("lrp_cp", "lrp_epsilon"):
+        maps = attribution.explain(method, model, x, 1, epsilon=0.0)
+        np.testing.assert_allclose(maps, expected, atol=2e-5 * np.abs(expected).max())
+
+
+def test_norms_hand_relevance_on_unchanged_under_positive_rules(from_function):
+    weights = np.abs(END)
+    model = from_function(lambda x: tf.matmul(tf.nn.relu(layer_norm(x, tf.identity)), weights), WIDTH)
+    x = GENERATOR.normal(size=(2, WIDTH)).astype(np.float32)
+    activation = np.maximum(layer_norm(x, tf.identity).numpy(), 0)
+    expected = activation * weights[:, 1]
+    np.testing.assert_allclose(attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0), expected, rtol=1e-4)
+
+
+def test_half_each_is_the_other_choice(from_function):
+    model = from_function(lambda x: x[:, :2] * tf.sigmoid(x[:, 2:]), 4)
+    x = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
+    score = 2 / (1 + np.exp(-4.0))
+    np.testing.assert_allclose(attribution.explain("lrp_epsilon", model, x, 1), [[0, score, 0, 0]], rtol=1e-5)
+    halved = attribution.explain("lrp_epsilon", model, x, 1, products="half")
+    np.testing.assert_allclose(halved, [[0, score / 2, 0, score / 2]], rtol=1e-5)
+
+
+def test_two_gates_are_no_gate(from_function):
+    model = from_function(lambda x: tf.sigmoid(x[:, :2]) * tf.sigmoid(x[:, 2:]), 4)
+    with pytest.raises(BadInput, match="no relevance rule for the operation Sigmoid"):
+        attribution.explain("lrp_cp", model, np.ones((1, 4), np.float32))
+
+
+REFUSED = {
+    "Softplus": tf.nn.softplus,
+    "Sqrt": lambda x: (x + tf.sqrt(x * x + 4.0)) / 2,  # squareplus
+    "Abs": tf.abs,
+    "Square": tf.square,
+    "Sin": tf.sin,
+    "Exp": tf.exp,
+    "Softmax": tf.nn.softmax,
+    "Cos": lambda x: x + tf.cos(x),
+}
+
+
+@pytest.mark.parametrize("operation", REFUSED)
+def test_a_function_that_is_no_activation_is_refused_by_name(operation, from_function):
+    model = from_function(lambda x: tf.matmul(REFUSED[operation](tf.matmul(x, VALUE)), END), WIDTH)
+    with pytest.raises(BadInput, match=rf"no relevance rule for the operation {operation} \(node '.*'\)"):
+        attribution.explain("lrp_cp", model, np.ones((1, WIDTH), np.float32))
+
+
+ACTIVATIONS = {
+    "softsign": tf.nn.softsign,
+    "mish": lambda x: x * tf.tanh(tf.nn.softplus(x)),
+    "a choice": lambda x: tf.where(x > 0, x, 0.1 * x),
+    "a maximum": lambda x: tf.maximum(x, 0.1 * x),
+    "soft shrinkage": lambda x: tf.where(x > 0.2, x - 0.2, tf.where(x < -0.2, x + 0.2, 0.0)),
+    "a squared ReLU": lambda x: tf.square(tf.nn.relu(x)),
+    "a cube": lambda x: x**3,
+    "PReLU": lambda x: tf.nn.relu(x) - np.float32(0.3) * tf.nn.relu(-x),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("method", ["lrp_cp", "lrp_alpha1beta0"])
+def test_an_activation_hands_relevance_on_unchanged(name, method, from_function):
+    """Its input has the relevance of its output, which the layer after it gives alone."""
+    model = from_function(lambda x: tf.matmul(ACTIVATIONS[name](x), END), WIDTH)
+    x = GENERATOR.normal(size=(2, WIDTH)).astype(np.float32)
+    values = np.asarray(ACTIVATIONS[name](tf.constant(x)))
+    last = from_function(lambda x: tf.matmul(x, END), WIDTH)
+    expected = attribution.explain(method, last, values, 1)
+    np.testing.assert_allclose(attribution.explain(method, model, x, 1), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "message"),
+    [
+        (lrp.lrp_epsilon, {"batch_norm": "folded"}, "no batch_norm 'folded'; choose one of 'pass', 'fold'"),
+        (lrp.lrp_epsilon, {"products": "both"}, "no products 'both'; choose one of 'signal', 'half'"),
+        (lrp.lrp_epsilon_plus, {"sums": "zennit"}, "no sums 'zennit'; choose one of 'joint', 'separate'"),
+        (lrp.lrp_cp, {"stabiliser": "none"}, "no stabiliser 'none'"),
+        (lrp.lrp_cp, {"epsilon": -1e-6}, "epsilon must be a number of at least 0, not -1e-06"),
+        (lrp.lrp_clevr_xai, {"low": 1.0, "high": 0.0}, "low must not be greater: 1.0 > 0.0"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(function, options, message, models, inputs):
+    with pytest.raises(BadInput, match=message):
+        attribution.explain(function, models["image"], inputs["image"], **options)
+
+
+def test_separate_sums_share_by_value_before_their_layers(from_function):
+    """Each branch gets the part of its value, then shares it by its own rule, as zennit has it."""
+    generator = np.random.default_rng(1)
+    first, second = (generator.normal(size=(4, 4)).astype(np.float32) for _ in range(2))
+    end = np.abs(END[:4])
+    model = from_function(lambda x: tf.matmul(tf.nn.relu(tf.matmul(x, first) + tf.matmul(x, second)), end), 4)
+    x = generator.random((3, 4), dtype=np.float32)
+    branches = x @ first, x @ second
+    values = np.maximum(sum(branches), 0)
+    at_sum = values * end[:, 1]
+    expected = np.zeros_like(x)
+    for branch, weights in zip(branches, (first, second), strict=True):
+        share = np.divide(branch * at_sum, sum(branches), where=values > 0, out=np.zeros_like(values))
+        plus = np.maximum(weights, 0)
+        expected += x * ((share / (x @ plus)) @ plus.T)
+    maps = attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0, sums="separate")
+    np.testing.assert_allclose(maps, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+    joint = attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0)
+    assert np.abs(joint - maps).max() > 0.01 * np.abs(maps).max()

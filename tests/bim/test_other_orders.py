@@ -1,0 +1,131 @@
+"""Shortened, reordered and contradictory sets: what belongs to an image is found by its name, or it is refused."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from attribution_benchmarks.command_line import BadInput
+from bim import dataset
+from bim.masks import load_masks, save_masks
+
+
+@pytest.fixture
+def copied(sets, tmp_path):
+    data_dir = tmp_path / "data"
+    shutil.copytree(sets, data_dir)
+    return data_dir
+
+
+def change(folder, order, names=True):
+    """Rewrite a set's lists with some of their lines, and its masks without names where they are to have none."""
+    for name in ("val.txt", "val_loc.txt"):
+        lines = (folder / name).read_text().splitlines(keepends=True)
+        (folder / name).write_text("".join(lines[place] for place in order(len(lines))))
+    if not names:
+        with np.load(folder / "val_mask.npz") as file:
+            arrays = {key: file[key] for key in ("bits", "shapes")}
+        np.savez(folder / "val_mask.npz", **arrays)
+
+
+ORDERS = {
+    "the first half": lambda count: range(count // 2),
+    "the last images": lambda count: range(count - 3, count),
+    "without the first": lambda count: range(1, count),
+    "every third": lambda count: range(1, count, 3),
+    "backwards": lambda count: range(count - 1, -1, -1),
+    "one alone": lambda count: [count - 1],
+}
+
+
+@pytest.mark.parametrize("names", [True, False])
+@pytest.mark.parametrize("set_name", ["obj", "scene_only", "dog_bedroom", "scene3"])
+@pytest.mark.parametrize("order", ORDERS)
+def test_masks_boxes_and_labels_follow_their_image(copied, sets, set_name, order, names):
+    whole = dataset.load_set(sets, set_name)
+    change(copied / set_name, ORDERS[order] if len(whole) > 2 else (lambda count: [count - 1]), names)
+    part = dataset.load_set(str(copied), set_name)
+    assert 0 < len(part) <= len(whole)
+    for row, name in enumerate(part.names):
+        there = whole.names.index(name)
+        assert part.labels[row] == whole.labels[there] and part.boxes[row].tolist() == whole.boxes[there].tolist()
+        assert part.digest([row]) == whole.digest([there])
+        if part.boxes[row].any():
+            np.testing.assert_array_equal(part.mask(row), whole.mask(there))
+
+
+def test_masks_in_another_order_are_found_by_their_names(copied, sets):
+    found, keys = load_masks(str(copied / "obj"))
+    save_masks(str(copied / "obj" / "val_mask.npz"), found[::-1], keys[::-1])
+    whole, part = dataset.load_set(sets, "obj"), dataset.load_set(str(copied), "obj")
+    for row in range(0, len(whole), 7):
+        np.testing.assert_array_equal(part.mask(row), whole.mask(row))
+
+
+def test_too_few_masks_are_refused(copied):
+    found, keys = load_masks(str(copied / "obj"))
+    images = dataset.load_set(str(copied), "obj")
+    save_masks(str(copied / "obj" / "val_mask.npz"), found[:10], keys[:10])
+    last = dataset.load_set(str(copied), "obj")
+    with pytest.raises(BadInput, match=f"has 10 masks, none is for {images.names[-1]}"):
+        last.mask(len(images) - 1)
+    change(copied / "obj", range, names=False)
+    with pytest.raises(BadInput, match="has 10 masks without names; expected 2 of each object, 20 in all"):
+        dataset.load_set(str(copied), "obj").mask(0)
+
+
+def test_an_empty_mask_is_refused(copied):
+    found, keys = load_masks(str(copied / "obj"))
+    save_masks(str(copied / "obj" / "val_mask.npz"), [mask & False for mask in found], keys)
+    with pytest.raises(BadInput, match=r"the mask for .* is empty"):
+        dataset.load_set(str(copied), "obj").mask(0)
+
+
+@pytest.mark.parametrize("box", ["0,0,0,0", "5,5,5,9", "3,7,9,7"])
+@pytest.mark.parametrize("set_name", ["obj", "scene", "scene_only", "dog_bedroom", "bamboo_forest"])
+def test_an_empty_box_is_refused_where_every_image_has_an_object(copied, set_name, box):
+    file = copied / set_name / "val_loc.txt"
+    name = file.read_text().split()[0]
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text(f"{name} {box}\n" + "".join(lines[1:]))
+    with pytest.raises(BadInput, match=f"the box of {name} is empty"):
+        dataset.load_set(str(copied), set_name)
+
+
+def test_two_sets_that_contradict_each_other_are_refused(copied):
+    obj, scene = (dataset.load_set(str(copied), name) for name in ("obj", "scene"))
+    rows = range(len(obj))
+    dataset.check_same_objects(obj, rows, scene, rows)
+    (copied / "obj" / "val_loc.txt").write_text("".join(f"{name} 1,2,30,40\n" for name in obj.names))
+    other = dataset.load_set(str(copied), "obj")
+    with pytest.raises(BadInput, match=rf"{obj.names[0]} has the box \[1, 2, 30, 40\] in .*obj and "):
+        dataset.check_same_objects(other, rows, scene, rows)
+    found, keys = load_masks(str(copied / "scene"))
+    save_masks(str(copied / "scene" / "val_mask.npz"), [~mask for mask in found], keys)
+    other = dataset.load_set(str(copied), "scene")
+    with pytest.raises(BadInput, match=f"{obj.names[0]} has one mask in .*obj and another in .*scene"):
+        dataset.check_same_objects(obj, rows, other, rows)
+
+
+@pytest.mark.parametrize("name", ["../../secret.jpg", "/etc/passwd", "a/../../b.jpg"])
+def test_names_do_not_leave_the_set(copied, name):
+    folder = copied / "dog_bedroom"
+    for file, value in (("val.txt", "1"), ("val_loc.txt", "1,1,9,9")):
+        (folder / file).write_text(f"{name} {value}\n")
+    with pytest.raises(BadInput, match="which is no file in"):
+        dataset.load_set(str(copied), "dog_bedroom")
+
+
+def test_training_images_are_as_many_as_were_constructed(copied):
+    folder = copied / "obj" / "train" / "dog"
+    before = dataset.load_train(str(copied), "obj")[0].shape
+    (folder / ".dog-bedroom-0000.jpg.77-0a.unfinished").write_bytes(b"half")  # of a killed run
+    assert dataset.load_train(str(copied), "obj")[0].shape == before
+    images = sorted(folder.glob("*.jpg"))
+    shutil.copy(images[0], folder / "zebra-bedroom-0000.jpg")
+    with pytest.raises(BadInput, match=f"has {len(images) + 1} images, its construction says {len(images)}"):
+        dataset.load_train(str(copied), "obj")
+    (folder / "zebra-bedroom-0000.jpg").unlink()
+    (folder / "notes.part").write_text("x")
+    with pytest.raises(BadInput, match=r"notes\.part is no image"):
+        dataset.load_train(str(copied), "obj")

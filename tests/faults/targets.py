@@ -1,0 +1,120 @@
+"""The commands that are attacked, each so small that it ends in seconds, and what they leave behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Sequence
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODELS = ROOT / "saved_models"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A command that writes to one directory.
+
+    Attributes
+    ----------
+    arguments
+        After ``python``; ``{out}`` is the directory, ``{data}`` a finished small set of BIM's.
+    begins_with_data
+        Whether the directory begins as a copy of that set.
+    quick
+        Whether it takes part in the run that the tests make.
+    """
+
+    arguments: Sequence[str]
+    begins_with_data: bool = False
+    quick: bool = True
+
+
+CONSTRUCT = ("scripts/construct_bim_dataset.py", "--drawn", "--num_train=1", "--num_val=2", "--jobs=2")
+TARGETS = {
+    "construct": Target((*CONSTRUCT, "--data_dir={out}/data")),
+    "generate": Target(
+        (
+            "scripts/generate_clevr_xai.py",
+            "--num_images=6",
+            "--image_size=48x32",
+            "--samples=1",
+            "--num_workers=2",
+            "--output_dir={out}/data",
+        )
+    ),
+    "patches": Target(("scripts/construct_delta_patch.py", "--steps=2", "--data_dir={out}"), begins_with_data=True),
+    "svea": Target(
+        (
+            "-m",
+            "svea.benchmark",
+            "--methods=gradient",
+            "--scores_dir={out}/scores",
+            "--output={out}/deep/er/table.json",
+            "--input_scores={out}/values.json",
+        ),
+        quick=False,
+    ),
+    "bim": Target(
+        (
+            "-m",
+            "bim.metrics",
+            "--metrics=MCS,IDR",
+            "--methods=gradient",
+            "--num_imgs=12",
+            "--batch_size=4",
+            "--data_dir={data}",
+            "--scores_dir={out}/scores",
+            "--output={out}/table.csv",
+            "--plot_dir={out}/a/b",
+        ),
+        quick=False,
+    ),
+    "clevr_xai": Target(
+        (
+            "-m",
+            "clevr_xai.evaluate",
+            "--methods=gradient",
+            "--num_questions=6",
+            "--batch_size=2",
+            "--control_methods=",
+            "--scores_dir={out}/scores",
+            "--output={out}/table.md",
+            "--maps_dir={out}/maps",
+        ),
+        quick=False,
+    ),
+}
+
+
+def environment(cache: pathlib.Path) -> dict[str, str]:
+    """Return the variables of a run: one thread, a cache of its own."""
+    threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), "1")
+    own = {"PYTHONPATH": str(ROOT), "ATTRIBUTION_BENCHMARKS_CACHE": str(cache), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return {**os.environ, **threads, **own}
+
+
+def command(name: str, out: pathlib.Path, data: pathlib.Path) -> list[str]:
+    """Return the command line of a target."""
+    return [sys.executable, *(part.format(out=out, data=data) for part in TARGETS[name].arguments)]
+
+
+def started(name: str, out: pathlib.Path, data: pathlib.Path, **options) -> subprocess.Popen:
+    """Start a target in a session of its own, so that it can be killed with all that it started."""
+    return subprocess.Popen(
+        command(name, out, data), cwd=ROOT, env=environment(out.parent / "cache"), start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+    )  # fmt: skip
+
+
+def content(directory: pathlib.Path) -> dict[str, str]:
+    """Return relative path -> hash of every file; manifests name machines' paths, so these are left aside."""
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            data = path.read_bytes().replace(str(directory).encode(), b"OUT")
+            found[str(path.relative_to(directory))] = hashlib.sha256(data).hexdigest()
+    return found
