@@ -39,8 +39,8 @@ _GRADIENTS = {
     "Softmax": "AttributionSoftmax",
     "StopGradient": "AttributionNoStop",
 }
-# Name scopes of the two copies of the network in one graph.
-AT_INPUT, AT_BASELINE = "model", "baseline"
+# Name scopes of the two copies of the network in one graph. No input is called so: its placeholder would take the name.
+AT_INPUT, AT_BASELINE = "attribution_at_input", "attribution_at_baseline"
 _NEAR = 1e-6  # differences below it have no chord
 
 

@@ -435,7 +435,7 @@ class Model:
         BadInput
             If an operation has no rule.
         """
-        scores, found = self._compiled.multipliers(wrt)(targets, baseline, *feed.values())
+        scores, found = self._run(self._compiled.multipliers(wrt), targets, baseline, *feed.values())
         self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
         _finite(scores.numpy())
         return found.numpy()
