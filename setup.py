@@ -30,6 +30,7 @@ PEERS = [  # libraries whose methods are scored beside this project's
     "tf-keras-vis>=0.8.7,<0.9",
 ]
 RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they render a few images
+DOCS = ["mkdocs>=1.6,<2", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
 setup(
@@ -100,6 +101,7 @@ setup(
             *SERVING,
         ],
         "peers": PEERS,
+        "docs": DOCS,
         "render": RENDER,
         "serving": SERVING,
     },

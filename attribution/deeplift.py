@@ -39,8 +39,8 @@ _GRADIENTS = {
     "Softmax": "AttributionSoftmax",
     "StopGradient": "AttributionNoStop",
 }
-# Name scopes of the two copies of the network in one graph.
-AT_INPUT, AT_BASELINE = "model", "baseline"
+# Name scopes of the two copies of the network in one graph. No input is called so: its placeholder would take the name.
+AT_INPUT, AT_BASELINE = "attribution_at_input", "attribution_at_baseline"
 _NEAR = 1e-6  # differences below it have no chord
 
 
@@ -87,6 +87,8 @@ def _has_rule(node, on_path) -> bool:
     if node.op in _CONVOLUTIONS:
         depending = [position for position, name in enumerate(node.input) if name.split(":")[0] in on_path]
         return len(depending) == 1
+    if node.op in ("Select", "SelectV2"):  # a mask that the input does not change
+        return node.input[0].split(":")[0] not in on_path
     if node.op.startswith("FusedBatchNorm") and node.attr["is_training"].b:
         return False
     return node.op in _LINEAR or node.op in _GRADIENTS

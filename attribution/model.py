@@ -418,7 +418,9 @@ class Model:
             gradients=dict(zip(layers, (gradient.numpy() for gradient in gradients), strict=True)),
         )
 
-    def multipliers(self, feed: Mapping[str, np.ndarray], baseline: Any, targets: Any, wrt: str) -> np.ndarray:
+    def multipliers(
+        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, wrt: str
+    ) -> np.ndarray:
         """Return DeepLIFT's multipliers of one chunk, of the input's shape (``attribution.deeplift``).
 
         Parameters
@@ -433,7 +435,7 @@ class Model:
         BadInput
             If an operation has no rule.
         """
-        scores, found = self._compiled.multipliers(wrt)(targets, baseline, *feed.values())
+        scores, found = self._run(self._compiled.multipliers(wrt), targets, baseline, *feed.values())
         self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
         _finite(scores.numpy())
         return found.numpy()

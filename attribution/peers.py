@@ -54,8 +54,6 @@ def attach(model: ScoredModel, network: Any, tolerance: float = 1e-4) -> None:
     ours, theirs = model.scores(sample), np.asarray(network(sample))
     if ours.shape != theirs.shape or np.abs(ours - theirs).max() > tolerance * np.abs(ours).max():
         raise BadInput(f"the network does not give the {model.score} of '{model.path}'")
-    # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
-    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
     model.live = keras.Model(network.inputs[0], network.outputs[0])  # a Sequential lacks what tf-explain asks for
 
 
@@ -80,6 +78,8 @@ def offer(model: ScoredModel, source: Any) -> None:
     def attach_what_is_built():
         with _quiet():
             attach(model, build())
+        # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
+        warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
 
     model.live_source = attach_what_is_built
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 
 from attribution.imported import imported
 from attribution.method import Method
@@ -36,4 +37,10 @@ def resolve_method(name: str) -> Method:
 def _own_method(name: str) -> Method:
     """Return the method of ``module:function`` or ``file.py:function``, called by its function's name."""
     function = imported(name, "method")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise BadInput(f"method '{name}' is not called with the passes alone: {error}") from error
+    except ValueError:  # written in C, without a signature to look at
+        pass
     return Method(name=name, title=name.rpartition(":")[2].replace("_", " "), function=function)

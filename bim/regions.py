@@ -6,6 +6,8 @@ object's pixels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 PERCENTILE = 99.0
@@ -65,7 +67,7 @@ def object_attribution(scaled: np.ndarray, masks: np.ndarray) -> np.ndarray:
     return np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
 
 
-def place_mask(mask: np.ndarray, box, side: int, image_side: int = 128) -> np.ndarray:
+def place_mask(mask: np.ndarray, box: Sequence[float], side: int, image_side: int = 128) -> np.ndarray:
     """Return an object's mask where the object is in the map.
 
     As the authors do it: the box's corners are scaled by ``int(v * side / image_side)``, and the mask, as

@@ -10,19 +10,25 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution_benchmarks.scoring.metric import Metric
 
 CHANGE_THRESHOLD = 0.1  # IIR: a change below this share of the attribution is none
 
 
-def both_correct(first_predicted, first_labels, second_predicted, second_labels) -> np.ndarray:
+def both_correct(
+    first_predicted: npt.ArrayLike,
+    first_labels: npt.ArrayLike,
+    second_predicted: npt.ArrayLike,
+    second_labels: npt.ArrayLike,
+) -> np.ndarray:
     """Return which images both members of a pair classify correctly, (N,) bool."""
     first = np.asarray(first_predicted) == np.asarray(first_labels)
     return first & (np.asarray(second_predicted) == np.asarray(second_labels))
 
 
-def model_contrast_score(object_model, scene_model, correct) -> np.ndarray:
+def model_contrast_score(object_model: npt.ArrayLike, scene_model: npt.ArrayLike, correct: npt.ArrayLike) -> np.ndarray:
     """Return the model contrast per counted image.
 
     Parameters
@@ -42,7 +48,9 @@ def model_contrast_score(object_model, scene_model, correct) -> np.ndarray:
     return np.asarray(object_model, np.float64)[correct] - np.asarray(scene_model, np.float64)[correct]
 
 
-def input_dependence_rate(with_object, without_object, correct) -> np.ndarray:
+def input_dependence_rate(
+    with_object: npt.ArrayLike, without_object: npt.ArrayLike, correct: npt.ArrayLike
+) -> np.ndarray:
     """Return whether the region is attributed less with the object than with the scene it covers.
 
     Parameters
@@ -61,7 +69,9 @@ def input_dependence_rate(with_object, without_object, correct) -> np.ndarray:
     return (np.asarray(without_object)[correct] > np.asarray(with_object)[correct]).astype(np.float64)
 
 
-def input_independence_rate(plain, patched, correct, threshold: float = CHANGE_THRESHOLD) -> np.ndarray:
+def input_independence_rate(
+    plain: npt.ArrayLike, patched: npt.ArrayLike, correct: npt.ArrayLike, threshold: float = CHANGE_THRESHOLD
+) -> np.ndarray:
     """Return whether a patch that means nothing to the model leaves the region's attribution as it was.
 
     Parameters
@@ -79,12 +89,12 @@ def input_independence_rate(plain, patched, correct, threshold: float = CHANGE_T
         (n,) of 0 and 1; their mean is the IIR. Strict, so a region without attribution is a failure.
     """
     correct = np.asarray(correct, bool)
-    plain = np.asarray(plain, np.float64)[correct]
-    change = np.abs(plain - np.asarray(patched, np.float64)[correct])
-    return (change < threshold * plain).astype(np.float64)
+    before = np.asarray(plain, np.float64)[correct]
+    change = np.abs(before - np.asarray(patched, np.float64)[correct])
+    return (change < threshold * before).astype(np.float64)
 
 
-def relative_model_contrast(fewer_dogs, all_dogs, correct) -> np.ndarray:
+def relative_model_contrast(fewer_dogs: npt.ArrayLike, all_dogs: npt.ArrayLike, correct: npt.ArrayLike) -> np.ndarray:
     """Return the contrast between a model that knows the dog from i scenes and the one that knows it from all.
 
     Parameters
@@ -102,7 +112,7 @@ def relative_model_contrast(fewer_dogs, all_dogs, correct) -> np.ndarray:
     return model_contrast_score(fewer_dogs, all_dogs, correct)
 
 
-def sample_rows(total: int, count, seed: int = 0) -> list[int]:
+def sample_rows(total: int, count: int | str, seed: int = 0) -> list[int]:
     """Return the rows to score, in rising order, drawn as the authors draw them.
 
     Parameters

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -20,7 +21,7 @@ _ROWS_AT_ONCE = 64  # bounds the memory, and keeps what is worked on near the pr
 _SAMPLED = 31  # every so many pixels; odd, so that a sample does not keep to a few columns
 
 
-def relevance_mass_accuracy(pooled, mask) -> np.ndarray:
+def relevance_mass_accuracy(pooled: npt.ArrayLike, mask: npt.ArrayLike) -> np.ndarray:
     """Return the share of the relevance that lies inside the mask: Σ_M P / Σ P.
 
     Parameters
@@ -43,7 +44,7 @@ def relevance_mass_accuracy(pooled, mask) -> np.ndarray:
     return _by_blocks(pooled, mask, _mass)
 
 
-def relevance_rank_accuracy(pooled, mask, ties: str = "expected") -> np.ndarray:
+def relevance_rank_accuracy(pooled: npt.ArrayLike, mask: npt.ArrayLike, ties: str = "expected") -> np.ndarray:
     """Return the share of the K highest pixels that lie inside the mask of K pixels.
 
     Parameters
@@ -91,7 +92,7 @@ class Summary(NamedTuple):
     p80: float
 
 
-def summary(values) -> Summary:
+def summary(values: npt.ArrayLike) -> Summary:
     """Return the statistics of (N,) values; NaN are counted and left out of the figures."""
     values = np.asarray(values, np.float64)
     defined = values[~np.isnan(values)]

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -77,7 +78,7 @@ _FORMULAS: dict[str, Callable[[_Relevance], np.ndarray]] = {
 }
 
 
-def pool(maps, poolings: Iterable[str] | None = None) -> dict[str, np.ndarray]:
+def pool(maps: npt.ArrayLike, poolings: Iterable[str] | None = None) -> dict[str, np.ndarray]:
     """Return several poolings of maps in one pass over them.
 
     Parameters

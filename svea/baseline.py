@@ -17,6 +17,7 @@ from __future__ import annotations
 import pathlib
 import shutil
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import flags
@@ -25,6 +26,9 @@ from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line.directories import whole_directory
 from attribution_benchmarks.command_line.shipped_models import default_model
 from svea import mnist1d
+
+if TYPE_CHECKING:
+    import keras
 
 SAVED_MODELS = default_model("svea")
 PAPER_ACCURACY = 87.7
@@ -48,7 +52,7 @@ flags.DEFINE_string(
 )
 
 
-def build(seed: int):
+def build(seed: int) -> keras.Model:
     """Build the untrained network and seed everything random in this process.
 
     Parameters
@@ -87,7 +91,7 @@ def build(seed: int):
     )
 
 
-def train(model, data: mnist1d.Mnist1D, epochs: int = EPOCHS) -> dict[str, float]:
+def train(model: keras.Model, data: mnist1d.Mnist1D, epochs: int = EPOCHS) -> dict[str, float]:
     """Train by plain stochastic gradient descent, the last tenth of the training signals held out.
 
     Parameters
@@ -127,7 +131,7 @@ def train(model, data: mnist1d.Mnist1D, epochs: int = EPOCHS) -> dict[str, float
     }
 
 
-def export(model, directory: pathlib.Path, card: str) -> None:
+def export(model: keras.Model, directory: pathlib.Path, card: str) -> None:
     """Write the model to ``directory/1`` and the card to ``directory/MODEL_CARD.md``, or nothing at all.
 
     Parameters
@@ -145,7 +149,7 @@ def export(model, directory: pathlib.Path, card: str) -> None:
         command_line.write_whole(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
 
 
-def model_card(model, seed: int, epochs: int, accuracies: dict[str, float]) -> str:
+def model_card(model: keras.Model, seed: int, epochs: int, accuracies: dict[str, float]) -> str:
     """Return the model card in Markdown, from what was computed.
 
     Parameters

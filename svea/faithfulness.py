@@ -15,7 +15,7 @@ import numpy as np
 from svea.roe import WINDOW
 
 
-def keep_windows(signals, starts) -> np.ndarray:
+def keep_windows(signals: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Set every signal to zero outside its window.
 
     Parameters
@@ -35,7 +35,7 @@ def keep_windows(signals, starts) -> np.ndarray:
     return np.where((offset >= 0) & (offset < WINDOW), signals, np.zeros((), signals.dtype))
 
 
-def confidence_drop(whole, kept) -> np.ndarray:
+def confidence_drop(whole: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Return the relative loss of confidence of each signal.
 
     Parameters
@@ -52,6 +52,6 @@ def confidence_drop(whole, kept) -> np.ndarray:
     return np.maximum(0.0, (whole - kept) / whole)
 
 
-def confidence_increase(whole, kept) -> np.ndarray:
+def confidence_increase(whole: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Tell which signals gain confidence: (N,) and (N,) probabilities -> (N,) bool; its mean is Increase %."""
     return np.asarray(kept) > np.asarray(whole)

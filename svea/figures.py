@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from attribution_benchmarks.command_line import write_whole
 from svea import roe
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
 from svea.scoring import NetworkScores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _REGION = "#f2b134"
 _TEMPLATE = "#2a7f62"
@@ -67,7 +71,7 @@ def save_figures(
     return paths
 
 
-def choose_examples(labels, probabilities, count: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def choose_examples(labels: np.ndarray, probabilities: np.ndarray, count: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """Choose test signals to show: the first of as many classes, classified rightly and wrongly.
 
     Parameters
@@ -104,7 +108,7 @@ def examples_figure(
     network: NetworkScores,
     maps: Mapping[str, Mapping[int, np.ndarray]],
     titles: Mapping[str, str],
-):
+) -> Figure:
     """Draw signal, map and region: a line per method, a column per example.
 
     Parameters
@@ -161,7 +165,7 @@ def examples_figure(
     return figure
 
 
-def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], titles: Mapping[str, str]):
+def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
     """Draw the ROE test of every method and control, and how far its windows lie from the true template.
 
     Parameters

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 import attribution
+from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
 # In the order of the paper's Table 1; SmoothGrad is in its text only.
@@ -24,7 +26,7 @@ METHODS = (
 RISE_MASKS = 1000
 
 
-def absolute_gradient(passes) -> np.ndarray:
+def absolute_gradient(passes: Passes) -> np.ndarray:
     """Vanilla Gradient as SVEA ranks it: the absolute value of the gradient, of the inputs' shape."""
     return np.abs(passes.input_gradient())
 
@@ -60,7 +62,7 @@ def settings(names: Sequence[str], rise_masks: int = RISE_MASKS, layer: str = ""
     for name in names:
         if name in chosen:
             raise BadInput(f"--methods names '{name}' twice")
-        method = attribution.resolve_method(name)
+        method: Any = attribution.resolve_method(name)
         placed = {"layer": layer} if layer and "layer" in method.defaults else {}
         if name == "gradient":
             method = absolute_gradient

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ class Regions:
     zero: np.ndarray
 
 
-def region(maps: np.ndarray, block: Block, scores) -> np.ndarray:
+def region(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
     """Return where each map's region begins and whether the map is zero everywhere, (N, 2) int64.
 
     Raises
@@ -56,18 +57,18 @@ def blocks(data: Mnist1D, size: int) -> Iterator[Pending]:
         np.concatenate([getattr(split, name) for split in (data.train, data.test)])
         for name in ("template_centre", "template")
     )
-    for start in range(0, len(signals), size):
-        rows = np.arange(start, min(start + size, len(signals)))
-        yield Pending(
-            list(map(str, rows)),
-            [file_of(row) for row in rows],
-            lambda rows=rows: Block(
-                signals[rows][:, :, None],
-                rows.tolist(),
-                masks={"template": templates[rows]},
-                truth={"template_centre": centres[rows], "file": list(map(file_of, rows))},
-            ),
+
+    def block(rows: list[int]) -> Block:
+        return Block(
+            signals[rows][:, :, None],
+            rows,
+            masks={"template": templates[rows]},
+            truth={"template_centre": centres[rows], "file": list(map(file_of, rows))},
         )
+
+    for start in range(0, len(signals), size):
+        rows = list(range(start, min(start + size, len(signals))))
+        yield Pending(list(map(str, rows)), list(map(file_of, rows)), functools.partial(block, rows))
 
 
 def file_of(row: int) -> str:

@@ -17,7 +17,7 @@ from svea.mnist1d import LENGTH
 WINDOW = 12
 
 
-def peaks(maps) -> np.ndarray:
+def peaks(maps: np.ndarray) -> np.ndarray:
     """Return the position of each map's highest value, the first one where several are equal.
 
     Parameters
@@ -38,12 +38,12 @@ def peaks(maps) -> np.ndarray:
     return _without_channel(maps).argmax(axis=1)
 
 
-def window_starts(peak_positions) -> np.ndarray:
+def window_starts(peak_positions: np.ndarray) -> np.ndarray:
     """Return where the window around each peak begins: (N,) int, 0 to 39 -> (N,) int, 0 to 28."""
     return np.clip(np.asarray(peak_positions) - WINDOW // 2, 0, LENGTH - WINDOW)
 
 
-def region_of_explanation(maps) -> np.ndarray:
+def region_of_explanation(maps: np.ndarray) -> np.ndarray:
     """Return where the region of explanation of each map begins.
 
     Parameters
@@ -59,17 +59,19 @@ def region_of_explanation(maps) -> np.ndarray:
     return window_starts(peaks(maps))
 
 
-def windows(signals, starts) -> np.ndarray:
+def windows(signals: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Cut a window out of each signal: (N, 40) and (N,) int -> (N, 12)."""
     return np.take_along_axis(np.asarray(signals), np.asarray(starts)[:, None] + np.arange(WINDOW), axis=1)
 
 
-def all_zero(maps) -> np.ndarray:
+def all_zero(maps: np.ndarray) -> np.ndarray:
     """Tell which maps are zero everywhere, so that their region is the first window for want of a peak: (N,) bool."""
-    return ~_without_channel(maps).any(axis=1)
+    return np.logical_not(_without_channel(maps).any(axis=1))
 
 
-def linear_svm_correct(train_features, train_labels, test_features, test_labels) -> np.ndarray:
+def linear_svm_correct(
+    train_features: np.ndarray, train_labels: np.ndarray, test_features: np.ndarray, test_labels: np.ndarray
+) -> np.ndarray:
     """Train linear support vector machines, one class against the rest, and tell which test rows they get right.
 
     Squared hinge loss, C = 1, no scaling; on windows these are the 130 parameters of the paper's test, found by a

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,8 +16,12 @@ from attribution_benchmarks.scoring.block import Label
 from attribution_benchmarks.scoring.explainer import Explainer
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.run import Run
+from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps
 from svea import controls, faithfulness, mnist1d, regions, roe
 from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
+
+if TYPE_CHECKING:
+    from attribution.model import Model
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class NetworkScores:
         return float(100 * np.mean(self.probabilities.argmax(axis=1) == data.test.labels))
 
 
-def load_network(path: str):
+def load_network(path: str | os.PathLike) -> Model:
     """Load a network on MNIST-1D that gives probabilities.
 
     Parameters
@@ -83,7 +89,7 @@ def load_network(path: str):
     return model
 
 
-def fit(name: str, model, data: Mnist1D, layer: str = "") -> str:
+def fit(name: str, model: Any, data: Mnist1D, layer: str = "") -> str:
     """Say how a network that fits SVEA does on the test signals, and which layer its class activation maps are of."""
     accuracy = 100 * np.mean(model.predict(data.test.signals[..., None], 1000) == data.test.labels)
     return (
@@ -92,7 +98,7 @@ def fit(name: str, model, data: Mnist1D, layer: str = "") -> str:
     )
 
 
-def layer_of(model, layer: str = "") -> str:
+def layer_of(model: Any, layer: str = "") -> str:
     """Say which layer class activation maps are of, or why there is none."""
     try:
         return f"class activation maps of the layer {model.layer(layer or None)}"
@@ -100,7 +106,7 @@ def layer_of(model, layer: str = "") -> str:
         return f"no class activation maps ({error})"
 
 
-def attach_live_network(model) -> None:
+def attach_live_network(model: Any) -> None:
     """Put the baseline's live network behind its SavedModel, for the methods of other libraries.
 
     Raises
@@ -115,13 +121,13 @@ def attach_live_network(model) -> None:
 
 
 def score_network(
-    model,
+    model: Any,
     data: Mnist1D,
-    explainer,
+    explainer: Explainer | SavedMaps,
     shared: Mapping[str, Metric] | None = None,
     batch_size: int = 1000,
     store: ScoreStore | None = None,
-    maps_directory=None,
+    maps_directory: MapsDirectory | None = None,
     progress: bool = False,
 ) -> NetworkScores:
     """Explain all 5,000 signals with each method and score the regions, the controls' too.
@@ -179,12 +185,12 @@ def score_network(
     )
 
 
-def explainer(model, methods: Mapping, seed: int, batch_size: int) -> Explainer:
+def explainer(model: Any, methods: Mapping, seed: int, batch_size: int) -> Explainer:
     """Return what explains SVEA's signals: methods of ``methods.settings``, and SVEA's controls."""
     return Explainer(model, methods, controls.CONTROLS, seed=seed, batch_size=batch_size)
 
 
-def example_maps(explainer, data: Mnist1D, rows) -> dict[str, dict]:
+def example_maps(explainer: Explainer, data: Mnist1D, rows: Any) -> dict[str, dict]:
     """Explain some test signals for figures; the maps are those that were scored.
 
     Parameters

@@ -38,7 +38,11 @@ class Explainer:
     ----------
     labels : tuple of Label
         All that is scored: methods, methods under each control, controls.
+    lasting : bool
+        The keys tell all that maps depend on, so numbers may be kept.
     """
+
+    lasting = True
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ class Run:
     code
         Functions that read and prepare the inputs; a change of theirs makes stored scores stale.
     store
-        Where numbers are kept.
+        Where numbers are kept; in memory alone where the maps may change without a trace (``SavedMaps``).
     answers
         What is asked before explaining; None explains every input's own target.
     maps_directory
@@ -71,7 +71,7 @@ class Run:
     ):
         self.explainer, self.measures, self.answers = explainer, tuple(measures), answers
         self.maps_directory = maps_directory
-        self.store = store or ScoreStore(None)
+        self.store = store if store and explainer.lasting else ScoreStore(None)
         prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
         kept = {measure.name: [measure.name, code_fingerprint(measure.function)] for measure in self.measures}
         self._series: dict[tuple[Label, str], Series] = {}

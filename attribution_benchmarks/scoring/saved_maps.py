@@ -83,6 +83,8 @@ class SavedMaps:
         Function from inputs to the model's scores, for metrics that ask a model.
     """
 
+    lasting = False  # the files may change at any time
+
     def __init__(
         self,
         folders: Mapping[str, pathlib.Path],

@@ -90,7 +90,7 @@ def live_randomness():
 
 
 def augmented():
-    """Augmentation in front of the network, off when it is used."""
+    """Augmentation in front of the network, which Keras leaves on in the file."""
     inputs = keras.Input(_IMAGE)
     x = keras.layers.RandomContrast(0.2)(keras.layers.RandomFlip()(inputs))
     body = residual_network()

@@ -123,6 +123,7 @@ def _in_general(text: str) -> str:
     text = re.sub(r" \((?:node ')?[\w./-]*/[\w./-]*'?\)", "", text)
     text = re.sub(r"[\w.-]*PartitionedCall[\w./:-]*", "…", text)
     text = re.sub(r" and \d+ more", " and more", text)
+    text = re.sub(r"'\w+'(?:, '\w+')+", lambda names: ", ".join(dict.fromkeys(names[0].split(", "))), text)
     return (text if len(text) <= 240 else text[:237] + "...").replace("|", "\\|")
 
 

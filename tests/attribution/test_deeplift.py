@@ -33,6 +33,7 @@ FUNCTIONS = {
     "softmax inside": lambda v: tf.matmul(tf.nn.softmax(tf.matmul(v, KERNEL)), KERNEL),
     "attention": attention,
     "layer normalisation": normalised,
+    "mask": lambda v: tf.nn.softmax(tf.where([True, True, False, True], tf.matmul(v, KERNEL), -1e9)),
     "leaky, elu, softplus": lambda v: tf.nn.leaky_relu(v) + tf.nn.elu(-v) + tf.nn.softplus(v),
 }
 

@@ -23,7 +23,8 @@ REFUSED = {
 }
 # Cells that differ from their oracle, and why.
 DIFFERS = {
-    ("mixed_float16", "deeplift"): "16 bits",
+    ("mixed_float16", "deeplift"): "the oracle computes in 16 bits, relevance and multipliers in 32",
+    ("mixed_float16", "lrp_epsilon"): "the same",
     ("vit_bias_free", "deeplift"): "normalisation of all zeros, its baseline",
 }
 

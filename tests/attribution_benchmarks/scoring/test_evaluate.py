@@ -76,3 +76,15 @@ def test_bad_input_is_one_line_and_code_2(toy, tmp_path, capsys, flags, message)
     said = capsys.readouterr()
     assert message in said.err and said.err.startswith("error: ") and said.err.count("\n") == 1
     assert not (tmp_path / "out.json").exists()
+
+
+def test_numbers_of_saved_maps_are_never_kept(toy, tmp_path):
+    folder = tmp_path / "theirs" / "mine"
+    folder.mkdir(parents=True)
+    flags = [f"--from_maps={tmp_path / 'theirs'}", f"--scores_dir={tmp_path / 'scores'}"]
+    for share, columns in ((1.0, slice(0, 2)), (0.0, slice(2, 4))):
+        for number in range(12):
+            found = np.zeros((4, 4))
+            found[:, columns] = 1
+            np.save(folder / f"{number}.npy", found)
+        assert run(toy, tmp_path, *flags)["mine"]["value"] == share

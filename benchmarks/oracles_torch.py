@@ -1,0 +1,277 @@
+"""PyTorch's side of ``oracles.py``: the same networks from the same weights, explained by zennit, captum and by hand.
+
+Run by ``oracles.py`` in an environment of its own, with the folder of weights as its argument. Maps go back with
+channels last.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import types as modules
+
+# zennit's part on torchvision's networks is not needed, and torchvision often does not fit a PyTorch without CUDA.
+sys.modules["zennit.torchvision"] = modules.ModuleType("zennit.torchvision")
+
+import captum.attr  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+import zennit.attribution  # noqa: E402
+import zennit.composites  # noqa: E402
+import zennit.rules  # noqa: E402
+import zennit.types  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from zennit.canonizers import SequentialMergeBatchNorm  # noqa: E402
+from zennit.layer import Sum  # noqa: E402
+
+EPSILON = 1e-3
+
+
+class Residual(nn.Module):
+    """Two ways that end in one sum."""
+
+    def __init__(self, main, shortcut):
+        super().__init__()
+        self.main, self.shortcut, self.sum = main, shortcut, Sum()
+
+    def forward(self, x):
+        return self.sum(torch.stack([self.main(x), self.shortcut(x)], dim=-1))
+
+
+def convolution(weights, padding=0):
+    """Take a convolution and its batch normalisation from the weights, in Keras' order."""
+    kernel, bias = (torch.from_numpy(weights.pop(0)) for _ in range(2))
+    layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], kernel.shape[0], padding=padding)
+    layer.weight.data, layer.bias.data = kernel.permute(3, 2, 0, 1).contiguous(), bias
+    return layer
+
+
+def normalisation(weights):
+    """Take a batch normalisation from the weights."""
+    layer = nn.BatchNorm2d(len(weights[0]), eps=0)
+    layer.weight.data, layer.bias.data, layer.running_mean, layer.running_var = (
+        torch.from_numpy(weights.pop(0)) for _ in range(4)
+    )
+    # Keras' ε belongs to the variance: zennit leaves a layer's own ε in force after it has merged the layer, with a
+    # variance of 1, which would scale by 1 / sqrt(1.001).
+    layer.running_var += 1e-3
+    return layer
+
+
+def dense(weights):
+    """Take a dense layer from the weights."""
+    kernel, bias = (torch.from_numpy(weights.pop(0)) for _ in range(2))
+    layer = nn.Linear(*kernel.shape)
+    layer.weight.data, layer.bias.data = kernel.T.contiguous(), bias
+    return layer
+
+
+def mlp(weights):
+    """Return the multi-layer perceptron."""
+    return nn.Sequential(dense(weights), nn.ReLU(), dense(weights), nn.ReLU(), dense(weights))
+
+
+def cnn(weights):
+    """Return the network of two convolutions with batch normalisation."""
+    first = [convolution(weights), normalisation(weights), nn.ReLU(), nn.MaxPool2d(2)]
+    second = [convolution(weights), normalisation(weights), nn.ReLU()]
+    return nn.Sequential(*first, *second, nn.AdaptiveAvgPool2d(1), nn.Flatten(), dense(weights))
+
+
+def residual(weights):
+    """Return the network with one residual block."""
+    stem = [convolution(weights), normalisation(weights), nn.ReLU()]
+    first = [convolution(weights, 1), normalisation(weights), nn.ReLU()]
+    # Keras lists layers by their depth: both last convolutions, then both last normalisations.
+    main, shortcut = convolution(weights, 1), convolution(weights)
+    block = Residual(
+        nn.Sequential(*first, main, normalisation(weights)), nn.Sequential(shortcut, normalisation(weights))
+    )
+    return nn.Sequential(*stem, block, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), dense(weights))
+
+
+def one_hot(scores, target):
+    """Return ones at the target."""
+    return torch.nn.functional.one_hot(torch.full((len(scores),), target), scores.shape[1]).float()
+
+
+def by_zennit(network, x, target, layer_map, canonize, start=None):
+    """Return the relevance of a composite."""
+    canonizers = [SequentialMergeBatchNorm()] if canonize else []
+    composite = zennit.composites.LayerMapComposite(layer_map=layer_map, canonizers=canonizers)
+
+    def output(scores):
+        return one_hot(scores, target) * (scores.detach() if start is None else start)
+
+    with zennit.attribution.Gradient(network, composite) as attributor:
+        return attributor(x.clone(), output)[1]
+
+
+def explained_by_libraries(network, x, target, epsilon):
+    """Return captum's and zennit's maps."""
+    rules, types = zennit.rules, zennit.types
+    pass_on = [(types.Activation, rules.Pass()), (Sum, rules.Norm()), (types.AvgPool, rules.Norm())]
+    same_epsilon = [(types.Activation, rules.Pass()), *((kind, rules.Norm(epsilon)) for kind in (Sum, types.AvgPool))]
+    plus = rules.ZPlus(stabilizer=1e-6)
+    maps = {
+        "gradient": captum.attr.Saliency(network).attribute(x, target, abs=False),
+        "gradient_x_input": captum.attr.InputXGradient(network).attribute(x, target),
+        "epsilon": by_zennit(network, x, target, [*same_epsilon, (types.Linear, rules.Epsilon(epsilon))], True),
+        "epsilon_plus": by_zennit(
+            network, x, target,
+            [*pass_on, (types.Convolution, plus), (nn.Linear, rules.Epsilon(1e-6))], True,
+        ),
+        "z_plus": by_zennit(network, x, target, [*pass_on, (types.Linear, plus)], True),
+        "excitation": by_zennit(
+            network, x, target, [*pass_on, (types.Linear, rules.ZPlus(stabilizer=1e-9, zero_params="bias"))], True, 1.0
+        ),
+    }  # fmt: skip
+    maps["guided_backprop"] = captum.attr.GuidedBackprop(network).attribute(x, target)
+    maps["deconvnet"] = captum.attr.Deconvolution(network).attribute(x, target)
+    return maps
+
+
+class Transformer(nn.Module):
+    """One block of a vision transformer from Keras' weights, and relevance through it by hand."""
+
+    def __init__(self, weights):
+        super().__init__()
+        w = [torch.from_numpy(weight) for weight in weights]
+        self.patches, self.first_norm, self.second_norm = w[:2], w[2:4], w[12:14]
+        self.query, self.key, self.value, self.mix = w[4:6], w[6:8], w[8:10], w[10:12]
+        self.up, self.down, self.last_norm, self.head = w[14:16], w[16:18], w[18:20], w[20:22]
+
+    def double_precision(self):
+        """Return this block in float64: what an oracle of cancelling terms needs."""
+        for name, value in vars(self).items():
+            if isinstance(value, list):
+                setattr(self, name, [one.double() for one in value])
+        return self
+
+    @staticmethod
+    def norm(x, parameters, constant=lambda t: t):
+        """Layer normalisation whose denominator may be held constant."""
+        mean = x.mean(-1, keepdim=True)
+        deviation = torch.sqrt(((x - mean) ** 2).mean(-1, keepdim=True) + 1e-5)
+        return (x - mean) / constant(deviation) * parameters[0] + parameters[1]
+
+    def heads(self, y, parameters):
+        """Project tokens to heads, (N, T, 8) -> (N, T, 2, 4)."""
+        return torch.einsum("ntd,dhk->nthk", y, parameters[0]) + parameters[1]
+
+    def embed(self, x):
+        """Return the tokens of an image with channels last."""
+        return functional.conv2d(
+            x.permute(0, 3, 1, 2), self.patches[0].permute(3, 2, 0, 1), self.patches[1], stride=4
+        ).permute(0, 2, 3, 1).reshape(len(x), 4, 8)  # fmt: skip
+
+    def forward(self, x, constant=lambda t: t):
+        """Return the scores."""
+        x = self.embed(x)
+        y = self.norm(x, self.first_norm, constant)
+        query, key, value = (self.heads(y, one) for one in (self.query, self.key, self.value))
+        attention = torch.softmax(torch.einsum("nthk,nshk->nhts", query / 2, key), -1)
+        mixed = torch.einsum("nhts,nshk->nthk", constant(attention), value)
+        x = x + torch.einsum("nthk,hkd->ntd", mixed, self.mix[0]) + self.mix[1]
+        y = self.norm(x, self.second_norm, constant) @ self.up[0] + self.up[1]
+        y = y * constant(0.5 * (1 + torch.erf(y / 2**0.5)))
+        x = x + y @ self.down[0] + self.down[1]
+        return self.norm(x, self.last_norm, constant).mean(1) @ self.head[0] + self.head[1]
+
+    def relevance(self, image, target, attends):
+        """Propagate relevance with ε rule by rule: CP-LRP, or AttnLRP if relevance goes into attention."""
+
+        def share(function, inputs, relevance, parts=1):
+            """Return x_i ∂f/∂x_i R / (f + ε) for each input, divided by ``parts`` that take as much each."""
+            inputs = [one.detach().requires_grad_() for one in inputs]
+            total = function(*inputs)
+            given = relevance / parts / (total + torch.where(total >= 0, EPSILON, -EPSILON))
+            gradients = torch.autograd.grad(total, inputs, given.detach())
+            return [(one * gradient).detach() for one, gradient in zip(inputs, gradients, strict=True)]
+
+        def through_norm(x, parameters, relevance):
+            """x s - (m s - b), the mean m a layer of its own."""
+            mean = x.mean(-1, keepdim=True)
+            scale = parameters[0] / torch.sqrt(((x - mean) ** 2).mean(-1, keepdim=True) + 1e-5)
+            scale = scale.detach()
+            of_value, of_mean = share(
+                lambda a, m: a * scale - m * scale + parameters[1], [x, mean.expand_as(x)], relevance
+            )
+            (below,) = share(lambda a: a.mean(-1, keepdim=True), [x], of_mean.sum(-1, keepdim=True))
+            return of_value + below
+
+        start = self.embed(image)
+        normed = self.norm(start, self.first_norm)
+        query, key, value = (self.heads(normed, one) for one in (self.query, self.key, self.value))
+        logits = torch.einsum("nthk,nshk->nhts", query / 2, key)
+        attention = torch.softmax(logits, -1)
+        mixed = torch.einsum("nhts,nshk->nthk", attention, value)
+        middle = start + torch.einsum("nthk,hkd->ntd", mixed, self.mix[0]) + self.mix[1]
+        again = self.norm(middle, self.second_norm)
+        hidden = functional.gelu(again @ self.up[0] + self.up[1])
+        end = middle + hidden @ self.down[0] + self.down[1]
+        pooled = self.norm(end, self.last_norm).mean(1)
+        scores = pooled @ self.head[0] + self.head[1]
+
+        (r,) = share(lambda a: a @ self.head[0] + self.head[1], [pooled], scores * one_hot(scores, target))
+        (r,) = share(lambda a: a.mean(1), [self.norm(end, self.last_norm)], r)
+        r = through_norm(end, self.last_norm, r)
+        at_middle, r = share(lambda a, b: a + b @ self.down[0] + self.down[1], [middle, hidden], r)
+        (r,) = share(lambda a: a @ self.up[0] + self.up[1], [again], r)  # GELU hands on what it is given
+        r = at_middle + through_norm(middle, self.second_norm, r)
+
+        def mix(a, b):
+            return a + torch.einsum("nthk,hkd->ntd", b, self.mix[0]) + self.mix[1]
+
+        at_start, r = share(mix, [start, mixed], r)
+        product = [attention, value]
+        if attends:
+            of_attention, r = share(lambda s, v: torch.einsum("nhts,nshk->nthk", s, v), product, r, 2)
+        else:
+            (r,) = share(lambda v: torch.einsum("nhts,nshk->nthk", attention, v), [value], r)
+        (below,) = share(lambda a: self.heads(a, self.value), [normed], r)
+        if attends:
+            of_logits = logits * (of_attention - attention * of_attention.sum(-1, keepdim=True))
+            pair = share(lambda q, k: torch.einsum("nthk,nshk->nhts", q, k), [query, key], of_logits, 2)
+            for parameters, given in zip((self.query, self.key), pair, strict=True):
+                below = below + share(lambda a, p=parameters: self.heads(a, p), [normed], given)[0]
+        r = at_start + through_norm(start, self.first_norm, below)
+        return share(self.embed, [image], r)[0]
+
+
+def explained_by_hand(network, x, target):
+    """Return the transformer's maps."""
+    variable = x.clone().requires_grad_()
+    score = network(variable, lambda t: t.detach())[:, target].sum()
+    return {
+        "gradient": captum.attr.Saliency(network).attribute(x, target, abs=False),
+        "detached": x * torch.autograd.grad(score, variable)[0],
+        "cp": network.relevance(x, target, attends=False),
+        "attn": network.relevance(x, target, attends=True),
+    }
+
+
+def main(folder):
+    """Explain each network and write its maps."""
+    torch.set_num_threads(1)
+    for build in (mlp, cnn, residual, Transformer):
+        name = build.__name__.lower()
+        file = np.load(folder / f"{name}.npz")
+        weights = [file[key] for key in sorted(file.files) if key.startswith("weight_")]
+        x, target = torch.from_numpy(file["x"]), int(file["target"])
+        images = x.ndim == 4 and build is not Transformer
+        if images:
+            x = x.permute(0, 3, 1, 2).contiguous()
+        network = build(weights).eval()
+        scores = network(x).detach()
+        if build is Transformer:
+            maps = explained_by_hand(network.double_precision(), x.double(), target)
+        else:
+            maps = explained_by_libraries(network, x, target, 1e-6 if build is residual else EPSILON)
+        maps = {key: (value.permute(0, 2, 3, 1) if images else value).detach().numpy() for key, value in maps.items()}
+        np.savez(folder / f"{name}_oracle.npz", scores=scores.numpy(), **maps)
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

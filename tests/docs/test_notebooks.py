@@ -1,0 +1,71 @@
+"""The notebooks run from the first cell to the last, and the outputs kept in them are what they compute."""
+
+import importlib.util
+import pathlib
+import re
+
+import nbformat
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?")
+# Absolute; what is printed is rounded. A network that is trained on another processor is another one, by a little.
+TOLERANCE = {"first_steps": 0.11, "own_model": 4.0}
+
+
+def run_notebooks():
+    specification = importlib.util.spec_from_file_location("run_notebooks", ROOT / "scripts" / "run_notebooks.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module", params=sorted(TOLERANCE))
+def kept_and_computed(request):
+    path = ROOT / "docs" / f"{request.param}.ipynb"
+    return request.param, nbformat.read(path, as_version=4), run_notebooks().executed(path)
+
+
+def texts(cell):
+    """Return what a cell prints and shows as text; consecutive pieces of a stream are one."""
+    printed = "".join(output.text for output in cell.get("outputs", []) if output.output_type == "stream")
+    shown = [output.data["text/plain"] for output in cell.outputs if "data" in output] if "outputs" in cell else []
+    return [printed, *(text for text in shown if "<Figure" not in text and "Drawing" not in text)]
+
+
+def pictures(cell):
+    return [output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+
+
+def test_what_is_kept_is_what_is_computed(kept_and_computed):
+    name, kept, computed = kept_and_computed
+    nbformat.validate(kept)
+    for before, after in zip(kept.cells, computed.cells, strict=True):
+        assert before.source == after.source
+        assert len(pictures(before)) == len(pictures(after))
+        assert len(texts(before)) == len(texts(after))
+        for old, new in zip(texts(before), texts(after), strict=True):
+            assert NUMBER.sub("#", old).split() == NUMBER.sub("#", new).split()
+            np.testing.assert_allclose(
+                [float(number) for number in NUMBER.findall(new)],
+                [float(number) for number in NUMBER.findall(old)],
+                atol=TOLERANCE[name],
+            )
+
+
+def test_nothing_but_results_is_kept(kept_and_computed):
+    """No warnings of libraries, no path of the machine that ran it."""
+    _, kept, _ = kept_and_computed
+    outputs = [output for cell in kept.cells for output in cell.get("outputs", [])]
+    assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
+    assert sum(len(pictures(cell)) for cell in kept.cells) >= 1
+    for cell in kept.cells:
+        assert not re.search(r"/tmp/|/home/|/root/", "".join(texts(cell)) if cell.cell_type == "code" else "")
+
+
+def test_the_methods_scored_are_all_in_the_table(kept_and_computed):
+    _, kept, _ = kept_and_computed
+    printed = "\n".join(texts(cell)[0] for cell in kept.cells if cell.cell_type == "code")
+    for title in ("Vanilla Gradient", "sharpened", "True template position"):
+        assert sum(line.startswith(title + " ") for line in printed.splitlines()) == 1

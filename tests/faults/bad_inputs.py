@@ -1,0 +1,338 @@
+"""Bad and hostile inputs as data: what is given, and what the one line must name.
+
+A case is (name, command, arguments, files, word): the files are written before, each by content or by one of the makers
+below; ``{set}`` in the arguments is a copy of a small set of BIM's, in which files may be replaced.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import zlib
+
+import numpy as np
+
+DEEP = b"[" * 100_000
+HUGE = 10**40
+
+
+def npy_promising(shape: str) -> bytes:
+    """Return an .npy file whose header promises more than it holds."""
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.ljust(117).encode() + b"\n"
+
+
+def npz(**arrays) -> bytes:
+    """Return an .npz file."""
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def png_of(width: int, height: int) -> bytes:
+    """Return a PNG file that says it has so many pixels, and has none."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+def fifo(path) -> None:
+    """Put a pipe in place of a file: whoever reads it waits for ever."""
+    os.mkfifo(path)
+
+
+def loop(path) -> None:
+    """Put a link to itself in place of a file."""
+    os.symlink(path, path)
+
+
+def directory(path) -> None:
+    """Put a directory in place of a file."""
+    os.mkdir(path)
+
+
+def coco(**change) -> bytes:
+    """Return COCO annotations of ten images of each class, every first of them changed."""
+    names = ("backpack", "bird", "dog", "elephant", "kite", "pizza", "stop sign", "toilet", "truck", "zebra")
+    document = {"images": [], "annotations": [], "categories": []}
+    for number, name in enumerate(names, start=1):
+        document["categories"].append({"id": number, "name": name})
+        image = {"id": number, "file_name": f"{number}.jpg", "height": 20, "width": 30}
+        instance = {"id": number, "image_id": number, "category_id": number, "area": 9, "iscrowd": 0}
+        instance["segmentation"] = [[1, 1, 9, 1, 9, 9]]
+        for key, value in change.items():
+            for entry in (image, instance):
+                if key in entry and key != "id":
+                    entry[key] = value
+        document["images"].append(image)
+        document["annotations"].append(instance)
+    return json.dumps(document).encode()
+
+
+def question(**change) -> bytes:
+    """Return a file of one question about the scene below."""
+    node = {"type": "scene", "inputs": [], "_output": [0]}
+    entry = {"question": "What?", "answer": "red", "program": [node], "image_filename": "a.png", "question_index": 0}
+    return json.dumps({"questions": [{**entry, **change}]}).encode()
+
+
+def scene(**change) -> bytes:
+    """Return a file of one scene with one object."""
+    item = {"mask_color": [0.1, 0.2, 0.3], "color": "red", "size": "large", "shape": "cube", "material": "metal"}
+    entry = {"image_filename": "a.png", "mask_filename": "a.png", "objects": [item]}
+    return json.dumps({"scenes": [{**entry, **change}]}).encode()
+
+
+def program(*nodes) -> bytes:
+    """Return a question with a program."""
+    return question(program=[{"inputs": [], "_output": [0], **node} for node in nodes])
+
+
+CLEVR = {
+    "data/CLEVR-XAI_simple_questions.json": question(),
+    "data/CLEVR-XAI_scenes.json": scene(),
+    "data/images/a.png": png_of(128, 128),
+    "data/masks/a.png": png_of(128, 128),
+}
+ASK = ["--data_dir=data", "--methods=gradient", "--num_questions=all"]
+CONSTRUCT = ["--coco_annotations=coco.json", "--coco_dir=.", "--data_dir=out", "--num_train=0", "--num_val=1"]
+SCORE = ["--data_dir={set}", "--methods=gradient", "--num_imgs=2", "--metrics=MCS"]
+WORDS = ("x" * 300, "nowhere/" * 30, "/proc/new", "file", "file/below", "/dev/full")
+
+
+def cases() -> list[tuple]:
+    """Return all cases."""
+    found = []
+
+    def add(name, command, arguments, files=(), word="error: "):
+        found.append((name, command, list(arguments), dict(files), word))
+
+    # flags
+    for command, flags in {
+        "svea": ("plot_dir", "scores_dir"),
+        "bim": ("plot_dir", "scores_dir", "maps_dir", "cache_dir"),
+        "clevr_xai": ("plot_dir", "scores_dir", "maps_dir", "cache_dir"),
+        "generate": ("output_dir",),
+        "construct": ("data_dir",),
+        "baseline": ("output_dir",),
+    }.items():
+        for flag in flags:
+            for value in ("x" * 300, "/proc/new", "file", "file/below"):
+                add(f"{command} --{flag}={value[:12]}", command, [f"--{flag}={value}"], {"file": b""}, f"--{flag}=")
+    for command in ("svea", "bim", "clevr_xai"):
+        for value in ("x.xlsx", "x", "file/x.json", "/proc/x.json", "pipe.json", "folder.json", "a\x1b[2J.xlsx"):
+            add(
+                f"{command} --output={value!r}",
+                command,
+                [f"--output={value}"],
+                {"file": b"", "pipe.json": fifo, "folder.json": directory},
+                "--output=",
+            )
+        alone = ["--controls="] if command == "clevr_xai" else ["--nocontrols"] if command == "bim" else []
+        for value in ("nothing", "rise,rise", "", "os:getcwd", ":", "module:", ":f", "no/such.py:f", "a.py:f:g"):
+            if (command, value) != ("bim", "rise,rise"):  # asked twice, scored once
+                add(f"{command} --methods={value}", command, [f"--methods={value}", *alone])
+        for value in ("-1", "0", "x", "1e9"):
+            add(f"{command} --batch_size={value}", command, [f"--batch_size={value}"])
+        for value in ("-1", "x", "1.5", "nan"):
+            add(f"{command} --seed={value}", command, [f"--seed={value}"])
+        add(f"{command} unexpected", command, ["argument"], word="unexpected argument")
+        add(f"{command} unknown flag", command, ["--nothing=1"], word="nothing")
+    for command, flag in (("bim", "num_imgs"), ("clevr_xai", "num_questions")):
+        for value in ("-1", "0", "x", "", "²", "1.5"):
+            add(f"{command} --{flag}={value}", command, [f"--{flag}={value}"], word=flag)
+    # models
+    for command, flags in {
+        "svea": ["--model=model"],
+        "clevr_xai": ["--model=model"],
+        "bim": ["--models=obj=model", *SCORE],
+        "tcav": ["--model=model", "--target=dog", "--data_dir={set}"],
+        "export": ["--model=model", "--output=out"],
+    }.items():
+        for what, files in {
+            "missing": {},
+            "a file": {"model": b"x"},
+            "empty": {"model/x": b""},
+            "cut off": {"model/saved_model.pb": b"\x08\x01\x12\xff\xff\xff"},
+            "of zeros": {"model/saved_model.pb": bytes(99)},
+            "a pipe": {"model/saved_model.pb": fifo},
+            "a loop": {"model/saved_model.pb": loop},
+            "empty file": {"model/saved_model.pb": b""},
+            "text": {"model/saved_model.pb": b"hello, world\n" * 9},
+        }.items():
+            add(f"{command}, model {what}", command, flags, files)
+    # COCO
+    for what, content in {
+        "deep": DEEP,
+        "empty": b"",
+        "text": b"hello",
+        "binary": bytes(range(256)),
+        "list": b"[]",
+        "number": b"1",
+        "cut off": coco()[:300],
+        "a pipe": fifo,
+        "a loop": loop,
+        "a directory": directory,
+        "no lists": b"{}",
+        "utf-16": coco().decode().encode("utf-16"),
+        "name outside": coco(file_name="../../etc/passwd"),
+        "absolute name": coco(file_name="/etc/passwd"),
+        "no name": coco(file_name=None),
+        "name a number": coco(file_name=7),
+        "huge height": coco(height=10**12),
+        "no height": coco(height=None),
+        "negative height": coco(height=-5),
+        "height text": coco(height="20"),
+        "area text": coco(area="9"),
+        "area NaN": coco(area=float("nan")),
+        "area negative": coco(area=-1),
+        "no outline": coco(segmentation=None),
+        "outline text": coco(segmentation="x"),
+        "empty outline": coco(segmentation=[]),
+        "two points": coco(segmentation=[[1, 1, 2, 2]]),
+        "odd outline": coco(segmentation=[[1, 1, 2, 2, 3, 3, 4]]),
+        "outline outside": coco(segmentation=[[1, 1, 900, 1, 9, 9]]),
+        "outline NaN": coco(segmentation=[[1, 1, float("nan"), 1, 9, 9]]),
+        "runs": coco(segmentation={"counts": [1], "size": [20, 30]}),
+        "runs text": coco(segmentation={"counts": "x", "size": [20, 30]}),
+        "image gone": coco(image_id=77),
+        "category gone": coco(category_id=77),
+        "all crowds": coco(iscrowd=1),
+        "ids huge": coco(image_id=HUGE),
+    }.items():
+        add(f"COCO {what}", "construct", CONSTRUCT, {"coco.json": content})
+    # sets of BIM's
+    for name in ("obj/val.txt", "obj/val_loc.txt", "obj/val_mask.npz", "construction.json"):
+        for what, content in {
+            "empty": b"",
+            "binary": bytes(range(256)),
+            "a pipe": fifo,
+            "a loop": loop,
+            "a directory": directory,
+        }.items():
+            if name != "construction.json":
+                add(f"{name} {what}", "bim", SCORE, {f"{{set}}/{name}": content})
+            else:
+                add(f"{name} {what}", "construct", ["--drawn", "--data_dir={set}"], {f"{{set}}/{name}": content})
+    masks = {"bits": np.zeros(1, np.uint8), "shapes": np.array([[2, 2]])}
+    for what, content in {
+        "promising": npy_promising("(1000000, 1000000)"),
+        "no arrays": npz(),
+        "other names": npz(x=masks["bits"]),
+        "shapes huge": npz(**{**masks, "shapes": np.array([[1 << 40, 2]])}),
+        "one mask": npz(**masks),
+        "shapes negative": npz(**{**masks, "shapes": np.array([[-2, -2]])}),
+        "objects": b"\x80\x04K\x01.",
+        "keys twice": npz(**masks, keys=np.array(["a", "a"])),
+        "all false": npz(bits=np.zeros(10, np.uint8), shapes=np.array([[2, 2]] * 20)),
+    }.items():
+        add(f"masks {what}", "bim", SCORE, {"{set}/obj/val_mask.npz": content})
+    for what, line in {
+        "zeros": "0,0,0,0",
+        "outside": "0,0,999,5",
+        "reversed": "9,9,3,3",
+        "text": "a,b,c,d",
+        "three": "1,2,3",
+        "huge": f"{HUGE},1,2,3",
+    }.items():
+        add(f"boxes {what}", "bim", SCORE, {"{set}/obj/val_loc.txt": ("replace every value by", line)})
+    for what, line in {"text": "x", "ten": "10", "negative": "-1", "huge": str(HUGE), "half": "0.5"}.items():
+        add(f"labels {what}", "bim", SCORE, {"{set}/obj/val.txt": ("replace every value by", line)})
+    for what, content in {
+        "of terabytes": png_of(1 << 30, 1 << 30),
+        "large": png_of(20_000, 20_000),
+        "cut off": png_of(128, 128),
+        "empty": b"",
+        "text": b"hello",
+        "one pixel": png_of(1, 1),
+    }.items():
+        add(f"image {what}", "bim", SCORE, {"{set}/obj/val/*.jpg": content})
+        add(f"CLEVR image {what}", "clevr_xai", ASK, {**CLEVR, "data/images/a.png": content})
+        add(f"CLEVR mask {what}", "clevr_xai", ASK, {**CLEVR, "data/masks/a.png": content})
+    # CLEVR-XAI
+    for name in ("data/CLEVR-XAI_simple_questions.json", "data/CLEVR-XAI_scenes.json"):
+        for what, content in {
+            "deep": DEEP,
+            "empty": b"",
+            "list": b"[]",
+            "text": b"x",
+            "cut off": question()[:50],
+            "a pipe": fifo,
+            "a loop": loop,
+            "utf-16": question().decode().encode("utf-16"),
+            "no entries": b'{"questions": [], "scenes": []}',
+            "entries text": b'{"questions": ["x"], "scenes": ["x"]}',
+            "binary": bytes(range(256)),
+        }.items():
+            add(f"{name[5:]} {what}", "clevr_xai", ASK, {**CLEVR, name: content})
+    for what, content in {
+        "index huge": question(question_index=HUGE),
+        "index text": question(question_index="x"),
+        "index negative": question(question_index=-1),
+        "image outside": question(image_filename="../../etc/passwd"),
+        "image unknown": question(image_filename="b.png"),
+        "answer unknown": question(answer="maybe"),
+        "empty program": question(program=[]),
+        "program text": question(program="x"),
+        "node text": question(program=["x"]),
+        "no type": question(program=[{}]),
+        "cycle": program({"type": "union", "inputs": [0], "_output": []}),
+        "longer cycle": program({"type": "exist", "inputs": [1]}, {"type": "union", "inputs": [0, 0], "_output": []}),
+        "input huge": program({"type": "unique", "inputs": [HUGE], "_output": 0}),
+        "no output": question(program=[{"type": "scene", "inputs": []}]),
+        "output text": program({"type": "filter_color", "_output": "x"}),
+        "output negative": program({"type": "filter_color", "_output": [-1]}),
+        "output beyond": program({"type": "filter_color", "_output": [9]}),
+        "output true": program({"type": "unique", "_output": True}),
+        "output deep": program({"type": "filter_color", "_output": [[0]]}),
+        "surrogate": question(question="\ud800", answer="\udcff\n"),
+    }.items():
+        add(f"question {what}", "clevr_xai", ASK, {**CLEVR, "data/CLEVR-XAI_simple_questions.json": content})
+    for what, content in {
+        "mask outside": scene(mask_filename="../../../etc/passwd"),
+        "mask a number": scene(mask_filename=7),
+        "image absolute": scene(image_filename="/etc/passwd"),
+        "objects text": scene(objects=["x"]),
+        "objects none": scene(objects=None),
+        "no colour": scene(objects=[{}]),
+        "colour text": scene(objects=[{"mask_color": "x"}]),
+    }.items():
+        add(f"scene {what}", "clevr_xai", ASK, {**CLEVR, "data/CLEVR-XAI_scenes.json": content})
+    # servers
+    for value in (
+        "http://[::1",
+        "x",
+        "ftp://x",
+        "http://",
+        "grpc://x:y",
+        "http://a..b",
+        "http://" + "a" * 70,
+        "http://x:99999",
+    ):
+        add(f"--server={value[:12]}", "bim", [*SCORE, f"--server={value}"])
+    for value in ("inf", "nan", "0", "-1", "x"):
+        add(
+            f"--deadline={value}",
+            "bim",
+            [*SCORE, "--server=http://127.0.0.1:1", f"--deadline={value}"],
+            word="deadline",
+        )
+    # generation
+    for value in ("100x100", "x", "0x0", "480", "-480x-320", "480000x320000"):
+        add(f"--image_size={value}", "generate", [f"--image_size={value}", "--output_dir=out"])
+    for flag in (
+        "stored_size=100000000",
+        "samples=3",
+        "samples=0",
+        "num_images=0",
+        "questions=hard",
+        "questions=",
+        "questions=simple,simple",
+    ):
+        add(f"--{flag}", "generate", [f"--{flag}", "--output_dir=out"])
+    return found
