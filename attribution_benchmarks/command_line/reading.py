@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from attribution_benchmarks.command_line.errors import BadInput
 from attribution_benchmarks.command_line.files import reason
@@ -65,7 +65,7 @@ def opened(path: str | os.PathLike, what: str = "file") -> Iterator[IO[bytes]]:
         raise BadInput(f"{path} is not a readable {what}: {said or type(error).__name__}") from error
 
 
-def read_json(path: str | os.PathLike):
+def read_json(path: str | os.PathLike) -> Any:
     """Return the content of a JSON file in UTF-8, decompressed where its name ends in ``.gz``.
 
     Raises
