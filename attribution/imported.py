@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Callable
 
 from attribution_benchmarks.command_line import BadInput
@@ -27,6 +28,8 @@ def imported(name: str, what: str) -> Callable:
         If the module cannot be imported or has no such function.
     """
     module_name, _, function_name = name.rpartition(":")
+    if not module_name.strip(".:") or not function_name or (module_name.startswith(".") and "/" not in module_name):
+        raise BadInput(f"{what} '{name}': write module:function or path/to/file.py:function, with both names")
     try:
         if module_name.endswith(".py"):
             module = _of_file(module_name)
@@ -34,8 +37,8 @@ def imported(name: str, what: str) -> Callable:
             if os.getcwd() not in sys.path:
                 sys.path.insert(0, os.getcwd())
             module = importlib.import_module(module_name)
-    except (ImportError, OSError, SyntaxError) as error:
-        raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({error})") from error
+    except Exception as error:  # a user's own code may raise whatever it likes
+        raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
     function = getattr(module, function_name, None)
     if not callable(function):
         raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'")
@@ -47,3 +50,12 @@ def _of_file(path: str):
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
+
+
+def _where(error: Exception) -> str:
+    """Return what importing raised, and on which line where that is in a file of the user's own."""
+    if isinstance(error, (ImportError, OSError, SyntaxError)):
+        return str(error)
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    line = f", {own[-1].filename} line {own[-1].lineno}" if own and own[-1].filename != __file__ else ""
+    return f"{type(error).__name__}: {error}{line}"

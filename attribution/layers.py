@@ -143,10 +143,7 @@ class Layers:
         """
         mixing = [name for name in self._path if self._mixes(name)]
         if not mixing:
-            raise BadInput(
-                "the model has no convolution and no attention between input and score; name the layer to explain "
-                f"with layer={self._hint()}"
-            )
+            raise BadInput(f"the model has no convolution and no attention between input and score; {self._hint()}")
         after = self._graph.below(mixing)
         head = self._head()
         for name in reversed(self._cuts()):
@@ -156,9 +153,7 @@ class Layers:
             node = self._graph.nodes[name]
             if name in after and name not in head and node.op in _DEFAULTS and self._has_positions(name):
                 return name
-        raise BadInput(
-            f"no layer of the model has more than one position ahead of its score; name one with layer={self._hint()}"
-        )
+        raise BadInput(f"no layer of the model has more than one position ahead of its score; {self._hint()}")
 
     def find(self, layer: str) -> str:
         """Return the node that a user's layer name means.
@@ -200,7 +195,9 @@ class Layers:
 
     def _hint(self) -> str:
         layers = self.names()
-        return f", such as '{layers[-1]}'" if layers else ", although none has positions"
+        if layers:
+            return f"name the layer to explain with layer=, such as '{layers[-1]}'"
+        return "none of its operations is a layer with positions that layer= could name"
 
     def _keras_names(self, name: str) -> list[str]:
         """Return the names of the Keras layers that a node lies in, outermost first; none for other files."""

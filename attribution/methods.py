@@ -224,7 +224,8 @@ _OWN_METHODS = [
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Sees positive evidence alone; in deep networks the map hardly depends on the class "
-            "(Sixt, Granz and Landgraf 2020). Residual sums as in lrp_epsilon_plus.",
+            "(Sixt, Granz and Landgraf 2020). Made for non-negative activations: sums of negative ones (transformers, "
+            "recurrent layers) lose relevance. Residual sums as in lrp_epsilon_plus.",
         ),
     ),
     Method(

@@ -172,20 +172,20 @@ def _authors(name: str, title: str, function=None) -> Method:
 
 
 def _twelve() -> dict[str, Method]:
-    """Return the authors' twelve methods, in their order."""
+    """Return the authors' twelve methods, in their order, with the names that the registry prints."""
     methods = [
         _authors("gradient", "Vanilla Gradient"),
-        _authors("smoothgrad", "Gradient SmoothGrad", smoothgrad),
+        _authors("smoothgrad", "SmoothGrad", smoothgrad),
         _authors("guided_backprop", "Guided Backprop"),
         _authors("guided_backprop_smoothgrad", "Guided Backprop SmoothGrad", guided_backprop_smoothgrad),
-        _authors("integrated_gradients", "Integrated Gradient", integrated_gradients),
-        _authors("integrated_gradients_smoothgrad", "Integrated Gradient SmoothGrad", integrated_gradients_smoothgrad),
-        _authors("grad_cam", "GradCam", grad_cam),
-        _authors("grad_cam_smoothgrad", "GradCam SmoothGrad", grad_cam_smoothgrad),
-        _authors("guided_grad_cam", "Guided GradCam", guided_grad_cam),
-        _authors("guided_grad_cam_smoothgrad", "Guided GradCam SmoothGrad", guided_grad_cam_smoothgrad),
+        _authors("integrated_gradients", "Integrated Gradients", integrated_gradients),
+        _authors("integrated_gradients_smoothgrad", "Integrated Gradients SmoothGrad", integrated_gradients_smoothgrad),
+        _authors("grad_cam", "Grad-CAM", grad_cam),
+        _authors("grad_cam_smoothgrad", "Grad-CAM SmoothGrad", grad_cam_smoothgrad),
+        _authors("guided_grad_cam", "Guided Grad-CAM", guided_grad_cam),
+        _authors("guided_grad_cam_smoothgrad", "Guided Grad-CAM SmoothGrad", guided_grad_cam_smoothgrad),
         _authors("gradient_x_input", "Gradient x Input"),
-        _authors("smoothgrad_x_input", "Gradient SmoothGrad x Input", smoothgrad_x_input),
+        _authors("smoothgrad_x_input", "SmoothGrad x Input", smoothgrad_x_input),
     ]
     return {method.name: method for method in methods}
 

@@ -224,6 +224,10 @@ class Dataset:
         if len(set(numbers)) != len(numbers):
             raise BadInput(f"{self._questions_file}: some question_index occurs twice")
         for question in self.questions:
+            if not question["question"].isprintable():
+                raise BadInput(
+                    f"{self._questions_file}: question {question['question_index']} holds what cannot be printed"
+                )
             if question["image_filename"] not in self.scenes:
                 raise BadInput(
                     f"{self._questions_file}: question {question['question_index']} is about "

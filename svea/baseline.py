@@ -237,11 +237,11 @@ def main(flag_values: flags.FlagValues) -> None:
         raise command_line.BadInput(f"--seed={seed} is too large for Keras; at most {MAX_SEED}")
     name = "baseline" if seed == 0 else f"baseline_seed{seed}"
     directory = pathlib.Path(flag_values.output_dir) if flag_values.output_dir else SAVED_MODELS / name
+    command_line.check_directory("output_dir", directory)
     if (directory / "1").exists():
         raise command_line.BadInput(
             f"{str(directory / '1')!r} exists; remove it, or name another directory with --output_dir"
         )
-    command_line.check_directory("output_dir", directory)
     _use_one_thread()
     model = build(seed)
     accuracies = train(model, mnist1d.load(), epochs)

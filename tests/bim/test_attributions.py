@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
+from attribution import METHODS
 from attribution.batching import generator
 from bim import attributions, measure
 from bim.layout import CHANNEL_MEANS
@@ -160,9 +161,11 @@ def test_the_eight_printed_methods_are_in_the_authors_order():
     from bim.metrics import FLAGS
 
     assert [attributions.MAPS[name].title for name in FLAGS["methods"].default] == [
-        "GradCam", "Vanilla Gradient", "Gradient SmoothGrad", "Integrated Gradient", "Integrated Gradient SmoothGrad",
-        "Gradient x Input", "Guided Backprop", "Guided GradCam",
+        "Grad-CAM", "Vanilla Gradient", "SmoothGrad", "Integrated Gradients", "Integrated Gradients SmoothGrad",
+        "Gradient x Input", "Guided Backprop", "Guided Grad-CAM",
     ]  # fmt: skip
+    known = {name: method for name, method in attributions.MAPS.items() if name in METHODS}
+    assert {name: method.title for name, method in known.items()} == {name: METHODS[name].title for name in known}
     assert list(attributions.MAPS) == [
         "gradient", "smoothgrad", "guided_backprop", "guided_backprop_smoothgrad", "integrated_gradients",
         "integrated_gradients_smoothgrad", "grad_cam", "grad_cam_smoothgrad", "guided_grad_cam",

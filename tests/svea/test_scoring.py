@@ -30,8 +30,12 @@ def nothing(passes):
     return np.zeros_like(passes.inputs)
 
 
-def half_the_points(passes):
-    return passes.inputs[:, ::2, 0]
+def two_channels(passes):
+    return np.repeat(passes.inputs, 2, axis=2)[:, :, :2]
+
+
+def every_other_point(passes):
+    return np.abs(passes.inputs[:, ::2, 0])
 
 
 def score(model, data, *own):
@@ -88,5 +92,10 @@ def test_the_accuracy_is_that_of_the_probabilities(scored, data):
 
 
 def test_maps_that_do_not_say_something_of_each_point_are_refused(model, data):
-    with pytest.raises(BadInput, match=r"half_the_points.*one value per point"):
-        score(model, data, half_the_points)
+    with pytest.raises(BadInput, match=r"two_channels.*are needed"):
+        score(model, data, two_channels)
+
+
+def test_maps_of_a_layers_resolution_are_resized_to_the_signal(model, data):
+    starts = score(model, data, every_other_point).methods["every_other_point"].starts
+    assert starts.shape == (5000,) and len(set(starts)) > 20
