@@ -35,7 +35,8 @@ as a SavedModel and explained from the file alone.
   occlusion and RISE: scores of that signature. Of DeepLIFT: the map's sum is f(x) - f(0). Of LRP-ε, where the network
   is piecewise linear: Gradient x Input by the same tape. Of CP-LRP, where nothing has a bias: the map's sum is the
   logit.
-- **differs**: an oracle exists, and the difference is larger.
+- **differs**: an oracle exists, and the difference is larger. Files in 16 bits do, where relevance is computed in 32;
+  so do some deep networks, where rounding adds up and may decide whether an activation near its kink is on.
 - **runs**: finite maps, no oracle here. `Σ/f` is the least and greatest share of the logit (of 1, for Excitation
   Backprop) that the maps add up to: what biases and rules take is not in them.
 - **refused**: one line says why, below the table. **crashes**: anything else that came instead of a map.
