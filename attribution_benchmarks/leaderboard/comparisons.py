@@ -4,7 +4,8 @@
 test by such flips is exact where differences are symmetric, however few the inputs. Differences from a constant can be
 skewed, and then it claims too much; the bootstrap-t follows skewness, and claims too much of few inputs. So both must
 agree: the p-value is the larger one of the two, the interval holds both. It leaves out zero exactly where p is below
-0.05, since both ends come from the same two tests, asked of every shift.
+0.05, since both ends come from the same two tests, asked of every shift. Differences of hits and misses are symmetric
+where two rates are equal, so that there the flips alone decide (McNemar's test).
 
 **Many pairs.** Holm's correction (1979) bounds the chance that even one claim is wrong, whatever the dependence of
 tests, and tests of methods on the same inputs are dependent. A procedure that bounds the share of false claims
@@ -236,16 +237,21 @@ def _test(sums: np.ndarray, sizes: np.ndarray, draws: int, seed: int) -> np.ndar
         observed = np.where(errors > 0, difference / errors, np.sign(difference) * np.inf)
     observed[(errors == 0) & (difference == 0)] = 0.0
     slack = 1e-9 * np.maximum(1.0, np.where(np.isfinite(observed), np.abs(observed), 1.0))
+    # Differences of hits and misses, each input for itself, are symmetric wherever the rates are equal: the flips are
+    # exact, and the bootstrap, whose draws may be all alike, has nothing to add.
+    largest = np.abs(sums).max(axis=0)
+    exact = (sizes <= 1).all(axis=0) & ((sums == 0) | (np.abs(sums) == largest)).all(axis=0) & ~alone
     # Evidence for a mean above and below zero, each: of subsets and of t; a subset without values flips nothing.
-    above = np.maximum(_share(~(flipped > 0)), np.where(alone, 1.0, _share(strayed >= observed - slack)))
-    below = np.maximum(_share(~(flipped < 0)), np.where(alone, 1.0, _share(strayed <= observed + slack)))
+    above, below = _share(~(flipped > 0)), _share(~(flipped < 0))
+    above = np.where(exact, above, np.maximum(above, np.where(alone, 1.0, _share(strayed >= observed - slack))))
+    below = np.where(exact, below, np.maximum(below, np.where(alone, 1.0, _share(strayed <= observed + slack))))
     p_values = np.minimum(2 * np.minimum(above, below), 1.0)
     low, high = _ends(flipped)
     ends = _ends(strayed)
     with np.errstate(invalid="ignore"):
         near = np.where(alone, -np.inf, difference - np.nan_to_num(errors) * ends[1])
         far = np.where(alone, np.inf, difference - np.nan_to_num(errors) * ends[0])
-    low, high = np.minimum(low, near), np.maximum(high, far)
+    low, high = np.where(exact, low, np.minimum(low, near)), np.where(exact, high, np.maximum(high, far))
     for end in (low, high):
         end[np.abs(end) <= 1e-9 * np.nan_to_num(errors)] = 0.0
     low, high = np.minimum(low, difference), np.maximum(high, difference)

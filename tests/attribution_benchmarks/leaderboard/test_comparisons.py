@@ -233,3 +233,18 @@ def test_no_pairs_and_unequal_lengths():
         compare_pairs({"a": [1.0], "b": [1.0, 2.0]}, [("a", "b")])
     with pytest.raises(ValueError, match="the same inputs"):
         compare_pairs({"a": [1.0], "b": [1.0]}, [("a", "b")], clusters=[1, 2])
+
+
+def test_rates_far_apart_are_told_apart_by_mcnemars_test():
+    """53 of 60 against 3 of 60: a bootstrap of t alone would not see it, since its draws may all be hits."""
+    first, second = np.zeros(60), np.zeros(60)
+    first[:56] = 1
+    second[53:56] = 1
+    (test,) = comparisons.compare_pairs({"a": first, "b": second}, [("a", "b")])
+    assert test.p_value == pytest.approx(1e-4) and test.low > 0.7
+    close = first.copy()
+    close[:4] = 0
+    close[56:58] = 1  # four inputs for one, two for the other
+    (test,) = comparisons.compare_pairs({"a": first, "b": close}, [("a", "b")])
+    exact = stats.binomtest(4, 6).pvalue
+    assert test.p_value == pytest.approx(exact, abs=0.02) and test.low < 0 < test.high
