@@ -73,6 +73,7 @@ BUILDERS = {"signal": build_signal, "image": build_image, "two_inputs": build_tw
 @pytest.fixture(scope="session")
 def live():
     """Live Keras models by kind."""
+    keras.utils.clear_session()  # layers are numbered from here, whatever other tests have built before
     return {kind: randomise(build("relu")) for kind, build in BUILDERS.items()}
 
 

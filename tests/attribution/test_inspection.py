@@ -31,7 +31,10 @@ def test_signatures_scores_layers_and_methods_are_told(inspect, exported, models
     for line in ("in   keras_tensor", "float32 (any, 20, 2)", "classes: 4", f"logits: {models['signal'].logits} "):
         assert line in said, line
     assert f"  {models['signal'].layer()}  (20, 5)  default" in said
-    assert "methods that apply: gradient, " in said and "methods that do not" not in said
+    apply, refused = said.split("methods that do not:")
+    assert "methods that apply: gradient, " in apply and "deeplift" in apply
+    refused = [line.split()[0] for line in refused.split("to load it:")[0].splitlines() if line.strip()]
+    assert refused == ["attention_rollout", "gradient_rollout"]  # it has no attention
 
 
 def test_the_lines_it_writes_load_and_explain(inspect, exported, inputs):
