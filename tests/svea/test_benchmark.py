@@ -166,11 +166,11 @@ def test_bad_input_is_one_line_exit_code_2_and_no_file(arguments, message, tmp_p
 
 
 def test_a_method_that_fails_late_leaves_no_file(tmp_path, capsys, monkeypatch):
-    (tmp_path / "short.py").write_text("def maps(passes):\n    return passes.inputs[:, :7, 0]\n")
+    (tmp_path / "short.py").write_text("def maps(passes):\n    return passes.inputs.repeat(2, axis=2)\n")
     monkeypatch.chdir(tmp_path)
     assert run("--methods=short.py:maps", "--output=scores.json", "--plot_dir=plots") == 2
     captured = capsys.readouterr()
-    assert captured.out == "" and "one value per point" in captured.err.splitlines()[-1]
+    assert captured.out == "" and "(1000, 40, 1) or (1000, 40) are needed" in captured.err.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["short.py"]
 
 
