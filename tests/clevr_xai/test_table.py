@@ -228,5 +228,5 @@ def test_settings_of_the_methods():
         methods.settings(["lrp"])
     with pytest.raises(BadInput, match="no batch_norm 'drop'; choose one of 'pass', 'fold'"):
         methods.settings([], batch_norm="drop")
-    with pytest.raises(BadInput, match="no baseline 'white'; choose one of 'black', 'median'"):
+    with pytest.raises(BadInput, match="no baseline 'white'; choose one of 'black', 'gray', 'median'"):
         methods.settings([], baseline="white")
