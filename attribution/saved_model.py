@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from attribution import custom_gradients, exactness, graph_nodes, inlining, trust
@@ -156,6 +157,12 @@ def freeze(
     pure = graph_nodes.pure_subgraph(graph_def, [tensor], keep=nodes)
     view = GraphView(pure, weights)
     random = exactness.first_random(pure, state)
+    if (
+        random
+        and not exactness.first_random(pure, ())
+        and _leaves_state(function, frozen.inputs[: len(input_names)], () if inputs else input_names)
+    ):
+        random = None  # an export on JAX writes the state of a trained network back as it was
     if random:
         raise BadInput(
             f"'{path}' gives other scores at every call, because of {random}; export it for inference, with dropout "
@@ -182,6 +189,29 @@ def freeze(
         numbered=_is_numbered(function, graph_def),
         held=loaded if inexact or any(weight.dtype == tf.resource for weight in view.weights.values()) else None,
     )
+
+
+def _leaves_state(function, inputs, names) -> bool:
+    """Tell whether calls on random inputs leave every variable of a function as it was, to the bit.
+
+    Names are those of a signature's inputs; empty where they go by their place.
+    """
+    generator = np.random.default_rng(0)
+    arrays = []
+    for tensor in inputs:
+        shape = [2 if size is None else size for size in (tensor.shape if tensor.shape.rank is not None else ())]
+        if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+            return False
+        numbers = generator.normal(size=shape) if tensor.dtype.is_floating else np.zeros(shape)
+        arrays.append(tf.cast(tf.constant(numbers), tensor.dtype))
+    before = [variable.numpy() for variable in function.variables]
+    try:
+        for _ in range(2):
+            function(**dict(zip(names, arrays, strict=True))) if names else function(*arrays)
+    except (TypeError, ValueError, tf.errors.OpError):
+        return False
+    after = [variable.numpy() for variable in function.variables]
+    return all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
 
 def _without_variables(function):

@@ -104,3 +104,27 @@ def test_state_that_is_written_beside_the_scores_does_not_matter(tmp_path, oracl
     tf.saved_model.save(module, str(tmp_path), signatures=scores)
     model = attribution.load_model(tmp_path)
     np.testing.assert_allclose(attribution.explain("gradient", model, X, 1), np.tile(KERNEL[:, 1], (5, 1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("drifts", [False, True])
+def test_state_that_each_call_writes_back_as_it_was_is_no_reason_and_state_that_drifts_is(drifts, tmp_path):
+    """Keras on JAX exports the moving statistics of a trained network so."""
+    module = tf.Module()
+    module.mean = tf.Variable(np.ones(4, np.float32))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="x")])
+    def scores(x):
+        found = tf.matmul(x - module.mean, KERNEL)
+        module.mean.assign(0.9 * module.mean + 0.1 * tf.reduce_mean(x, axis=0) if drifts else module.mean * 1.0)
+        return {"scores": found}
+
+    module.call = scores
+    tf.saved_model.save(module, str(tmp_path), signatures=scores)
+    if drifts:
+        with pytest.raises(BadInput, match="gives other scores at every call, because of"):
+            attribution.load_model(tmp_path)
+    else:
+        model = attribution.load_model(tmp_path)
+        np.testing.assert_allclose(model.scores(X), (X - 1) @ KERNEL, rtol=1e-5)
+        expected = np.tile(KERNEL[:, 1], (5, 1))
+        np.testing.assert_allclose(attribution.explain("gradient", model, X, 1), expected, rtol=1e-6)
