@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from types import ModuleType
 
 from attribution_benchmarks.command_line import BadInput
 
@@ -31,12 +32,7 @@ def imported(name: str, what: str) -> Callable:
     if not module_name.strip(".:") or not function_name or (module_name.startswith(".") and "/" not in module_name):
         raise BadInput(f"{what} '{name}': write module:function or path/to/file.py:function, with both names")
     try:
-        if module_name.endswith(".py"):
-            module = _of_file(module_name)
-        else:
-            if os.getcwd() not in sys.path:
-                sys.path.insert(0, os.getcwd())
-            module = importlib.import_module(module_name)
+        module = module_at(module_name)
     except Exception as error:  # a user's own code may raise whatever it likes
         raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
     function = getattr(module, function_name, None)
@@ -45,9 +41,24 @@ def imported(name: str, what: str) -> Callable:
     return function
 
 
-def _of_file(path: str):
-    specification = importlib.util.spec_from_file_location("own_method", path)
+def module_at(place: str, known_as: str | None = None) -> ModuleType:
+    """Return the module of a user's own; what importing it raises is raised.
+
+    Parameters
+    ----------
+    place
+        Dotted name, the working directory being searched too, or path of a ``.py`` file.
+    known_as
+        Name under which the module of a file is found by what looks it up, as dataclasses do; None for none.
+    """
+    if not place.endswith(".py"):
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        return importlib.import_module(place)
+    specification = importlib.util.spec_from_file_location(known_as or "own_method", place)
     module = importlib.util.module_from_spec(specification)
+    if known_as:
+        sys.modules.setdefault(known_as, module)
     specification.loader.exec_module(module)
     return module
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import os
 import pathlib
-import sys
 from types import ModuleType
 from typing import TypeVar
 
+from attribution.imported import module_at
 from attribution_benchmarks.command_line import BadInput
 
 Found = TypeVar("Found")
@@ -42,21 +39,10 @@ def loaded(name: str, kind: type[Found], what: str) -> Found:
 
 
 def _module(place: str, what: str) -> ModuleType:
-    if not place.endswith(".py"):
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            return importlib.import_module(place)
-        except ImportError as error:
-            raise BadInput(f"{what}: cannot import '{place}' ({error})") from error
     path = pathlib.Path(place)
-    if not path.is_file():
+    if place.endswith(".py") and not path.is_file():
         raise BadInput(f"{what}: there is no file {path}")
-    specification = importlib.util.spec_from_file_location(path.stem, path.resolve())
-    module = importlib.util.module_from_spec(specification)
-    sys.modules.setdefault(path.stem, module)  # dataclasses and fingerprints look a function's module up there
     try:
-        specification.loader.exec_module(module)
-    except Exception as error:
-        raise BadInput(f"{what}: {path} cannot be run ({type(error).__name__}: {error})") from error
-    return module
+        return module_at(str(path.resolve()), path.stem) if place.endswith(".py") else module_at(place)
+    except Exception as error:  # a user's own code may raise whatever it likes
+        raise BadInput(f"{what}: cannot import '{place}' ({type(error).__name__}: {error})") from error
