@@ -31,6 +31,7 @@ from attribution_benchmarks.command_line.shipped_models import default_model, sh
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring import zero_maps
 from attribution_benchmarks.scoring.metric import Metric
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
@@ -85,14 +86,12 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "steps", methods.STEPS, "intervals of Integrated Gradients' path", lower_bound=1, flag_values=FLAGS
 )
-flags.DEFINE_enum(
-    "baseline",
-    "black",
-    list(methods.BASELINES),
-    "where Integrated Gradients' path begins: at black, at middle gray, or at the image's own median colour; the "
-    "authors do not say where theirs does",
-    flag_values=FLAGS,
-)
+flags.DEFINE_float(
+    "tolerance", methods.TOLERANCE,
+    "above 0, Integrated Gradients takes the steps it needs to miss the difference of the scores by at most this "
+    "share, and no more than --steps or a few more",
+    lower_bound=0, upper_bound=0.5, flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_integer(
     "samples", methods.SAMPLES, "noisy copies of SmoothGrad and VarGrad", lower_bound=1, flag_values=FLAGS
 )
@@ -110,6 +109,12 @@ flags.DEFINE_list(
     f"{', '.join(methods.COSTLY)}, whose controls would cost three times as much again",
     flag_values=FLAGS,
 )
+flags.DEFINE_enum(
+    "zero_maps", zero_maps.UNIFORM, list(zero_maps.ZERO_MAPS),
+    "what becomes of maps that are zero everywhere: they count as the uniform map, so that all methods are scored on "
+    "the same questions, or are left out and counted",
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("maps_dir", "", "folder to save maps in, as METHOD/QUESTION_INDEX.npy", flag_values=FLAGS)
 flags.DEFINE_string(
     "maps_pooling", "", "save maps of this pooling, (H, W), instead of whole ones, (H, W, C)", flag_values=FLAGS
@@ -147,12 +152,6 @@ def main(flag_values: flags.FlagValues) -> None:
     heading = _heading(measured, dataset, sources)
     poolings = list(POOLINGS) if flag_values.pooling == ["all"] else flag_values.pooling
     notes = findings.findings(measured, rows)
-    if measured.gaps is not None:  # the path's maps were made here
-        begins = {"black": "black", "gray": "middle gray", "median": "each image's median colour"}
-        notes.append(
-            f"Integrated Gradients begins at {begins[flag_values.baseline]}; where the authors' does is not known "
-            "(--baseline, docs/benchmarks.md)."
-        )
     if own:
         pooled = ", ".join(f"{HEADING[metric]} for {metric}" for metric in own)
         notes.append(f"The poster does not name its pooling; ours are {pooled}. {_DRAWN}")
@@ -222,7 +221,7 @@ def _explained(flag_values, ground_truth, shared):
     """Ask a network, explain its answers and score the maps."""
     chosen = methods.settings(
         flag_values.methods, flag_values.steps, flag_values.samples, flag_values.noise,
-        flag_values.batch_norm, flag_values.layer, flag_values.baseline,
+        flag_values.batch_norm, flag_values.layer, flag_values.tolerance,
     )  # fmt: skip
     if not chosen and not set(flag_values.controls) & set(controls.MAPS):
         raise BadInput("--methods is empty and there are no controls; name at least one method")
@@ -255,7 +254,7 @@ def _explained(flag_values, ground_truth, shared):
 
     measured = measure(
         questions, explainer, None, shared, ScoreStore(scores_dir), flag_values.batch_size, maps_directory,
-        progress=True,
+        progress=True, zero_maps=flag_values.zero_maps,
     )  # fmt: skip
     if flag_values.maps_dir:
         from clevr_xai.saved_maps import save_predictions
@@ -324,7 +323,9 @@ def _from_maps(flag_values, ground_truth, shared):
     extra = [control for name, control in controls.MAPS.items() if name in flag_values.controls]
     explainer = SavedMaps(folders, extra, flag_values.seed)
 
-    measured = measure(questions, explainer, predictions, shared, None, flag_values.batch_size)
+    measured = measure(
+        questions, explainer, predictions, shared, None, flag_values.batch_size, zero_maps=flag_values.zero_maps
+    )
     return measured, questions, explainer, {}
 
 

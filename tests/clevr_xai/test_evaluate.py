@@ -27,21 +27,22 @@ def command(small_network, answered, tmp_path, capsys):
     return run
 
 
-def test_a_path_from_the_median_is_said(command, tmp_path):
-    scores = {}
-    for baseline in ("black", "gray", "median"):
-        few = ("--methods=integrated_gradients", "--controls=", "--steps=3", "--num_questions=4")
-        file = tmp_path / f"{baseline}.json"
-        code, out, err = command(*few, f"--baseline={baseline}", f"--output={file}")
-        assert code == 0, err
-        begins = {"black": "black", "gray": "middle gray", "median": "each image's median colour"}
-        assert f"Integrated Gradients begins at {begins[baseline]}; where the authors' does is not known" in " ".join(
-            out.split()
-        )
-        scores[baseline] = [row["value"] for row in json.loads(file.read_text())["rows"]]
-    assert len(scores["black"]) == len(scores["median"]) and scores["black"] != scores["median"]
-    code, out, _ = command("--methods=gradient", "--controls=", "--num_questions=4", "--baseline=median")
-    assert code == 0 and "median colour" not in out
+def test_integrated_gradients_has_a_row_for_each_baseline(command, tmp_path):
+    paths = ("integrated_gradients", "integrated_gradients_gray", "integrated_gradients_median")
+    few = (f"--methods={','.join(paths)}", "--controls=", "--steps=32", "--num_questions=3", "--metrics=mass")
+    files = [tmp_path / name for name in ("whole.json", "refined.json")]
+    code, out, err = command(*few, f"--output={files[0]}")
+    assert code == 0, err
+    assert "gap %" in out and "IG from black" in out and "IG from gray" in out and "IG from the median" in out
+    assert "Integrated Gradients begins is not known" in " ".join(out.split())
+    assert command(*few, "--tolerance=0.02", f"--output={files[1]}")[0] == 0
+    whole, refined = (
+        {row["method"]: row for row in json.loads(file.read_text())["rows"] if row["subset"] == "all"} for file in files
+    )
+    assert list(whole) == list(refined) == list(paths) and len({row["value"] for row in whole.values()}) == 3
+    assert all(0 <= row["gap"] < 1 for row in (*whole.values(), *refined.values()))
+    code, out, _ = command("--methods=gradient", "--controls=", "--num_questions=4")
+    assert code == 0 and "gap %" not in out and "is not known" not in out
 
 
 def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small_network):
