@@ -32,7 +32,9 @@ def flag_names(path):
 
 
 def test_all_commands_are_looked_at():
-    assert {"metrics.py", "evaluate.py", "benchmark.py", "command.py", "reproduce.py"} <= {path.name for path in COMMANDS}
+    assert {"metrics.py", "evaluate.py", "benchmark.py", "command.py", "reproduce.py"} <= {
+        path.name for path in COMMANDS
+    }
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
