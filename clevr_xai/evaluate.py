@@ -18,6 +18,7 @@ and max-norm for rank, as reproductions of the paper have it, and --output holds
 
 from __future__ import annotations
 
+import functools
 import logging
 import pathlib
 import sys
@@ -236,11 +237,13 @@ def _explained(flag_values, ground_truth, shared):
     from clevr_xai.answering import Answering
     from clevr_xai.blocks import Questions, draw_rows
     from clevr_xai.dataset import Dataset
+    from clevr_xai.live_network import attach_live_network
     from clevr_xai.measured import measure
 
     # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
     logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
     network = Answering(path)
+    network.model.live_source = functools.partial(attach_live_network, network=network)
     if flag_values.layer:
         network.model.layer(flag_values.layer, "image")  # refuses a layer that is none
     dataset = Dataset(flag_values.questions, flag_values.data_dir, network.size)

@@ -17,7 +17,6 @@ Increase: what becomes of the network's confidence when it sees these points alo
 
 from __future__ import annotations
 
-import functools
 import pathlib
 import sys
 
@@ -80,7 +79,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
     models = {shown_model(path): scoring.load_network(path) for path in paths}
     for model in models.values():  # for methods of one's own that ask for it
-        model.live_source = functools.partial(scoring.attach_live_network, model)
+        model.live_source = scoring.attach_live_network
     if any(getattr(method, "library", None) for method, _ in chosen.values()):
         for model in models.values():
             scoring.attach_live_network(model)
