@@ -35,7 +35,7 @@ from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.comparisons import compare
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring.metric import Metric
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.controls import CONTROLS

@@ -31,7 +31,7 @@ from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring.metric import Metric
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES

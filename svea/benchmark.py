@@ -27,7 +27,7 @@ from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring import shared as shared_metrics
 from svea import methods as svea_methods
 from svea import paper_table
 from svea.metrics import METRICS
