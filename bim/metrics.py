@@ -229,10 +229,12 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.input_scores:
         input_scores.save(flag_values.input_scores, "bim", image_scores(comparisons))
     if flag_values.plot_dir:
+        from bim import shown
         from bim.pictures import write_pictures
 
         with failures_in_one_line():
             write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles)
+            shown.save(flag_values.plot_dir, benchmark, comparisons)
     print(f"scores kept in {scores_dir}", file=sys.stderr)
 
 
