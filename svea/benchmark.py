@@ -140,7 +140,8 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.input_scores:
         input_scores.save(flag_values.input_scores, "svea", groups)
     if plot_dir:
-        from svea import figures, shown
+        from svea import figures
+        from svea import shown as shown_inputs
 
         examples = figures.example_rows(data, networks[0])
         maps = scoring.example_maps(explainers[0], data, examples)
@@ -148,7 +149,7 @@ def main(flag_values: flags.FlagValues) -> None:
             print(f"figure: {path}", file=sys.stderr)
         model = next(iter(models.values()))
         store = ScoreStore(str(scores_dir)) if scores_dir else None
-        shown.save(plot_dir, data, model, explainers[0], groups, networks[0].probabilities, store)
+        shown_inputs.save(plot_dir, data, model, explainers[0], groups, networks[0].probabilities, store)
 
 
 def _saved_maps(flag_values, methods, model):
