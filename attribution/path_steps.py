@@ -32,9 +32,9 @@ def levels(steps: int) -> list[int]:
 def refined(passes: Passes, start: np.ndarray, steps: int, quadrature: str, tolerance: float) -> np.ndarray:
     """Return Integrated Gradients by the trapezoidal rule, with as many steps as each input needs.
 
-    An input is done when its map's sum misses f(x) - f(b) by at most ``tolerance`` of it on two levels that follow each
-    other, since one alone may do so by chance; or at the last level. Beside the gradients it takes a score of x and of
-    b.
+    An input is done when its map's sum misses f(x) - f(b) by at most ``tolerance`` of it, or at the last level; the
+    first is never enough, since a coarse sum may be right by chance. Beside the gradients it takes a score of x and
+    of b.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def refined(passes: Passes, start: np.ndarray, steps: int, quadrature: str, tole
 
     total = np.zeros(passes.inputs.shape)  # of the gradients; both ends of the path count half
     found = np.zeros(passes.inputs.shape)
-    going, near = np.arange(len(passes)), np.zeros(len(passes), bool)
+    going = np.arange(len(passes))
     for level, count in enumerate(levels(steps)):
         alphas = np.arange(count + 1) / count if level == 0 else (2 * np.arange(count // 2) + 1) / count
 
@@ -83,9 +83,8 @@ def refined(passes: Passes, start: np.ndarray, steps: int, quadrature: str, tole
             total[rows] += (0.5 if level == 0 and number in (0, count) else 1.0) * gradients
         found[going] = difference[going] * total[going] / count
         missed = np.abs(found[going].reshape(len(going), -1).sum(axis=1) - wanted[going])
-        complete = missed <= tolerance * np.abs(wanted[going])
-        done, near[going] = complete & near[going], complete
-        going = going[~done]
+        if level > 0:
+            going = going[missed > tolerance * np.abs(wanted[going])]
         if not len(going):
             break
     return found

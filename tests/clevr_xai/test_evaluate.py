@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -223,6 +224,20 @@ def test_complex_questions_are_scored_against_their_own_masks(command, tmp_path)
     if missing["unique"]:
         assert f"{missing['unique']} of them have no mask 'unique' and do not count there" in out
     assert all(row["n"] + row["undefined"] + row["without_mask"] == 11 for row in rows)
+
+
+def test_questions_are_drawn_until_so_many_are_right(command, tmp_path):
+    given = ("--methods=gradient", "--controls=edge_detector", "--metrics=mass", "--subset=all")
+    code, out, err = command("--questions=complex", *given, "--num_right=4")
+    assert code == 0, err
+    drawn = int(re.search(r"complex questions: (\d+) of 12 drawn", out)[1])
+    assert f"4 answered rightly ({400 / drawn:.1f} %) and counted" in out and drawn in (4, 5)
+    assert "Share of the scene in the mask, ground truth Union" in out and "is expected of it" in out
+    assert "none of them with a softmax above 0.99999, so that the poster's subset is empty" in out
+    code, out, _ = command("--questions=complex", *given)  # as many as there are, where 300 are wanted
+    assert code == 0 and "12 of 12 drawn" in out and "11 answered rightly" in out
+    code, _, err = command(*given, "--num_right=4", "--num_questions=5")
+    assert code == 2 and "--num_right draws questions until so many are right; leave out --num_questions" in err
 
 
 def test_a_method_of_ones_own(command, tmp_path):
