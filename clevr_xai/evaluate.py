@@ -18,6 +18,7 @@ and max-norm for rank, as reproductions of the paper have it, and --output holds
 
 from __future__ import annotations
 
+import functools
 import logging
 import pathlib
 import sys
@@ -30,7 +31,7 @@ from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring.metric import Metric
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
@@ -237,11 +238,13 @@ def _explained(flag_values, ground_truth, shared):
     from clevr_xai.answering import Answering
     from clevr_xai.blocks import Questions, draw_rows
     from clevr_xai.dataset import Dataset
+    from clevr_xai.live_network import attach_live_network
     from clevr_xai.measured import measure
 
     # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
     logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
     network = Answering(path)
+    network.model.live_source = functools.partial(attach_live_network, network=network)
     if flag_values.layer:
         network.model.layer(flag_values.layer, "image")  # refuses a layer that is none
     dataset = Dataset(flag_values.questions, flag_values.data_dir, network.size)

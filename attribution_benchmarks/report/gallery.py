@@ -150,7 +150,7 @@ def _view(view: shown.View, quality: int) -> dict:
         "height": view.picture.shape[0], "outline": "" if view.truth is None else painting.outline(view.truth),
         "truth_size": [] if view.truth is None else [view.truth.shape[1], view.truth.shape[0]],
         "maps": painting.webp(painting.sheet(maps, _SHEET), quality) if len(maps) else "",
-        "map_size": [maps.shape[2], maps.shape[1]] if maps.ndim == 3 else [1, 1], "sheet": _SHEET,
+        "map_size": [*maps.shape[:0:-1]] if maps.ndim == 3 else [1, 1], "sheet": _SHEET,
     }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from attribution_benchmarks.report import publish, recipe
 from attribution_benchmarks.report.compared import Other
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
-from attribution_benchmarks.scoring import metric as metric_definitions
+from attribution_benchmarks.scoring import shared
 from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from attribution_benchmarks.scoring.registry import BENCHMARKS, benchmark_named
@@ -50,8 +50,13 @@ flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in un
 flags.DEFINE_list(
     "benchmarks", list(BENCHMARKS), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
 )
+flags.DEFINE_list(
+    "metrics",
+    [],
+    "further metrics for all benchmarks: of docs/metrics.md, such as roc_auc, or file.py:NAME of your own",
+    flag_values=FLAGS,
+)
 flags.DEFINE_string("compare", "", "another report, to say what changed since: its --output_dir", flag_values=FLAGS)
-flags.DEFINE_list("metrics", [], "metrics of your own, as file.py:NAME, for all benchmarks", flag_values=FLAGS)
 
 
 def command() -> None:
@@ -85,7 +90,7 @@ def main(flag_values: flags.FlagValues) -> None:
     added = list(dict.fromkeys(flag_values.methods))
     methods = {name: attribution.resolve_method(name) for name in added}
     own = [name for name in added if ":" in name]
-    metrics = metric_definitions.chosen(flag_values.metrics, {}) if flag_values.metrics else {}
+    metrics = shared.chosen(flag_values.metrics, {}) if flag_values.metrics else {}
     depends = {
         **{name: methods[name].fingerprint for name in own},
         **{name: code_fingerprint(metric.measure.function) for name, metric in metrics.items()},

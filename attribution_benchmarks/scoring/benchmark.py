@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attribution_benchmarks.scoring.controls import Control
 from attribution_benchmarks.scoring.examples import Examples
-from attribution_benchmarks.scoring.metric import SHARED, Metric
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.shared import SHARED
 
 BOUND = "bound"  # knows the truth; nothing that a method should beat
 CEILING = "ceiling"  # has its figure by construction: the best there is, or the same for every network

@@ -214,7 +214,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 def save(directory: str | os.PathLike, shown: Sequence[Shown], pictures: Sequence[Pictures]) -> str:
     """Write ``inputs.npz`` into a directory, whole or not at all, and return its path; the same input, same bytes."""
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
 
     def kept(array: np.ndarray | None) -> str | None:
         if array is None:
