@@ -89,7 +89,8 @@ class Model:
     live : keras.Model or None
         The live network, where ``attribution.peers.attach`` gave one.
     live_source : Callable or None
-        Attaches the live network when a method asks for it; see ``attribution.peers.offer``.
+        Attaches the live network to the model it is called with when a method asks for it; see
+        ``attribution.peers.offer``.
     counts : collections.Counter
         What went through the model since it was loaded: rows ``forward`` and ``backward`` (each of these with
         a forward pass of its own) in so many ``forward_passes`` and ``backward_passes``. Padding counts,

@@ -7,7 +7,7 @@ This is the only argument of an attribution method besides its parameters. A met
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,11 @@ class Passes:
         return len(self.inputs)
 
     @property
+    def feed(self) -> Mapping[str, np.ndarray]:
+        """What the model is given, by the names of its inputs, ``(N, ...)`` each: ``inputs`` and all beside it."""
+        return {name: _locked(np.asarray(array).view()) for name, array in self._feed.items()}
+
+    @property
     def has_targets(self) -> bool:
         """Whether the classes to explain are known without a pass."""
         return self._targets is not None
@@ -159,7 +164,7 @@ class Passes:
         """
         model = self.model
         if getattr(model, "live", None) is None and getattr(model, "live_source", None) is not None:
-            model.live_source()
+            model.live_source(model)
         if getattr(model, "live", None) is None:  # a served model has neither
             raise BadInput(
                 "this method needs the live Keras network behind the SavedModel; give it with "

@@ -35,7 +35,7 @@ from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.comparisons import compare
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring.metric import Metric
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.controls import CONTROLS
@@ -202,7 +202,7 @@ def main(flag_values: flags.FlagValues) -> None:
         patches_for(benchmark, made_here=False)  # what is wrong with them is said before any work
     titles = {name: methods[name].title if name in methods else name for name in named}
     titles |= {control.name: control.title for control in CONTROLS}
-    rows, comparisons, patches = [], [], None
+    rows, comparisons, patches, printed = [], [], None, []
     for metric in metrics:
         if metric == "IIR":
             patches = patches_for(benchmark, made_here=not flag_values.data_dir)
@@ -210,11 +210,13 @@ def main(flag_values: flags.FlagValues) -> None:
         found = score_rows(compared, flag_values.compare, flag_values.seed)
         comparisons += compared
         rows += found
-        print(table(METRICS.get(metric) or shared[metric], found, titles), flush=True)
+        parts = [table(METRICS.get(metric) or shared[metric], found, titles)]
         if metric == "RMCS" and _any_embedded(benchmark):
-            print(CHECK_OF_SENSE + "\n", flush=True)
+            parts.append(CHECK_OF_SENSE + "\n")
         if metric == "IIR" and patches:
-            print(patches.summary() + "\n", flush=True)
+            parts.append(patches.summary() + "\n")
+        print(*parts, sep="\n", flush=True)
+        printed += parts
     description = manifest.describe_run(
         "bim",
         {name: model.fingerprint for name, model in benchmark.models.items()},
@@ -223,14 +225,16 @@ def main(flag_values: flags.FlagValues) -> None:
         manifest.command_of("python -m bim.metrics", flag_values),
     )
     if flag_values.output:
-        tables.save(flag_values.output, rows, description)
+        tables.save(flag_values.output, rows, description, text="\n".join(printed))
     if flag_values.input_scores:
         input_scores.save(flag_values.input_scores, "bim", image_scores(comparisons))
     if flag_values.plot_dir:
+        from bim import shown
         from bim.pictures import write_pictures
 
         with failures_in_one_line():
             write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles)
+            shown.save(flag_values.plot_dir, benchmark, comparisons)
     print(f"scores kept in {scores_dir}", file=sys.stderr)
 
 

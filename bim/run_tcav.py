@@ -61,7 +61,7 @@ def main(flag_values: flags.FlagValues) -> None:
         targets[flag_values.contrast_with] = tcav.target_class(
             flag_values.contrast_with, flag_values.contrast_target, flag="contrast_target"
         )
-    names, found, rows = list(targets), {}, []
+    names, found, rows, printed = list(targets), {}, [], []
     models = {
         name: classifier_at(name)
         if os.path.basename(name) != name or name not in MODEL_NAMES
@@ -78,17 +78,19 @@ def main(flag_values: flags.FlagValues) -> None:
             model, targets[name], images, layers, seed=flag_values.seed, batch_size=flag_values.batch_size
         )
         rows += score_rows(name, found[name], flag_values.seed)
-        print(table(name, found[name], rows[-len(found[name]) :], flag_values.level), flush=True)
+        printed.append(table(name, found[name], rows[-len(found[name]) :], flag_values.level))
+        print(printed[-1], flush=True)
     if len(names) == 2:
         contrast = contrast_rows(names, found, flag_values.seed)
         rows += contrast
-        print(contrast_table(names, contrast))
+        printed.append(contrast_table(names, contrast))
+        print(printed[-1])
     if flag_values.output:
         command = manifest.command_of("python -m bim.run_tcav", flag_values)
         description = manifest.describe_run(
             "bim", fingerprints, {"tcav": tcav.fingerprint(images)}, flag_values.seed, command
         )
-        tables.save(flag_values.output, rows, description)
+        tables.save(flag_values.output, rows, description, text="\n".join(printed) + "\n")
 
 
 def score_rows(model_name: str, found: list[tcav.ConceptScores], seed: int) -> list[dict]:

@@ -57,6 +57,8 @@ BENCHMARK = Benchmark(
         for metric, pooling in HEADING.items()
     ),
     contexts=tuple(map(_where, _TRUTHS)),
+    beside_paper="Known to differ: a network trained anew, on scenes that were rendered anew; the poster "
+    "names no pooling, and nowhere is said where Integrated Gradients' path begins, which moves its figure most.",
     units=units,
     reasons={
         "rise": "a thousand masked images an explanation: more than all other methods together",

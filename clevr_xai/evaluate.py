@@ -18,6 +18,7 @@ and max-norm for rank, as reproductions of the paper have it, and --output holds
 
 from __future__ import annotations
 
+import functools
 import logging
 import pathlib
 import sys
@@ -30,7 +31,7 @@ from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring.metric import Metric
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
@@ -172,11 +173,11 @@ def main(flag_values: flags.FlagValues) -> None:
             command=manifest.command_of("python -m clevr_xai.evaluate", flag_values, without=_PLACES),
         )
         tables.save(flag_values.output, rows, described, text=text, markdown=markdown)
+    groups = table.input_scores(measured, truths, own)
     if flag_values.input_scores:
-        groups = table.input_scores(measured, truths, own)
         input_scores.save(flag_values.input_scores, "clevr_xai", groups)
     if flag_values.plot_dir:
-        from clevr_xai import pictures
+        from clevr_xai import pictures, shown
 
         def maps(chosen):
             return maps_of(questions.take(chosen), explainer)
@@ -185,6 +186,7 @@ def main(flag_values: flags.FlagValues) -> None:
             flag_values.plot_dir, measured, dataset, maps, truths, own, flag_values.num_pictures
         ):
             print(f"picture: {path}", file=sys.stderr)
+        shown.save(flag_values.plot_dir, questions, measured, explainer, groups, truths[0], _store(flag_values))
 
 
 def _check(flag_values) -> tuple[list[str], dict[str, Metric]]:
@@ -236,11 +238,13 @@ def _explained(flag_values, ground_truth, shared):
     from clevr_xai.answering import Answering
     from clevr_xai.blocks import Questions, draw_rows
     from clevr_xai.dataset import Dataset
+    from clevr_xai.live_network import attach_live_network
     from clevr_xai.measured import measure
 
     # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
     logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
     network = Answering(path)
+    network.model.live_source = functools.partial(attach_live_network, network=network)
     if flag_values.layer:
         network.model.layer(flag_values.layer, "image")  # refuses a layer that is none
     dataset = Dataset(flag_values.questions, flag_values.data_dir, network.size)
@@ -251,19 +255,23 @@ def _explained(flag_values, ground_truth, shared):
         flag_values.seed, flag_values.batch_size,
     )  # fmt: skip
     maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
-    scores_dir = flag_values.scores_dir or str(command_line.cache_directory("clevr_xai_scores"))
+    store = _store(flag_values)
 
-    measured = measure(
-        questions, explainer, None, shared, ScoreStore(scores_dir), flag_values.batch_size, maps_directory,
-        progress=True,
-    )  # fmt: skip
+    measured = measure(questions, explainer, None, shared, store, flag_values.batch_size, maps_directory, progress=True)
     if flag_values.maps_dir:
         from clevr_xai.saved_maps import save_predictions
 
         explained = zip(measured.indices[measured.right], measured.rows[measured.right], strict=True)
         save_predictions(flag_values.maps_dir, [(index, dataset.answers[row]) for index, row in explained])
-    print(f"scores kept in {scores_dir}", file=sys.stderr)
+    print(f"scores kept in {store.directory}", file=sys.stderr)
     return measured, questions, explainer, {shown_model(path): network.model.fingerprint}
+
+
+def _store(flag_values) -> ScoreStore | None:
+    """Return where scores are kept; maps made elsewhere keep none."""
+    if flag_values.from_maps:
+        return None
+    return ScoreStore(flag_values.scores_dir or str(command_line.cache_directory("clevr_xai_scores")))
 
 
 def _maps_directory(flag_values, network, chosen):

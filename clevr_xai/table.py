@@ -10,7 +10,8 @@ import numpy as np
 from attribution_benchmarks.leaderboard import statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.metric import SHARED, Metric
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.shared import SHARED
 from clevr_xai import controls, methods, paper_table, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.measured import Measured

@@ -71,7 +71,8 @@ def main(flag_values: flags.FlagValues) -> None:
     seconds = compare_served.time_requests(models, inputs, flag_values.requests)
     found = compare_served.score_rows(compared, seconds, flag_values.batch_size, flag_values.seed)
     titles = {"prediction": "prediction", **{name: method.title for name, method in methods.items()}}
-    print(compare_served.report(found, compared, titles, flag_values.batch_size), end="")
+    text = compare_served.report(found, compared, titles, flag_values.batch_size)
+    print(text, end="")
     if flag_values.output:
         description = manifest.describe_run(
             "bim",
@@ -80,7 +81,7 @@ def main(flag_values: flags.FlagValues) -> None:
             flag_values.seed,
             manifest.command_of("python scripts/compare_served_models.py", flag_values),
         )
-        tables.save(flag_values.output, found, description)
+        tables.save(flag_values.output, found, description, text=text)
 
 
 if __name__ == "__main__":

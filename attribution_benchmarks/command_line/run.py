@@ -18,6 +18,7 @@ from absl import flags
 from attribution_benchmarks.command_line.chatter import import_tensorflow_quietly
 from attribution_benchmarks.command_line.errors import BadInput, printable
 from attribution_benchmarks.command_line.files import cache_at, reason
+from attribution_benchmarks.command_line.help import help_text
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
 
@@ -64,7 +65,7 @@ def execute(
         0 when the command ended, 2 for bad input, 130 when interrupted.
     """
     if any(argument in ("--help", "-help", "-h", "--helpshort", "--helpfull") for argument in argv[1:]):
-        print(f"{description.strip()}\n\nFlags:\n{_help(flag_values)}")
+        print(help_text(flag_values, description))
         return 0
     flag_values.unparse_flags()
     with _interruptions() as interrupted:
@@ -162,17 +163,3 @@ def _plainly() -> str:
 
     codecs.register_error("attribution_benchmarks.plainly", replaced)
     return "attribution_benchmarks.plainly"
-
-
-def _help(flag_values: flags.FlagValues) -> str:
-    """Return one paragraph a flag, in the order of definition, defaults included."""
-    lines = []
-    for name in flag_values:
-        flag = flag_values[name]
-        if flag.value is None and flag.help in (None, ""):
-            continue
-        shown = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
-        lines.append(f"  --{name}: {flag.help}")
-        if shown not in (None, ""):
-            lines.append(f"      (default: {shown})")
-    return "\n".join(lines)

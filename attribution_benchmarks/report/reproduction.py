@@ -4,7 +4,8 @@ A *unit* is one command that gives one table. Its scores go to a store as they a
 goes on where it stood; its finished table has a record of all it depends on (command, code, models, methods of one's
 own, versions), so a unit is run again only when one of these has changed. The directory::
 
-    tables/NAME.txt .json .csv .md      what the command printed, and its scores in long form
+    tables/NAME.txt .md                 what the command printed
+    tables/NAME.json .csv               its scores in long form
     pictures/NAME/*.png                 what it drew
     work/scores/                        the store of all scores
     work/NAME.values.json               every input's scores
@@ -109,7 +110,7 @@ class Runner:
         (new / "table.txt").write_text(printed, encoding="utf-8")
         for suffix in ("csv", "md"):
             run = {"benchmark": document["benchmark"], **document["manifest"]}
-            tables.save(str(new / f"table.{suffix}"), document["rows"], run)
+            tables.save(str(new / f"table.{suffix}"), document["rows"], run, text=printed)
         # A kill from here on leaves a unit without a record, which is run again from its stored scores.
         for suffix in ("txt", "json", "csv", "md"):
             os.replace(new / f"table.{suffix}", self.directory / "tables" / f"{unit.name}.{suffix}")
