@@ -32,11 +32,11 @@ networks are small ones of their family with random weights and randomised stati
 as a SavedModel and explained from the file alone.
 
 - **exact**: within 1e-5 of an oracle, as a share of the oracle's largest value, with the largest difference found.
-  Files that compute in 16 bits are compared with the same network in float64 where relevance and multipliers are
-  concerned, which are computed in 32. Oracles of gradients: `tf.GradientTape` through the file's own signature, with the same points and the same noise. Of
+  Oracles of gradients: `tf.GradientTape` through the file's own signature, with the same points and the same noise. Of
   occlusion and RISE: scores of that signature. Of DeepLIFT: the map's sum is f(x) - f(0). Of LRP-ε, where the network
   is piecewise linear: Gradient x Input by the same tape. Of CP-LRP, where nothing has a bias: the map's sum is the
-  logit.
+  logit. Relevance and multipliers of a file in 16 bits are computed in 32 and compared with the same network in
+  float64.
 - **rounding**: the difference is larger, but where the same network computes in float64, with the same weights and
   inputs, method and oracle are as close as that; so it is float32 that differs, not the method. Beside the difference
   stand the one in float64 and, as "tape", how far the oracle's own float32 is from its float64. Batch normalisation is
@@ -48,9 +48,9 @@ as a SavedModel and explained from the file alone.
   Backprop) that the maps add up to: what biases and rules take is not in them.
 - **refused**: one line says why, below the table. **crashes**: anything else that came instead of a map.
 
-Methods run with few samples, LRP-ε and CP-LRP with ε = 1e-12, LRP (CLEVR-XAI) with the range
-of the inputs. Score-CAM and SISE stand on an earlier layer where the
-default one has more than 64 channels. On families that end in a softmax, probabilities are explained.
+Methods run with few samples, LRP-ε and CP-LRP with ε = 1e-12, LRP (CLEVR-XAI) with the range of the inputs. Score-CAM
+and SISE stand on an earlier layer where the default one has more than 64 channels. On families that end in a softmax,
+probabilities are explained.
 """
 
 
@@ -99,9 +99,8 @@ def _table(title, methods, results):
 def _cell(cell, reasons) -> str:
     if cell["status"] in ("exact", "rounding", "differs"):
         note = f", {cell['note']}" if cell["note"] else ""
-        double = (
-            "" if cell["in_double"] is None else f" (float64 {cell['in_double']:.0e}, tape {cell['of_oracle']:.0e})"
-        )
+        known = cell["in_double"] is not None
+        double = f" (float64 {cell['in_double']:.0e}, tape {cell['of_oracle']:.0e})" if known else ""
         return f"{cell['status']} {cell['difference']:.0e}{double}{note}"
     if cell["status"] == "runs":
         return f"runs, {cell['note']}" if cell["note"] else "runs"
