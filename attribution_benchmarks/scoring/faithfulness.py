@@ -214,7 +214,8 @@ _FILLS = {
 }
 _PETSIUK = "Petsiuk, Das and Saenko, RISE, BMVC 2018"
 _ROAD = "Rong et al., A Consistent and Efficient Evaluation Strategy for Attribution Methods, ICML 2022"
-_KINDS: dict[str, tuple[str, tuple[int, int], Literal["more", "less"], str]] = {  # name -> title, signs of the curves, direction, how to read it
+# Title, signs of the two curves, direction, and how to read it.
+_KINDS: dict[str, tuple[str, tuple[int, int], Literal["more", "less"], str]] = {
     "insertion": (
         "Insertion", (1, 0), "more",
         "The mean probability of the target while positions are removed from the least to the most important, that is "
