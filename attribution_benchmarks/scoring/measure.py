@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -32,14 +33,18 @@ class Measure:
         Whether maps under a control are measured too, and those of controls.
     methods
         Methods whose maps are measured; all where None.
+    again
+        Whether it needs maps of other inputs, targets or networks: ``function(maps, block, again)``, where
+        ``again(block, model=None)`` explains by the same method, and ``again.scores`` asks the model.
     """
 
     name: str
-    function: Callable[[np.ndarray, Block, Scores], np.ndarray]
+    function: Callable[[np.ndarray, Block, Any], np.ndarray]
     width: int = 1
     digits: int | None = None
     of_controls: bool = True
     methods: tuple[str, ...] | None = None
+    again: bool = False
 
     def applies_to(self, label: Label) -> bool:
         """Tell whether a label's maps are measured."""
