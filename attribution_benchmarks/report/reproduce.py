@@ -36,7 +36,7 @@ from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
 from attribution_benchmarks.scoring import shared
 from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
-from attribution_benchmarks.scoring.registry import BENCHMARKS, benchmark_named
+from attribution_benchmarks.scoring.registry import BENCHMARKS, REPORTED, benchmark_named
 from attribution_benchmarks.scoring.shown import FILE
 
 FLAGS = flags.FlagValues()
@@ -48,7 +48,7 @@ FLAGS["model"].help = "SavedModel of your own, scored in the benchmarks whose in
 flags.DEFINE_string("output_dir", "report", "directory of the report; made if missing", flag_values=FLAGS)
 flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in under 4 minutes", flag_values=FLAGS)
 flags.DEFINE_list(
-    "benchmarks", list(BENCHMARKS), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
+    "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
 )
 flags.DEFINE_list(
     "metrics",
