@@ -9,6 +9,8 @@ On two cores rendering takes about half an hour and the five stages an hour and 
 from its last checkpoint. Stages that are done are not repeated: a second run with ``--final_questions=simple`` branches
 off before the last stage. Training runs on any backend of Keras; with
 KERAS_BACKEND=jax it ends with the weights, and the same command on TensorFlow exports them.
+
+Cost: two hours on two cores, half an hour of which is rendering.
 """
 
 import os
