@@ -38,7 +38,7 @@ from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.comparisons import compare
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring.metric import Metric
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.compat import define_compat
@@ -227,10 +227,12 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.input_scores:
         input_scores.save(flag_values.input_scores, "bim", image_scores(comparisons))
     if flag_values.plot_dir:
+        from bim import shown
         from bim.pictures import write_pictures
 
         with failures_in_one_line():
             write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles)
+            shown.save(flag_values.plot_dir, benchmark, comparisons)
     print(f"scores kept in {scores_dir}", file=sys.stderr)
 
 

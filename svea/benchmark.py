@@ -29,7 +29,7 @@ from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import metric as shared_metrics
+from attribution_benchmarks.scoring import shared as shared_metrics
 from svea import methods as svea_methods
 from svea import paper_table
 from svea.metrics import METRICS
@@ -138,15 +138,20 @@ def main(flag_values: flags.FlagValues) -> None:
         laid_out = tables.wide(rows, shown, titles, markdown=True, decimals=decimals)
         markdown = tables.report(heading, laid_out, notes, width=None)
         tables.save(flag_values.output, rows, run, text=text, markdown=markdown)
+    groups = table.input_scores(networks, metrics)
     if flag_values.input_scores:
-        input_scores.save(flag_values.input_scores, "svea", table.input_scores(networks, metrics))
+        input_scores.save(flag_values.input_scores, "svea", groups)
     if plot_dir:
         from svea import figures
+        from svea import shown as shown_inputs
 
         examples = figures.example_rows(data, networks[0])
         maps = scoring.example_maps(explainers[0], data, examples)
         for path in figures.save_figures(plot_dir, data, networks[0], maps, rows, titles):
             print(f"figure: {path}", file=sys.stderr)
+        model = next(iter(models.values()))
+        store = ScoreStore(str(scores_dir)) if scores_dir else None
+        shown_inputs.save(plot_dir, data, model, explainers[0], groups, networks[0].probabilities, store)
 
 
 def _saved_maps(flag_values, methods, model):

@@ -30,11 +30,12 @@ def findings(networks: Sequence[NetworkScores], rows: Sequence[dict], titles: di
         Seed of the bootstrap.
     """
     score = {(row["method"], row["metric"]): row["value"] for row in rows}
+    regions_scored = any(metric == "roe_test" for _, metric in score)
     return [
         *_intervals(len(networks)),
         *_rank_correlations(networks, seed),
-        *_comparisons(networks, score, titles, seed),
-        *_zero_maps(rows, titles),
+        *(_comparisons(networks, score, titles, seed) if regions_scored else ()),
+        *(_zero_maps(rows, titles) if regions_scored else ()),
         *_what_holds(score, titles),
         *_divergences(rows),
     ]

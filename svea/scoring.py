@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,9 @@ import numpy as np
 import attribution
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.explainer import Explainer
+from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.run import Run
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps
@@ -153,12 +155,12 @@ def score_network(
     """
     import tqdm
 
-    shared = shared or {}
+    measures = {name: _of_test_signals(metric.measure) for name, metric in (shared or {}).items()}
     signals = regions.signals_of(data)
     probabilities = model.scores(data.test.signals[..., None], batch_size)
     run = Run(
         explainer,
-        [regions.REGION, *(metric.measure for metric in shared.values())],
+        [regions.REGION, *measures.values()],
         {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT},
         [regions.blocks],
         store,
@@ -170,8 +172,8 @@ def score_network(
     def scores(label: Label) -> Scores:
         region = regions.regions_of(found, label)
         values = _window_values(model, data, signals, region.starts, probabilities, batch_size)
-        for name, metric in shared.items():
-            values[name] = found.numbers(label, metric.measure)[TRAIN_SIGNALS:, 0]
+        for name, measure in measures.items():
+            values[name] = found.numbers(label, measure)[TRAIN_SIGNALS:, 0]
         return Scores(values, int(region.zero.sum()) if label.method else None, region.starts)
 
     whole = roe.linear_svm_correct(data.train.signals, data.train.labels, data.test.signals, data.test.labels)
@@ -213,6 +215,22 @@ def example_maps(explainer: Explainer, data: Mnist1D, rows: Any) -> dict[str, di
         label.method: dict(zip(rows, maps.reshape(-1, LENGTH), strict=True))
         for label, maps in explainer.maps(wanted, block)
     }
+
+
+def _of_test_signals(measure: Measure) -> Measure:
+    """Return a measure of the scored signals alone: the others train the ROE test's machines and have no other use."""
+
+    def of_test_signals(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
+        numbers = np.full((len(block), measure.width), np.nan)
+        rows = np.flatnonzero(np.asarray(block.seeds) >= TRAIN_SIGNALS)
+        if len(rows) == len(block):  # as it is, so that what is asked of a block once stays so
+            return measure.function(maps, block, scores)
+        if len(rows):
+            found = measure.function(maps[rows], block.take(rows), scores)
+            numbers[rows] = np.reshape(found, (len(rows), measure.width))
+        return numbers
+
+    return dataclasses.replace(measure, function=of_test_signals)
 
 
 def _window_values(model, data: Mnist1D, signals, starts, probabilities, batch_size) -> dict[str, np.ndarray]:

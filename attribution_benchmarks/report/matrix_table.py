@@ -174,7 +174,10 @@ def span(low: float, high: float) -> str:
 
 def number(value: float, decimals: int = 2) -> str:
     """Return so many decimals, or a dash for what is not a number."""
-    return f"{value:.{decimals}f}" if value is not None and math.isfinite(value) else "–"
+    if value is None or not math.isfinite(value):
+        return "–"
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text  # what rounds to zero has no sign
 
 
 def concordance_document(matrix: Matrix, found: Agreement) -> dict:

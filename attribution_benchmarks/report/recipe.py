@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from attribution_benchmarks.scoring.benchmark import Benchmark, Column, Unit
-from attribution_benchmarks.scoring.metric import SHARED, Metric
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.shared import SHARED
 
 # Cheap methods of the benchmarks' papers, scored in all of them, so that more of the matrix can be compared.
 COMPARED = (
@@ -39,7 +40,7 @@ def units_of(benchmark: Benchmark, place: str, quick: bool, seed: int, metrics: 
         dataclasses.replace(
             unit,
             methods=tuple(dict.fromkeys([*unit.methods, *(COMPARED if unit.shared else ())])),
-            metrics=tuple(dict.fromkeys([*unit.metrics, *SHARED, *metrics])) if unit.metrics else (),
+            metrics=tuple(dict.fromkeys([*unit.metrics, *unasked(), *metrics])) if unit.metrics else (),
         )
         for unit in units
     ]
@@ -47,8 +48,13 @@ def units_of(benchmark: Benchmark, place: str, quick: bool, seed: int, metrics: 
 
 def columns_of(benchmark: Benchmark, metrics: Sequence[Metric] = ()) -> list[Column]:
     """Return a benchmark's columns of the matrix: its own metrics, those of all benchmarks, and the user's own."""
-    added = dict.fromkeys([*SHARED.values(), *metrics])
+    added = dict.fromkeys([*unasked().values(), *metrics])
     return [*benchmark.matrix_columns(), *(column for metric in added for column in benchmark.columns_of(metric))]
+
+
+def unasked() -> dict[str, Metric]:
+    """Return the metrics of all benchmarks that a report has without being asked for them, by name."""
+    return {name: metric for name, metric in SHARED.items() if not metric.on_request}
 
 
 def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int) -> Unit:

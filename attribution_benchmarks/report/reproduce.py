@@ -4,6 +4,7 @@
     attribution-benchmarks --output_dir=report --quick
     attribution-benchmarks --output_dir=report --methods=my_method.py:my_function
     attribution-benchmarks --output_dir=report --benchmarks=my_file.py:MINE
+    attribution-benchmarks --output_dir=report --compare=other_report
 
 Everything comes from the SavedModels and data of the project; what data are not shipped are made. A run that
 was stopped, by whatever, goes on where it stood and ends with the same bytes. Open report/index.html; the tables are
@@ -31,12 +32,14 @@ from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard import input_scores
 from attribution_benchmarks.report import publish, recipe
+from attribution_benchmarks.report.compared import Other
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
-from attribution_benchmarks.scoring import metric as metric_definitions
+from attribution_benchmarks.scoring import shared
 from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from attribution_benchmarks.scoring.registry import BENCHMARKS, benchmark_named
+from attribution_benchmarks.scoring.shown import FILE
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, methods=[], model="", seed=0, cache_dir="")
@@ -49,7 +52,13 @@ flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in un
 flags.DEFINE_list(
     "benchmarks", list(BENCHMARKS), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
 )
-flags.DEFINE_list("metrics", [], "metrics of your own, as file.py:NAME, for all benchmarks", flag_values=FLAGS)
+flags.DEFINE_list(
+    "metrics",
+    [],
+    "further metrics for all benchmarks: of docs/metrics.md, such as roc_auc, or file.py:NAME of your own",
+    flag_values=FLAGS,
+)
+flags.DEFINE_string("compare", "", "another report, to say what changed since: its --output_dir", flag_values=FLAGS)
 
 
 def command() -> None:
@@ -57,10 +66,15 @@ def command() -> None:
     command_line.run(main, FLAGS, __doc__)
 
 
-def titles(definitions: Iterable[Benchmark]) -> dict[str, str]:
-    """Return the name to print of every method and control."""
+def titles(definitions: Iterable[Benchmark], own: Sequence[str] = ()) -> dict[str, str]:
+    """Return the name to print of every method and control; of one's own the function's, where no other has it."""
     definitions = list(definitions)
+    functions = [name.rpartition(":")[2] for name in own]
     return {
+        **{
+            name: function if functions.count(function) == 1 else f"{function} ({name.rpartition(':')[0]})"
+            for name, function in zip(own, functions, strict=True)
+        },
         **{name: title for definition in definitions for name, title in definition.method_titles.items()},
         **{name: method.title for name, method in attribution.METHODS.items()},
         **{control.name: control.title for definition in definitions for control in definition.controls},
@@ -78,7 +92,7 @@ def main(flag_values: flags.FlagValues) -> None:
     added = list(dict.fromkeys(flag_values.methods))
     methods = {name: attribution.resolve_method(name) for name in added}
     own = [name for name in added if ":" in name]
-    metrics = metric_definitions.chosen(flag_values.metrics, {}) if flag_values.metrics else {}
+    metrics = shared.chosen(flag_values.metrics, {}) if flag_values.metrics else {}
     depends = {
         **{name: methods[name].fingerprint for name in own},
         **{name: code_fingerprint(metric.measure.function) for name, metric in metrics.items()},
@@ -92,6 +106,7 @@ def main(flag_values: flags.FlagValues) -> None:
         if not pathlib.Path(flag_values.model).is_dir():
             raise BadInput(f"--model={flag_values.model}: there is no such directory; name a SavedModel")
         depends[flag_values.model] = code_fingerprint(files=[pathlib.Path(flag_values.model)])
+    other = Other(pathlib.Path(flag_values.compare)) if flag_values.compare else None
     directory = pathlib.Path(flag_values.output_dir)
     if directory.exists() and not directory.is_dir():
         raise BadInput(f"--output_dir={directory} is a file; name a directory")
@@ -129,7 +144,8 @@ def main(flag_values: flags.FlagValues) -> None:
             publish.publish(
                 directory, results, scores, list(definitions.values()),
                 [column for one in definitions.values() for column in recipe.columns_of(one, list(metrics.values()))],
-                titles(definitions.values()), settings, reasons, own, list(dict.fromkeys(notes)), flag_values.seed,
+                titles(definitions.values(), own), settings, reasons, own, list(dict.fromkeys(notes)), flag_values.seed,
+                other,
             )
         )  # fmt: skip
     used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -168,6 +184,7 @@ def _result(runner: Runner, unit: Unit, wanted: Unit, note: str = "") -> Result:
     if not runner.run(wanted):
         say("  is there already")
     pictures = runner.directory / "pictures" / unit.name
+    shown = pictures / FILE
     return Result(
         unit.name,
         unit.benchmark,
@@ -176,6 +193,7 @@ def _result(runner: Runner, unit: Unit, wanted: Unit, note: str = "") -> Result:
         runner.document(unit),
         (runner.directory / "tables" / f"{unit.name}.txt").read_text(encoding="utf-8"),
         sorted(pictures.glob("*.png")) if unit.pictures else (),
+        shown=shown if unit.pictures and shown.exists() else None,
     )
 
 
@@ -185,13 +203,14 @@ def lead(quick: bool, own: Sequence[str], model: str) -> str:
     if quick:
         text += " A quick run, with few inputs: its intervals are wide."
     if own:
-        text += f" With {'a method' if len(own) == 1 else f'{len(own)} methods'} of your own: {', '.join(own)}."
+        functions = ", ".join(name.rpartition(":")[2] for name in own)
+        text += f" With {'a method' if len(own) == 1 else f'{len(own)} methods'} of your own: {functions}."
     return text + (f" With your own network {model}." if model else "")
 
 
 def _given(flag_values) -> list[str]:
     """Return the flags that were given and say what to compute."""
-    without = ("output_dir",)
+    without = ("output_dir", "compare")
     return [flag_values[name].serialize() for name in flag_values if flag_values[name].present and name not in without]
 
 

@@ -68,7 +68,7 @@ class Block:
         """Return the inputs with others in place of what is explained."""
         return {**self.inputs, self.explained: pictures} if isinstance(self.inputs, Mapping) else pictures
 
-    def take(self, positions: Sequence[int]) -> Block:
+    def take(self, positions: Sequence[int] | np.ndarray) -> Block:
         """Return some of the inputs."""
         places = np.asarray(positions, np.int64)
 

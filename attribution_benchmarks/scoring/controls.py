@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from attribution import batching
+from attribution.perturbation import positions
 from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.metric import mask_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,12 +52,12 @@ class Control:
 
 def uniform(block: Block, seed: int) -> np.ndarray:
     """Return maps of ones, (N, positions...) float64."""
-    return np.ones(block.pictures.shape[:-1])
+    return np.ones((len(block), *positions(block.pictures.shape)))
 
 
 def random(block: Block, seed: int) -> np.ndarray:
     """Return maps of numbers drawn evenly from [0, 1), (N, positions...), from the seed and each input's key."""
-    spatial = block.pictures.shape[1:-1]
+    spatial = positions(block.pictures.shape)
     return np.stack([batching.generator(seed, key, "random map").random(spatial) for key in block.seeds])
 
 
@@ -72,6 +74,11 @@ def edge_detector(block: Block, seed: int) -> np.ndarray:
     smooth_rows = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
     smooth_columns = padded[:, :, :-2] + 2 * padded[:, :, 1:-1] + padded[:, :, 2:]
     return np.hypot(smooth_rows[:, :, 2:] - smooth_rows[:, :, :-2], smooth_columns[:, 2:] - smooth_columns[:, :-2])
+
+
+def ground_truth(block: Block, seed: int) -> np.ndarray:
+    """Return the block's first mask as maps, (N, positions...) float64 of zeros and ones."""
+    return mask_of(block).astype(np.float64)
 
 
 def other_class(model: Any, block: Block, seed: int) -> tuple[object, Block]:
@@ -105,6 +112,9 @@ CENTRE_PRIOR = Control(
 )
 EDGE_DETECTOR = Control(
     "edge_detector", "Edge detector", "the edges of the image itself; no network is asked", edge_detector
+)
+GROUND_TRUTH = Control(
+    "ground_truth", "Ground truth", "the truth itself as a map: what a metric gives to it", ground_truth, bound=True
 )
 WRONG_CLASS = Control(
     "wrong_class", "wrong class", "the method's map for another answer than the network gives", disturb=other_class

@@ -25,9 +25,10 @@ from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scoring.benchmark import Benchmark
 from attribution_benchmarks.scoring.examples import Examples
-from attribution_benchmarks.scoring.metric import Metric, chosen
+from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.registry import benchmark_named
 from attribution_benchmarks.scoring.run import Run, Scored
+from attribution_benchmarks.scoring.shared import chosen
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, methods=[], model="", num_imgs=100, batch_size=32, seed=0, output="")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.scoring.block import Block
 from attribution_benchmarks.scoring.measure import Measure
-from attribution_benchmarks.scoring.own import loaded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +37,11 @@ class Metric:
         that a benchmark computes in a way of its own.
     masks
         Whether it needs to know where a map should be.
+    on_request
+        Whether a report shows it only where it is asked for by name, as what asks the network many times.
+    span, cost, chance, criticism
+        For docs/metrics.md: least and most it can be; what it asks of the network; what a random map gets; what is
+        known against it.
     """
 
     name: str
@@ -50,29 +53,16 @@ class Metric:
     source: str = ""
     measure: Measure | None = None
     masks: bool = False
+    on_request: bool = False
+    span: str = ""
+    cost: str = ""
+    chance: str = ""
+    criticism: str = ""
 
     @property
     def hit(self) -> float | None:
         """Return what a hit counts under a rate, 1 or 100; None for another metric."""
         return (100.0 if self.percent else 1.0) if self.rate else None
-
-
-SHARED: dict[str, Metric] = {}  # metrics of every benchmark; see ``share``
-
-
-def share(metric: Metric) -> Metric:
-    """Register a metric of every benchmark, and return it.
-
-    Raises
-    ------
-    ValueError
-        If it has no function, or another one of its name is registered.
-    """
-    if metric.measure is None:
-        raise ValueError(f"the metric '{metric.name}' has no measure, so no benchmark but its own could compute it")
-    if SHARED.setdefault(metric.name, metric) is not metric:
-        raise ValueError(f"another metric is called '{metric.name}'")
-    return metric
 
 
 def of_maps(name: str, function: Callable, **described: Any) -> Metric:
@@ -83,43 +73,17 @@ def of_maps(name: str, function: Callable, **described: Any) -> Metric:
     name
         Of the metric.
     function
-        ``function(maps, block, scores)`` returns (N,) values, NaN where undefined; see ``measure.Measure``.
+        ``function(maps, block, scores)`` returns (N,) values, NaN where undefined; see ``measure.Measure``. Where it
+        is undefined for a map that is zero everywhere, the uniform map's value counts.
     **described
         Other attributes of ``Metric``.
     """
-    return Metric(name, described.pop("title", name.replace("_", " ")), measure=Measure(name, function), **described)
-
-
-def chosen(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Return metrics by name: a benchmark's own, those of all benchmarks, and the user's own, each once.
-
-    Raises
-    ------
-    BadInput
-        For a name that is none, or no name at all.
-    """
-    known = {**own, **SHARED}
-    found: dict[str, Metric] = {}
-    for name in dict.fromkeys(names):
-        metric = known.get(name) or _of_ones_own(name, known)
-        if metric.name in found:
-            raise BadInput(f"--metrics has two metrics called '{metric.name}'")
-        found[metric.name] = metric
-    if not found:
-        raise BadInput(f"--metrics is empty; choose of {listed(known)}")
-    return found
-
-
-def _of_ones_own(name: str, known: Mapping[str, Metric]) -> Metric:
-    """Return the user's own metric, ``module:NAME`` or ``file.py:NAME``."""
-    if ":" not in name:
-        raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")
-    metric = loaded(name, Metric, "--metrics")
-    if metric.name in known:
-        raise BadInput(f"--metrics={name}: there is a metric called '{metric.name}' already; give yours another name")
-    if metric.measure is None:
-        raise BadInput(f"--metrics={name} has no measure; make it with attribution_benchmarks.scoring.metric.of_maps")
-    return metric
+    return Metric(
+        name,
+        described.pop("title", name.replace("_", " ")),
+        measure=Measure(name, function, zero_maps="uniform"),
+        **described,
+    )
 
 
 def mask_of(block: Block) -> np.ndarray:

@@ -58,7 +58,9 @@ def with_shuffled_weights(path: str | pathlib.Path, seed: int, score: str = "log
     directory = tempfile.TemporaryDirectory()
     tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
     model = load_model(directory.name, score=score)
-    model.directory = directory  # goes with the model: a live network is read from there when a method asks for it
+    vars(model)["directory"] = (
+        directory  # goes with the model: a live network is read from there when a method asks for it
+    )
     return model
 
 

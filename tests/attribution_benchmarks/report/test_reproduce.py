@@ -8,7 +8,7 @@ import pytest
 from attribution_benchmarks import command_line
 from attribution_benchmarks.report import recipe, reproduce
 from attribution_benchmarks.report.processes import ROOT
-from attribution_benchmarks.scoring import benchmark, metric, registry
+from attribution_benchmarks.scoring import benchmark, metric, registry, shared
 from bim import scores as bim_scores
 from clevr_xai.accuracies import ACCURACIES
 from svea import metrics as svea_metrics
@@ -90,17 +90,17 @@ def test_all_columns_of_the_matrix_are_asked_for():
 
 
 def test_a_metric_of_all_benchmarks_is_asked_for_and_has_a_column_in_each(monkeypatch):
-    monkeypatch.setattr(metric, "SHARED", {})
-    monkeypatch.setattr(recipe, "SHARED", metric.SHARED)
-    monkeypatch.setattr(benchmark, "SHARED", metric.SHARED)
-    toy = metric.share(metric.of_maps("toy", lambda maps, block, scores: maps.reshape(len(maps), -1).max(axis=1)))
+    monkeypatch.setattr(shared, "SHARED", {})
+    monkeypatch.setattr(recipe, "SHARED", shared.SHARED)
+    monkeypatch.setattr(benchmark, "SHARED", shared.SHARED)
+    toy = shared.share(metric.of_maps("toy", lambda maps, block, scores: maps.reshape(len(maps), -1).max(axis=1)))
     asked = {unit.benchmark for unit in units(True) if "toy" in unit.metrics}
     definitions = [registry.benchmark_named(name) for name in registry.BENCHMARKS]
     keys = [column.key for one in definitions for column in recipe.columns_of(one) if column.metric == "toy"]
     assert asked == set(registry.BENCHMARKS)
     assert keys == ["svea toy", "bim toy", "clevr_xai toy simple", "clevr_xai toy complex"]
     for name, own in (("svea", svea_metrics.METRICS), ("bim", bim_scores.METRICS), ("clevr_xai", ACCURACIES)):
-        assert metric.chosen([*own, "toy"], own)["toy"] is toy, name
+        assert shared.chosen([*own, "toy"], own)["toy"] is toy, name
 
 
 @pytest.fixture(scope="module")

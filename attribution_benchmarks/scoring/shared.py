@@ -1,0 +1,63 @@
+"""The metrics of every benchmark: registered once, offered by name in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.scoring import faithfulness, localisation
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.own import loaded
+
+SHARED: dict[str, Metric] = {}  # by name
+
+
+def share(metric: Metric) -> Metric:
+    """Register a metric of every benchmark, and return it.
+
+    Raises
+    ------
+    ValueError
+        If it has no function, or another one of its name is registered.
+    """
+    if metric.measure is None:
+        raise ValueError(f"the metric '{metric.name}' has no measure, so no benchmark but its own could compute it")
+    if SHARED.setdefault(metric.name, metric) is not metric:
+        raise ValueError(f"another metric is called '{metric.name}'")
+    return metric
+
+
+for _metric in (*localisation.METRICS, *faithfulness.METRICS):
+    share(_metric)
+
+
+def chosen(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Return metrics by name: a benchmark's own, those of all benchmarks, and the user's own, each once.
+
+    Raises
+    ------
+    BadInput
+        For a name that is none, or no name at all.
+    """
+    known = {**own, **SHARED}
+    found: dict[str, Metric] = {}
+    for name in dict.fromkeys(names):
+        metric = known.get(name) or _of_ones_own(name, known)
+        if metric.name in found:
+            raise BadInput(f"--metrics has two metrics called '{metric.name}'")
+        found[metric.name] = metric
+    if not found:
+        raise BadInput(f"--metrics is empty; choose of {listed(known)}")
+    return found
+
+
+def _of_ones_own(name: str, known: Mapping[str, Metric]) -> Metric:
+    """Return the user's own metric, ``module:NAME`` or ``file.py:NAME``."""
+    if ":" not in name:
+        raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")
+    metric = loaded(name, Metric, "--metrics")
+    if metric.name in known:
+        raise BadInput(f"--metrics={name}: there is a metric called '{metric.name}' already; give yours another name")
+    if metric.measure is None:
+        raise BadInput(f"--metrics={name} has no measure; make it with attribution_benchmarks.scoring.metric.of_maps")
+    return metric
