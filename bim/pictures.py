@@ -11,6 +11,7 @@ import os
 import numpy as np
 
 from attribution_benchmarks.command_line import write_whole
+from attribution_benchmarks.command_line.drawn_text import plain_text
 from bim import regions
 from bim.evaluate import PAIRS, Benchmark
 from bim.measure import input_side
@@ -24,6 +25,7 @@ MEMBER_TITLES = {
 }
 
 
+@plain_text
 def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str]) -> list[str]:
     """Write PNG files for the metrics of a run.
 

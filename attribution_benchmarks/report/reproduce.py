@@ -6,13 +6,15 @@
     attribution-benchmarks --output_dir=report --benchmarks=my_file.py:MINE
     attribution-benchmarks --output_dir=report --compare=other_report
 
-Everything comes from the SavedModels and data of the project; what data are not shipped are made. Some 20 CPU minutes
-on two cores, with --quick under 4. A run that was stopped, by whatever, goes on where it stood and ends with the same
-bytes. Open report/index.html; the tables are in report/tables.
+Everything comes from the SavedModels and data of the project; what data are not shipped are made. A run that
+was stopped, by whatever, goes on where it stood and ends with the same bytes. Open report/index.html; the tables are
+in report/tables.
 
 Methods of your own are scored beside all others in every benchmark they fit, metrics of your own in every benchmark.
 --model=DIRECTORY puts a SavedModel of your own in place of the network of every benchmark whose inputs it takes; where
 a benchmark has several networks, its page says which.
+
+Cost: some 20 CPU minutes, and less than that on two cores; with --quick under 3.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ FLAGS[
 ].help = "methods to score besides the benchmarks' own: names of the registry, module:function or file.py:function"
 FLAGS["model"].help = "SavedModel of your own, scored in the benchmarks whose inputs it takes"
 flags.DEFINE_string("output_dir", "report", "directory of the report; made if missing", flag_values=FLAGS)
-flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in under 4 minutes", flag_values=FLAGS)
+flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in under 3 CPU minutes", flag_values=FLAGS)
 flags.DEFINE_list(
     "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
 )
