@@ -230,10 +230,11 @@ def main(flag_values: flags.FlagValues) -> None:
         input_scores.save(flag_values.input_scores, "bim", image_scores(comparisons))
     if flag_values.plot_dir:
         from bim import shown
-        from bim.pictures import write_pictures
+        from bim.pictures import NUM_EXAMPLES, write_pictures
 
         with failures_in_one_line():
-            write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles)
+            places = shown.places(benchmark, comparisons, NUM_EXAMPLES)
+            write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles, places)
             shown.save(flag_values.plot_dir, benchmark, comparisons)
     print(f"scores kept in {scores_dir}", file=sys.stderr)
 

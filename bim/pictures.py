@@ -11,7 +11,7 @@ import os
 import numpy as np
 
 from attribution_benchmarks.command_line import write_whole
-from bim import regions
+from bim import regions, shown
 from bim.evaluate import PAIRS, Benchmark
 from bim.measure import input_side
 from bim.scores import METRICS
@@ -24,7 +24,9 @@ MEMBER_TITLES = {
 }
 
 
-def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str]) -> list[str]:
+def write_pictures(
+    directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str], places=None
+) -> list[str]:
     """Write PNG files for the metrics of a run.
 
     Parameters
@@ -39,6 +41,8 @@ def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: 
         Scores in long form (``bim.metrics.score_rows``).
     titles
         Method name -> what to print.
+    places
+        Metric -> images to show, from ``shown.places``; evenly spread where None.
 
     Returns
     -------
@@ -52,12 +56,19 @@ def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: 
         figure = _curves(chosen, titles) if metric == "RMCS" else _bars(metric, chosen, titles)
         written.append(_save(figure, directory, f"{name}_scores.png"))
         if metric in PAIRS:
-            written.append(_save(_examples(metric, benchmark, titles), directory, f"{metric.lower()}_examples.png"))
+            written.append(_save(_examples(metric, benchmark, titles, (places or {}).get(metric)), directory, f"{metric.lower()}_examples.png"))
     return written
 
 
-def example_maps(metric: str, benchmark: Benchmark):
+def example_maps(metric: str, benchmark: Benchmark, places=None):
     """Explain a few images of a metric's two members.
+
+    Parameters
+    ----------
+    metric, benchmark
+        "MCS", "IDR" or "IIR", and the run.
+    places
+        Among the images that both sets have; evenly spread when None.
 
     Returns
     -------
@@ -70,15 +81,13 @@ def example_maps(metric: str, benchmark: Benchmark):
     """
     sets = [benchmark.images(set_name) for _, set_name in PAIRS[metric]]
     matched = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
-    places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
+    if places is None:
+        places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
     images, maps = [], {}
-    for (model_name, set_name), rows in zip(PAIRS[metric], matched, strict=True):
-        member = benchmark.member(model_name, set_name)
-        chosen = [rows[place] for place in places]
+    for member, chosen, found in shown.members(metric, benchmark, places):
         images.append(member.images.images(chosen))
-        explainer = benchmark.explainer(member.model)
-        for label, found in explainer.maps(explainer.labels, member.block(chosen)):
-            maps.setdefault(label.name, []).append(regions.two_dimensional(found)[0])
+        for name, one in found.items():
+            maps.setdefault(name, []).append(one / 255)
     side = input_side(benchmark.model(PAIRS[metric][0][0]))
     masks = [
         regions.place_mask(sets[0].mask(matched[0][place]), sets[0].boxes[matched[0][place]], side) for place in places
@@ -86,11 +95,11 @@ def example_maps(metric: str, benchmark: Benchmark):
     return np.stack(images), {name: np.stack(members) for name, members in maps.items()}, np.stack(masks)
 
 
-def _examples(metric: str, benchmark: Benchmark, titles):
+def _examples(metric: str, benchmark: Benchmark, titles, places=None):
     """Return a figure: two rows an image, one a member; a column a method, the object outlined."""
     from matplotlib.figure import Figure
 
-    images, maps, masks = example_maps(metric, benchmark)
+    images, maps, masks = example_maps(metric, benchmark, places)
     count, columns = images.shape[1], 1 + len(maps)
     figure = Figure(figsize=(1.25 * columns + 0.4, 1.32 * 2 * count + 0.5), layout="constrained")
     axes = figure.subplots(2 * count, columns, squeeze=False)

@@ -122,7 +122,7 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
     named = sections.Names({"best": "The Best"}, ["twin"])
     verdicts = {verdict.column.key: verdict for verdict in judged}
     found = cards.cards(built, verdicts, gallery.examples(built, results, groups), named, {"bim": "BIM"})
-    assert [one["name"] for one in found][0] == "twin"  # the user's own first
+    assert found[0]["name"] == "twin"  # the user's own first
     best = next(one for one in found if one["name"] == "best")
     assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
     assert best["verdicts"][0].startswith("Best, or level with the best, under 4 of 4 metrics that can tell: SVEA ROE")
