@@ -125,7 +125,7 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
         list(METRICS).index(metric),
         list(POOLINGS).index(HEADING[metric]),
     )
-    columns = [_defined(measured.scores(label)[(counted, *place)]) for label in shown]
+    columns = [_defined(measured.counted(label)[(counted, *place)]) for label in shown]
     names = [controls.TITLES.get(label.name) or methods.title(label.name) for label in shown]
     figure = Figure(figsize=(7.2, 0.36 * len(shown) + 1.5), layout="constrained")
     axis = figure.subplots()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -32,6 +33,9 @@ class Measure:
         Whether maps under a control are measured too, and those of controls.
     methods
         Methods whose maps are measured; all where None.
+    zero_maps
+        What becomes of a map that is zero everywhere and for which a number is undefined: ``"uniform"`` counts it as
+        the map that is the same everywhere, ``"left_out"`` leaves the number NaN. See ``zero_maps.measured``.
     """
 
     name: str
@@ -40,6 +44,7 @@ class Measure:
     digits: int | None = None
     of_controls: bool = True
     methods: tuple[str, ...] | None = None
+    zero_maps: Literal["uniform", "left_out"] = "left_out"
 
     def applies_to(self, label: Label) -> bool:
         """Tell whether a label's maps are measured."""
