@@ -54,7 +54,7 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
                     values[:, defined].mean(axis=0),
                     seed=seed,
                     rate=metrics[metric].hit,
-                    bounds=(0.0, 100.0) if metric in METRICS else None,
+                    bounds=(0.0, 100.0) if metric in METRICS else metrics[metric].bounds,
                 )
                 row = {
                     "method": name,
