@@ -40,11 +40,10 @@ Name them with `--metrics`, beside a benchmark's own ([benchmarks.md](benchmarks
 ([extend.md](extend.md)):
 
 ```bash
-python -m bim.metrics --metrics=MCS,roc_auc,insertion_deletion --num_imgs=4
-python scripts/reproduce_tables.py --quick --metrics=roc_auc
+python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4
 ```
 
-A report has them in its matrix when asked for, as the second command does. A pass is a forward pass of one input; they
+A report has them in its matrix when asked for, by the same flag of `scripts/reproduce_tables.py`. A pass is a forward pass of one input; they
 are filled across inputs and steps, and what does not depend on a map is asked once. Curves (`insertion`, `deletion`)
 and stages (`randomisation`) are kept in the store behind the score.
 """

@@ -217,8 +217,8 @@ METRICS = (
         "Randomised weights",
         1 + STAGES,
         better="less",
-        about="How like a method's maps stay when the network's weights are shuffled, from the output towards the input "
-        "in four stages: Spearman's correlation of magnitudes, averaged over stages. Less is better.",
+        about="How like a method's maps stay when the network's weights are shuffled, from the output towards the "
+        "input in four stages: Spearman's correlation of magnitudes, averaged over stages. Less is better.",
         source=_ADEBAYO,
         bounds=(-1.0, 1.0),
         cost=f"{STAGES} explanations a map",
@@ -270,8 +270,8 @@ METRICS = (
         "sMPRT",
         1 + STAGES,
         better="less",
-        about="As randomised weights, of maps averaged over noisy copies of the input first, so that noise of gradients "
-        "is no change. Less is better.",
+        about="As randomised weights, of maps averaged over noisy copies of the input first, so that noise of "
+        "gradients is no change. Less is better.",
         source=_HEDSTROM,
         bounds=(-1.0, 1.0),
         cost=f"{(STAGES + 1) * COPIES} explanations a map",

@@ -67,7 +67,7 @@ def test_pixel_flipping_is_deletion_without_the_whole_picture_and_in_steps_inste
     """Its curve begins after the first step, and its area grows with the number of steps."""
     pictures = GENERATOR.random((6, SIDE, SIDE, 1))
     flipping = metrics.faithfulness.PixelFlipping(
-        features_in_step=8, perturb_baseline="black", disable_warnings=True, return_auc_per_sample=False
+        features_in_step=8, perturb_baseline=0.0, disable_warnings=True, return_auc_per_sample=False
     )
     targets = np.zeros(6, np.int64)
     theirs = np.array(flipping.evaluate_batch(Network(), np.moveaxis(pictures, -1, 1), targets, channels_first(MAPS)))
@@ -86,6 +86,15 @@ def test_pixel_flipping_is_deletion_without_the_whole_picture_and_in_steps_inste
             flipping.evaluate_batch(Network(), np.moveaxis(pictures, -1, 1), targets, channels_first(MAPS))
 
 
+def test_black_is_an_input_s_own_least_value_in_quantus():
+    from quantus.helpers.utils import get_baseline_dict
+
+    pictures = GENERATOR.random((2, 1, 3, 3)) + 1
+    found = get_baseline_dict(pictures, batched=True, return_shape=(2, 1))["black"]
+    np.testing.assert_array_equal(found, pictures.reshape(2, -1).min(axis=1))
+    assert (found > 1).all()
+
+
 def black(pictures, gone, keys):
     return np.where(gone[..., np.newaxis], 0.0, pictures)
 
@@ -94,7 +103,7 @@ def test_sensitivity_n_of_quantus_draws_no_sets_but_removes_in_the_map_s_own_ord
     """The paper draws random sets of one size; Quantus correlates over inputs the sums that deletion leaves behind."""
     pictures = GENERATOR.random((6, SIDE, SIDE, 1))
     theirs = metrics.faithfulness.SensitivityN(
-        features_in_step=8, n_max_percentage=1.0, perturb_baseline="black", disable_warnings=True
+        features_in_step=8, n_max_percentage=1.0, perturb_baseline=0.0, disable_warnings=True
     )
     found = theirs.evaluate_batch(Network(), np.moveaxis(pictures, -1, 1), np.zeros(6, np.int64), channels_first(MAPS))
     order = np.argsort(-MAPS.reshape(6, -1), axis=1)
