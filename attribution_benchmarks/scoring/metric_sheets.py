@@ -43,9 +43,9 @@ Name them with `--metrics`, beside a benchmark's own ([benchmarks.md](benchmarks
 python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4
 ```
 
-A report has them in its matrix when asked for, by the same flag of `scripts/reproduce_tables.py`. A pass is a forward pass of one input; they
-are filled across inputs and steps, and what does not depend on a map is asked once. Curves (`insertion`, `deletion`)
-and stages (`randomisation`) are kept in the store behind the score.
+A report has them in its matrix when asked for, by the same flag of `scripts/reproduce_tables.py`. A pass is a forward
+pass of one input; they are filled across inputs and steps, and what does not depend on a map is asked once. Curves
+(`insertion`, `deletion`) and stages (`randomisation`) are kept in the store behind the score.
 """
 
 
