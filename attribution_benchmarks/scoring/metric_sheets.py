@@ -85,11 +85,11 @@ def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, co
     for name, columns in values.items():
         sign = 1 if SHARED[name].better == "more" else -1
         truth = np.asarray(columns[TRUTH])
-        entry = {"means": {each: _rounded(np.nanmean(column)) for each, column in columns.items()}, "wins": {}}
+        entry = {"means": {each: _rounded(float(np.nanmean(column))) for each, column in columns.items()}, "wins": {}}
         for control in CONTROLS:
             better = sign * (truth - np.asarray(columns[control]))
             better = better[np.isfinite(better)]
-            entry["wins"][control] = _rounded(np.mean(better > 0) + np.mean(better == 0) / 2)
+            entry["wins"][control] = _rounded(float(np.mean(better > 0) + np.mean(better == 0) / 2))
         metrics[name] = entry
     return {"inputs": inputs, "command": command, "metrics": metrics}
 
@@ -110,7 +110,7 @@ def _range(metric: Metric) -> str:
 
 
 def _rounded(number: float) -> float:
-    return round(float(number), 3)
+    return round(number, 3)
 
 
 def _power_lines(power: Mapping) -> list[str]:

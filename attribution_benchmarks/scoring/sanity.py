@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def _groups(model) -> tuple[tuple[int, ...], ...]:
 
 
 @functools.lru_cache(maxsize=2 * STAGES)
-def randomised(model, stage: int, independent: bool = False, seed: int = 0):
+def randomised(model: Any, stage: int, independent: bool = False, seed: int = 0) -> Any:
     """Return a model whose variables of some groups have their values in random order.
 
     Parameters
