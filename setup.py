@@ -68,7 +68,7 @@ setup(
     entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.report.reproduce:command"]},
     package_data={
         "": ["py.typed"],
-        "attribution_benchmarks.report": ["page.html.jinja"],
+        "attribution_benchmarks.report": ["page.css", "page.html.jinja", "page.js"],
         "clevr_xai": ["families/*.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
     },
     install_requires=[
@@ -96,6 +96,7 @@ setup(
             "mypy>=1.18,<3",
             "nbclient>=0.10,<1",
             "nbformat>=5.10,<6",
+            "axe-playwright-python>=0.1.4,<0.2",  # axe-core, which looks for what keeps people from reading the report
             "playwright>=1.45,<2",  # the report is tested in Chromium
             "jax>=0.5",  # the Relation Network's second backend
             "pytest>=8,<10",

@@ -18,9 +18,9 @@ from attribution_benchmarks.command_line import BadInput, listed
 # Linear in what depends on the input.
 _LINEAR = (
     "AddN", "AddV2", "Add", "AvgPool", "AvgPool3D", "BatchToSpaceND", "BiasAdd", "BroadcastTo", "Cast", "ConcatV2",
-    "DepthToSpace", "ExpandDims", "GatherV2", "Identity", "IdentityN", "Mean", "MirrorPad", "Neg", "Pack", "Pad",
-    "PadV2", "Reshape", "ResizeBilinear", "ResizeNearestNeighbor", "Roll", "Slice", "SpaceToBatchND", "SpaceToDepth",
-    "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum", "Tile", "Transpose", "Unpack",
+    "DepthToSpace", "ExpandDims", "GatherNd", "GatherV2", "Identity", "IdentityN", "Mean", "MirrorPad", "Neg", "Pack",
+    "Pad", "PadV2", "Reshape", "ResizeBilinear", "ResizeNearestNeighbor", "Roll", "Slice", "SpaceToBatchND",
+    "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum", "Tile", "Transpose", "Unpack",
     "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
 )  # fmt: skip
 # Linear in their input if their kernel does not depend on it.

@@ -2,7 +2,8 @@
 
 A map needs a layer whose values still lie where the input's lie: ``(batch, positions..., channels)``. From the input
 on, every operation is followed that is known to keep positions where they are. Channels may come first, images may be
-cut into tokens, time steps may be folded into the batch; what the layer's axes mean is kept with it.
+cut into tokens or windows and rolled, time steps may be folded into the batch; what the layer's axes mean is kept with
+it.
 
 The default layer is the last one through which everything passes on its way to the score and that has more than one
 position, ahead of pooling and head: a residual sum, a concatenation of branches, a closing activation. Normalisation of
@@ -15,6 +16,7 @@ import dataclasses
 import difflib
 import math
 import re
+from collections.abc import Callable
 
 import numpy as np
 
@@ -40,12 +42,53 @@ _KEEPING = (
 # Operations whose output a user may name as a layer.
 _LAYERS = (
     *_ELEMENTWISE, *_CONVOLUTIONS, "Squeeze", "MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "ConcatV2",
-    "Reshape", "BatchToSpaceND", "Transpose",
+    "Reshape", "BatchToSpaceND", "Transpose", "Roll",
 )  # fmt: skip
 # What the default layer may be: something that was computed, not moved.
-_DEFAULTS = (*_ELEMENTWISE, *_CONVOLUTIONS, "ConcatV2", "Squeeze", "BatchToSpaceND", "Reshape", "Transpose")
+_DEFAULTS = (*_ELEMENTWISE, *_CONVOLUTIONS, "ConcatV2", "Squeeze", "BatchToSpaceND", "Reshape", "Transpose", "Roll")
+# Of these, leave every value where it is.
+_COPIES = ("Identity", "IdentityN", "Cast", "StopGradient", "CheckNumerics", "EnsureShape")
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 _SELECTING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Split", "SplitV", "Unpack")
+
+
+@dataclasses.dataclass(frozen=True)
+class Moved:
+    """Positions that were rolled or cut into windows.
+
+    Attributes
+    ----------
+    grid
+        The positions that there are.
+    shape
+        Axes of one input ahead of the channels, the first of them spread over the batch.
+    order
+        Number of the position that each place of ``shape`` holds.
+    """
+
+    grid: tuple[int, ...]
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, layout: Layout, sizes: list) -> Moved | None:
+        """Return the positions of a layer of the shape ``sizes``, or ``None`` if they cannot be followed."""
+        if layout.moved is not None:
+            return layout.moved
+        hidden = not layout.is_readable or layout.channels_first or layout.leading or layout.trailing
+        if hidden or len(sizes) < 3 or None in sizes[1:-1]:
+            return None
+        grid = layout.grid or tuple(sizes[1:-1])
+        return cls(grid, (1, *sizes[1:-1]), tuple(range(math.prod(grid))))
+
+    def changed(self, change: Callable[[np.ndarray], np.ndarray]) -> Layout:
+        """Return the layout after a function moves the places, array of ``shape`` to array."""
+        places = change(np.array(self.order).reshape(self.shape))
+        moved = Moved(self.grid, places.shape, tuple(places.ravel().tolist()))
+        at_home = len(places) == 1 and moved.order == tuple(range(len(moved.order)))
+        if at_home and places.shape[1:] == self.grid:
+            return Layout()
+        return Layout(grid=self.grid) if at_home and places.ndim == 2 else Layout(moved=moved)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +107,8 @@ class Layout:
         Positions are spread over the batch, or channels over two axes: such a layer cannot be read.
     time_first, folded
         Time steps come before the batch, or are spread over the batch or over one node each; neither can be read.
+    moved
+        Which position each place of an input has, where they were rolled or cut into windows; cannot be read.
     """
 
     channels_first: bool = False
@@ -74,11 +119,12 @@ class Layout:
     split: bool = False
     time_first: bool = False
     folded: bool = False
+    moved: Moved | None = None
 
     @property
     def is_readable(self) -> bool:
         """Whether ``read`` gives the layer's values at its positions."""
-        return not (self.in_batch or self.split or self.time_first or self.folded)
+        return not (self.in_batch or self.split or self.time_first or self.folded or self.moved)
 
     @property
     def is_plain(self) -> bool:
@@ -215,6 +261,10 @@ class Layers:
         if not known or shape.rank is None:
             return None
         layout, before = self._layouts[known[0]], self._graph.shape(known[0])
+        if layout.moved and node.op in (*_CONVOLUTIONS, *_KEEPING, "ExpandDims", "Squeeze") and node.op not in _COPIES:
+            return None  # what lies side by side there is no neighbourhood
+        if node.op == "Roll" and tensors[0] in known:
+            return self._rolled(layout, before.as_list(), *map(self._graph.constant, tensors[1:]))
         if node.op in _CONVOLUTIONS:
             data = tensors[2] if "Backprop" in node.op else tensors[0]
             return self._layouts.get(data)
@@ -230,7 +280,7 @@ class Layers:
             return layout if shape.rank == before.rank and tensors[0] in known and not moves_tokens else None
         if node.op in ("ExpandDims", "Squeeze"):
             return layout if layout.grid is None and tensors[0] in known else None
-        if node.op in ("SpaceToBatchND", "BatchToSpaceND"):
+        if node.op in ("SpaceToBatchND", "BatchToSpaceND") and not layout.moved:
             return dataclasses.replace(layout, in_batch=node.op == "SpaceToBatchND")
         if node.op == "ConcatV2":
             return self._concatenated(tensors, shape)
@@ -280,6 +330,9 @@ class Layers:
         if constant is None or layout.grid is not None or layout.split:
             return None
         axes = [int(axis) for axis in constant]
+        if layout.moved:
+            moves_places = axes[0] == 0 and axes[-1] == rank - 1
+            return layout.moved.changed(lambda places: places.transpose(axes[:-1])) if moves_places else None
         if axes == list(range(rank)):
             return layout
         if rank > 3 and axes == [1, 0, *range(2, rank)]:
@@ -293,11 +346,13 @@ class Layers:
     def _reshaped(self, layout: Layout, before: list, after: list) -> Layout | None:
         if layout.channels_first or layout.in_batch:
             return None
+        if layout.moved:
+            return self._cut(layout, before, after)
         if layout.grid is not None:
             bare = not (layout.leading or layout.trailing)
             if bare and tuple(after[1:-1]) == layout.grid:
                 return dataclasses.replace(layout, grid=None)
-            return layout if after[1:] == before[1:] else None
+            return layout if after[1:] == before[1:] else self._cut(layout, before, after)
         if layout.folded or layout.split:
             whole = len(after) == self._rank
             if layout.folded and whole and after[2:] == before[1:]:
@@ -314,7 +369,25 @@ class Layers:
             return dataclasses.replace(layout, grid=tuple(positions))
         if len(after) == len(before) + 1 and after[1 : len(before) - 1] == positions:
             return dataclasses.replace(layout, split=True)
-        return None
+        return self._cut(layout, before, after)
+
+    def _cut(self, layout: Layout, before: list, after: list) -> Layout | None:
+        """Return the layout of windows: a reshape that keeps channels and moves axes of positions into the batch."""
+        moved = Moved.of(layout, before)
+        if moved is None or len(after) < 3 or None in after[1:] or after[-1] != before[-1]:
+            return None
+        if len(moved.order) % math.prod(after[1:-1]):
+            return None
+        return moved.changed(lambda places: places.reshape(-1, *after[1:-1]))
+
+    def _rolled(self, layout: Layout, before: list, shifts, axes) -> Layout | None:
+        moved = Moved.of(layout, before)
+        if moved is None or shifts is None or axes is None:
+            return None
+        shifts, axes = np.atleast_1d(shifts).tolist(), [int(axis) % len(before) for axis in np.atleast_1d(axes)]
+        if not set(axes) <= set(range(1, len(before) - 1)):
+            return None
+        return moved.changed(lambda places: np.roll(places, shifts, axes))
 
     # What a map can stand on
 
@@ -328,8 +401,12 @@ class Layers:
 
     def _has_positions(self, name: str) -> bool:
         """Return whether a layer has more than one position and can be read."""
+        return self._can_stand_on(name) and self._is_spread(name)
+
+    def _is_spread(self, name: str) -> bool:
+        """Return whether a node's values lie at more than one position, known where."""
         layout = self._layouts.get(name)
-        if layout is None or not self._can_stand_on(name):
+        if layout is None or not layout.is_readable:
             return False
         shape = self._graph.shape(name)
         sizes = layout.grid or (shape[2:] if layout.channels_first else shape[1:-1])
@@ -340,9 +417,9 @@ class Layers:
         if node.op not in _DEFAULTS or not self._has_positions(name):
             return False
         layout = self._layouts[name]
-        if node.op in ("Reshape", "Transpose"):  # time steps that come together again
+        if node.op in ("Reshape", "Transpose", "Roll"):  # time steps or windows that come together again
             before = self._layouts[node_of(node.input[0])]
-            return before.folded or before.time_first
+            return before.folded or before.time_first or before.moved is not None
         varying = [tensor for tensor in map(node_of, node.input) if tensor in self._on_path]
         if layout.grid is not None and (node.op not in _SUMS or len(varying) < 2):
             return False  # tokens: where a block closes, not on the way there
@@ -372,7 +449,10 @@ class Layers:
 
     def _head(self) -> set[str]:
         """Return the classifier of an output that has positions itself: its last convolution and what follows."""
-        if self._graph.shape(self._target).rank != self._rank or not self._has_positions(self._target):
+        end = self._target
+        while self._graph.nodes[end].op in ("GatherNd", *_COPIES):  # of one position a row
+            end = node_of(self._graph.nodes[end].input[0])
+        if self._graph.shape(end).rank != self._rank or not self._is_spread(end):
             return set()
         last = [name for name in self._path if self._graph.nodes[name].op in _CONVOLUTIONS][-1:]
         return self._graph.below(last)

@@ -9,6 +9,7 @@ import numpy as np
 
 from attribution.composite import BATCH_NORMS, KINDS, Composite, Rule
 from attribution.passes import Passes
+from attribution_benchmarks.command_line import BadInput
 
 __all__ = [
     "BATCH_NORMS",
@@ -149,9 +150,19 @@ def lrp_clevr_xai(
         Range of the input's values.
     batch_norm
         ``"pass"`` or ``"fold"``; see ``Composite``.
+
+    Raises
+    ------
+    BadInput
+        If an input lies outside: the rule would hand out relevance of the wrong sign.
     """
     plus = Rule("z_plus", epsilon=epsilon)
     box = Rule("box", epsilon=epsilon, low=low, high=high)
+    if len(passes) and not (low <= passes.inputs.min() and passes.inputs.max() <= high):
+        raise BadInput(
+            f"lrp_clevr_xai was told of inputs between low={low:g} and high={high:g}; these are between "
+            f"{passes.inputs.min():g} and {passes.inputs.max():g}; give the range that all inputs can have"
+        )
     return passes.relevance(Composite(plus, plus, plus, first=box, batch_norm=batch_norm))
 
 

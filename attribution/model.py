@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from attribution import batching, layers, reroot, saved_model
+from attribution import batching, layers, reroot, row_positions, saved_model
 from attribution.compiled import CompiledGraph
 from attribution.composite import Composite
 from attribution.contract import Inputs, NodeRules
@@ -33,7 +33,7 @@ def load_model(
     signature: str | None = None,
     inputs: Any = None,
     output: str | None = None,
-    position: int | None = None,
+    position: Sequence[int] | str | None = None,
     jit_compile: bool = False,
 ) -> Model:
     """Load a SavedModel to be explained.
@@ -48,7 +48,8 @@ def load_model(
         See ``attribution.saved_model.freeze``; needed only where the file leaves a choice.
     position
         For an output with axes between batch and classes, such as a segmentation map ``(N, H, W, classes)``: the
-        position whose scores are explained, as ``(row, column)``.
+        position whose scores are explained, as ``(row, column)``; or ``"per_row"``, so that each row of the inputs
+        brings its own: the model then has one more input, ``position``, whole numbers ``(N, axes)``.
     jit_compile
         Compile with XLA. Worth it on a GPU; on a CPU it is slower.
 
@@ -87,8 +88,11 @@ class Model:
         Number of scores per input.
     live : keras.Model or None
         The live network, where ``attribution.peers.attach`` gave one.
+    directory
+        A temporary directory that holds the file and lives as long as the model; None for a file of the user's.
     live_source : Callable or None
-        Attaches the live network when a method asks for it; see ``attribution.peers.offer``.
+        Attaches the live network to the model it is called with when a method asks for it; see
+        ``attribution.peers.offer``.
     counts : collections.Counter
         What went through the model since it was loaded: rows ``forward`` and ``backward`` (each of these with
         a forward pass of its own) in so many ``forward_passes`` and ``backward_passes``. Padding counts,
@@ -102,10 +106,14 @@ class Model:
         self.score = score
         self.live = None
         self.live_source = None
+        self.directory: Any = None
         self.counts = collections.Counter()
-        self._position = _whole_numbers(position)
+        per_row = isinstance(position, str) and position == row_positions.PER_ROW
+        self._position = () if per_row else _whole_numbers(position)
         self._jit_compile = jit_compile
-        self._take(saved_model.freeze(path, signature, inputs, output))
+        frozen = saved_model.freeze(path, signature, inputs, output)
+        self._positions_end = row_positions.limits(frozen) if per_row else None
+        self._take(row_positions.with_position(frozen) if per_row else frozen)
         self.num_classes = self._number_of_classes()
         self._refuse_scores_that_are_not_there()
 
@@ -211,13 +219,17 @@ class Model:
     def _wrt(self, wrt) -> str:
         """Return the name of what to explain, an input or a tensor inside."""
         floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
-        with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0]
+        with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0 and not self._is_position(name)]
         if wrt is None and not floats and len(with_rows) == 1:
             first = self._first_floats(with_rows[0])
             if len(first) == 1 and self.inputs[with_rows[0]].dtype.is_integer:
                 return first[0]
             raise BadInput(f"{self._has_no_gradient(with_rows[0])}")
         return self.explained_input(wrt) if wrt is None or wrt in self.inputs else wrt
+
+    def _is_position(self, name: str) -> bool:
+        """Return whether an input says where scores are taken, and is nothing that the file's network sees."""
+        return self._positions_end is not None and name == row_positions.POSITION
 
     def _first_floats(self, name: str) -> list[str]:
         return reroot.first_floats(self._frozen, self._frozen.input_nodes[name], node_of(self.logits))
@@ -282,7 +294,10 @@ class Model:
             )
             for name, spec in self.inputs.items()
         }
-        return checked_feed(inputs, expected, "the model")
+        feed = checked_feed(inputs, expected, "the model")
+        if self._positions_end is not None:
+            row_positions.check_positions(feed[row_positions.POSITION], self._positions_end)
+        return feed
 
     def batch_size(self, wanted: int) -> int:
         """Return the rows per pass: the batch size wanted, or the one the signature prescribes."""
@@ -519,6 +534,11 @@ class Model:
                 "the model has one output and no sigmoid at its end, so that it gives no probabilities; explain it "
                 "with score='logits'"
             )
+        if self.score == "logits" and self._compiled.probabilities == self.logits:
+            raise BadInput(
+                "the model's output averages several softmaxes, so that it gives probabilities and has no logits; load "
+                "it with score='probabilities'"
+            )
         if self._frozen.loaded is not None and self.score == "logits" and self.logits != self._frozen.output:
             raise BadInput(
                 f"the logits of this model cannot be explained: the gradients of {self._frozen.inexact} are known only "
@@ -569,7 +589,10 @@ def _whole_numbers(position) -> tuple[int, ...]:
         return ()
     array = np.atleast_1d(np.asarray(position))
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise BadInput(f"position must be whole numbers, one for each axis between batch and classes, not {position}")
+        raise BadInput(
+            "position must be whole numbers, one for each axis between batch and classes, or 'per_row', not "
+            f"{position!r}"
+        )
     return tuple(int(index) for index in array)
 
 

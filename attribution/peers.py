@@ -13,6 +13,7 @@ import contextlib
 import functools
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from attribution.contract import ScoredModel
 from attribution.imported import imported
 from attribution.passes import Passes
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, listed
 
 
 def attach(model: ScoredModel, network: Any, tolerance: float = 1e-4) -> None:
@@ -41,20 +42,68 @@ def attach(model: ScoredModel, network: Any, tolerance: float = 1e-4) -> None:
     BadInput
         If the network has other variables, or gives other scores.
     """
-    import keras
     import tensorflow as tf
 
-    variables = tf.saved_model.load(str(model.path), tags=["serve"]).variables
+    loaded = tf.saved_model.load(str(model.path), tags=["serve"])
+    if not hasattr(loaded, "variables"):
+        raise BadInput(
+            f"'{model.path}' does not list its variables as keras.Model.export does; a network that has its weights "
+            "already is taken by attribution.peers.take"
+        )
+    variables = loaded.variables
     shapes, expected = [tuple(v.shape) for v in variables], [tuple(v.shape) for v in network.weights]
     if shapes != expected:
         raise BadInput(f"'{model.path}' was not exported from this network: its variables have shapes {shapes}")
     network.set_weights([variable.numpy() for variable in variables])
-    name = model.explained_input()
-    sample = np.random.default_rng(0).random((4, *model.inputs[name].shape[1:]), dtype=np.float32)
-    ours, theirs = model.scores(sample), np.asarray(network(sample))
+    take(model, network, tolerance=tolerance)
+
+
+def take(
+    model: ScoredModel, network: Any, sample: Mapping[str, np.ndarray] | None = None, tolerance: float = 1e-4
+) -> None:
+    """Make a network that has a SavedModel's weights its live network, if both give the same scores.
+
+    Parameters
+    ----------
+    model : attribution.model.Model
+        The loaded SavedModel.
+    network : keras.Model
+        Its inputs are named as the file's where there are several.
+    sample
+        Inputs to compare the scores on, by name; else random numbers in [0, 1], and zeros where the model takes whole
+        numbers.
+    tolerance
+        Largest difference of scores, relative to the largest.
+
+    Raises
+    ------
+    BadInput
+        If the network takes other inputs, or gives other scores.
+    """
+    import keras
+
+    names = [tensor.name for tensor in network.inputs]
+    if len(names) != len(model.inputs) or (len(names) > 1 and set(names) != set(model.inputs)):
+        raise BadInput(f"'{model.path}' takes {listed(model.inputs)}, and the network {listed(names)}")
+    feed = _sample(model) if sample is None else sample
+    given = [feed[name] for name in names] if len(names) > 1 else next(iter(feed.values()))
+    ours, theirs = model.scores(feed), np.asarray(network(given))
     if ours.shape != theirs.shape or np.abs(ours - theirs).max() > tolerance * np.abs(ours).max():
         raise BadInput(f"the network does not give the {model.score} of '{model.path}'")
-    model.live = keras.Model(network.inputs[0], network.outputs[0])  # a Sequential lacks what tf-explain asks for
+    # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
+    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
+    inputs = network.inputs if len(names) > 1 else network.inputs[0]
+    model.live = keras.Model(inputs, network.outputs[0])  # a Sequential lacks what tf-explain asks for
+
+
+def _sample(model: ScoredModel, rows: int = 4) -> dict[str, np.ndarray]:
+    """Return random inputs for a model, zeros where it takes whole numbers."""
+    generator, feed = np.random.default_rng(0), {}
+    for name, spec in model.inputs.items():
+        shape = (rows, *spec.shape[1:])
+        whole = not spec.dtype.is_floating
+        feed[name] = np.zeros(shape, spec.dtype.as_numpy_dtype) if whole else generator.random(shape, dtype=np.float32)
+    return feed
 
 
 def offer(model: ScoredModel, source: Any) -> None:
@@ -75,11 +124,9 @@ def offer(model: ScoredModel, source: Any) -> None:
     """
     build = _builder(source)
 
-    def attach_what_is_built():
+    def attach_what_is_built(model):
         with _quiet():
             attach(model, build())
-        # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
-        warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
 
     model.live_source = attach_what_is_built
 
@@ -194,7 +241,7 @@ def tf_explain_grad_cam(passes: Passes, *, layer: str | None = None) -> np.ndarr
 
     from attribution import resizing
 
-    network = passes.keras_model
+    network = _of_one_input(passes)
     name = layer or [item.name for item in network.layers if len(item.output.shape) == passes.inputs.ndim][-1]
 
     def run(x, target, network):
@@ -235,6 +282,18 @@ def _quiet():
             keras.config.enable_interactive_logging()
 
 
+def _of_one_input(passes):
+    """Return the live network, if it is of the kind that both libraries know how to ask."""
+    network = passes.keras_model
+    if len(network.inputs) > 1:
+        names = listed(tensor.name for tensor in network.inputs)
+        raise BadInput(
+            f"tf-keras-vis and tf-explain take networks of one input, and this one takes {names}; a method of your own "
+            "can ask passes.keras_model about passes.feed"
+        )
+    return network
+
+
 def _score(passes):
     from tf_keras_vis.utils.scores import CategoricalScore
 
@@ -244,7 +303,7 @@ def _score(passes):
 def _saliency(passes, modifier=None, **options):
     from tf_keras_vis.saliency import Saliency
 
-    explainer = Saliency(passes.keras_model, model_modifier=modifier, clone=True)
+    explainer = Saliency(_of_one_input(passes), model_modifier=modifier, clone=True)
     # Its noise comes from NumPy's global generator, which is put back as it was.
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(passes.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
@@ -257,14 +316,14 @@ def _saliency(passes, modifier=None, **options):
 
 def _cam(passes, kind):
     with _quiet():
-        return np.asarray(kind(passes.keras_model, clone=False)(_score(passes), passes.inputs, penultimate_layer=-1))
+        return np.asarray(kind(_of_one_input(passes), clone=False)(_score(passes), passes.inputs, penultimate_layer=-1))
 
 
 def _by_class(passes, run, with_rows=False):
     """Run a method of tf-explain, which takes one class a call, on the inputs of each class."""
     if passes.inputs.ndim != 4:
         raise BadInput("tf-explain explains images alone")
-    network, maps = passes.keras_model, np.empty(passes.inputs.shape[:-1], np.float32)
+    network, maps = _of_one_input(passes), np.empty(passes.inputs.shape[:-1], np.float32)
     for target in np.unique(passes.targets):
         rows = np.flatnonzero(passes.targets == target)
         with _quiet():

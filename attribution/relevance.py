@@ -166,6 +166,8 @@ class Walk:
             self._products.share_scaling(operation, given[0])
         elif kind == "Neg":
             self.add(operation.inputs[0], given[0])
+        elif kind == "Softplus":
+            self._activations.share_softplus(operation, given[0])
         elif kind == "Cast" and operation.inputs[0].dtype.is_floating:
             self.add(operation.inputs[0], given[0])
         elif kind == "IdentityN":

@@ -17,8 +17,9 @@ def split_scores(graph: GraphView, output: str) -> tuple[str, str | None]:
     """Return the tensors of the logits and of the probabilities behind an output.
 
     An output that ends in Softmax, LogSoftmax or Sigmoid, or in exponentials over their sum, has its logits at the
-    input of that operation, whatever moves, casts, clips to [0, 1] or factors of 1 follow it. Any other output is taken
-    for logits, and the second value is ``None`` unless the output gives probabilities.
+    input of that operation, whatever moves, casts, clips to [0, 1] or factors of 1 follow it. An average of several
+    softmaxes, as of an ensemble, gives probabilities that have no logits: both values are the output. Any other output
+    is taken for logits, and the second value is ``None`` unless the output gives probabilities.
     """
     last = graph.skip_identities(output)
     found, moved = last, False
@@ -30,7 +31,10 @@ def split_scores(graph: GraphView, output: str) -> tuple[str, str | None]:
     if node.op == "LogSoftmax":
         return node.input[0], None
     logits = _exponentials_over_their_sum(graph, node)
-    return (logits, output if moved else last) if logits else (output, None)
+    if logits:
+        return logits, output if moved else last
+    share = _share_of_softmaxes(graph, last)
+    return output, output if share is not None and abs(share - 1) < 1e-6 else None
 
 
 def _before(graph, tensor) -> str | None:
@@ -49,6 +53,30 @@ def _before(graph, tensor) -> str | None:
     if node.op in ("Mul", "RealDiv"):
         return other if (value == 1).all() else None
     return other if ((value >= 0) & (value <= 1)).all() else None
+
+
+def _share_of_softmaxes(graph, tensor) -> float | None:
+    """Return the sum of the weights in a weighted sum of softmaxes, or ``None`` where a tensor is anything else."""
+    node = graph.nodes[node_of(tensor)]
+    if node.op in ("Softmax", "Sigmoid"):
+        return 1.0
+    terms, factor = [], 1.0
+    if node.op in _MOVES:
+        terms = node.input[:1]
+    elif node.op in ("Add", "AddV2", "AddN"):
+        terms = node.input
+    elif node.op == "Mean":
+        stack, axis = graph.nodes[node_of(graph.skip_identities(node.input[0]))], graph.constant(node.input[1])
+        if stack.op == "Pack" and axis is not None and axis.ravel().tolist() == [stack.attr["axis"].i]:
+            terms, factor = stack.input, 1 / len(stack.input)
+    elif node.op in ("Mul", "RealDiv"):
+        values = [graph.constant(one) for one in node.input]
+        place = next((place for place, value in enumerate(values) if value is not None and value.size == 1), None)
+        if place == 1 or (place == 0 and node.op == "Mul"):
+            value = float(values[place].item())
+            terms, factor = [node.input[1 - place]], value if node.op == "Mul" else 1 / value
+    shares = [_share_of_softmaxes(graph, term) for term in terms]
+    return factor * sum(shares) if shares and None not in shares and factor > 0 else None
 
 
 def _sizes(shape) -> list:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
+from attribution_benchmarks.scoring.benchmark import Benchmark, Trend, Unit
 from bim.attributions import MAPS, PRINTED
 from bim.controls import CONTROLS
 from bim.scores import METRICS
@@ -87,4 +87,33 @@ BENCHMARK = Benchmark(
         "tcav": "TCAV: how often moving along the direction of a concept in a layer raises the class's score. The "
         "contrast between two networks is BIM's own measure for a method that gives no map.",
     },
+    trends=(
+        Trend(
+            "rmcs",
+            "Relative model contrast",
+            "How much more a map gives a dog under a network that saw dogs in so many scenes than under one that saw "
+            "them in all ten. The curve should fall to zero from left to right; a method without sense of it is flat.",
+            "scene_model",
+            "scenes with dogs in the network's training, 1 to 9",
+        ),
+        Trend(
+            "tcav",
+            "TCAV of the concept “dog”",
+            "Share of images whose class score rises along the concept's direction, layer by layer. A half is what a "
+            "direction without meaning would give.",
+            "layer",
+            "layers, from the input to the scores",
+            "model",
+        ),
+        Trend(
+            "tcav_contrast",
+            "TCAV: the difference between two networks",
+            "BIM's measure for a method that gives no map: more is better.",
+            "layer",
+            "layers, from the input to the scores",
+            "model",
+        ),
+    ),
+    beside_paper="The paper's figures are of photographs and of other networks; the drawings here have none to be held "
+    "against.",
 )

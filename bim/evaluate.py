@@ -269,7 +269,7 @@ class Benchmark:
         from bim.models import attach_live_network
 
         for model in self.models.values():
-            model.live_source = functools.partial(attach_live_network, model)
+            model.live_source = attach_live_network
 
     def attach_live_networks(self) -> None:
         """Give all loaded models the live networks that methods of other libraries need.

@@ -7,6 +7,7 @@ import numpy as np
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.scoring.asking import Scores
 from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric, of_maps
 from attribution_benchmarks.scoring.once import once
 from exact import shapley
@@ -83,8 +84,14 @@ def _of_problem(place: int, name: str) -> Metric:
         return np.where(block.targets == place, found, np.nan)
 
     about = {problem.name: problem.about for problem in HAND_SET}.get(name, "")
-    return of_maps(name, of_block, title=name.replace("_", " ").capitalize(), better="less", bounds=(0.0, 1.0),
-                   about=f"The distance to the truth on one problem alone. {about}".strip())  # fmt: skip
+    return Metric(
+        name,
+        name.replace("_", " ").capitalize(),
+        "less",
+        f"The distance to the truth on one problem alone. {about}".strip(),
+        bounds=(0.0, 1.0),
+        measure=Measure(name, of_block),  # undefined on other problems, be the map zero or not
+    )
 
 
 def _suppressors(maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:

@@ -6,6 +6,9 @@
 prints accuracy, latency and throughput of both, how often their predictions agree, how their explanations correlate,
 and their model contrast (MCS, first minus second), with intervals of 95 %. --output=FILE.json keeps all figures.
 Latencies are those of this machine, its connection and this moment; everything else is the same in every run.
+
+Cost: requests only: 30 that are timed, and for each batch of 16 images one for the scores and one or more a method, to
+each model.
 """
 
 import os
@@ -71,7 +74,8 @@ def main(flag_values: flags.FlagValues) -> None:
     seconds = compare_served.time_requests(models, inputs, flag_values.requests)
     found = compare_served.score_rows(compared, seconds, flag_values.batch_size, flag_values.seed)
     titles = {"prediction": "prediction", **{name: method.title for name, method in methods.items()}}
-    print(compare_served.report(found, compared, titles, flag_values.batch_size), end="")
+    text = compare_served.report(found, compared, titles, flag_values.batch_size)
+    print(text, end="")
     if flag_values.output:
         description = manifest.describe_run(
             "bim",
@@ -80,7 +84,7 @@ def main(flag_values: flags.FlagValues) -> None:
             flag_values.seed,
             manifest.command_of("python scripts/compare_served_models.py", flag_values),
         )
-        tables.save(flag_values.output, found, description)
+        tables.save(flag_values.output, found, description, text=text)
 
 
 if __name__ == "__main__":

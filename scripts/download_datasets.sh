@@ -5,8 +5,14 @@
 #     python scripts/construct_bim_dataset.py --coco_dir=data/coco --miniplaces_dir=data/miniplaces --data_dir=data/bim
 #
 # A download that was cut off continues; an archive that was unpacked is not fetched again.
+#
+# Cost: 20 GB to fetch, and twice as much on the disk while an archive is unpacked.
 set -euo pipefail
 
+case "${1:-}" in
+    -h | --help) sed -n '2,/^set -/{/^set -/d; s/^# \{0,1\}//; p;}' "$0"; exit 0 ;;
+    -*) echo "error: unexpected argument '$1'; the only one is a directory to write to, see --help" >&2; exit 2 ;;
+esac
 data="${1:-data}"
 
 fetch() { # address, file: download to a temporary name, then unpack into the directory given third

@@ -7,8 +7,11 @@
 
 On two cores rendering takes about half an hour and the five stages an hour and a half. A run that was stopped goes on
 from its last checkpoint. Stages that are done are not repeated: a second run with ``--final_questions=simple`` branches
-off before the last stage. Training runs on any backend of Keras; with
+off before the last stage, and one with ``--start_from=saved_models/clevr_xai/relation_network`` goes on from an
+exported network, on larger data, say. Training runs on any backend of Keras; with
 KERAS_BACKEND=jax it ends with the weights, and the same command on TensorFlow exports them.
+
+Cost: two hours on two cores, half an hour of which is rendering.
 """
 
 import os
@@ -43,6 +46,7 @@ flags.DEFINE_integer(
     "following_steps", 10_000, "steps that also teach the sets a question's program finds", 1, flag_values=FLAGS
 )
 flags.DEFINE_integer("final_steps", 6_000, "steps with the paper's g, at a falling rate", 1, flag_values=FLAGS)
+flags.DEFINE_string("start_from", "", "exported network to go on from: only the last stage is run", flag_values=FLAGS)
 flags.DEFINE_integer("pairs", 128, "pairs of cells that a step sums over", 104, 2401, flag_values=FLAGS)
 flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FLAGS)
 
@@ -65,13 +69,14 @@ def main(flag_values: flags.FlagValues) -> None:
             num_images=flag_values.num_images,
             seed=flag_values.seed,
             threads=flag_values.threads,
+            start_from=flag_values.start_from,
             command=" ".join(["python scripts/train_relation_network.py", *_given(flag_values)]),
         )
 
 
 def _given(flag_values: flags.FlagValues) -> list[str]:
     """Return the flags that decide the network, as far as they are not left at their defaults."""
-    names = ["num_images", "final_questions", *(f"{name}_steps" for name in _STAGES), "pairs", "seed"]
+    names = ["num_images", "final_questions", *(f"{name}_steps" for name in _STAGES), "pairs", "seed", "start_from"]
     given = [flag_values[name] for name in names if flag_values[name].value != flag_values[name].default]
     return [flag.serialize() for flag in given]
 

@@ -3,6 +3,9 @@
 TensorFlow has operations for a few of them; graphs spell the others out: GELU with Erf, Erfc or Tanh, swish with
 Sigmoid, PReLU with two ReLUs, leaky ReLU with a choice. They are recognised by what they are: all paths from one
 operation upwards through elementwise operations meet in one tensor, and what lies between obeys the law.
+
+Softplus is not 0 at 0. It is the sum of softplus(x) - log 2, which obeys the law, and of log 2, which does not depend
+on the input: a bias, which takes the share that a bias takes.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import tensorflow as tf
 from attribution.graph import GraphView
 from attribution.graph_nodes import node_of, set_placeholder
 from attribution.rules import operations as ops
+from attribution.rules.bounds import LayerInputs
+from attribution.rules.formulae import divide, parts
 
 _AFFINE = ("Identity", "IdentityN", "Cast", "Neg", "Mul", "RealDiv", "Add", "AddV2", "AddN", "Sub", "StopGradient")
 _CURVED = (
@@ -51,6 +56,17 @@ class Activations:
             if self._is_curved(region) and self._obeys_the_law(tensor, operation, region):
                 return tensor
         return None
+
+    def share_softplus(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Share the relevance of a softplus out between its input and its value at 0, a bias."""
+        source, at_zero = operation.inputs[0], tf.math.log(tf.constant(2, operation.outputs[0].dtype))
+        varying, rule = operation.outputs[0] - at_zero, self._walk.composite.merge
+        for part in parts(rule):
+            pairs = part.pairs(varying, tf.ones((), varying.dtype), LayerInputs(self._walk, source))
+            contribution = tf.add_n([value * weight for value, weight in pairs])
+            total = contribution + part.bias(at_zero)
+            share = tf.cast(part.weight, total.dtype) * divide(given, total, rule)
+            self._walk.add(source, contribution * share)
 
     def _moving(self, operation):
         return [tensor for tensor in operation.inputs if not self._walk.is_constant(tensor)]

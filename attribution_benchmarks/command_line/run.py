@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import errno
 import io
+import math
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from absl import flags
 from attribution_benchmarks.command_line.chatter import import_tensorflow_quietly
 from attribution_benchmarks.command_line.errors import BadInput, printable
 from attribution_benchmarks.command_line.files import cache_at, reason
+from attribution_benchmarks.command_line.help import help_text
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
 
@@ -64,7 +66,7 @@ def execute(
         0 when the command ended, 2 for bad input, 130 when interrupted.
     """
     if any(argument in ("--help", "-help", "-h", "--helpshort", "--helpfull") for argument in argv[1:]):
-        print(f"{description.strip()}\n\nFlags:\n{_help(flag_values)}")
+        print(help_text(flag_values, description))
         return 0
     flag_values.unparse_flags()
     with _interruptions() as interrupted:
@@ -72,6 +74,7 @@ def execute(
             rest = flag_values(argv)[1:]
             if rest:
                 raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
+            _check_numbers(flag_values)
             with cache_at(flag_values.cache_dir if "cache_dir" in flag_values else ""), _trust(flag_values):
                 main(flag_values)
         except KeyboardInterrupt:
@@ -97,6 +100,14 @@ def execute(
                 2,
             )
     return 0
+
+
+def _check_numbers(flag_values: flags.FlagValues) -> None:
+    """Refuse NaN and infinity, which are on the right side of every bound, or of none."""
+    for name in flag_values:
+        value = flag_values[name].value
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadInput(f"--{name} is {value}; a finite number is needed")
 
 
 @contextlib.contextmanager
@@ -162,17 +173,3 @@ def _plainly() -> str:
 
     codecs.register_error("attribution_benchmarks.plainly", replaced)
     return "attribution_benchmarks.plainly"
-
-
-def _help(flag_values: flags.FlagValues) -> str:
-    """Return one paragraph a flag, in the order of definition, defaults included."""
-    lines = []
-    for name in flag_values:
-        flag = flag_values[name]
-        if flag.value is None and flag.help in (None, ""):
-            continue
-        shown = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
-        lines.append(f"  --{name}: {flag.help}")
-        if shown not in (None, ""):
-            lines.append(f"      (default: {shown})")
-    return "\n".join(lines)

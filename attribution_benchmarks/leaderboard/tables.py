@@ -17,6 +17,7 @@ import io
 import json
 import math
 import pathlib
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -47,9 +48,7 @@ def check_output(path: str, suffixes: Sequence[str] = SUFFIXES, flag: str = "out
     check_file(flag, path or "", suffixes)
 
 
-def save(
-    path: str, rows: Sequence[Mapping], manifest: Mapping, text: str | None = None, markdown: str | None = None
-) -> None:
+def save(path: str, rows: Sequence[Mapping], manifest: Mapping, text: str, markdown: str | None = None) -> None:
     """Write rows to a file in the format of its suffix, whole or not at all.
 
     Parameters
@@ -62,7 +61,9 @@ def save(
     manifest
         Result of ``manifest.describe_run``.
     text, markdown
-        What to write to a ``.txt`` or ``.md`` file in place of the long form, for instance the table of ``wide``.
+        What a ``.txt`` or ``.md`` file holds for reading, for instance the table of ``wide``: what the command printed.
+        The long form has thousands of rows; only ``.json`` and ``.csv`` have it. Without ``markdown`` the text stands
+        in a block of code.
 
     Raises
     ------
@@ -74,8 +75,8 @@ def save(
     content = {
         ".json": lambda: to_json(rows, manifest),
         ".csv": lambda: to_csv(rows),
-        ".md": lambda: _with_manifest(to_markdown(rows) if markdown is None else markdown, manifest),
-        ".txt": lambda: to_text(rows) if text is None else text,
+        ".md": lambda: _with_manifest(_block(text) if markdown is None else markdown, manifest),
+        ".txt": lambda: text,
     }[file.suffix]()
     write_whole(file, content)
 
@@ -86,6 +87,13 @@ def report(heading: Sequence[str], table: str, notes: Sequence[str], width: int 
         return "\n\n".join(heading) + f"\n\n{table}\n" + "".join(f"- {note}\n" for note in notes)
     wrapped = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
     return "\n".join(["\n".join(heading), "", table, *wrapped]) + "\n"
+
+
+def _block(text: str) -> str:
+    """Return text as a block of code in Markdown, which nothing in it can end."""
+    longest = max((len(found) for found in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text.rstrip()}\n{fence}\n"
 
 
 def _with_manifest(markdown: str, manifest: Mapping) -> str:
@@ -107,7 +115,7 @@ def to_csv(rows: Sequence[Mapping]) -> str:
     """Return comma-separated values with a header line; what is missing is empty."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows([[_no_formula(cell) for cell in line] for line in _cells(rows, str)])
+    writer.writerows([[_no_formula(cell) for cell in line] for line in _cells(rows)])
     return stream.getvalue()
 
 
@@ -120,16 +128,6 @@ def _no_formula(cell: str) -> str:
     except ValueError:
         return f"'{cell}"
     return cell
-
-
-def to_markdown(rows: Sequence[Mapping]) -> str:
-    """Return a Markdown table in long form, numbers with four significant digits."""
-    return markdown_table(*_header_and_body(rows))
-
-
-def to_text(rows: Sequence[Mapping]) -> str:
-    """Return an aligned text table in long form, numbers with four significant digits."""
-    return text_table(*_header_and_body(rows))
 
 
 def markdown_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
@@ -267,7 +265,7 @@ def _not_finite(value) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _cells(rows: Sequence[Mapping], number) -> list[list[str]]:
+def _cells(rows: Sequence[Mapping]) -> list[list[str]]:
     """Return header and lines as text, in the fixed order of columns and then the benchmark's own."""
     rows = [_plain(row) for row in rows]
     extra = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
@@ -278,19 +276,9 @@ def _cells(rows: Sequence[Mapping], number) -> list[list[str]]:
             return ""
         if isinstance(value, (list, dict)):
             return json.dumps(value)
-        return printable(number(value))
+        return printable(str(value))
 
     return [columns, *([cell(row.get(name)) for name in columns] for row in rows)]
-
-
-def _header_and_body(rows):
-    """Return the long form for reading: four significant digits."""
-
-    def number(value):
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-    header, *body = _cells(rows, number)
-    return header, body
 
 
 def _numeric_columns(body: Sequence[Sequence[str]], count: int) -> list[bool]:

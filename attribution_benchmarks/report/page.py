@@ -1,4 +1,4 @@
-"""One HTML page of everything: summary, matrix, agreement, every metric's table with bars, pictures, how to read them.
+"""One HTML page of everything: headline, matrix, a card a method, maps to look at, every metric's table, what it means.
 
 The page is a function of what the benchmarks wrote. It loads nothing: style, script and pictures stand inside it.
 """
@@ -9,14 +9,16 @@ import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from attribution_benchmarks.report import sections, summary
+from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.report import cards, gallery, headline, painting, sections, summary
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import agreement_rows, number, span
 from attribution_benchmarks.report.sections import Result
 from attribution_benchmarks.report.verdicts import Verdicts
 from attribution_benchmarks.scoring.benchmark import Benchmark
 
-_TEMPLATE = pathlib.Path(__file__).with_name("page.html.jinja")
+_FOLDER = pathlib.Path(__file__).parent
+LARGEST = 5_600_000  # characters of a page, about
 
 
 def page(
@@ -29,6 +31,8 @@ def page(
     settings: Mapping[str, str],
     own: Sequence[str] = (),
     notes: Sequence[str] = (),
+    scores: Mapping[str, Sequence[InputScores]] | None = None,
+    compared: Mapping | None = None,
 ) -> str:
     """Return the page.
 
@@ -48,6 +52,10 @@ def page(
         Methods of the user's own, to be marked.
     notes
         Sentences for the top of the page: what a user's own method or model was refused for, for instance.
+    scores
+        Benchmark -> its input scores.
+    compared
+        From ``compared.difference``; None where no other report is beside it.
 
     Returns
     -------
@@ -59,16 +67,55 @@ def page(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    scores = scores or {}
     judged = {verdict.column.key: verdict for verdict in verdicts}
     named = sections.Names(titles, own)
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+    examples = gallery.examples(matrix, results, scores)
+    benchmarks = [sections.benchmark(definition, matrix, judged, results, named) for definition in definitions]
+    every_score = gallery.all_scores(matrix, scores, verdicts)
+    taken = sum(len(picture.source) for benchmark in benchmarks for picture in benchmark["pictures"])
+    taken += sum(len(one["numbers"]) for one in every_score)
+    packed = gallery.packed(examples, gallery.pictures_of(matrix, results, scores), LARGEST - 600_000 - taken)
+    kept = [one for one in examples if (one.unit, one.shown.input, one.columns) in _kept(packed)]
+    every_card = cards.cards(matrix, judged, kept, named, {one.name: one.title for one in definitions})
+    lines = sections.matrix_lines(matrix, judged, named)
+    data = {
+        "titles": {name: named(name) for name in (*matrix.methods, *matrix.controls)},
+        "order": list(matrix.methods),
+        "own": [name for name in matrix.methods if named.own(name)],
+        "ramp": painting.RAMP,
+        "columns": [
+            {
+                "key": column.key, "title": column.title, "group": column.group, "less": not column.higher_is_better,
+                "digits": 1 if column.percent else 3,
+            }
+            for column in matrix.columns
+        ],
+        "cells": sections.told(matrix, judged, named),
+        "gallery": packed["examples"],
+        "pictures": packed["pictures"],
+        "scores": every_score,
+    }  # fmt: skip
+    units: dict[str, list] = {}
+    for place, one in enumerate(kept):
+        units.setdefault(one.unit, []).append((place, one.shown.title))
+    return environment.from_string((_FOLDER / "page.html.jinja").read_text(encoding="utf-8")).render(
+        style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
+        script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
+        # Nothing in the data may end the script that holds it.
+        data=json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
         settings=settings,
         heading=f"Attribution methods on {_joined([definition.title for definition in definitions])}",
+        headline=headline.headline(matrix, judged, named, [name for name in own if name in matrix.methods]),
+        facts=headline.facts(matrix),
+        hero=headline.hero(kept, matrix, named),
         settings_differ=", ".join(definition.method_note for definition in definitions if definition.method_note),
         notes=[*notes, *(f"{result.title} is missing: {result.failed}" for result in results if result.failed)],
-        summary=summary.sentences(matrix, agreement, verdicts, titles),
+        summary=summary.sentences(matrix, agreement, verdicts, titles, _reasons(definitions)),
         groups=sections.groups(matrix),
-        lines=sections.matrix_lines(matrix, judged, named),
+        families=list(dict.fromkeys(line["family"] for line in lines)),
+        lines=lines,
+        any_untested=any(verdict.untested(name) for verdict in verdicts for name in verdict.tested),
         controls=sections.control_lines(matrix, named),
         blanks=sections.blanks(matrix, named),
         concordances=[
@@ -84,16 +131,52 @@ def page(
         common=[titles.get(name, name) for name in matrix.common],
         correlations=sections.correlations(matrix, agreement),
         columns=matrix.columns,
-        benchmarks=[sections.benchmark(definition, matrix, judged, results, named) for definition in definitions],
+        benchmarks=benchmarks,
+        cards=[one for one in every_card if not one["own"]],
+        own_cards=[one for one in every_card if one["own"]],
+        scripted=bool(kept),
+        gallery=list(units.items()),
+        drilled=[one["title"] for one in every_score],
+        compared=compared,
         own=own,
+        files=_files(results),
         manifest=json.dumps(_manifest(results), indent=1, ensure_ascii=False),
         commands=[(result.title, result.document["manifest"]["command"]) for result in results if result.document],
         versions=next((result.document["manifest"]["versions"] for result in results if result.document), {}),
     )
 
 
+def _kept(packed: Mapping) -> set[tuple]:
+    return {(one["unit"], one["input"], tuple(one["columns"])) for one in packed["examples"]}
+
+
+def _reasons(definitions: Sequence[Benchmark]) -> dict[str, str]:
+    """Return a benchmark's printed name -> why its figures differ from the paper's."""
+    return {definition.title: definition.beside_paper for definition in definitions if definition.beside_paper}
+
+
 def _joined(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _files(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return what there is -> its files, each with its place beside the page."""
+    kinds = {"text": "txt", "CSV": "csv", "JSON": "json", "Markdown": "md"}
+
+    def tables(stem: str, shown: Sequence[str] = tuple(kinds)) -> list[tuple[str, str]]:
+        return [(kind, f"tables/{stem}.{kinds[kind]}") for kind in shown]
+
+    found = [("The matrix", tables("matrix")), ("Agreement", tables("agreement", ("text", "JSON", "Markdown")))]
+    found.append(("Every paired test", [("CSV", "tables/pairs.csv")]))
+    for result in results:
+        if result.document:
+            found.append((result.title, tables(result.name)))
+            if result.pictures:
+                drawn = [
+                    (path.stem.replace("_", " "), f"pictures/{result.name}/{path.name}") for path in result.pictures
+                ]
+                found.append((f"{result.title}: pictures", drawn))
+    return [*found, ("What all was computed from", [("manifest", "manifest.json")])]
 
 
 def _manifest(results) -> dict:

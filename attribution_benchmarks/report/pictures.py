@@ -13,16 +13,20 @@ _QUALITY = 82
 
 
 class Picture(NamedTuple):
-    """A picture as a page holds it: ``source`` is a data URL, ``alt`` says what it shows to who cannot see it."""
+    """A picture as a page holds it: ``source`` is a data URL, ``alt`` says what it shows to who cannot see it.
+
+    ``link`` is where the file lies beside the page.
+    """
 
     source: str
     width: int
     height: int
     alt: str
     caption: str
+    link: str = ""
 
 
-def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str = "") -> Picture:
+def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str = "", link: str = "") -> Picture:
     """Return a PNG as a picture for a page, at most 1,600 pixels wide, as WebP.
 
     Parameters
@@ -33,6 +37,8 @@ def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str =
         How a picture's file name begins -> what it shows to who cannot see it, and its caption.
     title
         What to put before the caption, where a benchmark has several pictures of one sort.
+    link
+        Where the file lies beside the page.
     """
     from PIL import Image
 
@@ -48,4 +54,4 @@ def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str =
     keys = path.stem, path.stem.split("_")[0]
     known = next((texts[key] for key in keys if key in texts), (f"Example maps: {named}.", f"{named.capitalize()}."))
     alt, caption = (f"{title}. {text}" if title else text for text in known)
-    return Picture(f"data:image/webp;base64,{encoded}", image.width, image.height, alt, caption)
+    return Picture(f"data:image/webp;base64,{encoded}", image.width, image.height, alt, caption, link)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from attribution_benchmarks.command_line import write_whole
 from attribution_benchmarks.leaderboard import tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.report import compared, matrix_table, page, sections, summary, verdicts
 from attribution_benchmarks.report import matrix as matrices
-from attribution_benchmarks.report import matrix_table, page, summary, verdicts
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.scoring.benchmark import Benchmark, Column
 
@@ -38,6 +38,7 @@ def publish(
     own: Sequence[str] = (),
     notes: Sequence[str] = (),
     seed: int = 0,
+    other: compared.Other | None = None,
 ) -> str:
     """Write ``FILES`` below a directory, each whole or not at all.
 
@@ -59,6 +60,8 @@ def publish(
         As of ``matrix.build``.
     seed
         Of draws and permutations.
+    other
+        Another report to compare with.
 
     Returns
     -------
@@ -101,9 +104,10 @@ def publish(
     write_whole(folder / "agreement.md", "\n".join(marked_agreed))
     write_whole(folder / "agreement.json", _json(matrix_table.concordance_document(built, agreement)))
     write_whole(directory / "manifest.json", _json(described))
+    changed = compared.difference(built, scores, other, sections.Names(titles, own), seed) if other else None
     write_whole(
         directory / "index.html",
-        page.page(built, agreement, judged, results, definitions, titles, settings, own, notes),
+        page.page(built, agreement, judged, results, definitions, titles, settings, own, notes, scores, changed),
     )
     return "\n".join([*parts, *agreed])
 

@@ -4,18 +4,22 @@
     attribution-benchmarks --output_dir=report --quick
     attribution-benchmarks --output_dir=report --methods=my_method.py:my_function
     attribution-benchmarks --output_dir=report --benchmarks=my_file.py:MINE
+    attribution-benchmarks --output_dir=report --compare=other_report
 
-Everything comes from the SavedModels and data of the project; what data are not shipped are made. Some 20 CPU minutes
-on two cores, with --quick under 4. A run that was stopped, by whatever, goes on where it stood and ends with the same
-bytes. Open report/index.html; the tables are in report/tables.
+Everything comes from the SavedModels and data of the project; what data are not shipped are made. A run that
+was stopped, by whatever, goes on where it stood and ends with the same bytes. Open report/index.html; the tables are
+in report/tables.
 
 Methods of your own are scored beside all others in every benchmark they fit, metrics of your own in every benchmark.
 --model=DIRECTORY puts a SavedModel of your own in place of the network of every benchmark whose inputs it takes; where
 a benchmark has several networks, its page says which.
+
+Cost: some 20 CPU minutes, and less than that on two cores; with --quick under 3.
 """
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import resource
 import shlex
@@ -29,12 +33,14 @@ from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard import input_scores
 from attribution_benchmarks.report import publish, recipe
+from attribution_benchmarks.report.compared import Other
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
 from attribution_benchmarks.scoring import shared
 from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from attribution_benchmarks.scoring.registry import BENCHMARKS, REPORTED, benchmark_named
+from attribution_benchmarks.scoring.shown import FILE
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, methods=[], model="", seed=0, cache_dir="")
@@ -43,7 +49,7 @@ FLAGS[
 ].help = "methods to score besides the benchmarks' own: names of the registry, module:function or file.py:function"
 FLAGS["model"].help = "SavedModel of your own, scored in the benchmarks whose inputs it takes"
 flags.DEFINE_string("output_dir", "report", "directory of the report; made if missing", flag_values=FLAGS)
-flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in under 4 minutes", flag_values=FLAGS)
+flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in under 3 CPU minutes", flag_values=FLAGS)
 flags.DEFINE_list(
     "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
 )
@@ -53,6 +59,7 @@ flags.DEFINE_list(
     "further metrics for all benchmarks: of docs/metrics.md, such as roc_auc, or file.py:NAME of your own",
     flag_values=FLAGS,
 )
+flags.DEFINE_string("compare", "", "another report, to say what changed since: its --output_dir", flag_values=FLAGS)
 
 
 def command() -> None:
@@ -60,10 +67,15 @@ def command() -> None:
     command_line.run(main, FLAGS, __doc__)
 
 
-def titles(definitions: Iterable[Benchmark]) -> dict[str, str]:
-    """Return the name to print of every method and control."""
+def titles(definitions: Iterable[Benchmark], own: Sequence[str] = ()) -> dict[str, str]:
+    """Return the name to print of every method and control; of one's own the function's, where no other has it."""
     definitions = list(definitions)
+    functions = [name.rpartition(":")[2] for name in own]
     return {
+        **{
+            name: function if functions.count(function) == 1 else f"{function} ({name.rpartition(':')[0]})"
+            for name, function in zip(own, functions, strict=True)
+        },
         **{name: title for definition in definitions for name, title in definition.method_titles.items()},
         **{name: method.title for name, method in attribution.METHODS.items()},
         **{control.name: control.title for definition in definitions for control in definition.controls},
@@ -95,6 +107,7 @@ def main(flag_values: flags.FlagValues) -> None:
         if not pathlib.Path(flag_values.model).is_dir():
             raise BadInput(f"--model={flag_values.model}: there is no such directory; name a SavedModel")
         depends[flag_values.model] = code_fingerprint(files=[pathlib.Path(flag_values.model)])
+    other = Other(pathlib.Path(flag_values.compare)) if flag_values.compare else None
     directory = pathlib.Path(flag_values.output_dir)
     if directory.exists() and not directory.is_dir():
         raise BadInput(f"--output_dir={directory} is a file; name a directory")
@@ -132,7 +145,8 @@ def main(flag_values: flags.FlagValues) -> None:
             publish.publish(
                 directory, results, scores, list(definitions.values()),
                 [column for one in definitions.values() for column in recipe.columns_of(one, list(metrics.values()))],
-                titles(definitions.values()), settings, reasons, own, list(dict.fromkeys(notes)), flag_values.seed,
+                titles(definitions.values(), own), settings, reasons, own, list(dict.fromkeys(notes)), flag_values.seed,
+                other,
             )
         )  # fmt: skip
     used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -145,15 +159,16 @@ def main(flag_values: flags.FlagValues) -> None:
 
 def run(runner: Runner, unit: Unit, added: Sequence[str], model: str, reasons: dict, notes: list) -> Result:
     """Run a unit with what the user added to it, as far as the benchmark takes it."""
-    accepted = []
-    if unit.methods:
-        for name in (name for name in added if name not in unit.methods):
-            refused = runner.attempt(unit, [name])
-            if refused is None:
-                accepted.append(name)
-            else:
-                reasons[name, unit.benchmark] = refused
-                notes.append(f"{name} under {unit.title} {refused}")
+    new = [name for name in added if name not in unit.methods] if unit.methods else []
+    fitting = [name for name in new if not runner.known_refusal(unit, [name])]
+    if fitting and not model:
+        # All at once: a process of each one's own would load and check everything once more. Which of them does not fit
+        # is asked only where that fails.
+        with contextlib.suppress(Refused):
+            found = _result(runner, unit, unit.with_methods([*unit.methods, *fitting]))
+            _note(runner, unit, [name for name in new if name not in fitting], reasons, notes)
+            return found
+    accepted = _note(runner, unit, new, reasons, notes)
     wanted = unit.with_methods([*unit.methods, *accepted])
     if model and unit.model_flag:
         try:
@@ -167,10 +182,24 @@ def run(runner: Runner, unit: Unit, added: Sequence[str], model: str, reasons: d
         return Result(unit.name, unit.benchmark, unit.title, unit.note, None, failed=str(error))
 
 
+def _note(runner: Runner, unit: Unit, names: Sequence[str], reasons: dict, notes: list) -> list[str]:
+    """Try methods one by one, note why some do not fit, and return those that do."""
+    accepted = []
+    for name in names:
+        refused = runner.attempt(unit, [name])
+        if refused is None:
+            accepted.append(name)
+        else:
+            reasons[name, unit.benchmark] = refused
+            notes.append(f"{name} under {unit.title} {refused}")
+    return accepted
+
+
 def _result(runner: Runner, unit: Unit, wanted: Unit, note: str = "") -> Result:
     if not runner.run(wanted):
         say("  is there already")
     pictures = runner.directory / "pictures" / unit.name
+    shown = pictures / FILE
     return Result(
         unit.name,
         unit.benchmark,
@@ -179,6 +208,7 @@ def _result(runner: Runner, unit: Unit, wanted: Unit, note: str = "") -> Result:
         runner.document(unit),
         (runner.directory / "tables" / f"{unit.name}.txt").read_text(encoding="utf-8"),
         sorted(pictures.glob("*.png")) if unit.pictures else (),
+        shown=shown if unit.pictures and shown.exists() else None,
     )
 
 
@@ -188,13 +218,14 @@ def lead(quick: bool, own: Sequence[str], model: str) -> str:
     if quick:
         text += " A quick run, with few inputs: its intervals are wide."
     if own:
-        text += f" With {'a method' if len(own) == 1 else f'{len(own)} methods'} of your own: {', '.join(own)}."
+        functions = ", ".join(name.rpartition(":")[2] for name in own)
+        text += f" With {'a method' if len(own) == 1 else f'{len(own)} methods'} of your own: {functions}."
     return text + (f" With your own network {model}." if model else "")
 
 
 def _given(flag_values) -> list[str]:
     """Return the flags that were given and say what to compute."""
-    without = ("output_dir",)
+    without = ("output_dir", "compare")
     return [flag_values[name].serialize() for name in flag_values if flag_values[name].present and name not in without]
 
 

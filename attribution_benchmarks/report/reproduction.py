@@ -4,7 +4,8 @@ A *unit* is one command that gives one table. Its scores go to a store as they a
 goes on where it stood; its finished table has a record of all it depends on (command, code, models, methods of one's
 own, versions), so a unit is run again only when one of these has changed. The directory::
 
-    tables/NAME.txt .json .csv .md      what the command printed, and its scores in long form
+    tables/NAME.txt .md                 what the command printed
+    tables/NAME.json .csv               its scores in long form
     pictures/NAME/*.png                 what it drew
     work/scores/                        the store of all scores
     work/NAME.values.json               every input's scores
@@ -109,7 +110,7 @@ class Runner:
         (new / "table.txt").write_text(printed, encoding="utf-8")
         for suffix in ("csv", "md"):
             run = {"benchmark": document["benchmark"], **document["manifest"]}
-            tables.save(str(new / f"table.{suffix}"), document["rows"], run)
+            tables.save(str(new / f"table.{suffix}"), document["rows"], run, text=printed)
         # A kill from here on leaves a unit without a record, which is run again from its stored scores.
         for suffix in ("txt", "json", "csv", "md"):
             os.replace(new / f"table.{suffix}", self.directory / "tables" / f"{unit.name}.{suffix}")
@@ -149,9 +150,7 @@ class Runner:
         str or None
             Why there are no scores, "does not fit: ..." or "crashed: ..."; None where there are.
         """
-        record = {**self._record(unit.with_methods(methods)), "trial": list(unit.trial or unit.command)}
-        name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
-        path = self.directory / "work" / f"attempt-{name}.json"
+        path = self._attempt_file(unit, methods)
         if path.exists():
             return json.loads(path.read_text(encoding="utf-8"))["refused"]
         try:
@@ -161,6 +160,16 @@ class Runner:
             refused = f"{'crashed' if error.crashed else 'does not fit'}: {error}"
         write_whole(path, json.dumps({"refused": refused}) + "\n")
         return refused
+
+    def known_refusal(self, unit: Unit, methods: Sequence[str]) -> str | None:
+        """Return why an earlier attempt gave no scores; None where there was none, or it gave some."""
+        path = self._attempt_file(unit, methods)
+        return json.loads(path.read_text(encoding="utf-8"))["refused"] if path.exists() else None
+
+    def _attempt_file(self, unit: Unit, methods: Sequence[str]) -> pathlib.Path:
+        record = {**self._record(unit.with_methods(methods)), "trial": list(unit.trial or unit.command)}
+        name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+        return self.directory / "work" / f"attempt-{name}.json"
 
     def store(self, unit: Unit) -> pathlib.Path:
         """Return where a unit's scores are kept; their keys hold all that they depend on."""

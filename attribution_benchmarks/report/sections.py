@@ -8,7 +8,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attribution_benchmarks.report import charts, pictures
+from attribution_benchmarks.report import charts, pictures, trends
+from attribution_benchmarks.report.families import family
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import control_cell, least, number, shown
 from attribution_benchmarks.report.verdicts import Verdicts
@@ -31,6 +32,8 @@ class Result:
         Files it drew.
     failed
         Why there is no table.
+    shown
+        File of the inputs to look at (``scoring.shown``); None where there is none.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Result:
     printed: str = ""
     pictures: Sequence[pathlib.Path] = ()
     failed: str = ""
+    shown: pathlib.Path | None = None
 
 
 class Names:
@@ -60,6 +64,10 @@ class Names:
         """Tell whether a method is the user's own."""
         return name in self._own
 
+    def path(self, name: str) -> str:
+        """Return where a method of the user's own is, as typed; empty for the house's."""
+        return name if name in self._own else ""
+
 
 def groups(matrix: Matrix) -> list[dict]:
     """Return the headings above the columns."""
@@ -76,25 +84,67 @@ def matrix_lines(matrix: Matrix, judged: Any, named: Any) -> list[dict]:
         for column in matrix.columns:
             row = matrix.cells.get((name, column.key))
             if row is None:
-                cells.append(
-                    {"text": "–", "value": "", "rank": "", "marks": "", "why": matrix.blanks[name, column.key]}
-                )
+                cells.append({"text": "–", "value": "", "rank": "", "marks": ""})
                 continue
             rank = matrix.ranks[name, column.key]
             marks = judged[column.key].marks(name, matrix) if column.key in judged else ""
-            missed = judged[column.key].not_above(name) if "†" in marks else []
             cells.append(
                 {
                     "text": shown(row, column),
                     "value": repr(row["value"] if column.higher_is_better else -row["value"]),
                     "rank": number(rank, 1).removesuffix(".0"),
                     "marks": marks,
-                    "why": _interval(row, column) + (f"; not above {'; '.join(map(named, missed))}" if missed else ""),
                     "heat": round(100 * (counts[column.key] - rank) / max(counts[column.key] - 1, 1)),
                 }
             )
-        lines.append({"title": named(name), "own": named.own(name), "cells": cells})
+        title = "yours" if named.own(name) else family(name)
+        lines.append({"title": named(name), "name": name, "own": named.own(name), "cells": cells,
+                      "family": title if title != name else "others"})  # fmt: skip
     return lines
+
+
+def told(matrix: Matrix, judged: Any, named: Any) -> dict[str, list[list[str]]]:
+    """Return method -> what stands behind each of its figures, a few lines a column."""
+    return {name: [_told(name, column, matrix, judged, named) for column in matrix.columns] for name in matrix.methods}
+
+
+def _told(name: str, column: Column, matrix: Matrix, judged: Any, named: Any) -> list[str]:
+    row = matrix.cells.get((name, column.key))
+    if row is None:
+        return [f"No score: {matrix.blanks[name, column.key]}"]
+    count = sum(key == column.key for _, key in matrix.ranks)
+    rank = number(matrix.ranks[name, column.key], 1).removesuffix(".0")
+    lines = [
+        f"{shown(row, column)}, 95 % interval {_interval(row, column)}, over {row['n']:,} inputs",
+        f"rank {rank} of {count}; {'more' if column.higher_is_better else 'less'} is better",
+    ]
+    if row.get("paper") is not None:
+        inside = row["low"] <= row["paper"] <= row["high"]
+        lines.append(f"the paper has {row['paper']:g}, {'inside' if inside else 'outside'} our interval")
+    verdict = judged.get(column.key)
+    if verdict is None or name not in verdict.tested:
+        return [*lines, "not tested: the scores of single inputs are not known"]
+    beaten = verdict.beaten_by(name)
+    lines.append(f"significantly better than {len(beaten)} of {len(verdict.tested) - 1} other methods"
+                 + (f": {', '.join(map(named, beaten))}" if 0 < len(beaten) <= 6 else ""))  # fmt: skip
+    if verdict.tells_best(matrix) and name in verdict.level_with_best(matrix):
+        lines.append("best of the column, or not told apart from it")
+    if not verdict.tells_controls():
+        lines.append("the inputs are too few to find any method above every control")
+        return lines
+    tests = [test for test in verdict.controls if test.first == name and verdict.better(test) != name]
+    lines += [
+        f"not significantly above “{named(test.second)}” (difference {number(test.difference, 3)}, p = "
+        f"{number(test.p_corrected, 3)} after Holm)"
+        for test in tests
+    ]
+    untested = verdict.untested(name)
+    if untested:
+        listed = ", ".join(f"“{named(one)}”" for one in untested)
+        lines.append(f"not tested against its own map under {listed}: too costly")
+    if tests:
+        return lines
+    return [*lines, f"significantly above every control{' it was tested against' if untested else ''}"]
 
 
 def control_lines(matrix: Matrix, named: Any) -> list[dict]:
@@ -162,6 +212,9 @@ def benchmark(definition: Benchmark, matrix: Matrix, judged: Any, results: Any, 
         row["metric"] for result in own_results if result.document for row in result.document["rows"]
     )
     seen = {column.metric for column in columns}
+    rows = [row for result in own_results if result.document for row in result.document["rows"]]
+    found = [(trend.metric, trends.charts_of(trend, rows, named)) for trend in definition.trends]
+    curves, drawn = [chart for _, chart in found if chart], {metric for metric, chart in found if chart}
     return {
         "id": name.replace("_", "-"),
         "name": definition.title,
@@ -169,22 +222,24 @@ def benchmark(definition: Benchmark, matrix: Matrix, judged: Any, results: Any, 
         "about": definition.about,
         "metrics": [_metric(column, matrix, judged.get(column.key), named, definition) for column in columns],
         "others": [definition.more_metrics[metric] for metric in metrics
-                   if metric not in seen and metric in definition.more_metrics],
+                   if metric not in seen | drawn and metric in definition.more_metrics],
+        "trends": curves,
         "controls": [(named(control), about[control]) for control in (*controls, *sorted(others))
                      if about.get(control)],
         "pictures": [
-            pictures.embed(path, definition.pictures, result.title.rpartition(": ")[2].capitalize() if several else "")
+            pictures.embed(path, definition.pictures, result.title.rpartition(": ")[2].capitalize() if several else "",
+                           f"pictures/{result.name}/{path.name}")
             for result in own_results
             for path in result.pictures
-            if _is_shown(path.stem, columns)
+            if _is_shown(path.stem, columns, drawn)
         ],
         "results": own_results,
     }  # fmt: skip
 
 
-def _is_shown(stem: str, columns: Sequence[Column]) -> bool:
-    """Tell whether a picture belongs on the page: it draws bars itself, and has one ground truth a column."""
-    bars = {f"{column.metric}_scores" for column in columns}
+def _is_shown(stem: str, columns: Sequence[Column], drawn: set[str]) -> bool:
+    """Tell whether a picture belongs on the page: that draws bars and curves itself, and has one truth a column."""
+    bars = {f"{metric}_scores" for metric in (*(column.metric for column in columns), *drawn)}
     truths = {f"{column.metric}_{column.where['ground_truth']}" for column in columns if column.where}
     of_metric = any(stem.startswith(f"{column.metric}_") for column in columns if column.where)
     return stem not in bars and (not of_metric or stem in truths)
@@ -218,13 +273,12 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, def
                 "interval": _interval(row, column),
                 "bar": charts.bar({**row, "kind": kind}, scale, reference),
                 "paper": "" if row.get("paper") is None else f"{row['paper']:g}",
-                "n": row["n"],
                 "better_than": len(verdict.beaten_by(name)) if tested else "",
                 "best": "*" in marks,
-                "not_above": _shortened(list(map(named, verdict.not_above(name)))) if "†" in marks else "",
-                "all_not_above": "; ".join(map(named, verdict.not_above(name))) if tested else "",
+                "marks": marks,
             }
         )
+    sizes = sorted({row["n"] for row in rows})
     return {
         "key": column.key.replace(" ", "-").replace("_", "-"),
         "title": f"{column.group}: {column.title}",
@@ -233,7 +287,16 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, def
         "direction": "more is better" if column.higher_is_better else "less is better",
         "shows": ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in column.where.items()),
         "lines": lines,
-        "beats": [(named(name), ", ".join(map(named, verdict.beaten_by(name)))) for name in methods if verdict],
+        "inputs": f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}",
+        "beats": [
+            (
+                named(name),
+                ", ".join(map(named, verdict.beaten_by(name))),
+                ", ".join(map(named, verdict.not_above(name))),
+            )
+            for name in methods
+            if verdict and name in verdict.tested
+        ],
         "papers": any(line["paper"] for line in lines),
         "tested": verdict is not None,
         "power": _power(verdict) if verdict else "",
@@ -258,11 +321,6 @@ def _power(verdict: Verdicts) -> str:
         if not math.isnan(value)
     ]
     return f"{verdict.independent_inputs():,} independent inputs: {'; '.join(found)}." if found else ""
-
-
-def _shortened(names: list[str]) -> str:
-    """Return two names at most, and how many more there are."""
-    return "; ".join(names) if len(names) <= 2 else f"{names[0]}; {names[1]}; and {len(names) - 2} more"
 
 
 def _interval(row: Mapping, column: Column) -> str:

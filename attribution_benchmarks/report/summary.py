@@ -23,7 +23,11 @@ _WELL = 0.6  # a mean rank correlation from which judges agree well
 
 
 def sentences(
-    matrix: Matrix, agreement: Agreement, verdicts: Sequence[Verdicts], titles: Mapping[str, str]
+    matrix: Matrix,
+    agreement: Agreement,
+    verdicts: Sequence[Verdicts],
+    titles: Mapping[str, str],
+    reasons: Mapping[str, str] | None = None,
 ) -> list[tuple[str, list[str]]]:
     """Say what the matrix shows.
 
@@ -33,6 +37,8 @@ def sentences(
         Of the same documents.
     titles
         Method or control -> name to print.
+    reasons
+        Benchmark as printed -> why its figures differ from the paper's.
 
     Returns
     -------
@@ -47,7 +53,7 @@ def sentences(
         ("Against the controls", list(_controls(verdicts, titles))),
         ("Do the benchmarks agree?", _agreement(matrix, agreement)),
         ("All-rounders", list(_all_rounders(matrix, verdicts, titles))),
-        ("Beside the papers", list(_papers(matrix))),
+        ("Beside the papers", list(_papers(matrix, reasons or {}))),
     ]
     return [(heading, texts) for heading, texts in found if texts]
 
@@ -226,19 +232,29 @@ def _all_rounders(matrix, verdicts, titles):
         )
 
 
-def _papers(matrix):
-    found = []
+def _papers(matrix: Matrix, reasons: Mapping[str, str]):
+    """Say of each benchmark how many of the paper's figures lie inside our intervals, and why others do not."""
+    told = False
     for group in _groups(matrix):
         keys = {column.key for column in matrix.columns if column.group == group}
         rows = [row for (_, key), row in matrix.cells.items() if key in keys and row.get("paper") is not None]
-        inside = sum(row["low"] <= row["paper"] <= row["high"] for row in rows)
+        why = f" {reasons[group]}" if group in reasons else ""
+        spread = {
+            metric: float(np.ptp([row["paper"] for row in rows if row["metric"] == metric]))
+            for metric in {row["metric"] for row in rows}
+        }
         if rows:
-            found.append(f"{group}: {inside} of the paper's {len(rows)} figures lie inside our 95 % intervals")
-    if found:
-        yield (
-            f"{'; '.join(found)}. "
-            "These tell of other inputs, not of another network, and ours and theirs are not the same networks."
-        )
+            told = True
+            inside = [row for row in rows if row["low"] <= row["paper"] <= row["high"]]
+            text = f"{group}: {len(inside)} of the paper's {len(rows)} figures lie inside our 95 % intervals"
+            wide = sum(row["high"] - row["low"] > spread[row["metric"]] / 2 for row in inside)
+            if wide:
+                text += f", {wide} of these inside one half as wide as all of the paper's figures, which says little"
+            yield f"{text}.{why}"
+        elif why:
+            yield f"{group}: no figure of the paper's to compare with.{why}"
+    if told:
+        yield "Intervals tell of other inputs, not of another network; ours and the papers' are not the same networks."
 
 
 def _p(value: float) -> str:

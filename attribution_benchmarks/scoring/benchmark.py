@@ -112,6 +112,30 @@ class Unit:
 
 
 @dataclasses.dataclass(frozen=True)
+class Trend:
+    """Rows of a document that are read along something: a curve a method, a network, or whatever else.
+
+    Attributes
+    ----------
+    metric
+        As in the rows.
+    title, about
+        Heading of its charts, and how to read them.
+    along, along_title
+        The rows' key that a curve runs along, and what that is.
+    series
+        The rows' key that tells the curves apart.
+    """
+
+    metric: str
+    title: str
+    about: str
+    along: str
+    along_title: str
+    series: str = "method"
+
+
+@dataclasses.dataclass(frozen=True)
 class Benchmark:
     """A benchmark.
 
@@ -151,6 +175,10 @@ class Benchmark:
         Keys that the rows of a metric of all benchmarks have here, one mapping a column of the matrix.
     more_metrics
         Metric -> how to read it, for what stands in tables but in no column.
+    trends
+        What is drawn as curves.
+    beside_paper
+        Why figures differ from the paper's, as far as it is known: one sentence or more.
     """
 
     name: str
@@ -172,6 +200,8 @@ class Benchmark:
     more_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
     method_note: str = ""
     contexts: tuple[Mapping[str, str], ...] = ({},)
+    trends: tuple[Trend, ...] = ()
+    beside_paper: str = ""
 
     def about_metric(self, name: str) -> str:
         """Return how to read a metric; empty for one that nothing is known of."""

@@ -63,9 +63,13 @@ def with_shuffled_weights(
         values = variable.numpy()
         generator = batching.generator(seed, number, "random weights")
         variable.assign(generator.permutation(values.reshape(-1)).reshape(values.shape))
-    with tempfile.TemporaryDirectory() as directory:
-        tf.saved_model.save(loaded, directory, signatures=loaded.signatures)
-        return load_model(directory, score=score)
+    directory = tempfile.TemporaryDirectory()
+    tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
+    model = load_model(directory.name, score=score)
+    vars(model)["directory"] = (
+        directory  # goes with the model: a live network is read from there when a method asks for it
+    )
+    return model
 
 
 def graph_order(model: Any) -> list[int]:
@@ -135,7 +139,9 @@ def other_weights(model: Any, block: Block, seed: int) -> tuple[object, Block]:
 
 @functools.lru_cache(maxsize=2)  # a benchmark asks one network at a time, or a pair
 def _shuffled(model, seed: int):
-    return with_shuffled_weights(model.path, seed, model.score)
+    shuffled = with_shuffled_weights(model.path, seed, model.score)
+    shuffled.live_source = model.live_source
+    return shuffled
 
 
 RANDOM_WEIGHTS = Control(

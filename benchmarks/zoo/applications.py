@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keras
 
-from benchmarks.zoo.family import Family, exported, pictures
+from benchmarks.zoo.family import Exported, Family, pictures
 from benchmarks.zoo.random_weights import settle
 
 # Name in keras.applications, side of the input, whether preprocessing is part of it, what it is made of.
@@ -33,7 +33,7 @@ def _family(name, side, preprocesses, options):
             weights=None, classes=5, input_shape=(side, side, 3), classifier_activation=None
         )
 
-    return Family(name, f"{side}x{side}", exported(build, settle, inputs), inputs, quick=False, **options)
+    return Family(name, f"{side}x{side}", Exported(build, settle, inputs), inputs, quick=False, **options)
 
 
 FAMILIES = tuple(_family(*network) for network in _NETWORKS)

@@ -6,7 +6,7 @@ import functools
 
 import keras
 
-from benchmarks.zoo.family import Family, exported, pictures
+from benchmarks.zoo.family import Exported, Family, pictures
 from benchmarks.zoo.random_weights import settle
 
 layers = keras.layers
@@ -186,7 +186,7 @@ def signals():
 def _family(name, about, build, inputs=None, bias=0.1, **options):
     inputs = inputs or pictures(*_IMAGE)
     settled = functools.partial(settle, bias=bias)
-    return Family(name, about, exported(build, settled, inputs), inputs, **options)
+    return Family(name, about, Exported(build, settled, inputs), inputs, **options)
 
 
 FAMILIES = (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -58,29 +59,80 @@ class Family:
     piecewise_linear: bool = False
     conserving: bool = False
 
+    @property
+    def write_in_double(self) -> Callable[[pathlib.Path], None] | None:
+        """Function that writes the same network computing in float64, or ``None`` where there is none."""
+        return getattr(self.write, "in_double", None)
 
-def exported(
-    build: Callable, settle: Callable, inputs: Callable, inner: str | None = None
-) -> Callable[[pathlib.Path], None]:
-    """Return the ``write`` of a Keras network: build it, give it weights under which it lives, export it.
 
-    ``inner`` is the layer whose output is explained, if it is not the input.
+class Exported:
+    """The ``write`` of a Keras network: build it, give it weights under which it lives, export it.
+
+    Parameters
+    ----------
+    build, settle
+        Functions that make the network, and that give it weights when called with it and some inputs.
+    inputs
+        See ``Family``.
+    inner
+        The layer whose output is explained, if it is not the input.
+    build_in_double
+        Function that makes the network with all it computes in float64; ``build`` under Keras' policy for that by
+        default.
     """
 
-    def write(path):
+    def __init__(self, build: Callable, settle: Callable, inputs: Callable, inner: str | None = None, **options):
+        self._build = build
+        self._settle = settle
+        self._inputs = inputs
+        self._inner = inner
+        self._build_in_double = options.get("build_in_double", build)
+
+    def __call__(self, path: pathlib.Path) -> None:
+        """Write the network as a SavedModel."""
+        self._export(self._settled(), path)
+
+    def in_double(self, path: pathlib.Path) -> None:
+        """Write the same network, its weights the same numbers, computing in float64 on the same inputs."""
+        import keras
+
+        weights = self._settled().get_weights()
+        keras.backend.clear_session()
+        with number_format("float64"):
+            model = self._build_in_double()
+        model.set_weights(weights)
+        self._export(model, path)
+
+    def _settled(self):
         import keras
 
         keras.utils.set_random_seed(0)
         keras.backend.clear_session()
-        model = build()
-        settle(model, inputs(16))
+        model = self._build()
+        self._settle(model, self._inputs(16))
+        return model
+
+    def _export(self, model, path):
+        import keras
+
         model.export(path, verbose=False)
-        if inner:
-            middle = model.get_layer(inner).output
+        if self._inner:
+            middle = model.get_layer(self._inner).output
             ahead, behind = keras.Model(model.inputs, middle), keras.Model(middle, model.outputs[0])
             write_halves(path, model, ahead, model.inputs[0], behind, middle)
 
-    return write
+
+@contextlib.contextmanager
+def number_format(policy: str) -> Iterator[None]:
+    """Let Keras' layers compute in a format of numbers, within a block."""
+    import keras
+
+    before = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy(policy)
+    try:
+        yield
+    finally:
+        keras.mixed_precision.set_global_policy(before)
 
 
 def write_halves(path, model, ahead, before, behind, middle) -> None:

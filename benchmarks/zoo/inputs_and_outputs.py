@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.zoo.convolutional import classifier, normalised, residual, residual_network
-from benchmarks.zoo.family import Family, exported, pictures, tokens, write_halves
+from benchmarks.zoo.family import Exported, Family, number_format, pictures, tokens, write_halves
 from benchmarks.zoo.random_weights import settle
 
 layers = keras.layers
@@ -44,25 +44,13 @@ def in_format(policy):
     """Return the builder of a residual network that computes in a format of numbers."""
 
     def build():
-        with _Format(policy):
+        with number_format(policy):
             inputs = keras.Input(_IMAGE)
             x = layers.ReLU()(normalised(inputs, 8))
-            return classifier(inputs, residual(x, 12, 2), dtype="float32")
+            scores_in = {"dtype": "float32"} if policy.startswith("mixed") else {}
+            return classifier(inputs, residual(x, 12, 2), **scores_in)
 
     return build
-
-
-class _Format:
-    """Keras' number format, within a block."""
-
-    def __init__(self, name):
-        self._name = name
-
-    def __enter__(self):
-        keras.mixed_precision.set_global_policy(self._name)
-
-    def __exit__(self, *_):
-        keras.mixed_precision.set_global_policy("float32")
 
 
 def several_outputs():
@@ -165,9 +153,10 @@ def _serialised(rows):
     ])  # fmt: skip
 
 
-def _family(name, about, build, inputs=None, **options):
+def _family(name, about, build, inputs=None, build_in_double=None, **options):
     inputs = inputs or pictures(*_IMAGE)
-    return Family(name, about, exported(build, settle, inputs), inputs, **options)
+    write = Exported(build, settle, inputs, build_in_double=build_in_double or build)
+    return Family(name, about, write, inputs, **options)
 
 
 def _file(name, about, make, inputs=None, **options):
@@ -179,8 +168,20 @@ FAMILIES = (
     _family(
         "channels_first", "channels first", channels_first, _channels_first, channels_first=True, piecewise_linear=True
     ),
-    _family("mixed_float16", "mixed_float16", in_format("mixed_float16"), piecewise_linear=True),
-    _family("mixed_bfloat16", "mixed_bfloat16", in_format("mixed_bfloat16"), piecewise_linear=True),
+    _family(
+        "mixed_float16",
+        "mixed_float16",
+        in_format("mixed_float16"),
+        build_in_double=in_format("float64"),
+        piecewise_linear=True,
+    ),
+    _family(
+        "mixed_bfloat16",
+        "mixed_bfloat16",
+        in_format("mixed_bfloat16"),
+        build_in_double=in_format("float64"),
+        piecewise_linear=True,
+    ),
     _family("float64", "float64", in_format("float64"), pictures(*_IMAGE), piecewise_linear=True),
     _file("static_batch", "batch size fixed in the file", _static_batch, piecewise_linear=True),
     _file("bytes", "uint8 pictures, preprocessing inside", _bytes, _as_bytes, inner=True, piecewise_linear=True),

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.zoo.convolutional import residual_network
-from benchmarks.zoo.family import Family, exported, pictures
+from benchmarks.zoo.family import Exported, Family, pictures
 from benchmarks.zoo.random_weights import settle
 from benchmarks.zoo.transformers import vision_transformer
 
@@ -66,7 +66,7 @@ def write_on_jax(path):
     code = (
         "import sys; from benchmarks.zoo import convolutional, family, random_weights; "
         "pictures = family.pictures(16, 16, 3); "
-        "family.exported(convolutional.residual_network, random_weights.settle, pictures)(sys.argv[1])"
+        "family.Exported(convolutional.residual_network, random_weights.settle, pictures)(sys.argv[1])"
     )
     environment = os.environ | {"KERAS_BACKEND": "jax", "PYTHONPATH": str(_ROOT)}
     done = subprocess.run(
@@ -117,9 +117,9 @@ FAMILIES = (
     Family(
         "keras_int8",
         "Keras int8 (ViT)",
-        exported(vision_transformer, _settle_and_quantise, _PICTURES),
+        Exported(vision_transformer, _settle_and_quantise, _PICTURES),
         _PICTURES,
     ),
-    Family("live_dropout", "dropout that stays on", exported(live_randomness, settle, _PICTURES), _PICTURES),
-    Family("augmentation", "random flips inside the file", exported(augmented, settle, _PICTURES), _PICTURES),
+    Family("live_dropout", "dropout that stays on", Exported(live_randomness, settle, _PICTURES), _PICTURES),
+    Family("augmentation", "random flips inside the file", Exported(augmented, settle, _PICTURES), _PICTURES),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keras
 
-from benchmarks.zoo.family import Family, exported, pictures, tokens
+from benchmarks.zoo.family import Exported, Family, pictures, tokens
 from benchmarks.zoo.random_weights import settle
 
 layers = keras.layers
@@ -28,7 +28,7 @@ def on_tokens():
 
 def _family(name, about, build, inputs=None, inner=None, **options):
     inputs = inputs or pictures(12, 3)
-    return Family(name, about, exported(build, settle, inputs, inner), inputs, inner=bool(inner), **options)
+    return Family(name, about, Exported(build, settle, inputs, inner), inputs, inner=bool(inner), **options)
 
 
 FAMILIES = (

@@ -7,7 +7,7 @@ import functools
 import keras
 from keras import ops
 
-from benchmarks.zoo.family import Family, exported, pictures, tokens
+from benchmarks.zoo.family import Exported, Family, pictures, tokens
 from benchmarks.zoo.random_weights import settle
 
 layers = keras.layers
@@ -106,7 +106,7 @@ def language_model(causal=False):
 def _family(name, about, build, inputs=None, bias=0.1, inner=None, **options):
     inputs = inputs or pictures(*_IMAGE)
     settled = functools.partial(settle, bias=bias)
-    return Family(name, about, exported(build, settled, inputs, inner), inputs, inner=bool(inner), **options)
+    return Family(name, about, Exported(build, settled, inputs, inner), inputs, inner=bool(inner), **options)
 
 
 _bias_free = functools.partial(vision_transformer, class_token=False, bias=False)

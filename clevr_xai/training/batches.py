@@ -1,4 +1,4 @@
-"""Batches for the Relation Network: questions, shifted and mirrored images, or both with the pairs that a step sums.
+"""Batches for the Relation Network: questions, altered images, or both with the pairs of cells that a step sums.
 
 Each batch follows from the data and a generator of random numbers alone.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from clevr_xai.tokens import FIRST_WORD
-from clevr_xai.training import pair_samples
+from clevr_xai.training import compared, light, pair_samples
 from clevr_xai.training.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
@@ -39,7 +39,12 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
 
 
 def seeing_batch(
-    data: TrainingSet, rng: np.random.Generator, num_images: int, mirror: float = 0.5, shift: int = 6
+    data: TrainingSet,
+    rng: np.random.Generator,
+    num_images: int,
+    mirror: float = 0.5,
+    shift: int = 6,
+    relit: bool = True,
 ) -> Batch:
     """Draw images.
 
@@ -50,7 +55,7 @@ def seeing_batch(
     targets : dict
         ``cells`` (num_images, 49, 5) int32, see ``cell_targets``.
     """
-    images, targets, _, _, _ = _views(data, rng, num_images, mirror, shift)
+    images, targets, _, _, _ = _views(data, rng, num_images, mirror, shift, relit)
     return {"image": images}, {"cells": targets}
 
 
@@ -62,6 +67,7 @@ def answering_batch(
     num_pairs: int,
     mirror: float = 0.5,
     shift: int = 6,
+    relit: bool = True,
 ) -> Batch:
     """Draw images, questions about each by their codes, and pairs of cells.
 
@@ -78,6 +84,8 @@ def answering_batch(
         Share of mirrored images.
     shift
         Most pixels by which an image is moved along each axis.
+    relit
+        Whether images come under another light, see ``light.relit``.
 
     Returns
     -------
@@ -87,12 +95,14 @@ def answering_batch(
         centre, first, with each object's.
     targets : dict
         ``answer`` (B, num_questions), ``cells`` (B, 49, 5) and ``members`` (B, num_questions, 10, 24), int32: whether
-        an object is in the set that a node of the program finds, -1 for no object or no set.
+        an object is in the set that a node of the program finds, -1 for no object or no set. ``compared``
+        (B, num_questions, num_pairs) int32, see ``compared.pair_targets``.
     """
-    images, targets, chosen, mirrored, cells = _views(data, rng, num_images, mirror, shift)
+    images, targets, chosen, mirrored, cells = _views(data, rng, num_images, mirror, shift, relit)
     centred = targets[..., 4] == CENTRE
     pairs, weights = pair_samples.draw(centred, targets[..., 0] >= 0, num_pairs, rng)
     counted = np.take_along_axis(centred, pairs[..., 1], axis=1) & (weights > 0)
+    of_centres = counted & np.take_along_axis(centred, pairs[..., 0], axis=1)
     rows = np.stack([_some(rng, *data.first_question[image : image + 2], num_questions) for image in chosen])
     inputs = {
         "image": images,
@@ -107,6 +117,13 @@ def answering_batch(
         "answer": data.answers[rows].astype(np.int32),
         "cells": targets,
         "members": np.where(known, members, -1).astype(np.int32),
+        "compared": compared.pair_targets(
+            compared.compared_objects(data.programs[rows], data.sets[rows]),
+            data.answers[rows],
+            cells,
+            pairs,
+            of_centres,
+        ),
     }
 
 
@@ -175,14 +192,15 @@ def augmented(images, owners, centres, rng, mirrored: np.ndarray, shift: int):
     return *results, centres
 
 
-def _views(data: TrainingSet, rng, num_images: int, mirror: float, shift: int):
+def _views(data: TrainingSet, rng, num_images: int, mirror: float, shift: int, relit: bool):
     """Return augmented images, what their cells show, which images they are, which are mirrored, objects' cells."""
     chosen = rng.integers(0, len(data.images), num_images)
     mirrored = rng.random(num_images) < mirror
     images, owners, centres = augmented(
         data.images[chosen], data.owners[chosen], data.centres[chosen], rng, mirrored, shift
     )
-    return images, cell_targets(centres, owners, data.attributes[chosen]), chosen, mirrored, cell_of(centres)
+    cells = cell_targets(centres, owners, data.attributes[chosen])
+    return light.relit(images, rng) if relit else images, cells, chosen, mirrored, cell_of(centres)
 
 
 def _some(rng, start: int, stop: int, number: int) -> np.ndarray:

@@ -36,6 +36,7 @@ def train(
     seed: int = 0,
     threads: int = 2,
     command: str = "",
+    start_from: str = "",
 ) -> None:
     """Train a network stage by stage and export it.
 
@@ -61,6 +62,8 @@ def train(
         TensorFlow's, for one operation.
     command
         That trains this network, for its card.
+    start_from
+        Base path of an exported network that takes the place of all stages before the last.
     """
     checkpoint_dir, output_dir = pathlib.Path(checkpoint_dir), pathlib.Path(output_dir)
     if strangers := set(final_questions) - set(ROUNDS):
@@ -79,11 +82,13 @@ def train(
     import keras
 
     from clevr_xai import relation_network
-    from clevr_xai.training import accuracy, growth, loop, losses
+    from clevr_xai.training import accuracy, growth, light, loop, losses, start
     from clevr_xai.training.learner import PAIR_SCALE, Learner
     from clevr_xai.training.model_card import model_card
 
     on_tensorflow = keras.backend.backend() == "tensorflow"
+    if start_from and not on_tensorflow:
+        raise BadInput("an exported network is read on TensorFlow only; leave out KERAS_BACKEND")
     if on_tensorflow:
         import tensorflow as tf
 
@@ -108,25 +113,31 @@ def train(
         model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small")
         run(name, model, batch, evaluate=evaluate, **settings)
 
-    network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
-    learner = Learner(network)
-    run(
-        "reading",
-        learner.reading,
-        lambda rng: batches.reading_batch(data, rng, READ),
-        evaluate=lambda: {"programs": accuracy.program_accuracy(learner.reading, validation)},
-    )
-    data.codes = cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
-    run(
-        "seeing",
-        learner.seeing,
-        lambda rng: batches.seeing_batch(data, rng, NUM_IMAGES["seeing"]),
-        evaluate=lambda: accuracy.cell_accuracy(learner.seeing, validation),
-    )
-    answer("small", data, every=2000)
-    answer("following", data, every=2000)
-    network = growth.grown(network, dropout=0.0)
-    learner = Learner(network, learner.aids)
+    if start_from:
+        network = start.unfolded(start_from)
+        learner = Learner(network)
+        variables = pathlib.Path(start_from) / "1" / "variables" / "variables.index"
+        data.codes = cache.codes(checkpoint_dir / "codes.npy", variables, learner, data)
+    else:
+        network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
+        learner = Learner(network)
+        run(
+            "reading",
+            learner.reading,
+            lambda rng: batches.reading_batch(data, rng, READ),
+            evaluate=lambda: {"programs": accuracy.program_accuracy(learner.reading, validation)},
+        )
+        data.codes = cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
+        run(
+            "seeing",
+            learner.seeing,
+            lambda rng: batches.seeing_batch(data, rng, NUM_IMAGES["seeing"]),
+            evaluate=lambda: accuracy.cell_accuracy(learner.seeing, validation),
+        )
+        answer("small", data, every=2000)
+        answer("following", data, every=2000)
+        network = growth.grown(network, dropout=0.0)
+        learner = Learner(network, learner.aids)
     answer("final", data.only(final_questions), title="_".join(["final", *final_questions]))
 
     if not on_tensorflow:
@@ -143,16 +154,24 @@ def train(
             "learning rate": LEARNING_RATES[name],
             "share of it constant": CONSTANT[name],
         }
-        for name in STAGES
+        for name in (STAGES[-1:] if start_from else STAGES)
     ]
     recipe = {
         "Training scenes": f"{len(data.images):,}, seed {data.seed}, rendered at {data.rendered}",
         "questions": f"{len(data.answers):,} ({', '.join(f'{n} rounds of {kind}' for kind, n in ROUNDS.items())})",
         "last stage": f"{listed(final_questions)} questions",
-        "g in the stage `small`": f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown",
+        **(
+            {"starts from": "an exported network"}
+            if start_from
+            else {"g in the stage `small`": f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown"}
+        ),
         "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
-        "augmentation": "moved by up to 6 pixels, half of the images mirrored",
-        "aids": f"cells (weight {losses.CELL_LOSS}), from `following` on members of sets ({losses.MEMBER_LOSS}); "
+        "augmentation": "moved by up to 6 pixels, half of the images mirrored, "
+        f"exposure by up to {light.GAIN} times, contrast by {light.CONTRAST:.0%}, red and blue by "
+        f"{light.TEMPERATURE:.0%}, noise of up to {light.NOISE:g} gray levels, {light.FADED:.0%} of the images faded "
+        "towards black or gray",
+        "aids": f"cells (weight {losses.CELL_LOSS}), from `following` on members of sets ({losses.MEMBER_LOSS}) and "
+        f"compared pairs ({losses.COMPARED_LOSS}); "
         "the question encoder stays as the reading left it",
         "optimizer": f"Adam, gradient norm at most {loop.GRADIENT_NORM}",
         "rate of the convolutions from `following` on": f"{loop.SLOW_SHARE} of the others'",

@@ -139,7 +139,37 @@ def up_and_down(image):
     return L.Conv2D(3, 1, activation="softmax")(L.Conv2D(5, 1, activation="relu", name="last")(x))
 
 
+def windows(image):
+    """Attention within windows of 3 x 3, shifted by one (Swin)."""
+    x = L.Conv2D(8, 2, strides=2)(image)
+    for shift in (0, 1):
+        y = keras.ops.roll(x, (-shift, -shift), axis=(1, 2)) if shift else x
+        y = keras.ops.transpose(keras.ops.reshape(y, (-1, 2, 3, 2, 3, 8)), (0, 1, 3, 2, 4, 5))
+        y = attention_block(keras.ops.reshape(y, (-1, 9, 8)), 8)
+        y = keras.ops.transpose(keras.ops.reshape(y, (-1, 2, 2, 3, 3, 8)), (0, 1, 3, 2, 4, 5))
+        y = keras.ops.reshape(y, (-1, 6, 6, 8))
+        x = keras.ops.roll(y, (shift, shift), axis=(1, 2)) if shift else y
+    return L.Dense(4)(L.GlobalAveragePooling2D()(L.LayerNormalization(name="last")(x)))
+
+
+def windows_left_open(image):
+    """The same without normalisation at its end, so that the last layer is what puts windows together."""
+    x = L.Conv2D(8, 2, strides=2)(image)
+    y = keras.ops.transpose(keras.ops.reshape(x, (-1, 2, 3, 2, 3, 8)), (0, 1, 3, 2, 4, 5))
+    y = attention_block(keras.ops.reshape(y, (-1, 9, 8)), 8)
+    y = keras.ops.transpose(keras.ops.reshape(y, (-1, 2, 2, 3, 3, 8)), (0, 1, 3, 2, 4, 5))
+    return L.Dense(4)(L.GlobalAveragePooling2D()(L.Reshape((6, 6, 8), name="last")(y)))
+
+
+def segmentation_of_scores(image):
+    """Scores at each position, without a softmax."""
+    return L.Conv2D(3, 1)(L.Conv2D(5, 3, padding="same", activation="relu", name="last")(image))
+
+
 DEFAULTS = {
+    "windows": (windows, (6, 6, 8)),
+    "windows_left_open": (windows_left_open, (6, 6, 8)),
+    "segmentation_of_scores": (segmentation_of_scores, (12, 12, 5)),
     "mobile": (mobile, (5, 5, 8)),
     "gated": (gated, (10, 10, 7)),
     "branches": (branches, (10, 10, 8)),
@@ -152,13 +182,18 @@ DEFAULTS = {
 }
 
 
+# What the node's scope does not say, because the default is not the scope's last node or has no scope of its own.
+NAMED_BY_SCOPE_ALONE = ("gated", "mixer", "vit_with_class_token")
+SEGMENTED = ("up_and_down", "segmentation_of_scores")
+
+
 @pytest.mark.parametrize("family", DEFAULTS)
 def test_the_default_layer_is_the_last_one_ahead_of_pooling_and_head(family, tmp_path):
     """It holds what the Keras layer called "last" does, and nothing else does so later."""
     build, shape = DEFAULTS[family]
     network = image_network(build)
     network.export(tmp_path, verbose=False)
-    model = attribution.load_model(tmp_path, position=(5, 6) if family == "up_and_down" else None)
+    model = attribution.load_model(tmp_path, position=(5, 6) if family in SEGMENTED else None)
     x = np.random.default_rng(0).random((3, 12, 12, 3), dtype=np.float32)
     expected = keras.Model(network.inputs, network.get_layer("last").output)(x).numpy()
     seen = {}
@@ -172,7 +207,7 @@ def test_the_default_layer_is_the_last_one_ahead_of_pooling_and_head(family, tmp
     np.testing.assert_allclose(seen["values"], tokens.reshape(3, *shape), rtol=1e-5, atol=1e-5)
     assert seen["gradients"].shape == (3, *shape) and np.abs(seen["gradients"]).max() > 0
     assert attribution.explain("grad_cam", model, x).shape == (3, 12, 12)
-    assert model.layer("last") == model.layer() or family in ("gated", "mixer", "vit_with_class_token")
+    assert model.layer("last") == model.layer() or family in NAMED_BY_SCOPE_ALONE
 
 
 def test_tokens_are_read_on_their_grid(tmp_path):

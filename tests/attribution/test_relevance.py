@@ -266,12 +266,44 @@ def test_relevance_of_a_product_of_two_variables_is_halved(from_function):
 
 
 def test_an_operation_without_rule_is_refused_by_name(from_function):
-    model = from_function(lambda x: tf.nn.softplus(tf.matmul(x, np.ones((3, 2), np.float32))), 3)
-    with pytest.raises(BadInput, match=r"no relevance rule for the operation Softplus \(node '.*Softplus'\)"):
+    model = from_function(lambda x: tf.exp(tf.matmul(x, np.ones((3, 2), np.float32))), 3)
+    with pytest.raises(BadInput, match=r"no relevance rule for the operation Exp \(node '.*Exp'\)"):
         attribution.explain("lrp_epsilon", model, np.ones((1, 3), np.float32))
     model = from_function(lambda x: tf.matmul(2.0 / x, np.ones((3, 2), np.float32)), 3)
     with pytest.raises(BadInput, match="RealDiv of a constant by what depends on the input"):
         attribution.explain("lrp_epsilon", model, np.ones((1, 3), np.float32))
+
+
+def test_softplus_is_an_activation_and_a_bias(from_function):
+    """Softplus is what it is above its value at 0, which is 0 at 0, and that value, which takes a bias's share."""
+    first, last = draw(4, 6), draw(6, 3)
+    model = from_function(lambda x: tf.matmul(tf.nn.softplus(tf.matmul(x, first)), last), 4)
+    x = draw(5, 4)
+    maps = attribution.explain("lrp_epsilon", model, x, 1, epsilon=0.0)
+    z = (x @ first).astype(np.float64)
+    chord = (np.log1p(np.exp(z)) - np.log(2)) / z  # relevance a_j w_j, without log 2's share, shared out by z
+    np.testing.assert_allclose(maps, x * ((chord * last[:, 1]) @ first.T), rtol=1e-4, atol=1e-6)
+    at_zero = np.log(2) * last[:, 1].sum()
+    np.testing.assert_allclose(maps.sum(axis=1), model.scores(x)[:, 1] - at_zero, rtol=1e-4, atol=1e-5)
+
+
+def test_softplus_under_the_positive_rules(from_function):
+    """Below 0 it is less than at 0, and under z+ only what is more takes part; the value at 0 takes its share."""
+    first, last = np.abs(draw(4, 6)), np.abs(draw(6, 3))
+    model = from_function(lambda x: tf.matmul(tf.nn.softplus(tf.matmul(x, first)), last), 4)
+    x = np.concatenate([np.abs(draw(3, 4)), -np.abs(draw(3, 4))])
+    maps = attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0)
+    more = np.log1p(np.exp((x[:3] @ first).astype(np.float64))) - np.log(2)
+    np.testing.assert_allclose(maps[:3].sum(axis=1), more @ last[:, 1], rtol=1e-4)
+    assert (maps[:3] >= 0).all() and (maps[3:] == 0).all()
+
+
+def test_inputs_outside_the_box_are_refused(from_function):
+    model = from_function(lambda x: tf.matmul(tf.nn.relu(tf.matmul(x, np.ones((3, 2), np.float32))), draw(2, 3)), 3)
+    x = np.array([[0.5, 0.0, 1.5]], np.float32)
+    with pytest.raises(BadInput, match=r"low=0 and high=1; these are between 0 and 1.5; give the range"):
+        attribution.explain("lrp_clevr_xai", model, x, 1)
+    assert np.isfinite(attribution.explain("lrp_clevr_xai", model, x, 1, high=1.5)).all()
 
 
 def test_what_is_shared_out_is_the_logit_whatever_the_model_was_loaded_for(exported, models, inputs):

@@ -49,6 +49,44 @@ def test_what_follows_a_softmax_hides_it_not(ending, from_function):
     np.testing.assert_allclose(model.gradients(X, 1), np.tile(WEIGHTS[:, 1], (5, 1)), rtol=1e-5)
 
 
+def two_heads(x):
+    return tf.nn.softmax(tf.matmul(x, WEIGHTS)), tf.nn.softmax(tf.matmul(-2.0 * x, WEIGHTS))
+
+
+AVERAGES = {
+    "halved": lambda one, other: (one + other) / 2,
+    "weighted": lambda one, other: 0.25 * one + 0.75 * other,
+    "mean of a stack": lambda one, other: tf.reduce_mean(tf.stack([one, other]), axis=0),
+}
+ORACLES = {"weighted": lambda one, other: 0.25 * one + 0.75 * other}
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_an_average_of_softmaxes_is_probabilities_and_has_no_logits(average, tmp_path):
+    path, module = tmp_path, tf.Module()
+    module.call = tf.function(
+        lambda x: {"scores": AVERAGES[average](*two_heads(x))},
+        input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")],
+    )
+    tf.saved_model.save(module, str(path), signatures=module.call)
+    with pytest.raises(BadInput, match=r"averages several softmaxes.*load it with score='probabilities'"):
+        attribution.load_model(path)
+    one, other = (value.numpy().astype(np.float64) for value in two_heads(X))
+    expected = ORACLES.get(average, lambda one, other: (one + other) / 2)(one, other)
+    model = attribution.load_model(path, score="probabilities")
+    np.testing.assert_allclose(model.scores(X), expected, rtol=1e-5)
+    with tf.GradientTape() as tape:
+        values = tf.constant(X)
+        tape.watch(values)
+        score = AVERAGES[average](*two_heads(values))[:, 2]
+    np.testing.assert_allclose(model.gradients(X, 2), tape.gradient(score, values), rtol=1e-4, atol=1e-6)
+
+
+def test_a_sum_of_softmaxes_is_no_probability(from_function):
+    model = from_function(lambda x: sum(two_heads(x)), 3)
+    np.testing.assert_allclose(model.scores(X), sum(value.numpy() for value in two_heads(X)), rtol=1e-5)
+
+
 @pytest.mark.parametrize("factor", [2.0, [1.0, 1.0, 1.0, 2.0]])
 def test_other_numbers_than_probabilities_are_scores(factor, from_function):
     model = from_function(lambda x: tf.sigmoid(tf.matmul(x, WEIGHTS)) * factor, 3)
@@ -96,6 +134,32 @@ def test_a_position_of_a_segmentation_map_is_explained(segmentation):
     np.testing.assert_allclose(attribution.explain("lrp_epsilon", model, x, 2), expected * x, rtol=1e-4, atol=1e-6)
     probabilities = attribution.load_model(path, position=(1, 2), score="probabilities")
     np.testing.assert_allclose(probabilities.scores(x), tf.nn.softmax(x[:, 1, 2] @ kernel), rtol=1e-5)
+
+
+@pytest.mark.parametrize("score", ["logits", "probabilities"])
+def test_each_row_may_have_a_position_of_its_own(score, segmentation):
+    path, _ = segmentation
+    x = np.random.default_rng(0).normal(size=(3, 4, 5, 2)).astype(np.float32)
+    positions = [(1, 2), (3, 0), (0, 4)]
+    model = attribution.load_model(path, position="per_row", score=score)
+    inputs = {"x": x, "position": positions}
+    alone = [attribution.load_model(path, position=position, score=score) for position in positions]
+    for row, single in enumerate(alone):
+        np.testing.assert_allclose(model.scores(inputs)[row], single.scores(x)[row], rtol=1e-5)
+    for method in ("gradient", "lrp_epsilon", "deeplift", "occlusion", "grad_cam"):
+        options = {"layer": model.layers()[0]} if method == "grad_cam" else {}
+        maps = attribution.explain(method, model, inputs, 2, batch_size=2, **options)
+        for row, single in enumerate(alone):
+            expected = attribution.explain(method, single, x, 2, **options)[row]
+            np.testing.assert_allclose(maps[row], expected, rtol=1e-5, atol=1e-7)
+    with pytest.raises(BadInput, match=r"position \(4, 0\) of row 1 is outside the model's output, which has 4 x 5"):
+        model.scores({"x": x, "position": [(0, 0), (4, 0), (9, 9)]})
+
+
+def test_positions_of_rows_need_an_output_with_positions(from_function):
+    model = from_function(lambda x: tf.matmul(x, WEIGHTS), 3)
+    with pytest.raises(BadInput, match="position='per_row' needs an output with positions"):
+        attribution.load_model(model.path, position="per_row")
 
 
 @pytest.mark.parametrize(

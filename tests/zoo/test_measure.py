@@ -44,3 +44,23 @@ def test_relevance_that_leaks_differs(with_method):
     cell = measure.measure(FAMILIES["bias_free"], ["lrp_cp"])["methods"]["lrp_cp"]
     assert (cell["status"], cell["against"]) == ("differs", "conservation")
     assert cell["difference"] == pytest.approx(0.01, rel=1e-2)
+
+
+def test_what_float64_mends_is_rounding(with_method):
+    """A float32 network's gradient that is off by 1e-4, and right in float64, is rounding; one off in both differs."""
+    real = attribution.METHODS["gradient"].function
+
+    def rounded(passes):
+        is_double = any(node.attr["T"].type == 2 for node in passes.model.graph.nodes.values() if node.op == "Conv2D")
+        return real(passes) * (1.0 if is_double else 1.0001)
+
+    with_method("gradient", rounded)
+    cell = measure.measure(FAMILIES["bias_free"], ["gradient"])["methods"]["gradient"]
+    assert cell["status"] == "rounding" and cell["in_double"] <= measure.TOLERANCE < cell["difference"], cell
+    assert cell["of_oracle"] < 1e-6, cell
+
+
+def test_half_precision_is_compared_with_double():
+    for name in ("mixed_float16", "mixed_bfloat16"):
+        cell = measure.measure(FAMILIES[name], ["lrp_epsilon"])["methods"]["lrp_epsilon"]
+        assert (cell["status"], cell["against"]) == ("exact", "Gradient x Input in float64"), cell

@@ -20,6 +20,7 @@ def test_cells_and_reasons():
         results(
             gradient=Cell("exact", "tape", 2.4e-7),
             deeplift=Cell("differs", "completeness", 0.02),
+            vargrad=Cell("rounding", "tape", 0.003, 4e-8, 0.002),
             lrp_cp=Cell("refused", note=refused),
             lrp_attn=Cell("refused", note=refused.replace("lstm_1", "lstm_2")),
             rise=Cell("crashes", note="ValueError: bad"),
@@ -29,7 +30,8 @@ def test_cells_and_reasons():
     assert "| refused [1] | refused [1] |" in text and "1. no relevance rule for the operation While\n" in text
     assert "crashes [1]" in text and "1. ValueError: bad" in text
     assert "| `relu/Relu` 4x4x12 |" in text
-    assert "1 exact, 1 differs" in text and "2 refused, 1 crashes." in text
+    assert "| rounding 3e-03 (float64 4e-08, tape 2e-03) |" in text
+    assert "1 exact, 1 rounding, 1 differs" in text and "2 refused, 1 crashes." in text
     assert "Not measured in this run: VGG16, " in text
 
 

@@ -74,20 +74,16 @@ def test_csv_comes_back_with_every_digit():
 
 
 def test_markdown_has_the_same_cells_in_every_line():
-    lines = tables.to_markdown(ROWS).splitlines()
+    lines = tables.wide(ROWS, {"roe": "ROE %", "drop": "Drop %"}, markdown=True).splitlines()
     cells = {line.replace(r"\|", "").count("|") for line in lines}
-    assert len(lines) == 2 + len(ROWS) and len(cells) == 1
-    assert r"a\|b" in lines[4]
+    assert len(lines) == 2 + len({row["method"] for row in ROWS}) and len(cells) == 1
+    assert r"a\|b" in lines[3]
 
 
 def test_text_is_aligned():
-    lines = tables.to_text(ROWS).splitlines()
-    header = lines[0]
-    start = header.index("metric")
-    assert all(line[start - 2 : start] == "  " for line in lines)
-    assert {line[start : start + 4].strip() for line in lines[2:]} == {"roe", "drop"}
-    end = header.index("value") + len("value")
-    assert [line[:end].split()[-1] for line in lines[2:5]] == ["64.94", "7.9", "10"]
+    header, rule, *body = tables.text_table(["name", "value"], [["a", "64.94"], ["longer", "7.9"], []]).splitlines()
+    assert [header, *body] == ["name    value", "a       64.94", "longer    7.9", rule]
+    assert rule == "------  -----"
 
 
 def test_the_wide_table_has_a_line_a_method_and_sets_kinds_apart():
@@ -117,21 +113,27 @@ def test_lines_can_be_told_apart_by_more_than_the_method():
 @pytest.mark.parametrize("suffix", tables.SUFFIXES)
 def test_save_writes_by_suffix_and_twice_the_same_bytes(tmp_path, suffix):
     path = tmp_path / f"scores{suffix}"
-    tables.save(str(path), ROWS, MANIFEST)
+    tables.save(str(path), ROWS, MANIFEST, "what was printed\n")
     first = path.read_bytes()
-    tables.save(str(path), ROWS, MANIFEST)
+    tables.save(str(path), ROWS, MANIFEST, "what was printed\n")
     assert path.read_bytes() == first
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     expected = {
         ".json": tables.to_json(ROWS, MANIFEST),
         ".csv": tables.to_csv(ROWS),
-        ".txt": tables.to_text(ROWS),
-        ".md": tables.to_markdown(ROWS),
+        ".txt": "what was printed\n",
+        ".md": "```text\nwhat was printed\n```\n\n```json\n",
     }[suffix]
     assert first.decode().startswith(expected)
 
 
-def test_a_layout_of_ones_own_replaces_the_long_form_in_files_to_read(tmp_path):
+def test_text_in_markdown_stays_in_its_block(tmp_path):
+    tables.save(str(tmp_path / "a.md"), ROWS, MANIFEST, "a `name`\n```\n<b>\n")
+    block = (tmp_path / "a.md").read_text().split("\n\n")[0].splitlines()
+    assert block == ["````text", "a `name`", "```", "<b>", "````"]
+
+
+def test_markdown_of_ones_own_replaces_the_block(tmp_path):
     for suffix in tables.SUFFIXES:
         tables.save(str(tmp_path / f"a{suffix}"), ROWS, MANIFEST, text="my text\n", markdown="my table\n")
     assert (tmp_path / "a.txt").read_text() == "my text\n"
@@ -141,7 +143,7 @@ def test_a_layout_of_ones_own_replaces_the_long_form_in_files_to_read(tmp_path):
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "scores.json"
-    tables.save(str(path), ROWS, MANIFEST)
+    tables.save(str(path), ROWS, MANIFEST, "")
     before = path.read_bytes()
 
     def full_disk(*_):
@@ -149,7 +151,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.replace", full_disk)
     with pytest.raises(BadInput, match="no space"):
-        tables.save(str(path), ROWS[:1], MANIFEST)
+        tables.save(str(path), ROWS[:1], MANIFEST, "")
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["scores.json"]
 

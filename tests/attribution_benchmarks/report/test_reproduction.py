@@ -44,7 +44,7 @@ for line in rows:
     print(line["method"], line["value"])
 manifest = {{"benchmark": "svea", "versions": {{}}, "models": {{}}, "data": {{}}, "seed": 0, "command": "python fake"}}
 if given.output:
-    tables.save(given.output, rows, manifest)
+    tables.save(given.output, rows, manifest, text="")
 if given.input_scores:
     input_scores.save(given.input_scores, "svea", [input_scores.InputScores({{"metric": "drop"}}, names, values)])
 if given.plot_dir:
@@ -97,7 +97,9 @@ def test_a_unit_gives_its_table_in_every_format_with_values_and_pictures(fake, t
     assert sorted(files(out)) == [
         "pictures/fake/picture.png", "tables/fake.csv", "tables/fake.json", "tables/fake.md", "tables/fake.txt",
     ]  # fmt: skip
-    assert (out / "tables" / "fake.txt").read_text().startswith("one 0.")
+    printed = (out / "tables" / "fake.txt").read_text()
+    assert printed.startswith("one 0.")
+    assert (out / "tables" / "fake.md").read_text().startswith(f"```text\n{printed}```\n\n```json\n")
     assert json.loads((out / "work" / "fake.values.json").read_text())["groups"][0]["values"].keys() == {"one", "three"}
     assert not list(out.rglob("*unfinished*")) and not (out / "work" / "fake.new").exists()
 

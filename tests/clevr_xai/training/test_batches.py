@@ -122,9 +122,12 @@ def test_questions_are_about_their_image_and_mirrored_with_it(coded_data):
     images = coded_data.image_of[rows]
     assert (images == images[:, :1]).all()
     assert all(len(set(line)) == 6 for line in rows)  # none twice
-    straight, _ = batches.answering_batch(coded_data, np.random.default_rng(0), 8, 6, 128, mirror=0.0, shift=0)
+    unchanged = {"mirror": 0.0, "shift": 0, "relit": False}
+    straight, _ = batches.answering_batch(coded_data, np.random.default_rng(0), 8, 6, 128, **unchanged)
     whole = coded_data.images[coded_data.image_of[straight["code"][:, 0, 0].astype(int) - 1]]
     np.testing.assert_array_equal(straight["image"], whole)
+    relit, _ = batches.answering_batch(coded_data, np.random.default_rng(0), 8, 6, 128, **unchanged | {"relit": True})
+    assert (relit["image"] != whole).mean() > 0.5
 
 
 def test_members_are_those_of_the_sets_and_rows_their_pairs(coded_data):

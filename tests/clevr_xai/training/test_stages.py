@@ -41,13 +41,22 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     logged = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
     assert logged[5:] == ["final_complex"]  # the others are done
 
+    elsewhere = directories[0], directories[1], tmp_path / "others"
+    stages.train(*elsewhere, tmp_path / "third", ("simple",), STEPS, start_from=str(tmp_path / "first"))
+    logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
+    assert logged == ["final_simple"]
+    assert "starts from: an exported network" in (tmp_path / "third" / "MODEL_CARD.md").read_text()
+
     rng = np.random.default_rng(0)
     inputs = {"image": rng.random((2, 128, 128, 3), np.float32), "question": rng.integers(0, 82, (2, 5), np.int32)}
-    logits = [
-        attribution.load_model(str(tmp_path / name), score="logits").scores(inputs) for name in ("first", "second")
-    ]
-    assert logits[0].shape == (2, 28)
-    assert np.abs(logits[0] - logits[1]).max() > 0
+    first, second, third = (
+        attribution.load_model(str(tmp_path / name), score="logits").scores(inputs)
+        for name in ("first", "second", "third")
+    )
+    assert first.shape == (2, 28)
+    assert np.abs(first - second).max() > 0
+    # One step at the beginning of the warm-up changes little of what it starts from.
+    assert 0 < np.abs(first - third).max() < 0.1 * np.abs(first).max()
     assert tokens.read_assets(tmp_path / "first")[1] == list(ANSWERS)
 
 
@@ -58,6 +67,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
         ({"final_questions": ()}, "no questions; name"),
         ({"validation_dir": "training"}, "must differ"),
         ({"output_dir": "there"}, "exists; remove it"),
+        ({"start_from": "nowhere"}, "'nowhere' holds no network"),
         ({"checkpoint_dir": "a_file"}, "is a file; name a directory"),
     ],
 )

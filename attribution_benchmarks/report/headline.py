@@ -1,0 +1,144 @@
+"""The first screen: what the run found in one sentence, its size, and one input with what methods make of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attribution_benchmarks.report import painting
+from attribution_benchmarks.report.cards import in_short
+from attribution_benchmarks.report.gallery import Example
+from attribution_benchmarks.report.matrix import Matrix
+from attribution_benchmarks.report.matrix_table import shown
+from attribution_benchmarks.report.verdicts import Verdicts
+
+_PANELS = 7  # methods beside the input itself
+
+
+def headline(matrix: Matrix, judged: Mapping[str, Verdicts], named: Any, own: Sequence[str]) -> tuple[str, str]:
+    """Return the run's result, and a sentence more of the user's own method where there is one.
+
+    Without one it is how the best stand against the controls.
+    """
+    if not matrix.methods:
+        return "Nothing has been scored", ""
+    if own:
+        return in_short(own[0], matrix, judged, named)
+    return _against_controls(matrix, judged, named), ""
+
+
+def _against_controls(matrix: Matrix, judged: Mapping[str, Verdicts], named: Any) -> str:
+    able = [verdict for verdict in judged.values() if verdict.tells_controls()]
+    if not able:
+        return "A first look: the inputs are too few to tell any method from the controls"
+    above = {
+        name: sum(name in verdict.tested and not verdict.not_above(name) for verdict in able) for name in matrix.methods
+    }
+    most = max(above.values())
+    best = [named(name) for name, count in above.items() if count == most]
+    who = best[0] if len(best) == 1 else f"{', '.join(best[:-1])} and {best[-1]}"
+    if len(best) > 3:
+        who = f"{len(best)} methods"
+    verb = "beats" if len(best) == 1 else "beat"
+    if most == 0:
+        return f"No method beats every control under any of {_metrics(len(able))}"
+    if most == len(able):
+        return f"{who} {verb} every control under all {_metrics(len(able))}"
+    verb = "does" if len(best) == 1 else "do"
+    return f"No method beats every control everywhere; {who} {verb} under {most} of {_metrics(len(able))}"
+
+
+def _metrics(count: int) -> str:
+    return f"{count} metric{'s' if count != 1 else ''} that can tell"
+
+
+def facts(matrix: Matrix) -> list[tuple[str, str]]:
+    """Return how much was scored: figures, each with what it counts."""
+    groups = {column.group for column in matrix.columns}
+    sizes = [row["n"] for row in matrix.cells.values()]
+    inputs = "" if not sizes else f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,}–{max(sizes):,}"
+    return [
+        (str(len(matrix.methods)), "methods"),
+        (str(len(matrix.controls)), "controls"),
+        (str(len(matrix.columns)), "metrics"),
+        (str(len(groups)), "benchmarks" if len(groups) != 1 else "benchmark"),
+        (inputs, "inputs behind a figure"),
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """A picture with its words; ``inside`` is HTML of ours alone."""
+
+    inside: str
+    title: str
+    text: str
+
+
+def hero(examples: Sequence[Example], matrix: Matrix, named: Any) -> dict | None:
+    """Return one input and what methods from the best to the worst make of it; None where no input is shown.
+
+    It is the input on which scores differ most, an image where there is one.
+    """
+    columns = {column.key: column for column in matrix.columns}
+    rated = [
+        (one.shown.views[0].picture.ndim == 3 and len(one.shown.views) == 1, one.shown.views[0].picture.ndim == 3,
+         _spread(one, key, columns[key]), -place, key, one)
+        for place, one in enumerate(examples)
+        for key in one.columns[:1]
+    ]  # fmt: skip
+    if not rated:
+        return None
+    *_, key, one = max(rated, key=lambda rating: rating[:4])
+    column, view = columns[key], one.shown.views[0]
+    sign = 1 if column.higher_is_better else -1
+    values = {name: one.values[key].get(name, np.nan) for name in view.maps}
+    ordered = sorted(
+        (name for name in values if np.isfinite(values[name])), key=lambda name: (-sign * values[name], name)
+    )
+    picked = _spread_out(ordered, named)
+    panels = [Panel(_inside(view, None), "The input", "truth outlined" if view.truth is not None else "")]
+    panels += [Panel(_inside(view, name), named(name), shown({"value": values[name]}, column)) for name in picked]
+    return {
+        "panels": panels,
+        "caption": f"“{one.shown.title}” – {view.facts}. From the best to the worst {column.title} on this input, "
+        f"{column.group}, {'more' if column.higher_is_better else 'less'} is better.",
+    }
+
+
+def _spread(one: Example, key: str, column: Any) -> float:
+    values = [value for name, value in one.values[key].items() if name in one.shown.views[0].maps and value == value]
+    return float(np.std(values)) if values else 0.0
+
+
+def _spread_out(ordered: Sequence[str], named: Any) -> list[str]:
+    """Return so many methods, evenly from the first to the last, those of the user's own among them."""
+    if len(ordered) <= _PANELS:
+        return list(ordered)
+    places = sorted({round(place) for place in np.linspace(0, len(ordered) - 1, _PANELS)})
+    for place, name in enumerate(ordered):
+        if named.own(name) and place not in places:
+            nearest = min(places[1:-1], key=lambda other: abs(other - place))
+            places[places.index(nearest)] = place
+    return [ordered[place] for place in sorted(places)]
+
+
+def _inside(view: Any, method: str | None) -> str:
+    """Return a picture, with a method's map over it, as HTML."""
+    if view.picture.ndim == 1:
+        drawn = painting.signal_svg(view.picture, view.truth, None if method is None else view.maps[method])
+        return f'<span class="frame">{drawn}</span>'
+    height, width = view.picture.shape[:2]
+    pixels = view.picture if method is None else painting.laid_over(view.picture, view.maps[method])
+    over = ""
+    if view.truth is not None:
+        rows, columns = view.truth.shape
+        over = (
+            f'<svg class="over" viewBox="0 0 {columns} {rows}" preserveAspectRatio="none" aria-hidden="true">'
+            f'<path d="{painting.outline(view.truth)}"/></svg>'
+        )
+    source = painting.webp(pixels, 88)
+    return f'<span class="frame"><img src="{source}" width="{width}" height="{height}" alt="">{over}</span>'

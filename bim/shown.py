@@ -1,0 +1,157 @@
+"""Images for a report to show: both members of a pair, where the object is, and the maps of all methods."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.scoring import shown
+from attribution_benchmarks.scoring.block import Block
+from bim import regions
+from bim.evaluate import PAIRS, SHARED_MEMBER, Benchmark
+from bim.image_scores import image_scores
+from bim.measure import Member, input_side
+from bim.scores import METRICS
+
+COUNT = 4  # of a metric
+MEMBER_TITLES = {
+    "MCS": ("network of objects", "network of scenes"),
+    "IDR": ("object on scene", "scene alone"),
+    "IIR": ("scene alone", "with the patch"),
+}
+
+
+def map_bytes(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
+    """Return maps as BIM scales them, as bytes, (N, side * side)."""
+    scaled, _ = regions.two_dimensional(maps)
+    return shown.unsigned(scaled).reshape(len(maps), -1)
+
+
+def save(directory: str, benchmark: Benchmark, comparisons: Sequence) -> str:
+    """Write the images that tell the methods apart under each metric, and return the file.
+
+    Parameters
+    ----------
+    directory
+        Where to write.
+    benchmark
+        The run.
+    comparisons
+        Of all its metrics.
+    """
+    groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
+    examples, pictures = [], []
+    for metric in PAIRS:
+        group = groups.get(METRICS[metric].name)
+        if group is None or not len(group.inputs):
+            continue
+        found, every = _of(metric, benchmark, group)
+        examples += found
+        pictures.append(every)
+    others = [group for name, group in groups.items() if name not in {METRICS[metric].name for metric in METRICS}]
+    if others:
+        member = benchmark.member(*SHARED_MEMBER)
+        rows = _rows(others[0], benchmark.drawn(SHARED_MEMBER[1]))
+        names = tuple(group.where["metric"] for group in others)
+        pictures.append(shown.Pictures(names, tuple(others[0].inputs), member.images.images(rows)))
+    return shown.save(directory, examples, pictures)
+
+
+def chosen(metric: str, benchmark: Benchmark, group: InputScores) -> list[int]:
+    """Return places among the images that count under a metric."""
+    less = [described.name for described in METRICS.values() if described.better == "less"]
+    return shown.choose([group], less, list(benchmark.from_maps or benchmark.methods), COUNT)
+
+
+def places(benchmark: Benchmark, comparisons: Sequence, count: int) -> dict[str, list[int]]:
+    """Return metric -> so many of the images that ``save`` shows, as places among the images that both sets have."""
+    groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
+    found = {}
+    for metric in PAIRS:
+        group = groups.get(METRICS[metric].name)
+        if group is not None and len(group.inputs):
+            counted = _rows(group, range(len(benchmark.drawn(PAIRS[metric][0][1]))))
+            found[metric] = [counted[place] for place in chosen(metric, benchmark, group)[:count]]
+    return found
+
+
+def members(metric: str, benchmark: Benchmark, places: Sequence[int]) -> list[tuple[Member, list[int], dict]]:
+    """Return both members of a metric with their rows and the maps of their methods, (n, side, side) uint8.
+
+    Parameters
+    ----------
+    metric
+        "MCS", "IDR" or "IIR".
+    benchmark
+        The run.
+    places
+        Among the images that both sets have.
+    """
+    found = []
+    matched = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
+    for (model_name, set_name), rows in zip(PAIRS[metric], matched, strict=True):
+        member = benchmark.member(model_name, set_name)
+        taken = [rows[place] for place in places]
+        side = input_side(member.model)
+        maps = shown.maps_of(
+            benchmark.explainer(member.model),
+            shown.MapPicture("picture", map_bytes, width=side * side),
+            member.blocks(taken, benchmark.batch_size),
+            {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name},
+            [Member],
+            benchmark.store,
+            (side, side),
+        )
+        found.append((member, taken, maps))
+    return found
+
+
+def _of(metric: str, benchmark: Benchmark, group: InputScores) -> tuple[list[shown.Shown], shown.Pictures]:
+    counted = _rows(group, range(len(benchmark.drawn(PAIRS[metric][0][1]))))
+    picked = chosen(metric, benchmark, group)
+    pair = members(metric, benchmark, [counted[place] for place in picked])
+    names = (METRICS[metric].name,)
+    examples = []
+    for number, place in enumerate(picked):
+        views = tuple(
+            view(member, rows[number], {name: one[number] for name, one in maps.items()}, title)
+            for (member, rows, maps), title in zip(pair, MEMBER_TITLES[metric], strict=True)
+        )
+        first, taken, _ = pair[0]
+        title = f"{metric} {group.inputs[place]}: {named(first.images.names[taken[number]])}"
+        examples.append(shown.Shown(group.inputs[place], names, title, views))
+    member = benchmark.member(*PAIRS[metric][0])
+    rows, _ = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
+    every = member.images.images([rows[place] for place in counted])
+    return examples, shown.Pictures(names, tuple(group.inputs), every)
+
+
+def view(member: Member, row: int, maps: dict[str, np.ndarray], title: str) -> shown.View:
+    """Return one image under one network, the object's place outlined at the image's own size."""
+    (image,) = member.images.images([row])
+    side = image.shape[0]
+    mask = regions.place_mask(member.images.mask(row), member.images.boxes[row], side, side)
+    predicted = int(member.model.predict(member.block([row]).inputs, 1)[0])
+    return shown.View(title, image, mask, maps, f"predicted {class_name(member, predicted)}")
+
+
+def class_name(member: Member, number: int) -> str:
+    """Return what a class of a model is called."""
+    from bim.layout import OBJECTS, SCENES
+
+    names = OBJECTS if member.model_name == "obj" else SCENES
+    return names[number].replace("_", " ")
+
+
+def named(file: str) -> str:
+    """Return what an image shows, from the name of its file: "dog, bedroom"."""
+    parts = os.path.splitext(os.path.basename(file))[0].split("-")
+    return ", ".join(part.replace("_", " ") for part in parts if not part.isdigit())
+
+
+def _rows(group: InputScores, among: Sequence[int]) -> list[int]:
+    """Return what the names of a group's images stand for."""
+    return [among[int(name.removeprefix("image "))] for name in group.inputs]

@@ -1,0 +1,77 @@
+"""Test signals for a report to show: signal, true template, and the maps of all methods."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scoring import shown
+from attribution_benchmarks.scoring.block import Block, Pending
+from svea import mnist1d, regions
+from svea.metrics import METRICS
+from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
+
+COUNT = 10
+
+
+def map_bytes(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
+    """Return maps as bytes with a sign, (N, 40)."""
+    return shown.signed(np.asarray(maps).reshape(len(maps), LENGTH))
+
+
+PICTURE = shown.MapPicture("picture", map_bytes, width=LENGTH)
+
+
+def save(
+    directory: str | os.PathLike,
+    data: Mnist1D,
+    model: Any,
+    explainer: Any,
+    groups: Sequence[InputScores],
+    probabilities: np.ndarray,
+    store: ScoreStore | None = None,
+) -> str:
+    """Write the signals that tell the methods apart, and return the file.
+
+    Parameters
+    ----------
+    directory
+        Where to write.
+    data, model, explainer, store
+        As for ``scoring.score_network``.
+    groups
+        Scores of the test signals, in their order.
+    probabilities
+        (1000, 10), the network's output for them.
+    """
+    metrics = tuple(group.where["metric"] for group in groups)
+    methods = [label.method for label in explainer.labels if label.method]
+    less = [name for name, metric in METRICS.items() if metric.better == "less"]
+    own = [group for group in groups if group.where["metric"] in METRICS] or list(groups)
+    rows = shown.choose(own, less, methods, COUNT)
+    (whole,) = regions.blocks(data, regions.SIGNALS)
+    places = [TRAIN_SIGNALS + row for row in rows]
+    names, files = ([column[place] for place in places] for column in (whole.names, whole.files))
+    maps = shown.maps_of(
+        explainer,
+        PICTURE,
+        [Pending(names, files, lambda: whole.load().take(places))],
+        {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT},
+        [regions.blocks],
+        store,
+        (LENGTH,),
+    )
+    examples = []
+    for place, row in enumerate(rows):
+        predicted, truth = int(probabilities[row].argmax()), int(data.test.labels[row])
+        facts = f"predicted class {predicted}, {'rightly' if predicted == truth else f'true class {truth}'}"
+        view = shown.View("", data.test.signals[row], data.test.template[row],
+                          {name: found[place] for name, found in maps.items()}, facts)  # fmt: skip
+        examples.append(shown.Shown(groups[0].inputs[row], metrics, f"Test signal {row}", (view,)))
+    every = shown.Pictures(metrics, tuple(groups[0].inputs), data.test.signals.astype(np.float32))
+    return shown.save(directory, examples, [every])
