@@ -34,6 +34,7 @@ from absl import flags
 from attribution import METHODS
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.comparisons import compare
@@ -121,6 +122,7 @@ flags.DEFINE_string("scores_dir", "", "folder of stored scores; 'scores' beside 
 define_compat(FLAGS, "and 0/0 where a map is flat, as in their code")
 flags.DEFINE_string("input_scores", "", "file to write every image's scores to; .json", flag_values=FLAGS)
 flags.DEFINE_string("plot_dir", "", "folder for pictures: example maps, and a bar chart per metric", flag_values=FLAGS)
+define_plot_format(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -132,6 +134,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     command_line.check_directory("plot_dir", flag_values.plot_dir)
+    check_plot_format(flag_values.plot_format)
     command_line.check_directory("scores_dir", flag_values.scores_dir)
     command_line.check_directory("maps_dir", flag_values.maps_dir)
     if flag_values.from_maps and (flag_values.maps_dir or flag_values.server):
@@ -228,10 +231,11 @@ def main(flag_values: flags.FlagValues) -> None:
         input_scores.save(flag_values.input_scores, "bim", image_scores(comparisons))
     if flag_values.plot_dir:
         from bim import shown
-        from bim.pictures import write_pictures
+        from bim.pictures import NUM_EXAMPLES, write_pictures
 
         with failures_in_one_line():
-            write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles)
+            places = shown.places(benchmark, comparisons, NUM_EXAMPLES)
+            write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles, places, flag_values.plot_format)
             shown.save(flag_values.plot_dir, benchmark, comparisons)
     print(f"scores kept in {scores_dir}", file=sys.stderr)
 

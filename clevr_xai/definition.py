@@ -31,10 +31,12 @@ def units(quick: bool, seed: int) -> list[Unit]:
         found.append(
             Unit(
                 f"clevr_xai_{kind}", "clevr_xai", f"CLEVR-XAI: {kind} questions",
-                (*asked, "--num_pictures=2", "--control_methods=lrp_clevr_xai,gradient,guided_backprop,grad_cam"),
+                (*asked, "--num_pictures=2"),
                 tuple(TITLES),
                 f"{note}. Integrated Gradients from black, middle gray and each image's median colour with {path}; "
-                f"SmoothGrad and VarGrad with {samples} samples. The paper takes at least 300 of each.",
+                f"SmoothGrad and VarGrad with {samples} samples. The paper takes at least 300 of each. "
+                "Every method but these is also held against its own map for another answer, after another question "
+                "and under random weights; theirs would cost three times as much again.",
                 trial=(*asked, "--controls=uniform"),
                 metrics=tuple(ACCURACIES),
                 model_flag="--model=",

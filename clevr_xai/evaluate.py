@@ -33,6 +33,7 @@ from absl import flags
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
@@ -48,7 +49,10 @@ MODELS = default_model("clevr_xai")
 RIGHT_OF_COMPLEX = 300  # answers of a run by default
 DEFAULT_TRUTHS = {"simple": ["single_object"], "complex": ["unique", "unique_firstnonempty", "union"]}
 _DRAWN = "Intervals draw images again, since questions on one image belong together."
-_PLACES = ("cache_dir", "output", "input_scores", "plot_dir", "num_pictures", "scores_dir", "maps_dir", "maps_pooling")
+_PLACES = (
+    "cache_dir", "output", "input_scores", "plot_dir", "plot_format", "num_pictures", "scores_dir", "maps_dir",
+    "maps_pooling",
+)  # fmt: skip
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
@@ -138,6 +142,7 @@ flags.DEFINE_string(
 flags.DEFINE_string("scores_dir", "", "folder of stored scores; below the user's cache when empty", flag_values=FLAGS)
 flags.DEFINE_string("input_scores", "", "file to write every question's scores to; .json", flag_values=FLAGS)
 flags.DEFINE_string("plot_dir", "", "folder for pictures: maps of some questions, and box plots", flag_values=FLAGS)
+define_plot_format(FLAGS)
 flags.DEFINE_integer("num_pictures", 4, "questions to draw", lower_bound=1, flag_values=FLAGS)
 
 
@@ -150,7 +155,6 @@ def main(flag_values: flags.FlagValues) -> None:
         print(_fit(flag_values))
         return
     from clevr_xai import findings, mask_shares, table
-    from clevr_xai.measured import maps_of
 
     score = _from_maps if flag_values.from_maps else _explained
     measured, questions, explainer, sources = score(flag_values, truths[0], shared)
@@ -197,14 +201,18 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.plot_dir:
         from clevr_xai import pictures, shown
 
-        def maps(chosen):
-            return maps_of(questions.take(chosen), explainer)
+        store = _store(flag_values)
+
+        def maps(rows):
+            found = shown.maps_of(questions, rows, explainer, store)
+            return {name: one / 255 for name, one in found.items()}
 
         for path in pictures.write_pictures(
-            flag_values.plot_dir, measured, dataset, maps, truths, own, flag_values.num_pictures
-        ):
+            flag_values.plot_dir, measured, dataset, maps, truths, own, flag_values.num_pictures,
+            flag_values.plot_format, shown.chosen(groups, measured, truths[0]),
+        ):  # fmt: skip
             print(f"picture: {path}", file=sys.stderr)
-        shown.save(flag_values.plot_dir, questions, measured, explainer, groups, truths[0], _store(flag_values))
+        shown.save(flag_values.plot_dir, questions, measured, explainer, groups, truths[0], store)
 
 
 def _check(flag_values) -> tuple[list[str], dict[str, Metric]]:
@@ -212,6 +220,7 @@ def _check(flag_values) -> tuple[list[str], dict[str, Metric]]:
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
+    check_plot_format(flag_values.plot_format)
     for flag in ("plot_dir", "maps_dir", "scores_dir"):
         command_line.check_directory(flag, flag_values[flag].value)
     truths = flag_values.ground_truth or DEFAULT_TRUTHS[flag_values.questions]

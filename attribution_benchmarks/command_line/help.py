@@ -34,7 +34,7 @@ GROUPS = {
         "epochs", "learning_rate", "checkpoint_dir", "final_questions", "reading_steps", "seeing_steps",
         "small_steps", "following_steps", "final_steps", "pairs",
     ),
-    "What is drawn": ("overlay", "channels", "percentile", "scale", "num_pictures"),
+    "What is drawn": ("overlay", "channels", "percentile", "scale", "num_pictures", "plot_format"),
     "Files to write": (
         "output", "output_dir", "input_scores", "maps", "maps_dir", "maps_pooling", "plot_dir", "pictures_dir",
         "scores_dir", "work_dir", "times", "cache_dir",

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.report import cards, gallery, headline, painting, sections
+from attribution_benchmarks.report import cards, gallery, headline, painting, sections, verdicts
 from attribution_benchmarks.report.sections import Result
 from attribution_benchmarks.scoring import shown
 
@@ -120,8 +120,8 @@ def test_signed_maps_keep_their_zero_and_their_sign():
 
 def test_a_card_says_what_the_tests_found(built, judged, results, groups):
     named = sections.Names({"best": "The Best"}, ["twin"])
-    verdicts = {verdict.column.key: verdict for verdict in judged}
-    found = cards.cards(built, verdicts, gallery.examples(built, results, groups), named, {"bim": "BIM"})
+    by_column = {verdict.column.key: verdict for verdict in judged}
+    found = cards.cards(built, by_column, gallery.examples(built, results, groups), named, {"bim": "BIM"})
     assert found[0]["name"] == "twin"  # the user's own first
     best = next(one for one in found if one["name"] == "best")
     assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
@@ -133,12 +133,12 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
 
 
 def test_the_headline_is_of_ones_own_method_and_else_of_the_controls(built, judged):
-    verdicts = {verdict.column.key: verdict for verdict in judged}
+    by_column = {verdict.column.key: verdict for verdict in judged}
     named = sections.Names({"best": "The Best"}, [])
-    (text, more) = headline.headline(built, verdicts, named, [])
+    (text, more) = headline.headline(built, by_column, named, [])
     assert text.startswith("No method beats every control everywhere; ") or "under all 4 metrics" in text
     assert "The Best" in text and more == ""
-    said, places = headline.headline(built, verdicts, named, ["bad"])
+    said, places = headline.headline(built, by_column, named, ["bad"])
     assert said == "bad beats every control under none of 4 metrics that can tell"
     assert places.startswith("Its best place: ") and "too few" not in places
     assert headline.headline(built, {}, named, [])[0].startswith("A first look")
@@ -149,3 +149,19 @@ def test_the_headline_is_of_ones_own_method_and_else_of_the_controls(built, judg
 )
 def test_places_have_their_endings(number, word):
     assert cards.ordinal(number) == word
+
+
+def test_a_method_that_escaped_the_controls_of_others_has_a_sign_of_its_own(built, groups):
+    tested = {}
+    for benchmark, found in groups.items():
+        tested[benchmark] = [
+            InputScores(group.where, group.inputs, {
+                **group.values,
+                **{f"{name}/wrong_class": np.asarray(group.values[name]) - 1 for name in ("best", "bad")},
+            }, group.clusters) for group in found
+        ]  # fmt: skip
+    judged = verdicts.judge(built, tested)
+    roe = judged[0]
+    assert roe.untested("best") == [] and roe.untested("good") == ["wrong_class"]
+    assert roe.marks("good", built) == "°" and "°" not in roe.marks("best", built)
+    assert "†" in roe.marks("bad", built)
