@@ -77,7 +77,7 @@ def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small
 
     code, again, _ = command(*arguments, f"--output={files['out.md']}")  # everything from the store
     assert code == 0 and again == out
-    assert "| Gradient | " in files["out.md"].read_text()
+    assert "| Vanilla Gradient | " in files["out.md"].read_text()
     assert all(path.read_bytes() == content for path, content in first.items())
 
 
