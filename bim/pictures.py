@@ -28,7 +28,7 @@ MEMBER_TITLES = {
 def write_pictures(
     directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
 ) -> list[str]:
-    """Write PNG files for the metrics of a run.
+    """Write figures for the metrics of a run.
 
     Parameters
     ----------
@@ -61,6 +61,7 @@ def write_pictures(
         if metric in PAIRS:
             figure = _examples(metric, benchmark, titles, (places or {}).get(metric))
             written += save_figure(figure, directory, f"{metric.lower()}_examples", formats)
+    return written
 
 
 def example_maps(metric: str, benchmark: Benchmark, places=None):
