@@ -9,7 +9,12 @@ import shutil
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED_MODELS = ("svea", "bim", "clevr_xai")  # folders of saved_models; what is exported for servers stays behind
+SHIPPED_MODELS = (
+    "svea",
+    "bim",
+    "clevr_xai",
+    "exact",
+)  # folders of saved_models; what is exported for servers stays behind
 
 
 class BuildWithModels(build_py):
@@ -56,6 +61,7 @@ setup(
         "bim",
         "clevr_xai",
         "clevr_xai.training",
+        "exact",
         "svea",
     ],
     cmdclass={"build_py": BuildWithModels},

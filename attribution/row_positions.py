@@ -48,11 +48,15 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
             f"position='{PER_ROW}' cannot be had: the gradients of {frozen.inexact} are in the loaded function alone; "
             "give one position for all rows"
         )
+    if probabilities == logits:
+        raise BadInput(f"position='{PER_ROW}' cannot be had of an average of softmaxes; give one position for all rows")
     if POSITION in frozen.inputs:
         raise BadInput(f"the model has an input '{POSITION}' of its own among {listed(frozen.inputs)}")
-    softmax = graph.nodes[node_of(graph.skip_identities(probabilities))].op if probabilities else None
+    end = None  # what makes probabilities of logits
+    if probabilities is not None:
+        end = "Sigmoid" if any(graph.nodes[user].op == "Sigmoid" for user in graph.uses(node_of(logits))) else "Softmax"
     spec = tf.TensorSpec((_batch(frozen), shape.rank - 2), tf.int32, name=POSITION)
-    added, ends = _gathering(graph.dtype(logits), shape, spec, softmax)
+    added, last = _gathering(graph.dtype(logits), shape, spec, end)
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph.graph_def)
     for node in added.node:
@@ -68,7 +72,7 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
         graph=GraphView(changed, graph.weights),
         inputs={**frozen.inputs, POSITION: spec},
         input_nodes={**frozen.input_nodes, POSITION: _scoped(POSITION)},
-        output=_scoped(ends),
+        output=_scoped(last),
         output_shape=tf.TensorShape([shape[0], shape[-1]]),
     )
 
@@ -95,16 +99,16 @@ def _batch(frozen) -> int | None:
     return sizes[0] if sizes else None
 
 
-def _gathering(dtype, shape, spec, softmax):
-    """Return a graph from ``scores`` and ``position`` to the scores there, and the name of its end."""
+def _gathering(dtype, shape, spec, end):
+    """Return a graph from ``scores`` and ``position`` to the scores there, and the name of its last node."""
     with tf.Graph().as_default() as built:
         scores = tf.compat.v1.placeholder(dtype, shape, name="scores")
         place = tf.compat.v1.placeholder(spec.dtype, spec.shape, name=POSITION)
         rows = tf.range(tf.shape(place)[0])[:, tf.newaxis]
-        end = tf.gather_nd(scores, tf.concat([rows, place], axis=1))
-        if softmax is not None:
-            end = tf.sigmoid(end) if softmax == "Sigmoid" else tf.nn.softmax(end)
-    return built.as_graph_def(), end.op.name
+        last = tf.gather_nd(scores, tf.concat([rows, place], axis=1))
+        if end is not None:
+            last = tf.sigmoid(last) if end == "Sigmoid" else tf.nn.softmax(last)
+    return built.as_graph_def(), last.op.name
 
 
 def _scoped(name: str) -> str:

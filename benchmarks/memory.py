@@ -17,8 +17,9 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import command_line  # noqa: E402
 from absl import flags  # noqa: E402
+
+from attribution_benchmarks import command_line  # noqa: E402
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, batch_size=2, output=str(pathlib.Path(__file__).with_name("MEMORY.md")))

@@ -1,4 +1,4 @@
-"""The two networks whose explanations are timed; weights are random, because time does not depend on them."""
+"""The networks whose explanations are timed; weights are random, because time does not depend on them."""
 
 import typing
 
@@ -28,6 +28,26 @@ def resnet50():
     """ResNet-50 (He et al. 2016) at 224x224, 1,000 classes, logits."""
     keras.utils.set_random_seed(0)
     return keras.applications.ResNet50(weights=None, classifier_activation=None)
+
+
+def efficientnet():
+    """EfficientNetB0 (Tan and Le 2019) at 224x224, 1,000 classes, logits."""
+    keras.utils.set_random_seed(0)
+    return keras.applications.EfficientNetB0(weights=None, classifier_activation=None)
+
+
+def small_vit():
+    """A vision transformer (Dosovitskiy et al. 2021) of 2.8 million parameters at 112x112, 49 tokens, 100 classes."""
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    image = keras.Input((112, 112, 3))
+    x = layers.Reshape((49, 192))(layers.Conv2D(192, 16, 16)(image))
+    for _ in range(6):
+        y = layers.LayerNormalization()(x)
+        x = layers.Add()([x, layers.MultiHeadAttention(3, 64)(y, y)])
+        y = layers.Dense(768, activation="gelu")(layers.LayerNormalization()(x))
+        x = layers.Add()([x, layers.Dense(192)(y)])
+    return keras.Model(image, layers.Dense(100)(layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x))))
 
 
 class Work(typing.NamedTuple):

@@ -22,6 +22,7 @@ import contenders
 import keras
 import networks
 import numpy as np
+import results
 import tensorflow as tf
 from absl import flags
 
@@ -228,7 +229,7 @@ def main(values):
         ]
     )
     print(text)
-    pathlib.Path(values.output).write_text(text + "\n")
+    results.write(pathlib.Path(values.output), text + "\n")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import itertools
 
 import numpy as np
 
+from attribution_benchmarks.command_line.drawn_text import plain_text
 from attribution_benchmarks.command_line.figures import save_figure
 from bim import regions, shown
 from bim.evaluate import PAIRS, Benchmark
@@ -25,6 +26,7 @@ MEMBER_TITLES = {
 }
 
 
+@plain_text
 def write_pictures(
     directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
 ) -> list[str]:

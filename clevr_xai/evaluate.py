@@ -16,6 +16,9 @@ new.
 Relevance mass accuracy: the share of a map's total inside the mask. Relevance rank accuracy: the share inside of the
 mask's number of highest pixels. All ten poolings of a map's channels are scored; the tables show l2-norm,sq for mass
 and max-norm for rank, as reproductions of the paper have it, and --output holds all.
+
+Cost: 14 CPU seconds a question with 300 steps and samples, 24 CPU minutes for the 100 of the default, 117 CPU minutes
+and under 1.4 GB for 500.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from attribution_benchmarks.command_line.drawn_text import plain_text
 from attribution_benchmarks.command_line.figures import save_figure
 from clevr_xai import controls, methods, paper_table
 from clevr_xai.accuracies import ACCURACIES
@@ -21,6 +22,7 @@ SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alon
 _OURS, _CONTROL, _POSTER = "#3b5b92", "#a9a9a9", "#c8553d"
 
 
+@plain_text
 def write_pictures(
     directory: str,
     measured: Measured,

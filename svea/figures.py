@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attribution_benchmarks.command_line.drawn_text import plain_text
 from attribution_benchmarks.command_line.figures import save_figure
 from svea import roe
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
@@ -23,6 +24,7 @@ _PAPER = "#c8553d"
 _BARS = {"method": _OURS, "control": "#a9a9a9", "peer": "#8f6bb3"}
 
 
+@plain_text
 def save_figures(
     directory: pathlib.Path,
     data: Mnist1D,

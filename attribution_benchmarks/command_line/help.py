@@ -21,8 +21,8 @@ GROUPS = {
     ),
     "Methods": (
         "method", "methods", "steps", "step_size", "samples", "noise", "baseline", "batch_norm", "rise_masks",
-        "controls", "control_methods", "from_maps", "compat", "allow", "try_methods", "libraries", "only", "child",
-        "list_methods", "list_layers",
+        "controls", "control_methods", "counterparts", "from_maps", "compat", "allow", "try_methods", "libraries",
+        "only", "child", "list_methods", "list_layers",
     ),
     "Scores": (
         "metrics", "ground_truth", "pooling", "subset", "confidence", "mask_pixels", "compare", "num_random", "level",

@@ -1,36 +1,31 @@
-"""Asking a network about changed inputs: filled into full passes across inputs and steps, and nothing twice."""
+"""Asking a network about changed inputs: filled into full passes across inputs and steps."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.once import once
 
 Scores = Callable[[object], np.ndarray]
+
+
+class Again(Protocol):
+    """Explains a block again by the same method, see ``explainer.Explainer.again``; ``model`` is the run's."""
+
+    model: Any
+
+    def scores(self, inputs: Any) -> np.ndarray:
+        """Return the run's model's scores of inputs, (N, classes)."""
+
+    def __call__(self, block: Block, model: Any = None) -> np.ndarray:
+        """Return maps of a block, of another model where one is given."""
+
+
 BYTES = 2**26  # of changed pictures that are handed to the network at once
-
-
-def once(function: Callable) -> Callable:
-    """Return a function that remembers what it last gave, for the very same arguments.
-
-    All maps of a block are measured one after the other, and each map under one metric after the other: what does not
-    depend on the map, or is part of several metrics, is asked once.
-    """
-    last: list[tuple[tuple, Any]] = []
-
-    @functools.wraps(function)
-    def remembered(*asked: Any) -> Any:
-        # Bound methods are made anew each time they are named, so that functions are compared, and all else is held.
-        same = last and all(a is b or (callable(a) and a == b) for a, b in zip(last[0][0], asked, strict=True))
-        if not same:
-            last[:] = [(asked, function(*asked))]
-        return last[0][1]
-
-    return remembered
 
 
 @once

@@ -12,12 +12,13 @@ import numpy as np
 
 from attribution import batching
 from attribution.perturbation import positions
-from attribution_benchmarks.scoring.asking import Scores, changed_scores, once, originals, probabilities
+from attribution_benchmarks.scoring.asking import Scores, changed_scores, originals, probabilities
 from attribution_benchmarks.scoring.block import Block
 from attribution_benchmarks.scoring.imputation import Fill, blurred, mean_colour, noisy_linear
 from attribution_benchmarks.scoring.map_values import evidence, flat
 from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.once import once
 
 STEPS = tuple(step / 20 for step in range(1, 21))  # shares of the positions that are removed
 ROAD_STEPS = (0.2, 0.4, 0.6, 0.8)  # each is imputed anew
@@ -29,14 +30,14 @@ DIGITS = 6  # of a stored number
 
 
 def curve(
-    values: np.ndarray, block: Block, scores: Scores, fill: Fill, shares: tuple[float, ...], least_first: bool = False
+    maps: np.ndarray, block: Block, scores: Scores, fill: Fill, shares: tuple[float, ...], least_first: bool = False
 ) -> np.ndarray:
     """Return the target's probability after each share of the positions was removed.
 
     Parameters
     ----------
-    values
-        (N, positions...), evidence.
+    maps
+        (N, positions...) or with channels.
     block, scores
         The inputs and their network. It is asked about the whole inputs once for all maps of a block, and once about
         each input for each share.
@@ -54,22 +55,24 @@ def curve(
         The first is the whole input's.
     """
     whole, targets = originals(block, scores)
-    ranked = orders(values, block)[:, :: -1 if least_first else 1]
+    ranked = orders(maps, block)[:, :: -1 if least_first else 1]
+    shape = (len(block), *positions(block.pictures.shape))
 
     def changes():
         for share in shares:
             gone = np.zeros(ranked.shape, bool)
             np.put_along_axis(gone, ranked[:, : round(share * ranked.shape[1])], True, axis=1)
-            yield from enumerate(fill(block.pictures, gone.reshape(values.shape), block.seeds))
+            yield from enumerate(fill(block.pictures, gone.reshape(shape), block.seeds))
 
     asked = np.stack(list(changed_scores(block, scores, changes()))).reshape(len(shares), *whole.shape)
     found = probabilities(np.concatenate([whole[np.newaxis], asked]))
     return np.take_along_axis(found, targets[np.newaxis, :, np.newaxis], axis=2)[..., 0].T
 
 
-def orders(values: np.ndarray, block: Block) -> np.ndarray:
-    """Return each map's positions from the highest to the lowest, (N, positions) int64."""
-    values = flat(values)
+@once
+def orders(maps: np.ndarray, block: Block) -> np.ndarray:
+    """Return each map's positions from the most to the least important, (N, positions) int64."""
+    values = flat(evidence(maps, block))
     generators = (batching.generator(0, key, "order of equals") for key in block.seeds)
     among_equals = np.stack([generator.random(values.shape[1]) for generator in generators])
     return np.lexsort((among_equals, -values), axis=1)
@@ -197,12 +200,12 @@ def _curve_measure(name: str, fill: Fill, shares: tuple[float, ...], parts: tupl
 
 @once
 def _least_first(maps: np.ndarray, block: Block, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
-    return curve(evidence(maps, block), block, scores, fill, shares, least_first=True)
+    return curve(maps, block, scores, fill, shares, least_first=True)
 
 
 @once
 def _most_first(maps: np.ndarray, block: Block, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
-    return curve(evidence(maps, block), block, scores, fill, shares)
+    return curve(maps, block, scores, fill, shares)
 
 
 _CURVES = {True: _least_first, False: _most_first}
@@ -214,8 +217,8 @@ _FILLS = {
 }
 _PETSIUK = "Petsiuk, Das and Saenko, RISE, BMVC 2018"
 _ROAD = "Rong et al., A Consistent and Efficient Evaluation Strategy for Attribution Methods, ICML 2022"
-# Title, signs of the two curves, direction, and how to read it.
-_KINDS: dict[str, tuple[str, tuple[int, int], Literal["more", "less"], str]] = {
+_Kind = tuple[str, tuple[int, int], Literal["more", "less"], str]
+_KINDS: dict[str, _Kind] = {  # name -> title, signs of the curves, direction, how to read it
     "insertion": (
         "Insertion", (1, 0), "more",
         "The mean probability of the target while positions are removed from the least to the most important, that is "

@@ -12,6 +12,7 @@ import numpy as np
 
 from attribution import batching
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.scoring.once import once
 
 Fill = Callable[[np.ndarray, np.ndarray, Sequence], np.ndarray]
 BLUR = 0.05  # standard deviation of the blur as a share of each side
@@ -29,12 +30,16 @@ def mean_colour(pictures: np.ndarray, gone: np.ndarray, keys: Sequence) -> np.nd
 
 def blurred(pictures: np.ndarray, gone: np.ndarray, keys: Sequence) -> np.ndarray:
     """Return pictures with their own blurred version in place of what is gone."""
+    return np.where(_over_channels(gone, pictures), _soft(pictures), pictures)
+
+
+@once
+def _soft(pictures: np.ndarray) -> np.ndarray:
     from scipy.ndimage import gaussian_filter1d
 
-    soft = pictures
     for axis, size in enumerate(pictures.shape[1:-1], start=1):
-        soft = gaussian_filter1d(soft, BLUR * size, axis=axis, mode="nearest")
-    return np.where(_over_channels(gone, pictures), soft, pictures)
+        pictures = gaussian_filter1d(pictures, BLUR * size, axis=axis, mode="nearest")
+    return pictures
 
 
 def _over_channels(gone: np.ndarray, pictures: np.ndarray) -> np.ndarray:

@@ -144,7 +144,8 @@ class Run:
                 if series is None or not series.missing(names):
                     continue
                 try:
-                    records = measure.to_records(zero_maps.measured(measure, maps, explained, self.explainer.scores))
+                    asked = self.explainer.again(label) if measure.again else self.explainer.scores
+                    records = measure.to_records(zero_maps.measured(measure, maps, explained, asked))
                 except BadInput as error:
                     raise BadInput(f"'{label.name}' cannot be scored: {error}") from error
                 series.append(dict(zip(names, records, strict=True)))
