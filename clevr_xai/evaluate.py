@@ -207,9 +207,10 @@ def main(flag_values: flags.FlagValues) -> None:
             found = shown.maps_of(questions, rows, explainer, store)
             return {name: one / 255 for name, one in found.items()}
 
+        picked = shown.chosen(groups, measured, truths[0])
         for path in pictures.write_pictures(
             flag_values.plot_dir, measured, dataset, maps, truths, own, flag_values.num_pictures,
-            flag_values.plot_format, shown.chosen(groups, measured, truths[0]),
+            flag_values.plot_format, picked if len(picked) >= flag_values.num_pictures else None,
         ):  # fmt: skip
             print(f"picture: {path}", file=sys.stderr)
         shown.save(flag_values.plot_dir, questions, measured, explainer, groups, truths[0], store)
