@@ -206,7 +206,8 @@ def text(found: Orders, markdown: bool = False, command: str = "") -> str:
     parts += [*(f"- {line}" if markdown else line for line in right), "", same, "", laid_out(*_table(found, short)), ""]
     parts += [
         "Kendall's tau between the orders of the methods, with its 95 % interval over draws of images; 1 is the same "
-        "order, 0 none in common.", "", laid_out(*_taus(found, short)), "", *_alike(found),
+        "order, 0 none in common. A draw scatters near means once more, so that intervals reach further down than up.",
+        "", laid_out(*_taus(found, short)), "", *_alike(found),
     ]  # fmt: skip
     return "\n".join(part.rstrip("\n") for part in parts) + "\n"
 

@@ -190,6 +190,16 @@ def test_spearman_and_ranks_agree_with_scipy_ties_included(seed):
     np.testing.assert_array_equal(statistics.average_ranks(first), stats.rankdata(first))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_kendall_agrees_with_scipy_ties_included(seed):
+    first, second = np.random.default_rng(seed).integers(0, 6, (2, 12)).astype(float)
+    assert statistics.kendall(first, second) == pytest.approx(stats.kendalltau(first, second).statistic, abs=1e-12)
+    assert statistics.kendall(first, -first) == pytest.approx(-1.0)
+    assert np.isnan(statistics.kendall(first, np.ones(12)))
+    with pytest.raises(ValueError, match="12 values against 2"):
+        statistics.kendall(first, [1.0, 2.0])
+
+
 def test_spearman_sees_order_alone():
     values = np.random.default_rng(13).normal(size=30)
     assert statistics.spearman(values, np.exp(values)) == pytest.approx(1.0)
