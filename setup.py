@@ -9,7 +9,12 @@ import shutil
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SHIPPED_MODELS = ("svea", "bim", "clevr_xai")  # folders of saved_models; what is exported for servers stays behind
+SHIPPED_MODELS = (
+    "svea",
+    "bim",
+    "clevr_xai",
+    "exact",
+)  # folders of saved_models; what is exported for servers stays behind
 
 
 class BuildWithModels(build_py):
@@ -56,13 +61,14 @@ setup(
         "bim",
         "clevr_xai",
         "clevr_xai.training",
+        "exact",
         "svea",
     ],
     cmdclass={"build_py": BuildWithModels},
     entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.report.reproduce:command"]},
     package_data={
         "": ["py.typed"],
-        "attribution_benchmarks.report": ["page.html.jinja"],
+        "attribution_benchmarks.report": ["page.css", "page.html.jinja", "page.js"],
         "clevr_xai": ["families/*.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
     },
     install_requires=[
@@ -90,6 +96,7 @@ setup(
             "mypy>=1.18,<3",
             "nbclient>=0.10,<1",
             "nbformat>=5.10,<6",
+            "axe-playwright-python>=0.1.4,<0.2",  # axe-core, which looks for what keeps people from reading the report
             "playwright>=1.45,<2",  # the report is tested in Chromium
             "jax>=0.5",  # the Relation Network's second backend
             "pytest>=8,<10",

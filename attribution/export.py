@@ -16,6 +16,8 @@ of, where one was exported) and ``explanation_sheet`` (which methods with which 
 
 Methods that draw random numbers cannot live in a graph, because a request carries neither seed nor keys of inputs.
 A client computes them instead: RISE from scores, SmoothGrad and VarGrad from served gradients.
+
+Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
 """
 
 from __future__ import annotations

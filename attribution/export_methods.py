@@ -133,7 +133,9 @@ def counterpart(function: Callable) -> Callable:
     return _COUNTERPARTS.get(function, function)
 
 
-def _integrated_gradients(passes, *, points, quadrature, baseline):
+def _integrated_gradients(passes, *, points, quadrature, baseline, tolerance):
+    if tolerance:
+        raise BadInput("an exported graph takes the same points of every input; leave out tolerance")
     weights = gradients.path_weights(points, quadrature)
     difference = passes.inputs - _path_start(passes.inputs, baseline)
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from attribution import path_steps
 from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
@@ -28,7 +29,7 @@ def gradient_x_input(passes: Passes) -> np.ndarray:
 
 
 def integrated_gradients(
-    passes: Passes, *, points: int = 51, quadrature: str = "trapezoid", baseline: Any = 0.0
+    passes: Passes, *, points: int = 51, quadrature: str = "trapezoid", baseline: Any = 0.0, tolerance: float = 0.0
 ) -> np.ndarray:
     """Integrated Gradients (Sundararajan et al. 2017): (x - b) · ∫ d f_t / d x (b + α (x - b)) dα over [0, 1].
 
@@ -45,9 +46,15 @@ def integrated_gradients(
         The point b: a number, an array that broadcasts to all inputs, with a row for each of them if it has as many
         axes, or ``"median"``, for each input its channels' medians over all positions: the plain background of a
         picture with small objects.
+    tolerance
+        0 takes all points. Above 0 each input takes so many that the sum of its map misses f(x) - f(b) by at most this
+        share of it, and no more than ``points`` or a few more: see ``path_steps.refined``.
     """
     weights = path_weights(points, quadrature)
-    difference = passes.inputs - path_start(passes.inputs, baseline if is_median(baseline) else passes.given(baseline))
+    start = path_start(passes.inputs, baseline if is_median(baseline) else passes.given(baseline))
+    if tolerance:
+        return path_steps.refined(passes, start, points - 1, quadrature, tolerance)
+    difference = passes.inputs - start
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
 
     def on_path(number, rows):

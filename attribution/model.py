@@ -88,6 +88,8 @@ class Model:
         Number of scores per input.
     live : keras.Model or None
         The live network, where ``attribution.peers.attach`` gave one.
+    directory
+        A temporary directory that holds the file and lives as long as the model; None for a file of the user's.
     live_source : Callable or None
         Attaches the live network to the model it is called with when a method asks for it; see
         ``attribution.peers.offer``.
@@ -104,6 +106,7 @@ class Model:
         self.score = score
         self.live = None
         self.live_source = None
+        self.directory: Any = None
         self.counts = collections.Counter()
         per_row = isinstance(position, str) and position == row_positions.PER_ROW
         self._position = () if per_row else _whole_numbers(position)

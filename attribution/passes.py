@@ -275,9 +275,9 @@ class Passes:
         return run() if key is None else self._once(key, run)
 
     def variant_gradients(
-        self, count: int, variant: Callable, rules: Rules | None = None
+        self, rows: int | Sequence, variant: Callable, rules: Rules | None = None
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield ``(number of the variant, rows, gradients at these rows' variants)``; see ``gradient_moments``."""
+        """Yield ``(number of the variant, rows, gradients at these rows' variants)``; see ``variant_scores``."""
         node_rules = self._node_rules(rules)
         if self._targets is None:
             # A gradient at the input predicts them, by the function that is needed anyway: a second one, for scores
@@ -287,7 +287,7 @@ class Passes:
         def run(feed, targets):
             return self.model.backward(feed, targets, self._wrt, rules=node_rules).input_gradient
 
-        yield from self._stream([np.arange(len(self))] * count, variant, run)
+        yield from self._stream(self._grid(rows), variant, run)
 
     def variant_scores(self, rows: int | Sequence, variant: Callable) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield ``(number of the variant, rows, target scores of these rows' variants)``.
@@ -303,12 +303,14 @@ class Passes:
         def run(feed, targets):
             return self.model.forward(feed)[np.arange(len(targets)), targets]
 
-        grid = [np.arange(len(self))] * rows if isinstance(rows, int) else rows
-        yield from self._stream(grid, variant, run)
+        yield from self._stream(self._grid(rows), variant, run)
 
     def shared(self, key: Any, compute: Callable) -> Any:
         """Return ``compute()``, computed at the first call with this key and kept for the other methods."""
         return self._once(key, compute)
+
+    def _grid(self, rows: int | Sequence) -> Sequence:
+        return [np.arange(len(self))] * rows if isinstance(rows, int) else rows
 
     def _stream(self, grid, variant, run):
         """Fill passes with (variant, input) pairs, variant by variant, and yield the results in pieces."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line.drawn_text import plain_text
 
 SIGNED, POSITIVE = "RdBu_r", "viridis"  # white, hence invisible, at zero; dark at zero
 REDUCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -109,6 +110,7 @@ def overlaid(pixels: np.ndarray, colours: np.ndarray, strength: np.ndarray) -> n
     return grey * (1 - opacity) + colours * opacity
 
 
+@plain_text
 def plot(
     maps: Any,
     inputs: np.ndarray,

@@ -1,9 +1,8 @@
 """Patches that look like a dog and mean nothing to the model, for the input independence rate.
 
 Yang and Kim, section 4.3: for an image x of a scene alone, find a change d of the dog's pixels that
-minimises ||f(x + d) - f(x)|| - 0.01 ||d||, f being the logits, plus a penalty for leaving the range of
-pixels; the search starts from the dog. A patch counts only if the class stays, and its distance in logits
-says how well it worked.
+minimises ||f(x + d) - f(x)|| - 0.01 ||d||, f being the logits, within the range of pixels; the search starts from
+the dog. A patch counts only if the class stays, and its distance in logits says how well it worked.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from bim.subsets import write_boxes, write_list
 # not by IIR, of the first 12 images of bamboo_forest, which are also among those that IIR is reported on.
 STEPS, STEP_SIZE = 100, 2.0
 DISTANCE_WEIGHT = 0.01  # of ||d||, which keeps the patch from vanishing
-RANGE_WEIGHT = 0.01
 RECORD = "patches.json"
 
 
@@ -77,6 +75,7 @@ def construct(
     step_size: float = STEP_SIZE,
     batch_size: int = 25,
     progress: bool = False,
+    tensors: bool = False,
 ) -> PatchRecord:
     """Make ``bamboo_forest_patch`` of ``bamboo_forest`` and the dogs that were pasted on the same images.
 
@@ -93,6 +92,8 @@ def construct(
         Of ``optimise``.
     progress
         Whether to show a progress bar.
+    tensors
+        Address the model by the authors' tensor names instead of its signature.
 
     Returns
     -------
@@ -108,10 +109,10 @@ def construct(
     load_set(data_dir, "bamboo_forest")  # what is missing is said before the folder is held
     # What is there is replaced when all is done: a mixture would be scored as one set.
     with held(data_dir, "patches"), whole_directory(directory, replace=True) as unfinished:
-        return _write_patches(str(unfinished), data_dir, model, steps, step_size, batch_size, progress)
+        return _write_patches(str(unfinished), data_dir, model, steps, step_size, batch_size, progress, tensors)
 
 
-def _write_patches(directory, data_dir, model, steps, step_size, batch_size, progress) -> PatchRecord:
+def _write_patches(directory, data_dir, model, steps, step_size, batch_size, progress, tensors) -> PatchRecord:
     """Make the patches and write them, their lists and their record to a folder."""
     import tqdm
 
@@ -126,7 +127,7 @@ def _write_patches(directory, data_dir, model, steps, step_size, batch_size, pro
         scenes = plain.images(rows)
         pasted = np.stack([read_image(os.path.join(dogs, plain.names[row]), layout.IMAGE_SIDE) for row in rows])
         masks = np.stack([place_mask(plain.mask(row), plain.boxes[row], layout.IMAGE_SIDE) for row in rows])
-        images = optimise(model, scenes, pasted, masks, steps, step_size, side)
+        images = optimise(model, scenes, pasted, masks, steps, step_size, side, tensors)
         logits = [model.scores(network_inputs(shown, side), batch_size) for shown in (scenes, pasted, images)]
         change = np.square(images.astype(float) - scenes).sum(axis=(1, 2, 3))
         columns["before"] += np.linalg.norm(logits[1] - logits[0], axis=1).tolist()
@@ -148,12 +149,13 @@ def _write_patches(directory, data_dir, model, steps, step_size, batch_size, pro
     return record
 
 
-def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, side=None) -> np.ndarray:
+def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, side=None, tensors=False) -> np.ndarray:
     """Search for patches by gradient descent on the pixels of the dogs.
 
     Each step moves every image by ``step_size`` pixel values (root mean square over its patch) against the
     gradient, less and less along half a cosine; the patch with the smallest logit distance is kept. The
-    authors take steps of 500 times the raw gradient, which suits the logits of their ResNet-50 only.
+    authors take steps of 500 times the raw gradient, which suits the logits of their ResNet-50 only. The paper's
+    penalty for leaving the range of pixels is left out: pixels are clipped to it after each step, so that it is zero.
 
     Parameters
     ----------
@@ -167,6 +169,8 @@ def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, sid
         Of the descent.
     side
         Side of the model's input; the images are resized to it.
+    tensors
+        As for ``construct``.
 
     Returns
     -------
@@ -175,7 +179,7 @@ def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, sid
     """
     import tensorflow as tf
 
-    logits = logit_function(model)
+    logits = logit_function(model, tensors)
     check_gives_logits(model, logits)
     side = side or scenes.shape[1]
     scenes_float = tf.constant(scenes, tf.float32)
@@ -196,9 +200,7 @@ def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, sid
             tape.watch(images)
             distance = tf.norm(forward(images) - target + 1e-12, axis=1)
             change = tf.sqrt(tf.reduce_sum(mask * tf.square(images - scenes_float), (1, 2, 3)) + 1e-6)
-            outside = tf.nn.relu(-images) + tf.nn.relu(images - 255)
-            penalty = tf.reduce_sum(mask * outside, (1, 2, 3))
-            loss = distance - DISTANCE_WEIGHT * change + RANGE_WEIGHT * penalty
+            loss = distance - DISTANCE_WEIGHT * change
         gradient = tape.gradient(loss, images) * mask
         scale = tf.sqrt(tf.reduce_sum(tf.square(gradient), (1, 2, 3)) / size) + 1e-12
         return images - size_of_step * gradient / scale[:, None, None, None], distance
@@ -213,12 +215,15 @@ def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, sid
     return np.rint(np.clip(best, 0, 255)).astype(np.uint8)
 
 
-def logit_function(model):
-    """Return a model's logits as a function that ``tf.GradientTape`` can follow, (N, side, side, 3) -> (N, K)."""
+def logit_function(model, tensors: bool = False):
+    """Return a model's logits as a function that ``tf.GradientTape`` can follow, (N, side, side, 3) -> (N, K).
+
+    With ``tensors`` it goes from the authors' input tensor to theirs of the logits, whatever signatures there are.
+    """
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(model.path))
-    if loaded.signatures:
+    if loaded.signatures and not tensors:
         name = next((n for n in ("serving_default", "serve") if n in loaded.signatures), next(iter(loaded.signatures)))
         signature = loaded.signatures[name]
         (name,) = signature.structured_input_signature[1]

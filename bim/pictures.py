@@ -6,17 +6,19 @@ the scene with and without the object) and input independence (one model, with a
 
 from __future__ import annotations
 
-import os
+import itertools
 
 import numpy as np
 
-from attribution_benchmarks.command_line import write_whole
-from bim import regions
+from attribution_benchmarks.command_line.drawn_text import plain_text
+from attribution_benchmarks.command_line.figures import save_figure
+from bim import regions, shown
 from bim.evaluate import PAIRS, Benchmark
 from bim.measure import input_side
 from bim.scores import METRICS
 
 NUM_EXAMPLES = 3
+_ACROSS = 9  # maps in a line; more would be too small to read on a page
 MEMBER_TITLES = {
     "MCS": ("object model", "scene model"),
     "IDR": ("object on scene", "scene alone"),
@@ -24,7 +26,10 @@ MEMBER_TITLES = {
 }
 
 
-def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str]) -> list[str]:
+@plain_text
+def write_pictures(
+    directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
+) -> list[str]:
     """Write PNG files for the metrics of a run.
 
     Parameters
@@ -39,6 +44,10 @@ def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: 
         Scores in long form (``bim.metrics.score_rows``).
     titles
         Method name -> what to print.
+    places
+        Metric -> images to show, from ``shown.places``; evenly spread where None.
+    formats
+        Of ``command_line.figures.FORMATS``.
 
     Returns
     -------
@@ -50,14 +59,21 @@ def write_pictures(directory: str, benchmark: Benchmark, metrics, rows, titles: 
         name = METRICS[metric].name if metric in METRICS else metric
         chosen = [row for row in rows if row["metric"] == name]
         figure = _curves(chosen, titles) if metric == "RMCS" else _bars(metric, chosen, titles)
-        written.append(_save(figure, directory, f"{name}_scores.png"))
+        written += save_figure(figure, directory, f"{name}_scores", formats)
         if metric in PAIRS:
-            written.append(_save(_examples(metric, benchmark, titles), directory, f"{metric.lower()}_examples.png"))
-    return written
+            figure = _examples(metric, benchmark, titles, (places or {}).get(metric))
+            written += save_figure(figure, directory, f"{metric.lower()}_examples", formats)
 
 
-def example_maps(metric: str, benchmark: Benchmark):
+def example_maps(metric: str, benchmark: Benchmark, places=None):
     """Explain a few images of a metric's two members.
+
+    Parameters
+    ----------
+    metric, benchmark
+        "MCS", "IDR" or "IIR", and the run.
+    places
+        Among the images that both sets have; evenly spread when None.
 
     Returns
     -------
@@ -70,15 +86,13 @@ def example_maps(metric: str, benchmark: Benchmark):
     """
     sets = [benchmark.images(set_name) for _, set_name in PAIRS[metric]]
     matched = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
-    places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
+    if places is None:
+        places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
     images, maps = [], {}
-    for (model_name, set_name), rows in zip(PAIRS[metric], matched, strict=True):
-        member = benchmark.member(model_name, set_name)
-        chosen = [rows[place] for place in places]
+    for member, chosen, found in shown.members(metric, benchmark, places):
         images.append(member.images.images(chosen))
-        explainer = benchmark.explainer(member.model)
-        for label, found in explainer.maps(explainer.labels, member.block(chosen)):
-            maps.setdefault(label.name, []).append(regions.two_dimensional(found)[0])
+        for name, one in found.items():
+            maps.setdefault(name, []).append(one / 255)
     side = input_side(benchmark.model(PAIRS[metric][0][0]))
     masks = [
         regions.place_mask(sets[0].mask(matched[0][place]), sets[0].boxes[matched[0][place]], side) for place in places
@@ -86,28 +100,55 @@ def example_maps(metric: str, benchmark: Benchmark):
     return np.stack(images), {name: np.stack(members) for name, members in maps.items()}, np.stack(masks)
 
 
-def _examples(metric: str, benchmark: Benchmark, titles):
-    """Return a figure: two rows an image, one a member; a column a method, the object outlined."""
+def _examples(metric: str, benchmark: Benchmark, titles, places=None):
+    """Return a figure: two lines an image, one a member, and as many such pairs as its methods need."""
     from matplotlib.figure import Figure
 
-    images, maps, masks = example_maps(metric, benchmark)
-    count, columns = images.shape[1], 1 + len(maps)
-    figure = Figure(figsize=(1.25 * columns + 0.4, 1.32 * 2 * count + 0.5), layout="constrained")
-    axes = figure.subplots(2 * count, columns, squeeze=False)
-    for example in range(count):
-        for member in range(2):
-            line = axes[2 * example + member]
-            line[0].imshow(images[member, example])
-            line[0].set_ylabel(MEMBER_TITLES[metric][member], fontsize=8)
-            for axis, (name, values) in zip(line[1:], maps.items(), strict=True):
-                axis.imshow(values[member, example], cmap="gray", vmin=0, vmax=1)
-                axis.contour(masks[example], levels=[0.5], colors="tab:orange", linewidths=0.7)
-                if example == member == 0:
-                    axis.set_title(titles[name].replace(" ", "\n", 1), fontsize=8)
+    images, maps, masks = example_maps(metric, benchmark, places)
+    predicted = _predicted(metric, benchmark, places, images.shape[1])
+    names, count = list(maps), images.shape[1]
+    parts = [names[start : start + _ACROSS] for start in range(0, len(names), _ACROSS)]
+    columns, lines = 1 + min(_ACROSS, len(names)), 2 * len(parts)
+    figure = Figure(figsize=(1.25 * columns + 0.9, 1.42 * lines * count + 0.4), layout="constrained")
+    axes = figure.subplots(lines * count, columns, squeeze=False)
+    drawn = None
     for axis in axes.flat:
         axis.set_xticks([])
         axis.set_yticks([])
+        axis.set_axis_off()
+    for example in range(count):
+        for number, part in enumerate(parts):
+            for member in range(2):
+                line = axes[lines * example + 2 * number + member]
+                line[0].set_axis_on()
+                line[0].imshow(images[member, example])
+                line[0].set_ylabel(MEMBER_TITLES[metric][member], fontsize=7)
+                line[0].set_title(f"predicted:\n{predicted[member][example]}", fontsize=7)
+                for axis, name in zip(line[1:], part, strict=False):
+                    axis.set_axis_on()
+                    drawn = axis.imshow(maps[name][member, example], cmap="inferno", vmin=0, vmax=1)
+                    axis.contour(masks[example], levels=[0.5], colors="cyan", linewidths=0.7)
+                    if member == 0:
+                        axis.set_title(titles[name].replace(" ", "\n", 1), fontsize=7)
+    if drawn is not None:
+        bar = figure.colorbar(drawn, ax=list(axes.flat), location="right", shrink=0.3, aspect=40, ticks=[0, 0.5, 1])
+        bar.set_label("of the map's own 99th percentile", fontsize=8)
+        bar.ax.tick_params(labelsize=8)
     return figure
+
+
+def _predicted(metric: str, benchmark: Benchmark, places, count: int) -> list[list[str]]:
+    """Return what both members take the images for."""
+    matched = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
+    if places is None:
+        places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
+    found = []
+    for (model_name, set_name), rows in zip(PAIRS[metric], matched, strict=True):
+        member = benchmark.member(model_name, set_name)
+        block = member.block([rows[place] for place in places[:count]])
+        classes = member.model.predict(block.inputs, benchmark.batch_size)
+        found.append([shown.class_name(member, int(number)) for number in classes])
+    return found
 
 
 def _bars(metric: str, rows, titles):
@@ -124,6 +165,8 @@ def _bars(metric: str, rows, titles):
     axis.set_yticks(range(len(rows)), [titles[row["method"]] for row in rows], fontsize=9)
     axis.axvline(0, color="0.2", linewidth=0.8)
     counts = sorted({row["n"] for row in rows})
+    axis.grid(axis="x", color="0.9")
+    axis.set_axisbelow(True)
     axis.set_xlabel(f"{metric}, mean of {'–'.join(map(str, counts))} images and its 95 % interval", fontsize=9)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
@@ -136,12 +179,18 @@ def _curves(rows, titles):
 
     figure = Figure(figsize=(7.6, 4.2), layout="constrained")
     axis = figure.subplots()
+    dashes = itertools.cycle(["--", ":", "-."])
     for name in dict.fromkeys(row["method"] for row in rows):
         line = [row for row in rows if row["method"] == name and np.isfinite(row["value"])]
         control = line and line[0]["kind"] == "control"
         axis.plot(
             [row["scene_model"] for row in line], [row["value"] for row in line], marker="o", markersize=3.5,
-            label=titles[name], color="0.6" if control else None, linestyle="--" if control else "-",
+            label=titles[name], color="0.6" if control else None, linestyle=next(dashes) if control else "-",
+        )  # fmt: skip
+        # The interval of each figure; three controls in one grey are told apart by their dashes.
+        axis.fill_between(
+            [row["scene_model"] for row in line], [row["low"] for row in line], [row["high"] for row in line],
+            alpha=0.06 if control else 0.1, color="0.6" if control else axis.lines[-1].get_color(), linewidth=0,
         )  # fmt: skip
     axis.axhline(0, color="0.2", linewidth=0.8)
     axis.set_xlabel("scene classes with a dog in the model's training, of ten")
@@ -150,10 +199,3 @@ def _curves(rows, titles):
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
     return figure
-
-
-def _save(figure, directory: str, name: str) -> str:
-    """Write a figure whole or not at all; no date in it, so the same run gives the same bytes."""
-    path = os.path.join(directory, name)
-    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, metadata={"Software": None}))
-    return path

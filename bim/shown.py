@@ -66,6 +66,18 @@ def chosen(metric: str, benchmark: Benchmark, group: InputScores) -> list[int]:
     return shown.choose([group], less, list(benchmark.from_maps or benchmark.methods), COUNT)
 
 
+def places(benchmark: Benchmark, comparisons: Sequence, count: int) -> dict[str, list[int]]:
+    """Return metric -> so many of the images that ``save`` shows, as places among the images that both sets have."""
+    groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
+    found = {}
+    for metric in PAIRS:
+        group = groups.get(METRICS[metric].name)
+        if group is not None and len(group.inputs):
+            counted = _rows(group, range(len(benchmark.drawn(PAIRS[metric][0][1]))))
+            found[metric] = [counted[place] for place in chosen(metric, benchmark, group)[:count]]
+    return found
+
+
 def members(metric: str, benchmark: Benchmark, places: Sequence[int]) -> list[tuple[Member, list[int], dict]]:
     """Return both members of a metric with their rows and the maps of their methods, (n, side, side) uint8.
 

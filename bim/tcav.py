@@ -222,10 +222,34 @@ def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int
     return tuple({layer: np.concatenate(parts) for layer, parts in found.items()} for found in (values, gradients))
 
 
-def load_images(data_dir: str, num_random: int) -> dict[str, np.ndarray]:
-    """Read TCAV's images: the concept, its random counterparts and the class's images, ``dog_bedroom``."""
+def load_images(data_dir: str, num_random: int, counterparts: str = "objects", seed: int = 0) -> dict[str, np.ndarray]:
+    """Read TCAV's images: the concept, its random counterparts and the class's images, ``dog_bedroom``.
+
+    Parameters
+    ----------
+    data_dir
+        Folder of the constructed sets.
+    num_random
+        How many counterparts.
+    counterparts
+        ``"objects"``: other objects on scenes without bedrooms, which differ from the concept in the dog alone;
+        ``"scenes"``: such scenes with nothing on them, as the authors have it, which lets a CAV point to any object.
+    seed
+        Of the scenes drawn for each counterpart.
+
+    Returns
+    -------
+    dict
+        "concept", "target", "random_0", ...: (N, H, W, 3) uint8.
+
+    Raises
+    ------
+    BadInput
+        If there are no such images.
+    """
     folders = {"concept": "tcav/dog_scene", "target": "dog_bedroom/val"}
-    folders |= {f"random_{number}": f"tcav/random_{number}" for number in range(num_random)}
+    if counterparts == "objects":
+        folders |= {f"random_{number}": f"tcav/random_{number}" for number in range(num_random)}
     images = {}
     for name, folder in folders.items():
         path = os.path.join(data_dir, *folder.split("/"))
@@ -233,7 +257,29 @@ def load_images(data_dir: str, num_random: int) -> dict[str, np.ndarray]:
         if not files:
             raise BadInput(f"no images in {path}; scripts/construct_bim_dataset.py makes ten random counterparts")
         images[name] = np.stack([read_image(os.path.join(path, file), layout.IMAGE_SIDE) for file in files])
+    if counterparts == "scenes":
+        images |= _scenes_alone(data_dir, num_random, len(images["concept"]), seed)
     return images
+
+
+def _scenes_alone(data_dir: str, num_random: int, count: int, seed: int) -> dict[str, np.ndarray]:
+    """Draw counterparts of scenes without bedrooms on which nothing was pasted."""
+    path = os.path.join(data_dir, "scene_only", "val")
+    # A scene is there once for every object's name.
+    files = (
+        sorted(file for file in os.listdir(path) if file.startswith(f"{layout.OBJECTS[0]}-"))
+        if os.path.isdir(path)
+        else []
+    )
+    files = [file for file in files if file.split("-")[1] != "bedroom"]
+    if len(files) < 2:
+        raise BadInput(f"no scenes in {path}; scripts/construct_bim_dataset.py makes the set")
+    found = {}
+    for number in range(num_random):
+        drawn = np.random.default_rng([seed, 47, number]).permutation(len(files))[:count]
+        chosen = [os.path.join(path, files[place]) for place in sorted(drawn)]
+        found[f"random_{number}"] = np.stack([read_image(file, layout.IMAGE_SIDE) for file in chosen])
+    return found
 
 
 def fingerprint(images: dict[str, np.ndarray]) -> str:

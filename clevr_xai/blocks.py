@@ -98,6 +98,24 @@ class Questions:
         return Answers("given", ask, judge)
 
 
+def rows_until_right(dataset: Dataset, network: Answering, count: int, seed: int, batch_size: int = 32) -> np.ndarray:
+    """Return which questions to score so that so many are answered rightly, in rising order.
+
+    They are drawn as ``draw_rows`` draws them, up to the one whose answer is the last that is needed; all there are
+    where that is not enough. One pass forward a question.
+    """
+    order, right = np.random.default_rng([seed, 128]).permutation(len(dataset)), 0
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        names = [dataset.questions[row]["question"] for row in rows]
+        logits = network.model.scores(network.inputs(dataset.images(rows), names), batch_size)
+        hits = logits.argmax(axis=1) == network.targets([dataset.answers[row] for row in rows])
+        if right + hits.sum() >= count:
+            return np.sort(order[: start + int(np.flatnonzero(np.cumsum(hits) + right == count)[0]) + 1])
+        right += int(hits.sum())
+    return np.sort(order)
+
+
 def draw_rows(total: int, count: int | str, seed: int) -> np.ndarray:
     """Return which questions to score, in rising order; fewer are a part of more, so that scores can be reused."""
     if count == "all" or int(count) >= total:

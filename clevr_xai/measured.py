@@ -13,11 +13,14 @@ from attribution_benchmarks.scoring.block import Label
 from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.run import Run
+from attribution_benchmarks.scoring.zero_maps import LEFT_OUT, UNIFORM
+from clevr_xai import masks
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import Batch
+from clevr_xai.methods import BASELINES
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
-from clevr_xai.scoring import DIGITS, PATH_METHOD, path_gap, relevance_accuracy
+from clevr_xai.scoring import DIGITS, path_gap, relevance_accuracy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +48,12 @@ class Measured:
     scores
         Function from a label to (n, ground truths, metrics, poolings) float64; NaN where undefined and where the
         answer was wrong. One label at a time is read, so that memory does not hold them all.
+    positions
+        Pixels of an image.
+    zero_maps
+        Of ``scoring.zero_maps.ZERO_MAPS``: what ``counted`` makes of a pooled map that is zero everywhere.
     gaps
-        (n,) share by which the sum of Integrated Gradients' map misses the difference of the scores; None without it.
+        Method of Integrated Gradients -> (n,) share by which the sum of its map misses the difference of the scores.
     shared
         Metric of all benchmarks -> function from a label to (n,) float64, NaN likewise; None where the metric is not
         of such maps.
@@ -63,8 +70,24 @@ class Measured:
     fingerprint: str
     labels: tuple[Label, ...]
     scores: Callable[[Label], np.ndarray]
-    gaps: np.ndarray | None = None
+    gaps: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     shared: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
+    positions: int = masks.SIZE**2
+    zero_maps: str = UNIFORM
+
+    def counted(self, label: Label) -> np.ndarray:
+        """Return a label's scores as they count, (n, ground truths, metrics, poolings) float64.
+
+        A pooled map that is zero everywhere has no accuracy. It counts as the uniform map, whose mass and whose
+        expected rank accuracy are the mask's share of the image; or is NaN, and so left out, where ``zero_maps`` says
+        so. NaN where the answer was wrong and where a question has no such mask.
+        """
+        scores = self.scores(label)
+        if self.zero_maps == LEFT_OUT:
+            return scores
+        sizes = np.stack([self.pixels[name] for name in self.ground_truths], axis=1)[:, :, np.newaxis, np.newaxis]
+        empty = np.isnan(scores) & (sizes > 0) & self.right[:, np.newaxis, np.newaxis, np.newaxis]
+        return np.where(empty, sizes / self.positions, scores)
 
 
 def measure(
@@ -76,6 +99,7 @@ def measure(
     batch_size: int = 8,
     maps_directory=None,
     progress: bool = False,
+    zero_maps: str = UNIFORM,
 ) -> Measured:
     """Explain and score what is not in the store yet, and return all numbers.
 
@@ -98,18 +122,20 @@ def measure(
         Where maps are saved; None saves none.
     progress
         Whether to show a progress bar.
+    zero_maps
+        What becomes of maps that are zero everywhere; see ``Measured.counted``.
     """
     import tqdm
 
     dataset, network = questions.dataset, questions.network
     # Maps made elsewhere are scored anew each time, so there is no store to keep small.
     accuracy = relevance_accuracy(dataset.ground_truths, DIGITS if network else None)
-    further = {name: _against(metric.measure, questions.truths[0]) for name, metric in (shared or {}).items()}
-    measures, gap = [accuracy, *further.values()], None
-    if network and Label(PATH_METHOD) in explainer.labels:
-        _, parameters = explainer.methods[PATH_METHOD]
-        gap = path_gap(parameters["baseline"])
-        measures.append(gap)
+    further = {
+        name: _against(metric.measure, questions.truths[0], zero_maps) for name, metric in (shared or {}).items()
+    }
+    paths = [name for name in BASELINES if network and Label(name) in explainer.labels]
+    gaps = {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths}
+    measures = [accuracy, *further.values(), *gaps.values()]
     answers = questions.asked() if network else None
     if not network and predictions is not None:
         answers = questions.given(predictions)
@@ -152,8 +178,10 @@ def measure(
         hashlib.sha256("\n".join(found.names).encode()).hexdigest(),
         found.labels,
         lambda label: found.numbers(label, accuracy).reshape(shape),
-        found.numbers(Label(PATH_METHOD), gap)[:, 0] if gap else None,
+        {name: found.numbers(Label(name), gap)[:, 0] for name, gap in gaps.items()},
         {name: values_of(measure) for name, measure in further.items()},
+        dataset.size**2,
+        zero_maps,
     )
 
 
@@ -164,6 +192,6 @@ def maps_of(questions: Questions, explainer) -> dict[str, np.ndarray]:
     return {label.method: maps for label, maps in explainer.maps(wanted, part.load())}
 
 
-def _against(measure: Measure, ground_truth: str) -> Measure:
+def _against(measure: Measure, ground_truth: str, zero_maps: str) -> Measure:
     """Return a measure under a name that says which mask it looks at, so that no other mask's numbers are found."""
-    return dataclasses.replace(measure, name=f"{measure.name} {ground_truth}")
+    return dataclasses.replace(measure, name=f"{measure.name} {ground_truth}", zero_maps=zero_maps)

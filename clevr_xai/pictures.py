@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pathlib
 import textwrap
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.command_line import write_whole
+from attribution_benchmarks.command_line.drawn_text import plain_text
+from attribution_benchmarks.command_line.figures import save_figure
 from clevr_xai import controls, methods, paper_table
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.dataset import Dataset
@@ -22,6 +22,7 @@ SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alon
 _OURS, _CONTROL, _POSTER = "#3b5b92", "#a9a9a9", "#c8553d"
 
 
+@plain_text
 def write_pictures(
     directory: str,
     measured: Measured,
@@ -30,6 +31,8 @@ def write_pictures(
     ground_truths: Sequence[str],
     metrics: Sequence[str],
     count: int = 4,
+    formats: Sequence[str] = ("png",),
+    rows: Sequence[int] | None = None,
 ) -> list[str]:
     """Write PNG files.
 
@@ -45,6 +48,10 @@ def write_pictures(
         Those of the run; the first ground truth is outlined on the maps, a box plot is drawn of each.
     count
         Questions to draw, spread evenly over those that count.
+    formats
+        Of ``command_line.figures.FORMATS``.
+    rows
+        Places in the data set of questions to draw in place of these.
 
     Returns
     -------
@@ -53,16 +60,18 @@ def write_pictures(
     """
     counted = np.flatnonzero(measured.right & (measured.pixels[ground_truths[0]] > 0))
     chosen = counted[np.unique(np.linspace(0, len(counted) - 1, count).astype(int))] if len(counted) else []
+    if rows is not None:
+        chosen = [int(np.flatnonzero(measured.rows == row)[0]) for row in rows[:count]]
     written = []
     for place in chosen:
         row = int(measured.rows[place])
         found = {name: one[0] for name, one in maps([row]).items()}
         scores = {label.method: measured.scores(label)[place] for label in measured.labels if not label.control}
         figure = question_figure(dataset, row, found, scores, ground_truths[0])
-        written.append(_save(figure, directory, f"question_{measured.indices[place]}.png"))
+        written += save_figure(figure, directory, f"question_{measured.indices[place]}", formats)
     for truth in ground_truths:
         for metric in metrics:
-            written.append(_save(box_plot(measured, truth, metric), directory, f"{metric}_{truth}.png"))
+            written += save_figure(box_plot(measured, truth, metric), directory, f"{metric}_{truth}", formats)
     return written
 
 
@@ -90,6 +99,7 @@ def question_figure(dataset: Dataset, row: int, maps, scores, ground_truth: str)
     figure = Figure(figsize=(1.75 * columns, 2.05 * lines + 0.8), layout="constrained")
     figure.suptitle("\n".join(textwrap.wrap(f"{batch.questions[0]}  –  {batch.answers[0]}", 19 * columns)), fontsize=11)
     figure.supxlabel(f"outlined and scored: {TRUTH_TITLES[ground_truth]}; maps pooled by {SHOWN}", fontsize=8)
+    drawn = None
     axes = figure.subplots(lines, columns, squeeze=False).reshape(-1)
     for axis in axes:
         axis.set_axis_off()
@@ -102,7 +112,8 @@ def question_figure(dataset: Dataset, row: int, maps, scores, ground_truth: str)
     for axis, (name, one) in zip(axes[1 + len(truths) :], maps.items(), strict=False):
         pooled = pool(one[np.newaxis], [SHOWN])[SHOWN][0]
         # A handful of pixels would otherwise leave all others dark.
-        axis.imshow(pooled, cmap="inferno", vmin=0, vmax=np.quantile(pooled, 0.998) or 1)
+        top = np.quantile(pooled, 0.998) or pooled.max() or 1.0
+        drawn = axis.imshow(pooled / top, cmap="inferno", vmin=0, vmax=1)
         axis.contour(truths[ground_truth], levels=[0.5], colors="white", linewidths=0.6)
         figures = [
             f"{metric} {scores[name][truth, place, list(POOLINGS).index(HEADING[metric])]:.2f}"
@@ -110,6 +121,10 @@ def question_figure(dataset: Dataset, row: int, maps, scores, ground_truth: str)
         ]
         below = ", ".join(figures) if pooled.any() else "zero everywhere"
         axis.set_title(f"{methods.title(name)}\n{below}", fontsize=8)
+    if drawn is not None:
+        bar = figure.colorbar(drawn, ax=list(axes), location="right", shrink=0.4, aspect=30, ticks=[0, 0.5, 1])
+        bar.set_label("share of the map's own 99.8th percentile", fontsize=8)
+        bar.ax.tick_params(labelsize=8)
     return figure
 
 
@@ -125,7 +140,7 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
         list(METRICS).index(metric),
         list(POOLINGS).index(HEADING[metric]),
     )
-    columns = [_defined(measured.scores(label)[(counted, *place)]) for label in shown]
+    columns = [_defined(measured.counted(label)[(counted, *place)]) for label in shown]
     names = [controls.TITLES.get(label.name) or methods.title(label.name) for label in shown]
     figure = Figure(figsize=(7.2, 0.36 * len(shown) + 1.5), layout="constrained")
     axis = figure.subplots()
@@ -164,10 +179,3 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
 
 def _defined(values: np.ndarray) -> np.ndarray:
     return values[~np.isnan(values)]
-
-
-def _save(figure, directory: str, name: str) -> str:
-    """Write a figure whole or not at all; no date in it, so the same run gives the same bytes."""
-    path = pathlib.Path(directory) / name
-    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, metadata={"Software": None}))
-    return str(path)

@@ -13,7 +13,6 @@ from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS, pool
 
 HEADING = {"mass": "l2-norm,sq", "rank": "max-norm"}  # the pooling of a metric's table, as reproductions have it
-PATH_METHOD = "integrated_gradients"  # whose maps should add up to a difference of scores
 DIGITS = 9  # of a stored number; tables show two
 
 
@@ -59,13 +58,15 @@ def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS
     return Measure("relevance_accuracy", accuracies, width, digits)
 
 
-def path_gap(baseline) -> Measure:
+def path_gap(method: str, baseline) -> Measure:
     """Return what keeps how far the sum of Integrated Gradients' map misses what it should be.
 
     |Σ map - (f(image) - f(b))| / |f(image) - f(b)|; NaN where the scores are the same.
 
     Parameters
     ----------
+    method
+        Whose maps it is of.
     baseline
         b, where the path begins: see ``attribution.gradients.path_start``.
     """
@@ -79,4 +80,4 @@ def path_gap(baseline) -> Measure:
         missed = np.abs(maps.sum(axis=tuple(range(1, maps.ndim)), dtype=np.float64) - difference)
         return np.divide(missed, np.abs(difference), out=np.full(len(rows), np.nan), where=difference != 0)
 
-    return Measure("path_gap", gap, digits=DIGITS, of_controls=False, methods=(PATH_METHOD,))
+    return Measure(f"path_gap {method}", gap, digits=DIGITS, of_controls=False, methods=(method,))

@@ -27,6 +27,33 @@ def map_bytes(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
     return shown.unsigned(np.divide(pooled, top, out=np.zeros(pooled.shape), where=top > 0))
 
 
+def chosen(groups: Sequence[InputScores], measured: Measured, ground_truth: str) -> list[int]:
+    """Return the places in the data set of the questions that ``save`` shows."""
+    groups = [group for group in groups if group.where.get("ground_truth") == ground_truth and len(group.inputs)]
+    if not groups:
+        return []
+    names = _picked(groups, measured)
+    return [int(measured.rows[np.flatnonzero(measured.indices == int(name))[0]]) for name in names]
+
+
+def maps_of(
+    questions: Questions, rows: Sequence[int], explainer, store: ScoreStore | None = None
+) -> dict[str, np.ndarray]:
+    """Return the maps of some questions as pictures, from the store where they are there; method -> (n, H, W) uint8."""
+    taken, network = questions.take(rows), questions.network
+    side = questions.dataset.images(rows[:1]).shape[1]
+    key = {"benchmark": "clevr_xai", "model": network.model.fingerprint if network else ""}
+    measure = shown.MapPicture("picture", map_bytes, width=side * side)
+    return shown.maps_of(explainer, measure, taken.blocks(len(rows)), key, [Questions], store, (side, side))
+
+
+def _picked(groups: Sequence[InputScores], measured: Measured) -> list[str]:
+    methods = list(dict.fromkeys(label.method for label in measured.labels if label.method))
+    same = [group for group in groups if list(group.inputs) == list(groups[0].inputs)]
+    own = [group for group in same if "pooling" in group.where] or same
+    return [groups[0].inputs[place] for place in shown.choose(own, [], methods, COUNT)]
+
+
 def save(
     directory: str,
     questions: Questions,
@@ -53,23 +80,14 @@ def save(
     if not groups:
         return shown.save(directory, [], [])
     names = tuple(group.where["metric"] for group in groups)
-    methods = list(dict.fromkeys(label.method for label in measured.labels if label.method))
-    same = [group for group in groups if list(group.inputs) == list(groups[0].inputs)]
-    own = [group for group in same if "pooling" in group.where] or same
-    picked = shown.choose(own, [], methods, COUNT)
+    names_shown = _picked(groups, measured)
     row_of = {str(index): int(row) for index, row in zip(measured.indices, measured.rows, strict=True)}
     rows = [row_of[name] for name in groups[0].inputs]
-    taken = questions.take([rows[place] for place in picked])
-    side = questions.dataset.images(rows[:1]).shape[1]
-    network = questions.network
-    key = {"benchmark": "clevr_xai", "model": network.model.fingerprint if network else ""}
-    maps = shown.maps_of(
-        explainer, shown.MapPicture("picture", map_bytes, width=side * side), taken.blocks(len(picked)), key,
-        [Questions], store, (side, side),
-    )  # fmt: skip
+    taken = [row_of[name] for name in names_shown]
+    maps = maps_of(questions, taken, explainer, store)
     examples = []
-    (batch,) = questions.dataset.batches(len(picked), taken.rows)
-    for place, name in enumerate(groups[0].inputs[place] for place in picked):
+    (batch,) = questions.dataset.batches(len(taken), np.array(taken))
+    for place, name in enumerate(names_shown):
         view = shown.View(
             "", batch.images[place], batch.masks[ground_truth][place],
             {method: found[place] for method, found in maps.items()}, f"answered rightly: {batch.answers[place]}",

@@ -40,10 +40,11 @@ def long_rows(
 ) -> list[dict]:
     """Return every number of a run in the long form of ``leaderboard.tables``, for all ten poolings.
 
-    The value is the mean over the questions of a subset that were answered rightly, have this mask, and for which
-    the metric is defined (``n``; ``undefined`` counts maps of nothing). The interval is a bootstrap-t over
+    The value is the mean over the questions of a subset that were answered rightly and have this mask (``n``).
+    ``zero_maps`` counts maps that are zero everywhere: they count as the uniform map, or are left out, and then
+    ``undefined`` counts them too. The interval is a bootstrap-t over
     images, since questions about one image are not independent. A row of a control that is asked of a method names
-    both in ``of`` and ``control``.
+    both in ``of`` and ``control``; one of Integrated Gradients has the median of its completeness error in ``gap``.
 
     Parameters
     ----------
@@ -61,10 +62,10 @@ def long_rows(
     wrong = int((~measured.right).sum())
     rows = []
     for label in measured.labels if metrics else ():
-        scores = measured.scores(label)
+        scores, zero = measured.counted(label), np.isnan(measured.scores(label))
         for truth in ground_truths:
             without = int((measured.right & (measured.pixels[truth] == 0)).sum())
-            of_truth = scores[:, measured.ground_truths.index(truth)]
+            of_truth, zero_of_truth = (array[:, measured.ground_truths.index(truth)] for array in (scores, zero))
             for subset in chosen_subsets:
                 counted = subsets.members(measured, subset, truth, confidence, pixels)
                 if counted is None:
@@ -84,12 +85,15 @@ def long_rows(
                             "n": found.n, "paper": None if figure is None else figure.mean,
                             "kind": "control" if label.control else "method",
                             "questions": measured.kind, "ground_truth": truth, "pooling": pooling, "subset": subset,
-                            **_figures_of(found), "answered_wrongly": wrong, "without_mask": without,
+                            **_figures_of(found), "zero_maps": int(zero_of_truth[counted, place, number].sum()),
+                            "answered_wrongly": wrong, "without_mask": without,
                         }  # fmt: skip
                         if figure is not None:
                             row.update(paper_std=figure.std, paper_median=figure.median)
                         if label.method and label.control:
                             row.update(of=label.method, control=label.control)
+                        elif label.method in measured.gaps:
+                            row["gap"] = summary(measured.gaps[label.method][counted]).median
                         if not found.n:
                             row["reason"] = _reason(counted, found.undefined)
                         rows.append(row)
@@ -175,7 +179,7 @@ def input_scores(measured: Measured, ground_truths: Sequence[str], metrics: Sequ
             place = measured.ground_truths.index(truth), list(METRICS).index(metric), list(POOLINGS).index(pooling)
             add(
                 {"metric": metric, **_where(measured, truth), "pooling": pooling},
-                lambda label, place=place: measured.scores(label)[(slice(None), *place)],
+                lambda label, place=place: measured.counted(label)[(slice(None), *place)],
             )
     for name, values_of in measured.shared.items():
         add({"metric": name, **_where(measured, ground_truths[0])}, values_of)
@@ -243,7 +247,8 @@ def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]
     under = {(row["of"], row["control"]): row for row in rows if "of" in row}
     asked = [control for control in controls.OF_METHODS if any(control == other for _, other in under)]
     header = ["method", "mean (std) median", "95 %", "p20", "p80", *(controls.OF_METHODS[name] for name in asked)]
-    header += ["poster"] if with_paper else []
+    with_gap = any("gap" in row for row in rows)
+    header += [*(["gap %"] if with_gap else []), *(["poster"] if with_paper else [])]
     body, kind = [], None
     for row in rows:
         if "of" in row:
@@ -259,6 +264,8 @@ def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]
             _rounded(row["p80"], decimals),
             *(_rounded(under.get((row["method"], name), {}).get("mean", np.nan), decimals) for name in asked),
         ]
+        if with_gap:
+            line.append(_rounded(100 * row.get("gap", np.nan), 1))
         if with_paper:
             has = row["paper"] is not None
             line.append(_figures(row["paper"], row["paper_std"], row["paper_median"]) if has else "–")
@@ -267,13 +274,21 @@ def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]
 
 
 def _undefined(rows, markdown, why: str = ", since the map is zero everywhere,") -> str:
-    """Return a line that counts the maps for which the metric is undefined, where there are any."""
-    counts = [f"{titled(row)} {row['undefined']}" for row in rows if row["undefined"]]
-    if not counts:
-        return ""
-    line = f"Undefined{why} and left out: {', '.join(counts)}."
-    # A paragraph of its own, or Markdown takes it for a line of the table.
-    return f"\n{line}\n" if markdown else textwrap.fill(line, WIDTH, subsequent_indent="  ") + "\n"
+    """Return lines that count the maps without a value, and those of zeros that count as uniform, if any."""
+    told = {
+        f"Undefined{why} and left out": {titled(row): row["undefined"] for row in rows},
+        "Zero everywhere, and counted as the uniform map": {
+            titled(row): row.get("zero_maps", 0) - row["undefined"] for row in rows
+        },
+    }
+    lines = []
+    for what, counts in told.items():
+        shown = ", ".join(f"{name} {count}" for name, count in counts.items() if count > 0)
+        if shown:
+            # A paragraph of its own, or Markdown takes it for a line of the table.
+            line = f"{what}: {shown}."
+            lines.append(f"\n{line}\n" if markdown else textwrap.fill(line, WIDTH, subsequent_indent="  ") + "\n")
+    return "".join(lines)
 
 
 def _by_pooling(rows, poolings) -> tuple[list[str], list[list[str]]]:

@@ -6,6 +6,9 @@
 prints accuracy, latency and throughput of both, how often their predictions agree, how their explanations correlate,
 and their model contrast (MCS, first minus second), with intervals of 95 %. --output=FILE.json keeps all figures.
 Latencies are those of this machine, its connection and this moment; everything else is the same in every run.
+
+Cost: requests only: 30 that are timed, and for each batch of 16 images one for the scores and one or more a method, to
+each model.
 """
 
 import os

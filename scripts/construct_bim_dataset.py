@@ -4,6 +4,8 @@
     python scripts/construct_bim_dataset.py --drawn --num_train=100 --data_dir=data/bim_drawn
 
 An interrupted construction continues when the same command is given again.
+
+Cost: 26 CPU seconds for 10,000 drawn images.
 """
 
 import os

@@ -1,6 +1,8 @@
 """Write docs/methods.md from the registry.
 
 python scripts/document_methods.py
+
+Cost: under 1 CPU second.
 """
 
 import pathlib

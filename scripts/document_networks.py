@@ -4,6 +4,8 @@ python scripts/document_networks.py
 
 A stopped run goes on where it stood: each family's results are kept in a file of the work folder, and are used again as
 long as neither the package's code nor the zoo's has changed.
+
+Cost: 16 CPU seconds for a small family such as `residual`.
 """
 
 import pathlib

@@ -3,6 +3,8 @@
     python scripts/export_committed_models.py
 
 One process for all: most of the time of a single export is TensorFlow's start. ``scripts/serve.sh`` runs it.
+
+Cost: 75 CPU seconds and 1.2 GB on a fresh clone; nothing for what is there.
 """
 
 import os

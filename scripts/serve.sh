@@ -5,11 +5,19 @@
 #     bash scripts/serve.sh --stand_in       without Docker: a small server in Python, for trying things out
 #     bash scripts/serve.sh --export_only    write the served files and stop
 #
-# The served files are made once from the committed models, in some two minutes, and lie in saved_models/served.
+# The served files are made once from the committed models and lie in saved_models/served.
 # Both answer this machine alone: neither asks who is there.
 # PYTHON is the interpreter of this project's environment, IMAGE the image, GRPC_PORT and REST_PORT the ports, MODELS
 # another directory of models with its models.config.
+#
+# Cost: 89 CPU seconds until all 17 models are ready at the first start on a fresh clone with --stand_in, 75 of them for
+# writing the served files; 14 CPU seconds and 1.5 GB at the next.
 set -euo pipefail
+
+if [[ "${1:-}" == -h || "${1:-}" == --help ]]; then
+    sed -n '2,/^set -/{/^set -/d; s/^# \{0,1\}//; p;}' "$0"
+    exit 0
+fi
 
 cd "$(dirname "$0")/.."
 root="$PWD"

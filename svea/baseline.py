@@ -10,6 +10,8 @@ other ones.
 The network is the paper's: three convolutions and one dense layer, 13,960 parameters. The paper does not give
 the training recipe; the one here reaches test accuracies around its 87.7 %. Nothing is chosen on the test
 set: the network of the last epoch is exported, whatever it scores.
+
+Cost: half a minute on one core.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ elsewhere.
 Every method explains the probability of the predicted class for all 5,000 signals of MNIST-1D. ROE test: how often a
 linear support vector machine tells the class from the 12 points around the map's peak (higher is better). Drop and
 Increase: what becomes of the network's confidence when it sees these points alone.
+
+Cost: some 40 seconds on two cores and under 1 GB.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from absl import flags
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
@@ -53,7 +56,8 @@ flags.DEFINE_list(
 )
 flags.DEFINE_string("maps_dir", "", "directory to save maps in, as METHOD/SIGNAL.npy", flag_values=FLAGS)
 flags.DEFINE_string("from_maps", "", "directory of maps to score in place of the network's own", flag_values=FLAGS)
-flags.DEFINE_string("plot_dir", "", "directory to write figures to, as PNG", flag_values=FLAGS)
+flags.DEFINE_string("plot_dir", "", "directory to write figures to", flag_values=FLAGS)
+define_plot_format(FLAGS)
 flags.DEFINE_string("scores_dir", "", "directory to keep regions in, so that none is computed twice", flag_values=FLAGS)
 flags.DEFINE_string("input_scores", "", "file to write every signal's scores to; .json", flag_values=FLAGS)
 
@@ -64,6 +68,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     plot_dir = _checked_directory("plot_dir", flag_values.plot_dir)
+    check_plot_format(flag_values.plot_format)
     scores_dir = _checked_directory("scores_dir", flag_values.scores_dir)
     _checked_directory("maps_dir", flag_values.maps_dir)
     metrics = shared_metrics.chosen(flag_values.metrics, METRICS)
@@ -145,7 +150,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
         examples = figures.example_rows(data, networks[0])
         maps = scoring.example_maps(explainers[0], data, examples)
-        for path in figures.save_figures(plot_dir, data, networks[0], maps, rows, titles):
+        for path in figures.save_figures(plot_dir, data, networks[0], maps, rows, titles, flag_values.plot_format):
             print(f"figure: {path}", file=sys.stderr)
         model = next(iter(models.values()))
         store = ScoreStore(str(scores_dir)) if scores_dir else None

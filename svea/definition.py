@@ -50,10 +50,10 @@ BENCHMARK = Benchmark(
             "Six test signals, three classified rightly and three wrongly, with every method's map and its region of "
             "explanation. A good region covers the green bar.",
         ),
-        "roe": (
-            "Left: bars of the ROE test for methods and controls. Right: for each of them, how often its windows lie "
-            "how far from the true shape.",
-            "The ROE test, and where the regions lie: a dark stripe at zero means that a method finds the shape.",
+        "positions": (
+            "A line for each method and control, by the order of the ROE test: how often its windows lie how far from "
+            "the true shape.",
+            "Where the regions lie: a dark stripe at zero means that a method finds the shape.",
         ),
     },
 )

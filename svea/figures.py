@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attribution_benchmarks.command_line import write_whole
+from attribution_benchmarks.command_line.drawn_text import plain_text
+from attribution_benchmarks.command_line.figures import save_figure
 from svea import roe
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
 from svea.scoring import NetworkScores
@@ -24,6 +24,7 @@ _PAPER = "#c8553d"
 _BARS = {"method": _OURS, "control": "#a9a9a9", "peer": "#8f6bb3"}
 
 
+@plain_text
 def save_figures(
     directory: pathlib.Path,
     data: Mnist1D,
@@ -31,8 +32,9 @@ def save_figures(
     maps: Mapping[str, Mapping[int, np.ndarray]],
     rows: Sequence[Mapping],
     titles: Mapping[str, str],
+    formats: Sequence[str] = ("png",),
 ) -> list[pathlib.Path]:
-    """Write ``examples.png`` and ``roe.png``.
+    """Write ``examples.png``, ``roe_test_scores.png`` and ``positions.png``.
 
     Parameters
     ----------
@@ -48,6 +50,8 @@ def save_figures(
         ``table.long_rows``, of one network or several, for the scores.
     titles
         Method -> title.
+    formats
+        Of ``command_line.figures.FORMATS``.
 
     Returns
     -------
@@ -61,13 +65,12 @@ def save_figures(
 
     paths = []
     for name, figure in (
-        ("examples.png", examples_figure(data, network, maps, titles)),
-        ("roe.png", roe_figure(data, network, rows, titles)),
+        ("examples", examples_figure(data, network, maps, titles)),
+        ("roe_test_scores", roe_figure(rows, titles)),
+        ("positions", positions_figure(data, network, rows, titles)),
     ):
-        save = functools.partial(figure.savefig, format="png", dpi=130, metadata={"Software": None})
-        write_whole(directory / name, save)
+        paths += map(pathlib.Path, save_figure(figure, directory, name, formats, dpi=130))
         plt.close(figure)
-        paths.append(directory / name)
     return paths
 
 
@@ -165,12 +168,12 @@ def examples_figure(
     return figure
 
 
-def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
-    """Draw the ROE test of every method and control, and how far its windows lie from the true template.
+def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
+    """Draw the ROE test of every method and control.
 
     Parameters
     ----------
-    data, network, rows, titles
+    rows, titles
         As for ``save_figures``.
 
     Returns
@@ -179,10 +182,8 @@ def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], t
     """
     import matplotlib.pyplot as plt
 
-    scored = sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
-    figure, (bars, positions) = plt.subplots(
-        1, 2, figsize=(11, 0.36 * len(scored) + 1.5), sharey=True, gridspec_kw={"width_ratios": (1.15, 1)}
-    )
+    scored = _by_roe(rows)
+    figure, bars = plt.subplots(figsize=(6.4, 0.36 * len(scored) + 1.5))
     heights = np.arange(len(scored))
     values = np.array([row["value"] for row in scored])
     margins = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in scored]).T
@@ -198,15 +199,37 @@ def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], t
     bars.set_xlim(0, 100)
     bars.set_xlabel("ROE test: windows classified rightly, %", fontsize=9)
     bars.legend(loc="lower right", fontsize=8, frameon=False)
+    _bare(bars)
+    figure.tight_layout()
+    return figure
+
+
+def positions_figure(
+    data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], titles: Mapping[str, str]
+) -> Figure:
+    """Draw how far the windows of every method and control lie from the true template, by the ROE test's order.
+
+    Parameters
+    ----------
+    data, network, rows, titles
+        As for ``save_figures``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    import matplotlib.pyplot as plt
 
     everything = {**network.methods, **network.controls}
+    scored = [row for row in _by_roe(rows) if everything[row["method"]].starts is not None]
+    figure, positions = plt.subplots(figsize=(7.2, 0.36 * len(scored) + 1.5))
+    positions.set_yticks(range(len(scored)), [titles[row["method"]] for row in scored], fontsize=9)
     edges = np.arange(-32.5, 33.5)
     image = np.full((len(scored), len(edges) - 1), np.nan)
     for height, row in enumerate(scored):
         starts = everything[row["method"]].starts
-        if starts is not None:
-            distance = starts[TRAIN_SIGNALS:] + (roe.WINDOW - 1) / 2 - data.test.template_centre
-            image[height] = 100 * np.histogram(distance, edges)[0] / len(distance)
+        distance = starts[TRAIN_SIGNALS:] + (roe.WINDOW - 1) / 2 - data.test.template_centre
+        image[height] = 100 * np.histogram(distance, edges)[0] / len(distance)
     mesh = positions.pcolormesh(edges, np.arange(len(scored) + 1) - 0.5, np.sqrt(image), cmap="Blues", rasterized=True)
     positions.hlines(np.arange(len(scored) - 1) + 0.5, edges[0], edges[-1], color="white", linewidth=3)
     positions.axvline(0, color=_TEMPLATE, linewidth=0.8, linestyle=":")
@@ -215,13 +238,20 @@ def roe_figure(data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], t
     ticks = np.array([0, 2, 10, 25, 50])
     bar = figure.colorbar(mesh, ax=positions, ticks=np.sqrt(ticks), pad=0.02)
     bar.ax.set_yticklabels([f"{tick} %" for tick in ticks], fontsize=8)
-    bar.set_label("of the test signals", fontsize=8)
-    for axis in (bars, positions):
-        for side in ("top", "right", "left"):
-            axis.spines[side].set_visible(False)
-        axis.tick_params(axis="y", length=0)
+    bar.set_label("of the test signals, a point", fontsize=8)
+    _bare(positions)
     figure.tight_layout()
     return figure
+
+
+def _by_roe(rows: Sequence[Mapping]) -> list[Mapping]:
+    return sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
+
+
+def _bare(axis) -> None:
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+    axis.tick_params(axis="y", length=0)
 
 
 def _draw_map(axis, data: Mnist1D, row: int, explanation, start: int) -> None:

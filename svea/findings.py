@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+import attribution
 from attribution_benchmarks.leaderboard import comparisons
 from svea import paper_table
 from svea.metrics import METRICS
@@ -102,7 +103,7 @@ def _comparisons(networks, score, titles, seed) -> list[str]:
 def _zero_maps(rows, titles) -> list[str]:
     found = [f"{titles[row['method']]} {row['zero_maps']:.2f} %" for row in rows if row.get("zero_maps")]
     counted = ", ".join(found) or "none"
-    return [f"Maps that are zero everywhere, so that the first window is taken for want of a peak: {counted}."]
+    return [f"Maps that are zero everywhere, whose window is the first, as a uniform map's: {counted}."]
 
 
 def _what_holds(score, titles) -> list[str]:
@@ -125,19 +126,34 @@ def _what_holds(score, titles) -> list[str]:
     return lines
 
 
+# What is known of rows of the paper that ours differ from, or may.
+_KNOWN = {
+    "score_cam": "The weights here are the published ones, a softmax over channels. The method "
+    "score_cam_constant_masks, which no paper proposes, comes near the paper's row: a candidate, unproven",
+    "grad_cam_plus_plus": "The formula here is the published one; of the variants of it that were tried none gives "
+    "the paper's row",
+    "rise": "How many masks the paper draws, and of what grid, is not known; here they are --rise_masks of 7 cells, "
+    "and fewer of them score less",
+}
+
+
 def _divergences(rows) -> list[str]:
-    """Return a line for each known difference from the paper."""
+    """Return a line for each known difference from the paper, and for each row of which anything is known."""
     lines = [
         "Known divergence, region: Eq. 1 of the paper is not followed to the letter; here the window starts 6 points "
         "before the map's peak, counted from 0, and stays inside the signal.",
         "Known divergence, machines: solved to convergence (LinearSVC), not by 10,000 gradient steps.",
     ]
+    titles = {name: method.title for name, method in attribution.METHODS.items()}
     for row in rows:
-        if (row["method"], row["metric"]) == (paper_table.NOT_REPRODUCIBLE, "roe_test"):
-            outside = not row["low"] <= row["paper"] <= row["high"]
+        if row["metric"] == "roe_test" and row["method"] in _KNOWN:
+            place = "inside" if row["low"] <= row["paper"] <= row["high"] else "outside"
+            spread = ""
+            if "networks" in row:
+                least, most = min(row["networks"]), max(row["networks"])
+                spread = f", over networks {least:.1f} to {most:.1f}"
             lines.append(
-                f"Known divergence, Score-CAM: ours {row['value']:.1f}, the paper's {row['paper']} lies "
-                + ("outside our interval; why is not known. " if outside else "inside our interval. ")
-                + "The weights here are the published ones, a softmax over channels."
+                f"{titles[row['method']]}, ROE test: ours {row['value']:.1f}{spread}; the paper's {row['paper']} lies "
+                f"{place} our interval. {_KNOWN[row['method']]}."
             )
     return lines

@@ -13,8 +13,16 @@ import pytest
 import attribution
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
-MODELS = ("svea/baseline", "bim/obj", "bim/scene", "bim/scene_only", "bim/scene10", "clevr_xai/relation_network")
+PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "exact", "svea")
+MODELS = (
+    "svea/baseline",
+    "bim/obj",
+    "bim/scene",
+    "bim/scene_only",
+    "bim/scene10",
+    "clevr_xai/relation_network",
+    "exact/problems",
+)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ the same for the same seed, whatever the batch and the order; maps depend on inp
 does not depend on the batch; it leaves read-only arrays alone and prints nothing. A kind of input that it refuses by
 ``BadInput`` is named, and is no failure unless nothing is left. The exit code is 1 if a check fails that --allow does
 not name.
+
+Cost: 9 CPU seconds and under 1 GB for a method of one gradient, most of it TensorFlow's start.
 """
 
 from __future__ import annotations
@@ -136,7 +138,8 @@ def _found(method, specimen, parameters, allow) -> list[Finding]:
         except Refused as refusal:
             return [Finding(name, specimen.title, REFUSED, str(refusal))]
         except Exception as error:  # it ran before, and fails on other targets, batches or orders
-            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            kind = "" if isinstance(error, BadInput) else f"{type(error).__name__}: "
+            words = kind + " ".join(str(error).split())[:200]
             findings.append(Finding(name, specimen.title, ALLOWED if name in allow else FAILED, words))
     return findings
 

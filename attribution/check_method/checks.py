@@ -113,15 +113,13 @@ def returns_maps(trial: Trial) -> str:
     try:
         maps = trial.maps
     except BrokenContract as error:
+        if isinstance(error.__cause__, ValueError) and "read-only" in str(error.__cause__):
+            raise Failed(
+                "it writes to an array that its passes gave it; other methods are given the same one: copy it first"
+            ) from error
         raise Failed(str(error)) from error
     except BadInput as error:
         raise Refused(str(error)) from error
-    except ValueError as error:
-        if "read-only" not in str(error):
-            raise Failed(f"{type(error).__name__}: {_gist(error)}") from error
-        raise Failed(
-            "it writes to an array that its passes gave it; other methods are given the same one: copy it first"
-        ) from error
     except Exception as error:  # whatever it raises is what was found
         raise Failed(f"{type(error).__name__}: {_gist(error)}") from error
     inputs = trial.specimen.model.feed(trial.specimen.inputs)[trial.specimen.wrt]

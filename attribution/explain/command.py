@@ -8,6 +8,10 @@ r"""See maps of a SavedModel: explain pictures, arrays or signals, and draw what
 The picture has a row for each input and a column for each method, each panel with its colour scale. Standard output has
 the highest predictions. `--list_methods` lists the methods; `python -m attribution.inspect --model=DIR` says which of
 them a file allows, and why not the others.
+
+Cost: an image of 224 pixels and the three default methods take 19 CPU seconds and 1.5 GB under EfficientNetB0, 23 and
+1.3 GB under a ViT-Ti/16, most of it TensorFlow's start and the compilation; docs/methods.md gives the passes that each
+method makes for an input.
 """
 
 from __future__ import annotations

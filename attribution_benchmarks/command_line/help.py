@@ -21,8 +21,8 @@ GROUPS = {
     ),
     "Methods": (
         "method", "methods", "steps", "step_size", "samples", "noise", "baseline", "batch_norm", "rise_masks",
-        "controls", "control_methods", "from_maps", "compat", "allow", "try_methods", "libraries", "only", "child",
-        "list_methods", "list_layers",
+        "controls", "control_methods", "counterparts", "from_maps", "compat", "allow", "try_methods", "libraries",
+        "only", "child", "list_methods", "list_layers",
     ),
     "Scores": (
         "metrics", "ground_truth", "pooling", "subset", "confidence", "mask_pixels", "compare", "num_random", "level",
@@ -33,7 +33,7 @@ GROUPS = {
         "epochs", "learning_rate", "checkpoint_dir", "final_questions", "reading_steps", "seeing_steps", "small_steps",
         "following_steps", "final_steps", "pairs",
     ),
-    "What is drawn": ("overlay", "channels", "percentile", "scale", "num_pictures"),
+    "What is drawn": ("overlay", "channels", "percentile", "scale", "num_pictures", "plot_format"),
     "Files to write": (
         "output", "output_dir", "input_scores", "maps", "maps_dir", "maps_pooling", "plot_dir", "scores_dir",
         "work_dir", "times", "cache_dir",

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import errno
 import io
+import math
 import os
 import signal
 import sys
@@ -73,6 +74,7 @@ def execute(
             rest = flag_values(argv)[1:]
             if rest:
                 raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
+            _check_numbers(flag_values)
             with cache_at(flag_values.cache_dir if "cache_dir" in flag_values else ""), _trust(flag_values):
                 main(flag_values)
         except KeyboardInterrupt:
@@ -98,6 +100,14 @@ def execute(
                 2,
             )
     return 0
+
+
+def _check_numbers(flag_values: flags.FlagValues) -> None:
+    """Refuse NaN and infinity, which are on the right side of every bound, or of none."""
+    for name in flag_values:
+        value = flag_values[name].value
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadInput(f"--{name} is {value}; a finite number is needed")
 
 
 @contextlib.contextmanager

@@ -212,6 +212,34 @@ def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     return float((ranks[0] * ranks[1]).sum() / norm) if norm > 0 else float("nan")
 
 
+def kendall(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
+    """Kendall's rank correlation tau-b: of all pairs, those ordered alike minus those ordered otherwise, as a share.
+
+    Pairs that are tied on one side count on neither (Kendall, "Rank Correlation Methods", 1948).
+
+    Parameters
+    ----------
+    first, second
+        (N,) finite numbers.
+
+    Returns
+    -------
+    float
+        Between -1 and 1; NaN for fewer than two pairs, or where one side is constant.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite or the lengths differ.
+    """
+    first, second = _column(first, "first"), _column(second, "second")
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} values against {len(second)}")
+    signs = [np.sign(values[:, None] - values[None, :]) for values in (first, second)]
+    norm = np.sqrt((signs[0] ** 2).sum() * (signs[1] ** 2).sum())
+    return float((signs[0] * signs[1]).sum() / norm) if norm > 0 else float("nan")
+
+
 def average_ranks(values: npt.ArrayLike) -> np.ndarray:
     """Ranks from 1, the smallest first; equal values share the mean of their ranks.
 

@@ -125,13 +125,13 @@ def in_short(name: str, matrix: Matrix, judged: Mapping[str, Verdicts], named: A
 
     def where(column):
         rank = matrix.ranks[name, column.key]
-        verdict = judged.get(column.key)
-        telling = verdict is not None and verdict.tells_best(matrix)
-        doubt = "" if telling else ", where the inputs are too few to tell the best"
-        return f"{ordinal(math.floor(rank))} of {counts[column.key]} on {column.group} {column.title}{doubt}"
+        return f"{ordinal(math.floor(rank))} of {counts[column.key]} on {column.group} {column.title}"
 
-    places = f"Its best place: {where(placed[0][2])}"
-    places += f"; its weakest: {where(placed[-1][2])}." if len(placed) > 1 else "."
+    ends = [placed[0][2], *([placed[-1][2]] if len(placed) > 1 else [])]
+    silent = [f"{one.group} {one.title}" for one in ends if not _tells(judged.get(one.key), matrix)]
+    places = f"Its best place: {'; its weakest: '.join(map(where, ends))}."
+    if silent:
+        places += f" Inputs are too few to tell methods apart on {_listed(silent)}."
     able = [verdict for verdict in judged.values() if name in verdict.tested and verdict.tells_controls()]
     above = sum(not verdict.not_above(name) for verdict in able)
     if not able:
@@ -139,6 +139,10 @@ def in_short(name: str, matrix: Matrix, judged: Mapping[str, Verdicts], named: A
     if above == len(able):
         return f"{named(name)} beats every control under all {len(able)} metrics that can tell", places
     return f"{named(name)} beats every control under {above or 'none'} of {len(able)} metrics that can tell", places
+
+
+def _tells(verdict: Verdicts | None, matrix: Matrix) -> bool:
+    return verdict is not None and verdict.tells_best(matrix)
 
 
 def ordinal(number: int) -> str:

@@ -10,7 +10,12 @@ from __future__ import annotations
 FAMILIES = {
     "class activation": ("grad_cam", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise"),
     "gradient": ("gradient", "smoothgrad", "vargrad"),
-    "path": ("gradient_x_input", "integrated_gradients"),
+    "path": (
+        "gradient_x_input",
+        "integrated_gradients",
+        "integrated_gradients_gray",
+        "integrated_gradients_median",
+    ),
     "relevance": ("lrp", "excitation_backprop"),
     "changed ReLU": ("guided_backprop", "guided_grad_cam", "deconvnet"),
     "masks": ("rise", "occlusion"),

@@ -80,7 +80,8 @@ def build(
     Returns
     -------
     Matrix
-        Peers count as methods. A row without a value makes a blank with its reason.
+        Peers count as methods. A row without a value makes a blank with its reason, and so does one of fewer inputs
+        than the others of its column have: all that is ranked together is of the same inputs.
 
     Raises
     ------
@@ -104,6 +105,12 @@ def build(
                     cells[place] = row
     shown = tuple(column for column in columns if column.key in benchmarks)
     names = [name for name, kind in kinds.items() if kind != "control"]
+    for column in shown:
+        counts = {name: cells[name, column.key].get("n") or 0 for name in names if (name, column.key) in cells}
+        for name, count in counts.items():
+            if count < max(counts.values()):  # a rank among others would compare different inputs
+                blanks[name, column.key] = f"has a value for {count:,} of {max(counts.values()):,} inputs alone"
+                del cells[name, column.key]
     for name in names:
         for column in shown:
             if (name, column.key) not in cells and (name, column.key) not in blanks:

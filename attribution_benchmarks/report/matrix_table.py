@@ -12,8 +12,9 @@ from attribution_benchmarks.report.verdicts import Verdicts
 
 NO_RIVAL = "‡"  # of a control that is set aside in a column
 LEGEND = (
-    "* best, or not told apart from the best; † not significantly above every control (neither stands where the inputs "
-    "are too few to tell); ‡ no rival: a bound, or what has its figure by construction; in brackets: rank"
+    "* best, or not told apart from the best; † not significantly above every control; ° above those it was tested "
+    "against, which are fewer than those of others (none of these stands where the inputs are too few to tell); ‡ no "
+    "rival: a bound, or what has its figure by construction; in brackets: rank"
 )
 
 
@@ -47,6 +48,8 @@ def long_rows(matrix: Matrix, verdicts: Sequence[Verdicts] = ()) -> list[dict]:
                 row["level_with_best"] = name in verdict.level_with_best(matrix)
                 row["not_above"] = verdict.not_above(name)
                 row["marks"] = verdict.marks(name, matrix)
+                if verdict.untested(name):
+                    row["untested"] = verdict.untested(name)
             if name in column.aside:
                 row["aside"] = column.aside[name]
             if place in matrix.blanks:

@@ -115,7 +115,7 @@ def page(
         groups=sections.groups(matrix),
         families=list(dict.fromkeys(line["family"] for line in lines)),
         lines=lines,
-        any_untested=False,
+        any_untested=any(verdict.untested(name) for verdict in verdicts for name in verdict.tested),
         controls=sections.control_lines(matrix, named),
         blanks=sections.blanks(matrix, named),
         concordances=[

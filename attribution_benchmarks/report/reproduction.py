@@ -150,9 +150,7 @@ class Runner:
         str or None
             Why there are no scores, "does not fit: ..." or "crashed: ..."; None where there are.
         """
-        record = {**self._record(unit.with_methods(methods)), "trial": list(unit.trial or unit.command)}
-        name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
-        path = self.directory / "work" / f"attempt-{name}.json"
+        path = self._attempt_file(unit, methods)
         if path.exists():
             return json.loads(path.read_text(encoding="utf-8"))["refused"]
         try:
@@ -162,6 +160,16 @@ class Runner:
             refused = f"{'crashed' if error.crashed else 'does not fit'}: {error}"
         write_whole(path, json.dumps({"refused": refused}) + "\n")
         return refused
+
+    def known_refusal(self, unit: Unit, methods: Sequence[str]) -> str | None:
+        """Return why an earlier attempt gave no scores; None where there was none, or it gave some."""
+        path = self._attempt_file(unit, methods)
+        return json.loads(path.read_text(encoding="utf-8"))["refused"] if path.exists() else None
+
+    def _attempt_file(self, unit: Unit, methods: Sequence[str]) -> pathlib.Path:
+        record = {**self._record(unit.with_methods(methods)), "trial": list(unit.trial or unit.command)}
+        name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+        return self.directory / "work" / f"attempt-{name}.json"
 
     def store(self, unit: Unit) -> pathlib.Path:
         """Return where a unit's scores are kept; their keys hold all that they depend on."""

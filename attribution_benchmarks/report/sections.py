@@ -138,7 +138,13 @@ def _told(name: str, column: Column, matrix: Matrix, judged: Any, named: Any) ->
         f"{number(test.p_corrected, 3)} after Holm)"
         for test in tests
     ]
-    return lines if tests else [*lines, "significantly above every control"]
+    untested = verdict.untested(name)
+    if untested:
+        listed = ", ".join(f"“{named(one)}”" for one in untested)
+        lines.append(f"not tested against its own map under {listed}: too costly")
+    if tests:
+        return lines
+    return [*lines, f"significantly above every control{' it was tested against' if untested else ''}"]
 
 
 def control_lines(matrix: Matrix, named: Any) -> list[dict]:

@@ -239,10 +239,18 @@ def _papers(matrix: Matrix, reasons: Mapping[str, str]):
         keys = {column.key for column in matrix.columns if column.group == group}
         rows = [row for (_, key), row in matrix.cells.items() if key in keys and row.get("paper") is not None]
         why = f" {reasons[group]}" if group in reasons else ""
+        spread = {
+            metric: float(np.ptp([row["paper"] for row in rows if row["metric"] == metric]))
+            for metric in {row["metric"] for row in rows}
+        }
         if rows:
             told = True
-            inside = sum(row["low"] <= row["paper"] <= row["high"] for row in rows)
-            yield f"{group}: {inside} of the paper's {len(rows)} figures lie inside our 95 % intervals.{why}"
+            inside = [row for row in rows if row["low"] <= row["paper"] <= row["high"]]
+            text = f"{group}: {len(inside)} of the paper's {len(rows)} figures lie inside our 95 % intervals"
+            wide = sum(row["high"] - row["low"] > spread[row["metric"]] / 2 for row in inside)
+            if wide:
+                text += f", {wide} of these inside one half as wide as all of the paper's figures, which says little"
+            yield f"{text}.{why}"
         elif why:
             yield f"{group}: no figure of the paper's to compare with.{why}"
     if told:

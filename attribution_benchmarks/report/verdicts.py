@@ -53,6 +53,14 @@ class Verdicts(NamedTuple):
         """Return the controls that a method is not significantly better than."""
         return [test.second for test in self.controls if test.first == method and self.better(test) != method]
 
+    def untested(self, method: str) -> list[str]:
+        """Return the controls that other methods of the column are held against under their own name, and it is not.
+
+        "Above every control" says less of such a method.
+        """
+        asked = {(test.first, test.second.partition("/")[2]) for test in self.controls if "/" in test.second}
+        return sorted({control for _, control in asked if (method, control) not in asked})
+
     def level_with_best(self, matrix: Matrix) -> list[str]:
         """Return the best method of the column, and those that are not told apart from it, by rank."""
         ranked = sorted(self.tested, key=lambda name: matrix.ranks[name, self.column.key])
@@ -76,10 +84,13 @@ class Verdicts(NamedTuple):
     def marks(self, method: str, matrix: Matrix) -> str:
         """Return a method's marks: "*" among the best where they are told from most others, "†" not above a control.
 
-        Where the inputs are too few for a mark to mean anything, there is none.
+        "°" marks one that is above every control it was tested against, and was tested against fewer than others of the
+        column. Where the inputs are too few for a mark to mean anything, there is none.
         """
         found = "*" if self.tells_best(matrix) and method in self.level_with_best(matrix) else ""
-        return found + ("†" if self.tells_controls() and self.not_above(method) else "")
+        if not self.tells_controls():
+            return found
+        return found + ("†" if self.not_above(method) else "°" if self.untested(method) else "")
 
     def detectable_between_methods(self) -> float:
         """Return the smallest difference of two methods that is found four times in five; infinite if none is."""

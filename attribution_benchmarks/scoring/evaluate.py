@@ -4,6 +4,8 @@
     python -m attribution_benchmarks.scoring.evaluate --benchmark=my_file.py:MINE --methods=rise --output=scores.json
 
 docs/extend.md shows how to write one.
+
+Cost: each method's passes (docs/methods.md) for each of --num_imgs inputs, 100 by default.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -72,6 +73,10 @@ class Explainer:
         """Return the model's scores of inputs, (N, classes)."""
         return self.model.scores(inputs, self.batch_size)
 
+    def again(self, label: Label) -> Again:
+        """Return what explains other inputs, targets or networks by a label's method."""
+        return Again(self, label.method)
+
     def key(self, label: Label) -> dict:
         """Return what a label's maps depend on besides model and inputs: method, parameters, control, code, seed."""
         key: dict = {"method": label.name, "seed": self.seed}
@@ -105,6 +110,27 @@ class Explainer:
             {name: self.methods[name] for name in names}, model, block.inputs, block.targets, wrt=block.explained,
             batch_size=self.batch_size, seed=self.seed, keys=block.seeds, resize=True,
         )  # fmt: skip
+
+
+class Again:
+    """Explains by one method, for metrics that compare maps with others; equal to another of the same method."""
+
+    def __init__(self, explainer: Explainer, method: str):
+        self.explainer, self.method, self.model = explainer, method, explainer.model
+
+    def scores(self, inputs: Inputs) -> np.ndarray:
+        """Return the model's scores of inputs, (N, classes)."""
+        return self.explainer.scores(inputs)
+
+    def __call__(self, block: Block, model: Any = None) -> np.ndarray:
+        """Return maps of a block, (N, positions...) or with channels; of another model where one is given."""
+        return self.explainer._explained(model or self.model, [self.method], block)[self.method]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Again) and (other.explainer, other.method) == (self.explainer, self.method)
+
+    def __hash__(self) -> int:
+        return hash((id(self.explainer), self.method))
 
 
 def _definition(function: Callable) -> Callable | str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,14 +33,22 @@ class Measure:
         Whether maps under a control are measured too, and those of controls.
     methods
         Methods whose maps are measured; all where None.
+    zero_maps
+        What becomes of a map that is zero everywhere and for which a number is undefined: ``"uniform"`` counts it as
+        the map that is the same everywhere, ``"left_out"`` leaves the number NaN. See ``zero_maps.measured``.
+    again
+        Whether it needs maps of other inputs, targets or networks: ``function(maps, block, again)``, where
+        ``again(block, model=None)`` explains by the same method, and ``again.scores`` asks the model.
     """
 
     name: str
-    function: Callable[[np.ndarray, Block, Scores], np.ndarray]
+    function: Callable[[np.ndarray, Block, Any], np.ndarray]
     width: int = 1
     digits: int | None = None
     of_controls: bool = True
     methods: tuple[str, ...] | None = None
+    zero_maps: Literal["uniform", "left_out"] = "left_out"
+    again: bool = False
 
     def applies_to(self, label: Label) -> bool:
         """Tell whether a label's maps are measured."""

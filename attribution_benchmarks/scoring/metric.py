@@ -73,11 +73,17 @@ def of_maps(name: str, function: Callable, **described: Any) -> Metric:
     name
         Of the metric.
     function
-        ``function(maps, block, scores)`` returns (N,) values, NaN where undefined; see ``measure.Measure``.
+        ``function(maps, block, scores)`` returns (N,) values, NaN where undefined; see ``measure.Measure``. Where it
+        is undefined for a map that is zero everywhere, the uniform map's value counts.
     **described
         Other attributes of ``Metric``.
     """
-    return Metric(name, described.pop("title", name.replace("_", " ")), measure=Measure(name, function), **described)
+    return Metric(
+        name,
+        described.pop("title", name.replace("_", " ")),
+        measure=Measure(name, function, zero_maps="uniform"),
+        **described,
+    )
 
 
 def mask_of(block: Block) -> np.ndarray:

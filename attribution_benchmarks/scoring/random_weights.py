@@ -8,7 +8,10 @@ from __future__ import annotations
 import functools
 import pathlib
 import tempfile
+from collections.abc import Container
 from typing import Any
+
+import numpy as np
 
 from attribution import batching, load_model
 from attribution_benchmarks.command_line import BadInput
@@ -16,7 +19,9 @@ from attribution_benchmarks.scoring.block import Block
 from attribution_benchmarks.scoring.controls import Control
 
 
-def with_shuffled_weights(path: str | pathlib.Path, seed: int, score: str = "logits") -> Any:
+def with_shuffled_weights(
+    path: str | pathlib.Path, seed: int, score: str = "logits", which: Container[int] | None = None
+) -> Any:
     """Return a model whose variables hold a SavedModel's values, each variable's in random order.
 
     This works for every SavedModel of TensorFlow 2, whatever wrote it, where building an untrained network would need
@@ -32,6 +37,8 @@ def with_shuffled_weights(path: str | pathlib.Path, seed: int, score: str = "log
         Of the order; each variable has its own by its place in the file.
     score
         "logits" or "probabilities", what is explained of it.
+    which
+        Places of the variables to shuffle, as ``graph_order`` has them; all where None.
 
     Returns
     -------
@@ -47,11 +54,12 @@ def with_shuffled_weights(path: str | pathlib.Path, seed: int, score: str = "log
     if not pathlib.Path(path).is_dir():
         raise BadInput(f"{path} is no SavedModel on disk; leave random_weights out of --controls")
     loaded = tf.saved_model.load(str(path), tags=["serve"])
-    functions = loaded.signatures.values()
-    variables = {id(one.handle): one for function in functions for one in function.variables if one.dtype.is_floating}
+    variables = _variables(loaded)
     if not variables:
         raise BadInput(f"{path} has no variables that could be shuffled; leave random_weights out of --controls")
-    for number, variable in enumerate(variables.values()):
+    for number, variable in enumerate(variables):
+        if which is not None and number not in which:
+            continue
         values = variable.numpy()
         generator = batching.generator(seed, number, "random weights")
         variable.assign(generator.permutation(values.reshape(-1)).reshape(values.shape))
@@ -62,6 +70,66 @@ def with_shuffled_weights(path: str | pathlib.Path, seed: int, score: str = "log
         directory  # goes with the model: a live network is read from there when a method asks for it
     )
     return model
+
+
+def graph_order(model: Any) -> list[int]:
+    """Return the places of a model's variables in the order in which its graph uses them, from the input on.
+
+    A variable is known in the frozen graph by its values. One that is not found there, because it was folded into
+    others, keeps its place behind the variable before it in the file.
+
+    Parameters
+    ----------
+    model
+        Of a file.
+    """
+    import tensorflow as tf
+
+    nodes = {node.name: node for node in model.graph.graph_def.node}
+    depths: dict[str, int] = {}
+    users: dict[str, list[str]] = {}
+
+    def inputs(name: str) -> list[str]:
+        return [each.lstrip("^").partition(":")[0] for each in nodes[name].input]
+
+    for start in nodes:  # without recursion, which deep networks exhaust
+        stack = [start]
+        while stack:
+            waiting = [each for each in inputs(stack[-1]) if each in nodes and each not in depths]
+            if waiting:
+                stack += waiting
+                continue
+            name = stack.pop()
+            depths.setdefault(name, 1 + max((depths[each] for each in inputs(name) if each in nodes), default=0))
+    for name in nodes:
+        for each in inputs(name):
+            users.setdefault(each, []).append(name)
+
+    def first_use(name: str) -> float:
+        uses = users.get(name, [])
+        through = [first_use(each) if nodes[each].op == "Identity" else depths[each] for each in uses]
+        return min(through, default=float("inf"))
+
+    constants: dict[bytes, list[str]] = {}
+    for name, node in nodes.items():
+        if node.op == "Const" or name in model.graph.weights:
+            values = (
+                model.graph.weights[name] if name in model.graph.weights else tf.make_ndarray(node.attr["value"].tensor)
+            )
+            constants.setdefault(np.asarray(values).tobytes(), []).append(name)
+    places, last = [], 0.0
+    for variable in _variables(tf.saved_model.load(str(model.path), tags=["serve"])):
+        uses = [first_use(name) for name in constants.get(variable.numpy().tobytes(), [])]
+        last = min([each for each in uses if each < float("inf")], default=last)
+        places.append(last)
+    return sorted(range(len(places)), key=places.__getitem__)
+
+
+def _variables(loaded: Any) -> list[Any]:
+    """Return the variables of a loaded file's signatures, each once, in the order of the file."""
+    functions = loaded.signatures.values()
+    found = {id(one.handle): one for function in functions for one in function.variables if one.dtype.is_floating}
+    return list(found.values())
 
 
 def other_weights(model: Any, block: Block, seed: int) -> tuple[object, Block]:

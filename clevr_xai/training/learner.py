@@ -28,7 +28,7 @@ class SampledRelations(layers.Layer):
         self.relations = relations
 
     def call(self, cells, questions, pairs, pair_weights, rows):
-        """Return the weighted sums, and the plain ones over the pairs of each object.
+        """Return the weighted sums, the plain ones over the pairs of each object, and g's values themselves.
 
         Parameters
         ----------
@@ -44,6 +44,7 @@ class SampledRelations(layers.Layer):
         -------
         sums : (N, Q, widths[-1])
         of_objects : (N, Q, objects, widths[-1])
+        values : (N, Q, P, widths[-1])
         """
         chosen = [ops.one_hot(pairs[..., place], cells.shape[1]) for place in (0, 1)]
         first, second, question = self.relations.parts
@@ -55,7 +56,7 @@ class SampledRelations(layers.Layer):
             values = layer(values)
         values = ops.reshape(values, (-1, number // pairs.shape[1], pairs.shape[1], width))
         sums = ops.matmul(pair_weights[:, None, None], values)[:, :, 0] * self.relations.pair_scale
-        return sums, ops.matmul(rows[:, None], values)
+        return sums, ops.matmul(rows[:, None], values), values
 
 
 class Learner:
@@ -96,20 +97,22 @@ class Learner:
         num_questions, num_pairs
             About each image in a step, and of its cells.
         follow
-            Tell the members of the programs' sets, too.
+            Tell the members of the programs' sets, too, and which pair of objects is compared.
         """
         pairs = keras.Input((num_pairs, 2), dtype="int32", name="pairs")
         weights = keras.Input((num_pairs,), name="pair_weights")
         code = keras.Input((num_questions, relation_network.QUESTION), name="code")
         cells = self.network.get_layer("coordinates")(self._features)
         rows = keras.Input((MOST_OBJECTS, num_pairs), name="rows")
-        sums, of_objects = SampledRelations(self.network.get_layer("relations"))(cells, code, pairs, weights, rows)
+        sampled = SampledRelations(self.network.get_layer("relations"))
+        sums, of_objects, values = sampled(cells, code, pairs, weights, rows)
         logits = self.network.get_layer("f")(ops.reshape(sums, (-1, sums.shape[-1])))
         logits = ops.reshape(logits, (-1, num_questions, logits.shape[-1]))
         inputs = {"image": self._image, "pairs": pairs, "pair_weights": weights, "code": code, "rows": rows}
         outputs = {"answer": logits, "cells": self._seen}
         if follow:
             outputs["members"] = layers.Dense(MOST_NODES, name="follow")(of_objects)
+            outputs["compared"] = layers.Dense(3, name="compare")(values)
         return keras.Model(inputs, outputs)
 
     def codes(self, data: TrainingSet, batch_size: int = 1024) -> np.ndarray:

@@ -8,7 +8,7 @@ from keras import ops
 from clevr_xai.training.batches import CENTRE
 from clevr_xai.vocabulary import ATTRIBUTES
 
-CELL_LOSS, MEMBER_LOSS = 0.5, 1.0  # weights beside the loss of the answers
+CELL_LOSS, MEMBER_LOSS, COMPARED_LOSS = 0.5, 1.0, 0.5  # weights beside the loss of the answers
 PRESENCE_LOSS = 5.0  # beside the attributes'
 PART_WEIGHT = 0.3  # of a cell that shows an object whose centre is elsewhere, beside 1
 
@@ -36,6 +36,16 @@ def member_loss(targets, logits):
     return ops.sum(losses * known, axis=(1, 2, 3)) / ops.maximum(ops.sum(known, axis=(1, 2, 3)), 1.0) * 4.0
 
 
+def compared_loss(targets, logits):
+    """Return the mean loss of an image's pairs: over those of objects that are compared, plus over all others."""
+    losses = ops.sparse_categorical_crossentropy(ops.maximum(targets, 0), logits, from_logits=True)
+    total = 0.0
+    for chosen in (targets > 0, targets == 0):
+        weight = ops.cast(chosen, logits.dtype)
+        total += ops.sum(losses * weight, axis=(1, 2)) / ops.maximum(ops.sum(weight, axis=(1, 2)), 1.0)
+    return total
+
+
 def program_loss(targets, logits):
     """Return the mean loss of a question: over the program's nodes, counted to its first."""
     return ops.mean(ops.sparse_categorical_crossentropy(targets, logits, from_logits=True), axis=-1) * 4.0
@@ -45,6 +55,7 @@ LOSSES = {
     "answer": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     "cells": cell_loss,
     "members": member_loss,
+    "compared": compared_loss,
     "program": program_loss,
 }
-LOSS_WEIGHTS = {"answer": 1.0, "cells": CELL_LOSS, "members": MEMBER_LOSS, "program": 1.0}
+LOSS_WEIGHTS = {"answer": 1.0, "cells": CELL_LOSS, "members": MEMBER_LOSS, "compared": COMPARED_LOSS, "program": 1.0}

@@ -170,7 +170,8 @@ def train(
         f"exposure by up to {light.GAIN} times, contrast by {light.CONTRAST:.0%}, red and blue by "
         f"{light.TEMPERATURE:.0%}, noise of up to {light.NOISE:g} gray levels, {light.FADED:.0%} of the images faded "
         "towards black or gray",
-        "aids": f"cells (weight {losses.CELL_LOSS}), from `following` on members of sets ({losses.MEMBER_LOSS}); "
+        "aids": f"cells (weight {losses.CELL_LOSS}), from `following` on members of sets ({losses.MEMBER_LOSS}) and "
+        f"compared pairs ({losses.COMPARED_LOSS}); "
         "the question encoder stays as the reading left it",
         "optimizer": f"Adam, gradient norm at most {loop.GRADIENT_NORM}",
         "rate of the convolutions from `following` on": f"{loop.SLOW_SHARE} of the others'",

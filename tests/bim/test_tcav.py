@@ -1,6 +1,7 @@
 """TCAV on directions that are known."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from scipy import stats
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput
-from bim import measure, run_tcav, tcav
+from bim import delta_patch, layout, measure, run_tcav, tcav
+from bim.disk import read_image
 
 
 def clouds(shift, count=200, size=6, seed=0):
@@ -129,3 +131,44 @@ def test_layers_are_the_authors_the_users_or_what_models_share():
     assert tcav.layers_of({"x": own, "y": other}, ["b", "final_dense"]) == ("b", "final_dense")
     with pytest.raises(BadInput, match="no layer 'a'"):
         tcav.layers_of({"x": own, "y": other}, ["a"])
+
+
+def test_counterparts_of_scenes_alone_show_nothing_else(sets):
+    images = tcav.load_images(sets, 2, "scenes", seed=3)
+    again, other = (tcav.load_images(sets, 2, "scenes", seed=seed) for seed in (3, 4))
+    folder = os.path.join(sets, "scene_only", "val")
+    scenes = {
+        read_image(os.path.join(folder, name), layout.IMAGE_SIDE).tobytes()
+        for name in os.listdir(folder)
+        if "bedroom" not in name
+    }
+    for name in ("random_0", "random_1"):
+        assert all(image.tobytes() in scenes for image in images[name])
+        assert len({image.tobytes() for image in images[name]}) == len(images[name]) > 1
+        assert np.array_equal(images[name], again[name])
+    assert not np.array_equal(images["random_0"], other["random_0"])
+    assert np.array_equal(images["concept"], tcav.load_images(sets, 2)["concept"])
+
+
+def test_patches_and_tcav_of_the_authors_files(sets, upstream_models, capsys):
+    """Their SavedModels have no signature: they are known by tensors, in every command."""
+    arguments = ["run_tcav", f"--data_dir={sets}", f"--models_dir={upstream_models}", "--num_random=2"]
+    arguments += ["--contrast_with=", "--counterparts=scenes"]
+
+    def run(*more):
+        return command_line.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, [*arguments, *more])
+
+    assert run() == 2
+    assert run("--compat=upstream") == 0
+    assert "2 random counterparts (scenes alone)" in capsys.readouterr().out
+    model = measure.load_classifier(upstream_models, "scene_only", tensors=True)
+    generator = np.random.default_rng(0)
+    scenes, pasted = generator.integers(0, 256, (2, 2, 32, 32, 3), np.uint8)
+    masks = np.zeros((2, 32, 32), bool)
+    masks[:, 8:20, 8:20] = True
+    images = delta_patch.optimise(model, scenes, pasted, masks, steps=8, step_size=10.0, tensors=True)
+    assert np.array_equal(images[~masks], scenes[~masks])
+    pasted = np.where(masks[..., None], pasted, scenes)
+    logits = [model.scores(measure.network_inputs(shown, 32)) for shown in (scenes, pasted, images)]
+    before, after = (np.linalg.norm(one - logits[0], axis=1) for one in logits[1:])
+    assert (after < before).all()

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -27,21 +28,22 @@ def command(small_network, answered, tmp_path, capsys):
     return run
 
 
-def test_a_path_from_the_median_is_said(command, tmp_path):
-    scores = {}
-    for baseline in ("black", "gray", "median"):
-        few = ("--methods=integrated_gradients", "--controls=", "--steps=3", "--num_questions=4")
-        file = tmp_path / f"{baseline}.json"
-        code, out, err = command(*few, f"--baseline={baseline}", f"--output={file}")
-        assert code == 0, err
-        begins = {"black": "black", "gray": "middle gray", "median": "each image's median colour"}
-        assert f"Integrated Gradients begins at {begins[baseline]}; where the authors' does is not known" in " ".join(
-            out.split()
-        )
-        scores[baseline] = [row["value"] for row in json.loads(file.read_text())["rows"]]
-    assert len(scores["black"]) == len(scores["median"]) and scores["black"] != scores["median"]
-    code, out, _ = command("--methods=gradient", "--controls=", "--num_questions=4", "--baseline=median")
-    assert code == 0 and "median colour" not in out
+def test_integrated_gradients_has_a_row_for_each_baseline(command, tmp_path):
+    paths = ("integrated_gradients", "integrated_gradients_gray", "integrated_gradients_median")
+    few = (f"--methods={','.join(paths)}", "--controls=", "--steps=32", "--num_questions=3", "--metrics=mass")
+    files = [tmp_path / name for name in ("whole.json", "refined.json")]
+    code, out, err = command(*few, f"--output={files[0]}")
+    assert code == 0, err
+    assert "gap %" in out and "IG from black" in out and "IG from gray" in out and "IG from the median" in out
+    assert "Integrated Gradients begins is not known" in " ".join(out.split())
+    assert command(*few, "--tolerance=0.02", f"--output={files[1]}")[0] == 0
+    whole, refined = (
+        {row["method"]: row for row in json.loads(file.read_text())["rows"] if row["subset"] == "all"} for file in files
+    )
+    assert list(whole) == list(refined) == list(paths) and len({row["value"] for row in whole.values()}) == 3
+    assert all(0 <= row["gap"] < 1 for row in (*whole.values(), *refined.values()))
+    code, out, _ = command("--methods=gradient", "--controls=", "--num_questions=4")
+    assert code == 0 and "gap %" not in out and "is not known" not in out
 
 
 def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small_network):
@@ -222,6 +224,20 @@ def test_complex_questions_are_scored_against_their_own_masks(command, tmp_path)
     if missing["unique"]:
         assert f"{missing['unique']} of them have no mask 'unique' and do not count there" in out
     assert all(row["n"] + row["undefined"] + row["without_mask"] == 11 for row in rows)
+
+
+def test_questions_are_drawn_until_so_many_are_right(command, tmp_path):
+    given = ("--methods=gradient", "--controls=edge_detector", "--metrics=mass", "--subset=all")
+    code, out, err = command("--questions=complex", *given, "--num_right=4")
+    assert code == 0, err
+    drawn = int(re.search(r"complex questions: (\d+) of 12 drawn", out)[1])
+    assert f"4 answered rightly ({400 / drawn:.1f} %) and counted" in out and drawn in (4, 5)
+    assert "is expected of it" in " ".join(out.split())
+    assert "none of them with a softmax above 0.99999, so that the poster's subset is empty" in out
+    code, out, _ = command("--questions=complex", *given)  # as many as there are, where 300 are wanted
+    assert code == 0 and "12 of 12 drawn" in out and "11 answered rightly" in out
+    code, _, err = command(*given, "--num_right=4", "--num_questions=5")
+    assert code == 2 and "--num_right draws questions until so many are right; leave out --num_questions" in err
 
 
 def test_a_method_of_ones_own(command, tmp_path):

@@ -58,7 +58,7 @@ def test_saved_maps_score_as_they_would_in_memory(data, tmp_path):
     measured = measure(Questions(data, range(9)), explainer, given, batch_size=4)
     assert measured.right.tolist() == [True] * 4 + [False] * 2 + [True] * 3
     assert measured.confidence is None and measured.indices.tolist() == indices[:9]
-    assert measured.gaps is None
+    assert measured.gaps == {}
     (batch,) = data.batches(12, range(12))
     for name, found in maps.items():
         expected = score_maps(found, batch.masks)[:9]

@@ -47,16 +47,21 @@ def test_the_gap_of_a_path_in_closed_form():
     def scores(inputs):
         return np.stack([np.zeros(3), (inputs["image"] * weights).sum(axis=(1, 2, 3))], axis=1)
 
-    found = path_gap(0.0).function(images * weights, block, scores)
+    found = path_gap("integrated_gradients", 0.0).function(images * weights, block, scores)
     np.testing.assert_allclose(found[:2], 0, atol=1e-6)
     assert np.isnan(found[2])  # a score that does not change has no share to miss
-    twice = path_gap(0.0).function(2 * images * weights, block, scores)
+    twice = path_gap("integrated_gradients", 0.0).function(2 * images * weights, block, scores)
     np.testing.assert_allclose(twice[:2], 1, rtol=1e-6)
-    assert (path_gap("median").function(images * weights, block, scores)[:2] > 0.01).all()
+    assert (path_gap("integrated_gradients", "median").function(images * weights, block, scores)[:2] > 0.01).all()
 
 
 def test_the_gap_is_of_integrated_gradients_as_asked_alone():
-    measure = path_gap(0.0)
+    measure = path_gap("integrated_gradients", 0.0)
     assert measure.applies_to(Label("integrated_gradients"))
-    for other in (Label("gradient"), Label("integrated_gradients", "wrong_class"), Label(control="uniform")):
+    for other in (
+        Label("gradient"),
+        Label("integrated_gradients_gray"),
+        Label("integrated_gradients", "wrong_class"),
+        Label(control="uniform"),
+    ):
         assert not measure.applies_to(other)

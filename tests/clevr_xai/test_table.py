@@ -21,6 +21,8 @@ LABELS = (
     Label(control="edge_detector"),
 )
 MASS, SQUARED = list(METRICS).index("mass"), list(POOLINGS).index("l2-norm,sq")
+PLACE = (0, MASS, SQUARED)
+OTHER_PATHS = ("integrated_gradients_gray", "integrated_gradients_median")
 PAPER = {name: paper_table.figure(name, "mass", "simple", "single_object", "all").mean for name in methods.TITLES}
 
 
@@ -87,7 +89,7 @@ def test_a_row_for_every_method_metric_pooling_and_subset(measured, rows):
     assert (row["p20"], row["p80"]) == tuple(np.percentile(values, [20, 80]))
     assert (row["paper"], row["paper_std"], row["paper_median"]) == (0.49, 0.35, 0.49)
     (row,) = find(rows, method="grad_cam/wrong_class", metric="mass", pooling="l2-norm,sq", subset="all")
-    assert (row["n"], row["undefined"], row["kind"]) == (7, 2, "control")
+    assert (row["n"], row["undefined"], row["zero_maps"], row["kind"]) == (9, 0, 2, "control")
     assert (row["of"], row["control"], row["paper"]) == ("grad_cam", "wrong_class", None)
 
 
@@ -122,7 +124,8 @@ def test_a_subset_without_questions_says_so():
     found = table.long_rows(made_up(), ["single_object"], ["mass"], ["large_mask"], pixels=9999)
     assert {(r["n"], r["undefined"], r["reason"]) for r in found} == {(0, 0, "no question belongs to the subset")}
     scores = {label: np.full((N, 2, 2, 10), np.nan) for label in LABELS}
-    found = table.long_rows(made_up(scores=scores.__getitem__), ["single_object"], ["mass"], ["all"])
+    nothing = made_up(scores=scores.__getitem__, zero_maps="left_out")
+    found = table.long_rows(nothing, ["single_object"], ["mass"], ["all"])
     assert {(r["n"], r["undefined"], r["reason"]) for r in found} == {(0, 9, "all 9 maps are zero everywhere")}
     assert "–" in table.text(found) and "Gradient" in table.text(found)
 
@@ -154,10 +157,45 @@ def test_the_tables_show_figures_controls_and_the_poster(rows):
     (wrong,) = find(rows, method="gradient/wrong_class", metric="mass", pooling="l2-norm,sq", subset="all")
     shown = [f"{as_asked['mean']:.2f} ({as_asked['std']:.2f}) {as_asked['median']:.2f}", f"{wrong['mean']:.2f}"]
     assert all(figure in line for figure in (*shown, "0.49 (0.35) 0.49"))
-    assert "left out: Grad-CAM (wrong class) 2." in " ".join(text.split())
+    assert "counted as the uniform map: Grad-CAM (wrong class) 2." in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 120
     markdown = table.text(rows, markdown=True)
     assert "| Gradient | " in markdown and "---" in markdown
+
+
+def test_a_map_of_zeros_counts_as_the_uniform_map_or_is_left_out(measured):
+    label = Label("grad_cam", "wrong_class")
+    counted = measured.counted(label)[(slice(None), *PLACE)]
+    sizes = measured.pixels["single_object"] / 128**2
+    assert np.isnan(counted[0]) and np.isnan(counted[10:]).all()  # no mask; wrong answers
+    np.testing.assert_array_equal(counted[1:3], sizes[1:3])
+    np.testing.assert_array_equal(counted[3:10], measured.scores(label)[(slice(3, 10), *PLACE)])
+    np.testing.assert_array_equal(measured.counted(Label("gradient"))[1:10], measured.scores(Label("gradient"))[1:10])
+    left_out = made_up(zero_maps="left_out")
+    np.testing.assert_array_equal(left_out.counted(label), left_out.scores(label))
+    rows = table.long_rows(left_out, ["single_object"], ["mass"])
+    (row,) = find(rows, method=label.name, pooling="l2-norm,sq", subset="all")
+    assert (row["n"], row["undefined"], row["zero_maps"]) == (7, 2, 2)
+    text = " ".join(table.text(rows).split())
+    assert "left out: Grad-CAM (wrong class) 2." in text and "uniform map:" not in text
+
+
+def test_orders_are_over_the_questions_that_all_methods_have():
+    """A method that is right where it points and points nowhere else would win by leaving out what it cannot do."""
+    scores = {label: np.full((N, 2, 2, 10), 0.5) for label in LABELS}
+    for number, name in enumerate(PAPER):
+        scores[Label(name)] = np.full((N, 2, 2, 10), 0.9 - 0.05 * number)
+        scores[Label(name)][:3] -= 0.3 + 0.01 * number
+    scores[Label("deconvnet")][:3] = np.nan
+    notes = {}
+    for choice in ("left_out", "uniform"):
+        measured = made_up(scores=scores.__getitem__, zero_maps=choice)
+        notes[choice] = " ".join(findings.findings(measured, table.long_rows(measured, ["single_object"], ["mass"])))
+    assert "below are over the 7 of 9 questions for which every method has a value" in notes["left_out"]
+    assert "questions for which every method" not in notes["uniform"]
+    order = [0.9 - 0.05 * number for number, name in enumerate(PAPER) if name not in OTHER_PATHS]
+    tau = statistics.kendall(order, [figure for name, figure in PAPER.items() if name not in OTHER_PATHS])
+    assert f"with IG from black: Kendall's tau {tau:.2f}" in notes["left_out"]
 
 
 def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
@@ -195,14 +233,18 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
 def test_what_the_numbers_say(measured, rows):
     notes = " ".join(findings.findings(measured, rows))
     assert "Order of the 11 methods" in notes and "So they do here." in notes
+    assert all(f"with {methods.title(name)}: Kendall's tau " in notes for name in methods.BASELINES)
     assert "misses" not in notes  # no completeness error was measured
     assert "No better than an edge detector, which asks no network, in mass accuracy: Deconvnet, Grad-CAM." in notes
     assert "under the control 'wrong class': Grad-CAM." in notes
-    turned = made_up(gaps=np.full(N, 0.02))
     scores = {label: 1 - measured.scores(label) for label in LABELS}
-    turned = made_up(gaps=np.full(N, 0.02), scores=scores.__getitem__)
-    notes = " ".join(findings.findings(turned, table.long_rows(turned, ["single_object"], ["mass"])))
-    assert "misses f(image) - f(baseline) by 2 % of it" in notes
+    turned = made_up(gaps={"integrated_gradients_gray": np.full(N, 0.02)}, scores=scores.__getitem__)
+    found = table.long_rows(turned, ["single_object"], ["mass"])
+    assert {row["method"]: row["gap"] for row in found if "gap" in row} == {"integrated_gradients_gray": 0.02}
+    assert " 2.0 " in next(line for line in table.text(found).splitlines() if line.startswith("IG from gray"))
+    notes = " ".join(findings.findings(turned, found))
+    assert "misses f(image) - f(baseline) by this share of it: IG from gray 2 % (median" in notes
+    assert "the poster's one row stands beside each of ours" in notes
     assert "correlation -0.9" in notes or "correlation -1.0" in notes
     assert "None of these do here." in notes
     assert findings.findings(measured, table.long_rows(measured, ["all_objects"], ["rank"])) == []
@@ -212,21 +254,22 @@ def test_settings_of_the_methods():
     chosen = methods.settings(list(methods.TITLES), steps=7, samples=9, noise=0.1, batch_norm="fold", layer="conv3")
     parameters = {name: method.parameters(overrides) for name, (method, overrides) in chosen.items()}
     assert list(chosen) == list(methods.TITLES) and set(PAPER) == set(chosen)
-    assert parameters["integrated_gradients"]["points"] == 8 and parameters["integrated_gradients"]["baseline"] == 0
+    assert {name: parameters[name]["baseline"] for name in methods.BASELINES} == methods.BASELINES
+    assert {parameters[name]["points"] for name in methods.BASELINES} == {8}
     assert parameters["smoothgrad"]["samples"] == parameters["vargrad"]["samples"] == 9
     assert parameters["vargrad"]["noise"] == 0.1 and parameters["grad_cam"]["layer"] == "conv3"
     assert parameters["lrp_clevr_xai"]["batch_norm"] == parameters["excitation_backprop"]["batch_norm"] == "fold"
     defaults = methods.settings(["vargrad", "integrated_gradients", "grad_cam"])
     assert defaults["vargrad"][1] == {"samples": 300, "noise": 0.05}
     assert defaults["integrated_gradients"][1] == {"points": 301, "baseline": 0.0} and defaults["grad_cam"][1] == {}
-    assert (
-        methods.settings(["integrated_gradients"], baseline="median")["integrated_gradients"][1]["baseline"] == "median"
-    )
+    (refined,) = methods.settings(["integrated_gradients_gray"], tolerance=0.02).values()
+    assert refined[0].name == "integrated_gradients"
+    assert refined[1] == {"points": 301, "baseline": 0.5, "tolerance": 0.02}
     with pytest.raises(BadInput, match="needs a live Keras network of one input"):
         methods.settings(["tf_keras_vis.gradient"])
     with pytest.raises(BadInput, match="no method 'lrp'; did you mean"):
         methods.settings(["lrp"])
     with pytest.raises(BadInput, match="no batch_norm 'drop'; choose one of 'pass', 'fold'"):
         methods.settings([], batch_norm="drop")
-    with pytest.raises(BadInput, match="no baseline 'white'; choose one of 'black', 'gray', 'median'"):
-        methods.settings([], baseline="white")
+    with pytest.raises(BadInput, match="no method 'integrated_gradients_white'"):
+        methods.settings(["integrated_gradients_white"])

@@ -10,6 +10,7 @@ on a full or read-only disk must end with exit code 2 and one line, or with 0. B
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import pathlib
 import random
@@ -20,10 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 
 import targets
 
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
+KINDS = {"kills": 200, "races": 50, "disks": 50, "small_disks": 20}  # and how many of each by default
 LONGEST = 300  # seconds that a run may take
 
 
@@ -59,88 +62,80 @@ class Attack:
             self.whole[name] = targets.content(out)
             shutil.rmtree(out)
 
-    def kills(self, number: int) -> None:
-        """Kill runs, some of them twice, and let the next one end."""
-        for place in range(number):
-            name = self.names[place % len(self.names)]
-            out, ended = self._fresh(name), False
-            for _ in range(self.random.choice((1, 1, 2))):
-                process = targets.started(name, out, self.data)
-                number_ = self.random.choice(SIGNALS)
-                group = self.random.random() < 0.5
-                try:
-                    process.wait(timeout=self.random.uniform(0.02, 1.0) * self.seconds[name])
-                    ended = True
-                except subprocess.TimeoutExpired:
-                    if group:
-                        self._signal_all(process, number_)
-                    else:
-                        process.send_signal(number_)
-                code, said = self._finish(process)
-                if code not in (0, -number_, 130 if number_ == signal.SIGINT else -number_):
-                    self._fail("kills", f"{name}: ended with {code} after {number_.name}: {said[-300:]}")
-            self._again("kills", name, out)
-            self._count("kills", name, "too late" if ended else "killed")
-
-    def races(self, number: int) -> None:
-        """Start two or eight at once on the same fresh directory."""
-        for place in range(number):
-            name = self.names[place % len(self.names)]
-            out = self._fresh(name)
-            together = self.random.choice((2, 2, 2, 8))
-            running = []
-            for _ in range(together):
-                running.append(targets.started(name, out, self.data))
-                time.sleep(self.random.choice((0, 0, 0.3)))
-            for process in running:
-                code, said = self._finish(process, LONGEST * together / 2)
-                if code:
-                    self._fail("races", f"{name}: one of {together} ended with {code}: {said[-300:]}")
-            self._again("races", name, out)
-            self._count("races", name, f"{together} at once")
-
-    def disks(self, number: int) -> None:
-        """Let runs meet the end of the disk: a small file system where one can be made, else a limit on files."""
-        for place in range(number):
-            name = self.names[place % len(self.names)]
-            out = self._fresh(name)
-            size = 4096 * self.random.randint(0, 40)
-            process = targets.started(name, out, self.data, preexec_fn=lambda size=size: _limit(size))
+    def kills(self, name: str) -> None:
+        """Kill a run, perhaps twice, and let the next one end."""
+        out, ended = self._fresh(name), False
+        for _ in range(self.random.choice((1, 1, 2))):
+            process = targets.started(name, out, self.data)
+            number_ = self.random.choice(SIGNALS)
+            group = self.random.random() < 0.5
+            try:
+                process.wait(timeout=self.random.uniform(0.02, 1.0) * self.seconds[name])
+                ended = True
+            except subprocess.TimeoutExpired:
+                if group:
+                    self._signal_all(process, number_)
+                else:
+                    process.send_signal(number_)
             code, said = self._finish(process)
+            if code not in (0, -number_, 130 if number_ == signal.SIGINT else -number_):
+                self._fail("kills", f"{name}: ended with {code} after {number_.name}: {said[-300:]}")
+        self._again("kills", name, out)
+        self._count("kills", name, "too late" if ended else "killed")
+
+    def races(self, name: str) -> None:
+        """Start two or eight at once on the same fresh directory."""
+        out = self._fresh(name)
+        together = self.random.choice((2, 2, 2, 8))
+        running = []
+        for _ in range(together):
+            running.append(targets.started(name, out, self.data))
+            time.sleep(self.random.choice((0, 0, 0.3)))
+        for process in running:
+            code, said = self._finish(process, LONGEST * together / 2)
+            if code:
+                self._fail("races", f"{name}: one of {together} ended with {code}: {said[-300:]}")
+        self._again("races", name, out)
+        self._count("races", name, f"{together} at once")
+
+    def disks(self, name: str) -> None:
+        """Let a run meet the end of the disk: no file may grow beyond a few pages."""
+        out = self._fresh(name)
+        size = 4096 * self.random.randint(0, 40)
+        process = targets.started(name, out, self.data, preexec_fn=lambda size=size: _limit(size))
+        code, said = self._finish(process)
+        lines = [line for line in said.replace("\r", "\n").splitlines() if line.strip()]
+        if code not in (0, 2) or "Traceback" in said or (code == 2 and not lines[-1].startswith("error: ")):
+            self._fail("disks", f"{name}: {code} with files of at most {size} bytes: {said[-300:]}")
+        self._again("disks", name, out)
+        self._count("disks", name, f"exit {code}")
+
+    def small_disks(self, name: str) -> None:
+        """The same on a small file system of its own, for which root is needed; nothing happens without."""
+        mount = self.directory / "disk"
+        mount.mkdir(exist_ok=True)
+        size = self.random.randint(60, 4000)
+        kind = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(mount)]
+        if subprocess.run(kind, capture_output=True).returncode:
+            return
+        try:
+            out = mount / "out"
+            out.mkdir()
+            if targets.TARGETS[name].begins_with_data:
+                copied = subprocess.run(["cp", "-r", f"{self.data}/.", str(out)], capture_output=True)
+                if copied.returncode:  # not even the data fit
+                    return
+            code, said = self._finish(targets.started(name, out, self.data))
             lines = [line for line in said.replace("\r", "\n").splitlines() if line.strip()]
             if code not in (0, 2) or "Traceback" in said or (code == 2 and not lines[-1].startswith("error: ")):
-                self._fail("disks", f"{name}: {code} with files of at most {size} bytes: {said[-300:]}")
-            self._again("disks", name, out)
-            self._count("disks", name, f"exit {code}")
-
-    def small_disks(self, number: int) -> None:
-        """The same on a small file system of its own, for which root is needed; nothing happens without."""
-        for place in range(number):
-            name = self.names[place % len(self.names)]
-            mount = self.directory / "disk"
-            mount.mkdir(exist_ok=True)
-            size = self.random.randint(60, 4000)
-            kind = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(mount)]
-            if subprocess.run(kind, capture_output=True).returncode:
-                return
-            try:
-                out = mount / "out"
-                out.mkdir()
-                if targets.TARGETS[name].begins_with_data:
-                    copied = subprocess.run(["cp", "-r", f"{self.data}/.", str(out)], capture_output=True)
-                    if copied.returncode:  # not even the data fit
-                        continue
-                code, said = self._finish(targets.started(name, out, self.data))
-                lines = [line for line in said.replace("\r", "\n").splitlines() if line.strip()]
-                if code not in (0, 2) or "Traceback" in said or (code == 2 and not lines[-1].startswith("error: ")):
-                    self._fail("small disks", f"{name}: {code} on {size} kB: {said[-300:]}")
-                if list(out.rglob("*.unfinished")):
-                    self._fail("small disks", f"{name}: left {next(out.rglob('*.unfinished')).name}")
-                subprocess.run(["mount", "-o", "remount,size=1g", str(mount)], check=True)
-                self._again("small disks", name, out)
-                self._count("small disks", name, f"exit {code}")
-            finally:
-                subprocess.run(["umount", "-l", str(mount)], check=False)
+                self._fail("small disks", f"{name}: {code} on {size} kB: {said[-300:]}")
+            if list(out.rglob("*.unfinished")):
+                self._fail("small disks", f"{name}: left {next(out.rglob('*.unfinished')).name}")
+            subprocess.run(["mount", "-o", "remount,size=1g", str(mount)], check=True)
+            self._again("small disks", name, out)
+            self._count("small disks", name, f"exit {code}")
+        finally:
+            subprocess.run(["umount", "-l", str(mount)], check=False)
 
     def _again(self, kind: str, name: str, out: pathlib.Path) -> None:
         """Run a target to its end and compare what is there with an undisturbed run."""
@@ -194,18 +189,30 @@ def _limit(size: int) -> None:
 def main() -> int:
     """Attack, report, and return 1 with any failure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for kind, default in (("kills", 200), ("races", 50), ("disks", 50), ("small_disks", 20), ("seed", 0)):
+    for kind, default in (*KINDS.items(), ("seed", 0)):
         parser.add_argument(f"--{kind}", type=int, default=default)
     parser.add_argument("--targets", default=",".join(targets.TARGETS), help="of " + ", ".join(targets.TARGETS))
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no further attack after so long")
     given = parser.parse_args()
+    end = time.monotonic() + 60 * given.minutes
+    planned = planned_attacks({kind: getattr(given, kind) for kind in KINDS}, given.targets.split(","))
     with tempfile.TemporaryDirectory(prefix="faults_") as directory:
-        attack = Attack(pathlib.Path(directory), given.targets.split(","), given.seed)
-        for kind in ("kills", "races", "disks", "small_disks"):
-            getattr(attack, kind)(getattr(given, kind))
-    for what, counts in attack.counts.items():
+        attack, begun = Attack(pathlib.Path(directory), given.targets.split(","), given.seed), 0
+        for kind, name in planned:
+            if time.monotonic() > end:
+                break
+            getattr(attack, kind)(name)
+            begun += 1
+    for what, counts in sorted(attack.counts.items()):
         print(f"{what}: " + ", ".join(f"{number} {how}" for how, number in sorted(counts.items())))
-    print(f"{len(attack.failures)} failures")
+    print(f"{begun} of {len(planned)} attacks, {len(attack.failures)} failures")
     return 1 if attack.failures else 0
+
+
+def planned_attacks(numbers: Mapping[str, int], names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return kinds of attacks and their targets, the kinds mixed evenly, so that a run cut short has tried all."""
+    places = sorted((place / number, kind, place) for kind, number in numbers.items() for place in range(number))
+    return [(kind, names[place % len(names)]) for _, kind, place in places]
 
 
 if __name__ == "__main__":

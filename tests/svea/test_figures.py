@@ -49,7 +49,7 @@ def test_a_network_without_mistakes_has_no_wrong_examples():
 def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, tmp_path):
     data, rows, titles = mnist1d.load(), table.long_rows([network], METRICS, 0), table.titles([network])
     written = figures.save_figures(tmp_path / "plots", data, network, maps, rows, titles)
-    assert [path.name for path in written] == ["examples.png", "roe.png"]
+    assert [path.name for path in written] == ["examples.png", "roe_test_scores.png", "positions.png"]
     assert sorted((tmp_path / "plots").iterdir()) == sorted(written)
     first = [path.read_bytes() for path in written]
     figures.save_figures(tmp_path / "plots", data, network, maps, rows, titles)
@@ -59,11 +59,11 @@ def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, 
 def test_methods_of_other_libraries_have_a_colour_of_their_own(network):
     import matplotlib.pyplot as plt
 
-    data, titles = mnist1d.load(), table.titles([network])
+    titles = table.titles([network])
     rows = [
         {**row, "kind": "peer"} if row["method"] == "my:own" else row for row in table.long_rows([network], METRICS, 0)
     ]
-    figure = figures.roe_figure(data, network, rows, titles)
+    figure = figures.roe_figure(rows, titles)
     scored = sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
     drawn = {}
     for row, bar in zip(scored, figure.axes[0].patches, strict=False):
@@ -72,6 +72,19 @@ def test_methods_of_other_libraries_have_a_colour_of_their_own(network):
     plt.close(figure)
     assert all(len(colours) == 1 for colours in drawn.values()) and len(set.union(*drawn.values())) == 3
     assert legend == {"paper", "method", "control", "peer"}
+
+
+def test_the_places_of_windows_are_drawn_for_all_that_have_windows(network):
+    import matplotlib.pyplot as plt
+
+    rows, titles = table.long_rows([network], METRICS, 0), table.titles([network])
+    figure = figures.positions_figure(mnist1d.load(), network, rows, titles)
+    mesh = np.asarray(figure.axes[0].collections[0].get_array())
+    windows = [one for one in (*network.methods.values(), *network.controls.values()) if one.starts is not None]
+    assert mesh.shape[0] == len(figure.axes[0].get_yticklabels()) == len(windows)
+    np.testing.assert_allclose((mesh**2).sum(axis=1), 100, atol=1e-6)  # every window is somewhere
+    assert figure.axes[1].get_ylabel() == "of the test signals, a point"
+    plt.close(figure)
 
 
 def test_the_regions_drawn_are_the_regions_scored(network, maps):

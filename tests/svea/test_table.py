@@ -104,12 +104,22 @@ def test_what_holds_is_said_to_hold_and_what_does_not_is_not(paper_scores):
 
 
 def test_every_known_divergence_has_its_line(paper_scores):
-    assert sum(line.startswith("Known divergence") for line in lines(paper_scores)) == 3
+    assert sum(line.startswith("Known divergence") for line in lines(paper_scores)) == 2
     means = {"score_cam": 66.0, "rise": 60.0}
     assert any("ours 66.0, the paper's 42.1 lies outside our interval" in line for line in lines(made_up(means)))
     assert any("the paper's 42.1 lies inside our interval" in line for line in lines(paper_scores))
-    without = made_up({"rise": 60.0})
-    assert not any("Score-CAM" in line for line in lines(without))
+    (known,) = [line for line in lines(made_up({"rise": 60.0})) if "the paper's 66.4" in line]
+    assert known.startswith("RISE, ROE test: ours 60.0; ") and "how many masks" in known.lower()
+    assert not any("Score-CAM" in line for line in lines(made_up({"rise": 60.0})))
+    assert any("Grad-CAM++, ROE test: ours 64.0; the paper's 59.0" in line for line in
+               lines(made_up({"grad_cam_plus_plus": 64.0})))  # fmt: skip
+
+
+def test_a_spread_over_networks_is_told_beside_the_papers_row():
+    networks = [made_up({"grad_cam_plus_plus": 60.0}, shift) for shift in (-1.0, 0.0, 4.0)]
+    rows = table.long_rows(networks, METRICS, seed=0)
+    told = findings.findings(networks, rows, table.titles(networks), seed=0)
+    assert any("Grad-CAM++, ROE test: ours 61.0, over networks 59.0 to 64.0; the paper's 59.0" in line for line in told)
 
 
 def test_methods_above_the_rule_without_a_network_are_named():

@@ -42,6 +42,17 @@ def test_bad_flags_are_one_line_and_exit_code_2(argument, capsys):
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_numbers_that_are_none_are_refused(number, capsys):
+    values = flags.FlagValues()
+    flags.DEFINE_float("level", 0.05, "", 0.0, 1.0, flag_values=values)
+    flags.DEFINE_float("deadline", 60, "", flag_values=values)
+    for name in ("level", "deadline"):
+        code = command_line.execute(lambda _: pytest.fail("it ran"), values, "", ["prog", f"--{name}={number}"])
+        said = capsys.readouterr().err
+        assert code == 2 and f"--{name}" in said.replace("flag ", "") and said.count("\n") == 1
+
+
 def test_bad_input_is_one_line_and_other_errors_are_not_hidden(capsys):
     def refuse(values):
         raise command_line.BadInput("no such thing;\n  these exist: a")

@@ -59,6 +59,17 @@ def test_blanks_have_their_reason(built, documents, columns):
     assert "best" not in found.common and ("best", "bim mcs") not in found.ranks
 
 
+def test_what_has_fewer_inputs_than_the_others_is_not_ranked_among_them(documents, columns):
+    fewer = copy.deepcopy(documents[:1])
+    row = next(row for row in fewer[0]["rows"] if row["method"] == "good" and row["metric"] == "roe_test")
+    most = row["n"]
+    row["n"] -= 1
+    found = matrix.build(fewer, columns)
+    assert found.blanks == {("good", KEYS[0]): f"has a value for {most - 1:,} of {most:,} inputs alone"}
+    ranked = {name: rank for (name, key), rank in found.ranks.items() if key == KEYS[0]}
+    assert sorted(ranked.values()) == [1, 2, 3] and "good" not in ranked and "good" not in found.common
+
+
 def test_two_rows_of_one_place_are_refused(documents, columns):
     with pytest.raises(ValueError, match="two rows of 'best' belong"):
         matrix.build([*documents, documents[0]], columns)

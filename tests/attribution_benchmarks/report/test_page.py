@@ -19,7 +19,7 @@ OWN = "<b>my</b>.py:maps"
 
 
 @pytest.fixture(scope="session")
-def results(documents, tmp_path_factory):
+def results(documents, tmp_path_factory, drawn_inputs):
     directory = tmp_path_factory.mktemp("pictures")
     drawn = {}
     for name in ("examples", "mcs_examples", "mcs_scores"):
@@ -30,21 +30,21 @@ def results(documents, tmp_path_factory):
     return [
         Result(
             document["benchmark"], document["benchmark"], f"Table of {document['benchmark']}", "A note.", document,
-            "printed <table>", of.get(document["benchmark"], ()),
+            "printed <table>", of.get(document["benchmark"], ()), shown=drawn_inputs[document["benchmark"]],
         )
         for document in documents
     ]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
-def page(built, judged, results, definitions):
-    return render_page(built, matrix.agreement(built), judged, results, definitions, TITLES, SETTINGS)
+def page(built, judged, results, definitions, groups):
+    return render_page(built, matrix.agreement(built), judged, results, definitions, TITLES, SETTINGS, scores=groups)
 
 
 class Outline(html.parser.HTMLParser):
     """Collects what a page is made of, and refuses tags that do not close."""
 
-    EMPTY = frozenset(("meta", "link", "img", "br", "line", "rect", "path"))
+    EMPTY = frozenset(("meta", "link", "img", "br", "line", "rect", "path", "input"))
 
     def __init__(self, text):
         super().__init__()
@@ -71,23 +71,27 @@ class Outline(html.parser.HTMLParser):
 
 def test_the_page_is_whole_html_that_asks_for_nothing(page):
     outline = Outline(page)
-    for _, attributes in outline.attributes:
+    for tag, attributes in outline.attributes:
         for name in ("src", "href", "action", "srcset"):
             value = attributes.get(name)
-            assert value is None or value.startswith(("data:", "#")), value
+            # What a link leads to lies beside the page and is loaded when it is asked for.
+            beside = name == "href" and tag == "a" and re.fullmatch(r"[\w./-]+", value or "")
+            assert value is None or beside or value.startswith(("data:", "#")), value
     assert "@import" not in page and not re.search(r"url\((?!data:)", page)
 
 
 def test_every_table_has_a_caption_every_heading_cell_a_scope_and_every_picture_a_text(page):
     outline = Outline(page)
-    assert outline.tags.count("table") == outline.tags.count("caption") == 3 + 4
+    assert outline.tags.count("table") == outline.tags.count("caption") == 3 + 4 + 1
     assert all(attributes.get("scope") for tag, attributes in outline.attributes if tag == "th")
-    images = [attributes for tag, attributes in outline.attributes if tag == "img"]
+    images = [attributes for tag, attributes in outline.attributes if tag == "img" and attributes["alt"]]
     assert len(images) == 2  # the bars of a metric that the page draws itself are left out
     assert all(len(image["alt"]) > 20 and image["width"] and image["height"] for image in images)
     targets = {attributes["id"] for _, attributes in outline.attributes if "id" in attributes}
     links = [attributes["href"] for tag, attributes in outline.attributes if tag == "a"]
-    assert {link[1:] for link in links} <= targets
+    assert {link[1:] for link in links if link[0] == "#"} <= targets
+    beside = {link for link in links if link[0] != "#"}
+    assert beside >= {"manifest.json", "tables/pairs.csv", "tables/svea.csv", "pictures/svea/examples.png"}
 
 
 def test_every_score_stands_on_the_page(page, built):
@@ -103,8 +107,8 @@ def test_what_others_wrote_is_text_and_no_markup(built, judged, documents, resul
         own, matrix.agreement(own), [], results, definitions, {}, SETTINGS, own=[OWN], notes=["<script>x</script>"]
     )
     outline = Outline(text)
-    assert outline.tags.count("script") == 1 and OWN in "".join(outline.text)
-    assert text.count('class="badge">yours') == 1 + 4
+    assert outline.tags.count("script") == 2 and OWN in "".join(outline.text)
+    assert text.count('class="badge">yours') == 1 + 1 + 4
     assert "printed &lt;table&gt;" in text
 
 
@@ -192,9 +196,21 @@ def test_the_summary_compares_with_the_papers(documents, columns):
     rows = [row for row in printed[0]["rows"] if row["metric"] == "roe_test" and row["kind"] == "method"]
     for row, paper in zip(rows, (rows[0]["value"], 1e6, rows[2]["low"]), strict=False):
         row["paper"] = paper
-    assert said(matrix.build(printed, columns), [])["Beside the papers"][0].startswith(
-        "SVEA: 2 of the paper's 3 figures lie"
-    )
+    found = matrix.build(printed, columns)
+    told = summary.sentences(found, matrix.agreement(found), [], {}, {"SVEA": "It differs.", "BIM": "Other images."})
+    lines = dict(told)["Beside the papers"]
+    assert lines[0].startswith("SVEA: 2 of the paper's 3 figures lie") and lines[0].endswith(" It differs.")
+    assert lines[1] == "BIM: no figure of the paper's to compare with. Other images."
+
+
+def test_an_interval_as_wide_as_the_papers_figures_is_no_agreement(documents, columns):
+    printed = json.loads(json.dumps(documents))
+    rows = [row for row in printed[0]["rows"] if row["metric"] == "roe_test" and row["kind"] == "method"]
+    for place, row in enumerate(rows[:3]):
+        row["paper"], row["low"], row["high"] = row["value"] + place, row["value"] - 5, row["value"] + 5
+    found = matrix.build(printed, columns)
+    (line, _) = dict(summary.sentences(found, matrix.agreement(found), [], {}))["Beside the papers"]
+    assert "3 of the paper's 3 figures" in line and "3 of these inside one half as wide as all of the paper's" in line
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def half(passes):
 
 def units(quick, seed=0):
     return [
-        unit for name in registry.BENCHMARKS
+        unit for name in registry.REPORTED
         for unit in recipe.units_of(registry.benchmark_named(name), name, quick, seed)
     ]  # fmt: skip
 
@@ -64,13 +64,13 @@ def test_every_command_of_the_recipe_is_one_that_its_benchmark_takes(quick):
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
-    scored = {name: set() for name in registry.BENCHMARKS}
+    scored = {name: set() for name in registry.REPORTED}
     for unit in units(quick):
         if unit.input_scores:
             scored[unit.benchmark] |= set(unit.methods)
     everything = set().union(*scored.values())
     blanks = {(name, benchmark) for benchmark, names in scored.items() for name in everything - names}
-    definitions = {name: registry.benchmark_named(name) for name in registry.BENCHMARKS}
+    definitions = {name: registry.benchmark_named(name) for name in registry.REPORTED}
     reasons = {(method, name) for name, definition in definitions.items() for method in definition.reasons}
     assert blanks <= reasons
     if not quick:
@@ -80,7 +80,7 @@ def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
 
 def test_all_columns_of_the_matrix_are_asked_for():
     commands = [" ".join([*unit.command, *unit.metrics]).lower() for unit in units(False)]
-    columns = [column for name in registry.BENCHMARKS for column in recipe.columns_of(registry.benchmark_named(name))]
+    columns = [column for name in registry.REPORTED for column in recipe.columns_of(registry.benchmark_named(name))]
     assert len({column.key for column in columns}) == len(columns) == 10
     for column in columns:
         wanted = [f"{column.benchmark}.", column.metric]
@@ -95,9 +95,9 @@ def test_a_metric_of_all_benchmarks_is_asked_for_and_has_a_column_in_each(monkey
     monkeypatch.setattr(benchmark, "SHARED", shared.SHARED)
     toy = shared.share(metric.of_maps("toy", lambda maps, block, scores: maps.reshape(len(maps), -1).max(axis=1)))
     asked = {unit.benchmark for unit in units(True) if "toy" in unit.metrics}
-    definitions = [registry.benchmark_named(name) for name in registry.BENCHMARKS]
+    definitions = [registry.benchmark_named(name) for name in registry.REPORTED]
     keys = [column.key for one in definitions for column in recipe.columns_of(one) if column.metric == "toy"]
-    assert asked == set(registry.BENCHMARKS)
+    assert asked == set(registry.REPORTED)
     assert keys == ["svea toy", "bim toy", "clevr_xai toy simple", "clevr_xai toy complex"]
     for name, own in (("svea", svea_metrics.METRICS), ("bim", bim_scores.METRICS), ("clevr_xai", ACCURACIES)):
         assert shared.chosen([*own, "toy"], own)["toy"] is toy, name

@@ -1,5 +1,6 @@
 """What a client does with a server's answers, refusals, limits and absence, by gRPC and REST."""
 
+import json
 import socket
 import threading
 import time
@@ -165,9 +166,20 @@ def test_a_server_that_went_away_and_comes_back(server, client, inputs, weights)
     assert client.counts.retries > 0 and client.counts.requests == 2
 
 
+def described(what):
+    """Return a reply that describes a model in a way of its own."""
+    body = json.dumps(what).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
 def test_something_else_than_a_server(inputs):
     """A port of HTTP that answers with a page, and a port that answers with noise."""
+    signature = {"inputs": {"x": {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "many"}]}}}}
     for answer, code in (
+        (described({"metadata": 5}), "INVALID_REPLY"),
+        (described({"metadata": {"signature_def": {"signature_def": {"serving_default": 3}}}}), "INVALID_REPLY"),
+        (described({"metadata": {"signature_def": {"signature_def": {"a": signature}}}}), "INVALID_REPLY"),
+        (described({"model_spec": {"version": "new"}, "metadata": {}}), "INVALID_REPLY"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", "INVALID_REPLY"),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nlost", "NOT_FOUND"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n{", "UNAVAILABLE"),

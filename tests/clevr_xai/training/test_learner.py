@@ -22,7 +22,8 @@ def test_a_sum_over_sampled_pairs_is_that_over_all_when_all_are_drawn():
         arguments = [np.tile(each, (2, *[1] * each.ndim)) for each in (pairs, weights, of_two)]
         return SampledRelations(relations)(cells, questions, *arguments)
 
-    every, of_objects = sums(np.ones(36, np.float32))
+    every, of_objects, values = sums(np.ones(36, np.float32))
+    np.testing.assert_allclose(values.numpy().sum(axis=2) * 0.3, every, rtol=1e-4, atol=1e-5)
     for number in range(3):
         np.testing.assert_allclose(every[:, number], expected[number], rtol=1e-4, atol=1e-5)
     first_four = relations(cells[:, :4], questions[:, 1])

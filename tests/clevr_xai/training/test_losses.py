@@ -35,3 +35,12 @@ def test_cells_that_show_a_part_count_less():
     logits[0, 0, [1, 3, 11, 13]] = 40  # the centre's attributes are right, the part's undecided
     expected = losses.PART_WEIGHT * np.log(2 * 8 * 2 * 3) / (1 + losses.PART_WEIGHT)
     assert float(losses.cell_loss(targets, logits)[0]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_compared_pairs_weigh_as_much_as_all_the_others_together():
+    targets = np.array([[[1, 0, 0, -1]]], np.int32)
+    logits = np.zeros((1, 1, 4, 3), np.float32)
+    assert float(losses.compared_loss(targets, logits)[0]) == pytest.approx(2 * np.log(3), rel=1e-5)
+    logits[0, 0, 0, 1] = 40  # the compared pair is right and sure
+    assert float(losses.compared_loss(targets, logits)[0]) == pytest.approx(np.log(3), rel=1e-5)
+    assert float(losses.compared_loss(np.full_like(targets, -1), logits)[0]) == 0

@@ -1,0 +1,265 @@
+"""Sanity: whether a map depends on what the network has learnt, on what it was asked, and little on noise.
+
+Weights are randomised from the output towards the input (Adebayo et al., "Sanity Checks for Saliency Maps", NeurIPS
+2018), each variable's values in random order, in the order in which the graph uses them. Positions count by their
+magnitude, so that a map that only changes sign is the same; each map is divided by its largest value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from attribution import batching
+from attribution_benchmarks.scoring.asking import Again
+from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.controls import runner_up
+from attribution_benchmarks.scoring.map_values import flat, magnitude
+from attribution_benchmarks.scoring.measure import Measure
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.once import once
+from attribution_benchmarks.scoring.random_weights import graph_order, with_shuffled_weights
+
+STAGES = 4  # groups of variables, from the output to the input
+COPIES = 8  # noisy ones that sMPRT averages over
+NOISE = 0.05  # standard deviation as a share of an input's range, of sMPRT's copies and of continuity
+DRAWS = 4  # noisy inputs of continuity
+BINS = 100  # of the histogram whose entropy is a map's complexity
+
+
+def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return Spearman's rank correlation of two maps of each input, (N,); 0 where one is the same everywhere.
+
+    Parameters
+    ----------
+    first, second
+        (N, positions...).
+    """
+    from scipy.stats import rankdata
+
+    first, second = (rankdata(flat(values), axis=1) for values in (first, second))
+    first, second = (ranks - ranks.mean(axis=1, keepdims=True) for ranks in (first, second))
+    spread = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+    return np.divide((first * second).sum(axis=1), spread, out=np.zeros(len(first)), where=spread > 0)
+
+
+def ssim(first: np.ndarray, second: np.ndarray, radius: int = 3) -> np.ndarray:
+    """Return the mean structural similarity of two maps of each input, (N,) in [-1, 1].
+
+    Wang et al., "Image Quality Assessment", IEEE TIP 2004, with even windows of 7 positions a side and maps from 0 to
+    1, as scikit-image's ``structural_similarity(..., data_range=1)``; windows that reach over the border do not count.
+
+    Parameters
+    ----------
+    first, second
+        (N, positions...) in [0, 1].
+    radius
+        Of the window; smaller where an axis is shorter than it.
+    """
+    from scipy.ndimage import uniform_filter1d
+
+    axes = range(1, first.ndim)
+    radii = {axis: min(radius, (first.shape[axis] - 1) // 2) for axis in axes}
+    count = int(np.prod([2 * each + 1 for each in radii.values()]))
+
+    def local(values: np.ndarray) -> np.ndarray:
+        for axis, reach in radii.items():
+            values = uniform_filter1d(values, 2 * reach + 1, axis=axis)
+        return values
+
+    mean, other = local(first), local(second)
+    unbiased = count / max(count - 1, 1)
+    spreads = unbiased * (local(first**2) - mean**2), unbiased * (local(second**2) - other**2)
+    both = unbiased * (local(first * second) - mean * other)
+    small, smaller = 0.01**2, 0.03**2
+    found = (
+        (2 * mean * other + small) * (2 * both + smaller) / ((mean**2 + other**2 + small) * (sum(spreads) + smaller))
+    )
+    inner = (slice(None), *(slice(reach, found.shape[axis] - reach) for axis, reach in radii.items()))
+    return flat(found[inner]).mean(axis=1)
+
+
+def complexity(values: np.ndarray) -> np.ndarray:
+    """Return the entropy of the histogram of each map's values, (N,) in nats."""
+    found = []
+    for one in flat(values):
+        share = np.histogram(one, BINS)[0] / one.size
+        found.append(float(-(share[share > 0] * np.log(share[share > 0])).sum()))
+    return np.array(found)
+
+
+@functools.lru_cache(maxsize=4)
+def _groups(model) -> tuple[tuple[int, ...], ...]:
+    order = graph_order(model)[::-1]
+    return tuple(tuple(map(int, part)) for part in np.array_split(order, min(STAGES, len(order))))
+
+
+@functools.lru_cache(maxsize=2 * STAGES)
+def randomised(model, stage: int, independent: bool = False, seed: int = 0):
+    """Return a model whose variables of some groups have their values in random order.
+
+    Parameters
+    ----------
+    model
+        Of a file.
+    stage
+        How many groups from the output on; with ``independent`` the last of these alone.
+    independent
+        Leave the others as they are.
+    seed
+        Of the orders.
+
+    Returns
+    -------
+    attribution.model.Model
+    """
+    groups = _groups(model)[stage - 1 if independent else 0 : stage]
+    return with_shuffled_weights(model.path, seed, model.score, {each for group in groups for each in group})
+
+
+def _stages(model) -> range:
+    return range(1, len(_groups(model)) + 1)
+
+
+def _scaled(maps: np.ndarray, block: Block) -> np.ndarray:
+    values = magnitude(maps, block)
+    top = flat(values).max(axis=1).reshape((-1,) + (1,) * (values.ndim - 1))
+    return np.divide(values, top, out=np.zeros(values.shape), where=top > 0)
+
+
+@once
+def _cascade(maps: np.ndarray, block: Block, again: Again) -> list[np.ndarray]:
+    return [again(block, randomised(again.model, stage)) for stage in _stages(again.model)]
+
+
+def _similarities(compare: Callable, maps: np.ndarray, changed: list[np.ndarray], block: Block) -> np.ndarray:
+    """Return the mean similarity over stages, then that of each stage, filled up to ``STAGES`` by NaN."""
+    each = [compare(_scaled(maps, block), _scaled(other, block)) for other in changed]
+    each += [np.full(len(block), np.nan)] * (STAGES - len(each))
+    return np.stack([np.nanmean(each, axis=0), *each], axis=1)
+
+
+def cascading(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return Spearman's correlation with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
+    return _similarities(spearman, maps, _cascade(maps, block, again), block)
+
+
+def cascading_ssim(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return structural similarity with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
+    return _similarities(ssim, maps, _cascade(maps, block, again), block)
+
+
+def independent(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return Spearman's correlation with the maps of networks with one random group, (N, 1 + STAGES), mean first."""
+    models = (randomised(again.model, stage, True) for stage in _stages(again.model))
+    return _similarities(spearman, maps, [again(block, model) for model in models], block)
+
+
+def efficient(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return how much more complex the map of the wholly random network is, as a share of the map's own, (N,)."""
+    before, after = complexity(_scaled(maps, block)), complexity(_scaled(_cascade(maps, block, again)[-1], block))
+    return np.divide(after - before, before, out=np.full(len(block), np.nan), where=before > 0)
+
+
+def smooth(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return as ``cascading``, of maps averaged over noisy copies of each input, (N, 1 + STAGES), the mean first."""
+    copies = list(_noisy(block, COPIES, "sMPRT"))
+
+    def averaged(model) -> np.ndarray:
+        return np.mean([_scaled(again(copy, model), block) for copy in copies], axis=0)
+
+    ever_more_random = [averaged(randomised(again.model, stage)) for stage in _stages(again.model)]
+    return _similarities(spearman, averaged(again.model), ever_more_random, block)
+
+
+def other_class(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return Spearman's correlation with the map of the runner-up class, (N,)."""
+    scores = again.scores(block.inputs)
+    targets = scores.argmax(axis=1) if block.targets is None else block.targets
+    asked = dataclasses.replace(block, targets=runner_up(scores, targets))
+    return spearman(_scaled(maps, block), _scaled(again(asked), block))
+
+
+def continuity(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return the largest change of a map under small noise, as a share of the map's length, (N,); NaN if it is 0."""
+    maps = flat(np.asarray(maps, np.float64))
+    length = np.linalg.norm(maps, axis=1)
+    moved = [np.linalg.norm(flat(again(copy)) - maps, axis=1) for copy in _noisy(block, DRAWS, "continuity")]
+    return np.divide(np.max(moved, axis=0), length, out=np.full(len(maps), np.nan), where=length > 0)
+
+
+def _noisy(block: Block, count: int, purpose: str) -> Iterator[Block]:
+    """Yield a block with noise on what is explained, the same for every method."""
+    pictures = block.pictures
+    span = np.ptp(flat(pictures), axis=1).reshape((-1,) + (1,) * (pictures.ndim - 1))
+    for number in range(count):
+        noise = [batching.generator(number, key, purpose).standard_normal(pictures.shape[1:]) for key in block.seeds]
+        noisy = (pictures + NOISE * span * np.stack(noise)).astype(pictures.dtype)
+        yield dataclasses.replace(block, inputs=block.with_pictures(noisy))
+
+
+_ADEBAYO = "Adebayo et al., Sanity Checks for Saliency Maps, NeurIPS 2018"
+_HEDSTROM = "Hedström et al., A Fresh Look at Sanity Checks for Saliency Maps, xAI 2024"
+
+
+def _metric(name: str, function: Callable, title: str, width: int = 1, **described) -> Metric:
+    measure = Measure(name, function, width=width, digits=6, of_controls=False, again=True)
+    return Metric(name, title, measure=measure, on_request=True, **described)
+
+
+METRICS = (
+    _metric(
+        "randomisation", cascading, "Randomised weights", 1 + STAGES, better="less",
+        about="How like a method's maps stay when the network's weights are shuffled, from the output towards the "
+        "input in four stages: Spearman's correlation of magnitudes, averaged over stages. Less is better.",
+        source=_ADEBAYO, span="-1 to 1", cost=f"{STAGES} explanations a map", chance="0: each map is drawn from the "
+        "input's name, so that it would be the same; random maps are not asked",
+        criticism="Order of layers and noise of gradients decide much of it (Hedström et al.); what an architecture "
+        "alone does to a map, such as zeros outside an object, keeps correlations high.",
+    ),
+    _metric(
+        "randomisation_ssim", cascading_ssim, "Randomised weights, SSIM", 1 + STAGES, better="less",
+        about="As randomised weights, by structural similarity of maps scaled to 1. Less is better.",
+        source=_ADEBAYO, span="-1 to 1", cost="none beside randomised weights", chance="near 0",
+        criticism="Where maps are mostly empty, windows of nothing are similar.",
+    ),
+    _metric(
+        "randomisation_independent", independent, "Randomised weights, one group", 1 + STAGES, better="less",
+        about="As randomised weights, but each of the four groups of variables alone is shuffled. Less is better.",
+        source=_ADEBAYO, span="-1 to 1", cost=f"{STAGES} explanations a map", chance="see randomised weights",
+        criticism="Groups have as many variables each, and not as many weights.",
+    ),
+    _metric(
+        "emprt", efficient, "eMPRT",
+        about="How much more complex, by the entropy of its values, a method's map becomes when all weights are "
+        "shuffled, as a share of what it was. More is better.",
+        source=_HEDSTROM, span="-1 upwards", cost="none beside randomised weights", chance="0",
+        criticism="Entropy of a histogram knows nothing of places: a shuffled map has the same.",
+    ),
+    _metric(
+        "smprt", smooth, "sMPRT", 1 + STAGES, better="less",
+        about="As randomised weights, of maps averaged over noisy copies of the input first, so that noise of "
+        "gradients is no change. Less is better.",
+        source=_HEDSTROM, span="-1 to 1", cost=f"{(STAGES + 1) * COPIES} explanations a map", chance="see randomised "
+        "weights", criticism="Costs as much as SmoothGrad, and judges the smoothed method.",
+    ),
+    _metric(
+        "other_class", other_class, "Other class", better="less",
+        about="How like the map for the network's second answer is to that for its first: Spearman's correlation of "
+        "magnitudes. Less is better.",
+        source="Sixt, Granz and Landgraf, When Explanations Lie, ICML 2020", span="-1 to 1", cost="1 explanation a map",
+        chance="see randomised weights",
+        criticism="Two classes may be told apart by the same places: then maps are alike with good reason.",
+    ),
+    _metric(
+        "continuity", continuity, "Change under noise", better="less",
+        about="The largest change of a map under noise of a twentieth of the input's range, as a share of the map. "
+        "Less is better.",
+        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019", span="0 upwards",
+        cost=f"{DRAWS} explanations a map", chance="0 for a map that does not look at the input",
+        criticism="A map that says nothing never changes; noise may change the network's own answer.",
+    ),
+)  # fmt: skip

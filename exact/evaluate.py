@@ -1,0 +1,16 @@
+"""Score attribution methods against exact truth.
+
+    python -m exact.evaluate
+    python -m exact.evaluate --methods=deeplift,my_method.py:my_function --num_imgs=all --output=exact.json
+
+The rest is as for every benchmark of one definition: python -m attribution_benchmarks.scoring.evaluate --help.
+"""
+
+from __future__ import annotations
+
+from attribution_benchmarks import command_line
+from attribution_benchmarks.scoring.evaluate import FLAGS, main
+
+if __name__ == "__main__":
+    FLAGS.set_default("benchmark", "exact")
+    command_line.run(main, FLAGS, __doc__)

@@ -1,0 +1,167 @@
+"""What a page shows of single inputs: that it is what was scored, fits its budget, and says no more than it knows."""
+
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.report import cards, gallery, headline, painting, sections, verdicts
+from attribution_benchmarks.report.sections import Result
+from attribution_benchmarks.scoring import shown
+
+
+@pytest.fixture(scope="module")
+def results(documents, drawn_inputs):
+    return [
+        Result(one["benchmark"], one["benchmark"], one["benchmark"], "", one, shown=drawn_inputs[one["benchmark"]])
+        for one in documents
+    ]
+
+
+def test_what_was_saved_comes_back(drawn_inputs):
+    examples, pictures = shown.load(drawn_inputs["bim"])
+    (one,), (first, second) = examples, examples[0].views
+    assert (one.input, one.metrics, first.title, second.facts) == ("input 3", ("mcs",), "network 1", "predicted dog")
+    assert list(first.maps) == ["best", "good", "bad"] and not np.array_equal(first.maps["bad"], second.maps["bad"])
+    assert first.truth.sum() == 45 and pictures == []
+
+
+def test_an_example_has_the_scores_of_its_input_and_no_other(built, results, groups):
+    found = gallery.examples(built, results, groups)
+    assert [one.columns for one in found] == [("svea roe_test", "svea drop"), ("bim mcs",), ("clevr_xai mass simple",)]
+    signal = found[0]
+    assert signal.values["svea drop"]["bad"] == groups["svea"][1].values["bad"][7]
+    led = np.array([groups["svea"][0].values[name] for name in built.methods])
+    led = led - led.mean(axis=0)
+    place = list(built.methods).index("good")
+    assert signal.places["svea roe_test"]["good"] == pytest.approx(np.mean(led[place] < led[place][7]))
+
+
+def test_every_score_comes_back_from_two_bytes(built, groups, judged):
+    found = gallery.all_scores(built, groups, judged)
+    assert [one["column"] for one in found] == [column.key for column in built.columns]
+    for one in found:
+        column = next(column for column in built.columns if column.key == one["column"])
+        numbers = np.frombuffer(base64.b64decode(one["numbers"]), "<u2").reshape(len(one["names"]), -1)
+        group = gallery.group_of(column, groups[column.benchmark])
+        wanted = np.array([group.values[name] for name in one["names"]])
+        np.testing.assert_allclose(one["low"] + one["step"] * numbers, wanted, atol=np.ptp(wanted) / 60000)
+        assert one["rival"] == "random"  # the template's position is a bound and no rival
+
+
+def test_a_score_that_does_not_exist_is_none_of_the_numbers(built, groups, judged):
+    lacking = {name: [np.nan, *column[1:]] for name, column in groups["bim"][0].values.items()}
+    changed = {"bim": [InputScores({"metric": "mcs"}, groups["bim"][0].inputs, lacking)]}
+    (one,) = gallery.all_scores(built, changed, judged)
+    numbers = np.frombuffer(base64.b64decode(one["numbers"]), "<u2").reshape(len(one["names"]), -1)
+    assert (numbers[:, 0] == 65535).all() and (numbers[:, 1:] < 65535).all()
+
+
+def test_pictures_lose_quality_and_then_examples_fall_away_until_they_fit(built, results, groups):
+    found = gallery.examples(built, results, groups)
+    pictures = gallery.pictures_of(built, results, groups)
+    assert set(pictures) == {"svea roe_test", "svea drop", "clevr_xai mass simple"}
+    whole = gallery.packed(found, pictures)
+    assert len(whole["examples"]) == 3 and len(whole["pictures"]["sets"]) == 2
+    size = gallery._size(whole)
+    for budget in (size - 1, size // 2, 2000):
+        assert gallery._size(gallery.packed(found, pictures, budget)) <= budget
+
+
+def test_maps_of_a_sheet_are_where_the_page_looks_for_them():
+    maps = np.arange(11 * 4 * 6, dtype=np.uint8).reshape(11, 4, 6)
+    sheet = painting.sheet(maps, 8)
+    assert sheet.shape == (8, 48)
+    for number in range(11):
+        row, column = number // 8 * 4, number % 8 * 6
+        np.testing.assert_array_equal(sheet[row : row + 4, column : column + 6], maps[number])
+
+
+def test_an_outline_is_the_edge_of_the_mask():
+    mask = np.zeros((5, 7), bool)
+    mask[1:4, 2:6] = True
+    assert sorted(painting.outline(mask).replace("M", " M").split(" M")[1:]) == ["2 1h4", "2 1v3", "2 4h4", "6 1v3"]
+    assert painting.outline(np.zeros((3, 3), bool)) == ""
+
+
+def test_where_a_map_is_zero_the_picture_shows_and_where_it_is_most_its_colour():
+    picture = np.full((4, 4, 3), 100, np.uint8)
+    over = painting.laid_over(picture, np.repeat([[0, 0, 255, 255]], 4, axis=0).astype(np.uint8), strength=1.0)
+    assert (over[:, 0] == 115).all()
+    np.testing.assert_array_equal(over[0, 3], painting.coloured(np.array([255]))[0].astype(np.uint8))
+    with Image.open(io.BytesIO(base64.b64decode(painting.webp(over).partition(",")[2]))) as opened:
+        assert opened.size == (4, 4)
+
+
+def test_the_ramp_of_colours_grows_lighter_all_the_way():
+    linear = (painting.coloured(np.arange(256)) / 255) ** 2.2
+    assert (np.diff(linear @ [0.2126, 0.7152, 0.0722]) > -1e-9).all()
+
+
+def test_inputs_are_chosen_where_methods_are_at_their_ends():
+    values = {"a": np.zeros(30), "b": np.zeros(30), "c": np.zeros(30)}
+    values["a"][4], values["b"][11], values["own.py:x"] = 9.0, -9.0, np.zeros(30)
+    values["own.py:x"][20], values["own.py:x"][25] = 5.0, -5.0
+    group = InputScores({"metric": "m"}, list(map(str, range(30))), values)
+    assert set(shown.choose([group], [], ["a", "b", "c"], 3)) >= {4, 11}
+    with_own = shown.choose([group], [], ["a", "b", "c", "own.py:x"], 3)
+    assert set(with_own) >= {20, 25}
+    assert set(with_own) >= set(shown.choose([group], [], ["a", "b", "c"], 3))  # others besides, not instead
+
+
+def test_signed_maps_keep_their_zero_and_their_sign():
+    found = shown.signed(np.array([[0.0, 2.0, -1.0], [0.0, 0.0, 0.0]]))
+    assert found.tolist() == [[127, 254, 64], [127, 127, 127]]
+    assert shown.unsigned(np.array([0.0, 1.0, 2.0, np.nan])).tolist() == [0, 255, 255, 0]
+
+
+def test_a_card_says_what_the_tests_found(built, judged, results, groups):
+    named = sections.Names({"best": "The Best"}, ["twin"])
+    by_column = {verdict.column.key: verdict for verdict in judged}
+    found = cards.cards(built, by_column, gallery.examples(built, results, groups), named, {"bim": "BIM"})
+    assert found[0]["name"] == "twin"  # the user's own first
+    best = next(one for one in found if one["name"] == "best")
+    assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
+    assert best["verdicts"][0].startswith("Best, or level with the best, under 4 of 4 metrics that can tell: SVEA ROE")
+    bad = next(one for one in found if one["name"] == "bad")
+    assert "not under SVEA ROE test % (“random”)" in bad["verdicts"][1]
+    assert found[0]["missing"] == [("BIM", "too slow")] and found[0]["path"] == "twin"
+    assert best["best"]["share"] >= best["worst"]["share"]
+
+
+def test_the_headline_is_of_ones_own_method_and_else_of_the_controls(built, judged):
+    by_column = {verdict.column.key: verdict for verdict in judged}
+    named = sections.Names({"best": "The Best"}, [])
+    (text, more) = headline.headline(built, by_column, named, [])
+    assert text.startswith("No method beats every control everywhere; ") or "under all 4 metrics" in text
+    assert "The Best" in text and more == ""
+    said, places = headline.headline(built, by_column, named, ["bad"])
+    assert said == "bad beats every control under none of 4 metrics that can tell"
+    assert places.startswith("Its best place: ") and "too few" not in places
+    assert headline.headline(built, {}, named, [])[0].startswith("A first look")
+
+
+@pytest.mark.parametrize(
+    ("number", "word"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (22, "22nd")]
+)
+def test_places_have_their_endings(number, word):
+    assert cards.ordinal(number) == word
+
+
+def test_a_method_that_escaped_the_controls_of_others_has_a_sign_of_its_own(built, groups):
+    tested = {}
+    for benchmark, found in groups.items():
+        tested[benchmark] = [
+            InputScores(group.where, group.inputs, {
+                **group.values,
+                **{f"{name}/wrong_class": np.asarray(group.values[name]) - 1 for name in ("best", "bad")},
+            }, group.clusters) for group in found
+        ]  # fmt: skip
+    judged = verdicts.judge(built, tested)
+    roe = judged[0]
+    assert roe.untested("best") == [] and roe.untested("good") == ["wrong_class"]
+    assert roe.marks("good", built) == "°" and "°" not in roe.marks("best", built)
+    assert "†" in roe.marks("bad", built)

@@ -1,0 +1,130 @@
+"""Sanity: the order of variables, what is shuffled, closed forms of similarity, and methods that pass and fail."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from skimage.metrics import structural_similarity
+
+import attribution
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.scoring import sanity
+from attribution_benchmarks.scoring.block import Block, Label
+from attribution_benchmarks.scoring.controls import EDGE_DETECTOR
+from attribution_benchmarks.scoring.examples import Examples
+from attribution_benchmarks.scoring.explainer import Explainer
+from attribution_benchmarks.scoring.random_weights import graph_order
+from attribution_benchmarks.scoring.run import Run
+from attribution_benchmarks.scoring.saved_maps import SavedMaps
+from attribution_benchmarks.scoring.shared import SHARED
+
+NAMES = [metric.name for metric in sanity.METRICS]
+
+
+class Backwards(tf.Module):
+    """Three layers whose variables are made, and so lie in the file, from the last to the first."""
+
+    def __init__(self):
+        draw = tf.random.Generator.from_seed(1)
+        self.last = tf.Variable(draw.normal((16, 3)))
+        self.middle = tf.Variable(draw.normal((3, 3, 4, 4)))
+        self.first = tf.Variable(draw.normal((3, 3, 1, 4)))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 8, 8, 1), name="picture")])
+    def __call__(self, picture):
+        hidden = tf.nn.relu(tf.nn.conv2d(picture, self.first, 2, "SAME"))
+        hidden = tf.nn.relu(tf.nn.conv2d(hidden, self.middle, 2, "SAME"))
+        return {"logits": tf.matmul(tf.reshape(hidden, (-1, 16)), self.last)}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path, module = tmp_path_factory.mktemp("backwards"), Backwards()
+    tf.saved_model.save(module, str(path), signatures=module.__call__)
+    return attribution.load_model(path)
+
+
+@pytest.fixture(scope="module")
+def scored(model):
+    """Return the numbers of a gradient and of a method that never looks at the network."""
+    pictures = np.random.default_rng(0).random((6, 8, 8, 1)).astype(np.float32)
+
+    def edges(passes):
+        return EDGE_DETECTOR.maps(Block(passes.inputs, list(range(len(passes)))), 0)
+
+    explainer = Explainer(model, {"gradient": attribution.METHODS["gradient"], "edges": (edges, {})}, batch_size=6)
+    run = Run(explainer, [SHARED[name].measure for name in NAMES], {})
+    found = run.run(Examples(pictures).blocks(6))
+    return {(label.name, name): found.numbers(label, SHARED[name].measure) for label in found.labels for name in NAMES}
+
+
+def shapes(model):
+    return [
+        tuple(variable.shape)
+        for variable in tf.saved_model.load(str(model.path)).signatures["serving_default"].variables
+    ]
+
+
+def test_variables_come_in_the_order_of_the_graph_not_of_the_file(model):
+    ordered = [shapes(model)[place] for place in graph_order(model)]
+    assert ordered == [(3, 3, 1, 4), (3, 3, 4, 4), (16, 3)]
+
+
+def test_stages_shuffle_from_the_output_on_and_leave_the_rest(model):
+    """With three variables the first stage is the last layer alone: the hidden layers, and so CAM, stay as they are."""
+    pictures = np.random.default_rng(1).random((2, 8, 8, 1)).astype(np.float32)
+    first, alone, whole = (sanity.randomised(model, *which) for which in ((1,), (3, True), (3,)))
+    stored = {name: shuffled_shapes(model, one) for name, one in (("first", first), ("alone", alone), ("whole", whole))}
+    assert stored == {
+        "first": {(16, 3)}, "alone": {(3, 3, 1, 4)}, "whole": {(16, 3), (3, 3, 4, 4), (3, 3, 1, 4)},
+    }  # fmt: skip
+    for one in (first, alone, whole):
+        assert np.abs(one.scores(pictures) - model.scores(pictures)).max() > 0.01
+
+
+def shuffled_shapes(model, other):
+    """Return the shapes of the constants of a model that another has in another order."""
+
+    def constants(one):
+        nodes = [node for node in one.graph.graph_def.node if node.op == "Const"]
+        found = {node.name: tf.make_ndarray(node.attr["value"].tensor) for node in nodes} | dict(one.graph.weights)
+        return {np.asarray(each).shape: np.asarray(each) for each in found.values()}
+
+    before, after = constants(model), constants(other)
+    changed = {shape for shape in shapes(model) if not np.array_equal(before[shape], after[shape])}
+    for shape in changed:
+        np.testing.assert_array_equal(np.sort(before[shape].ravel()), np.sort(after[shape].ravel()))
+    return changed
+
+
+def test_a_map_that_asks_no_network_fails_and_a_gradient_passes(scored):
+    for name in ("randomisation", "randomisation_ssim", "randomisation_independent", "smprt", "other_class"):
+        np.testing.assert_allclose(scored["edges", name][:, 0], 1, rtol=1e-9)
+        assert scored["gradient", name][:, 0].mean() < 0.8, name
+    np.testing.assert_array_equal(scored["edges", "emprt"], 0)
+    assert (scored["edges", "continuity"] > 0).all() and (scored["gradient", "continuity"] >= 0).all()
+
+
+def test_each_stage_is_kept_and_the_mean_comes_first(scored):
+    numbers = scored["gradient", "randomisation"]
+    assert numbers.shape == (6, 1 + sanity.STAGES)
+    assert np.isnan(numbers[:, 4]).all()  # three variables make three stages
+    np.testing.assert_allclose(numbers[:, 0], numbers[:, 1:4].mean(axis=1), rtol=1e-5)
+
+
+def test_similarity_in_closed_form():
+    generator = np.random.default_rng(2)
+    first, second = generator.random((2, 3, 12, 10))
+    np.testing.assert_allclose(sanity.spearman(first, first**3), 1)
+    np.testing.assert_allclose(sanity.spearman(first, -first), -1)
+    np.testing.assert_array_equal(sanity.spearman(first, np.ones_like(first)), 0)
+    expected = [structural_similarity(a, b, data_range=1) for a, b in zip(first, second, strict=True)]
+    np.testing.assert_allclose(sanity.ssim(first, second), expected, rtol=1e-9)
+    np.testing.assert_allclose(sanity.ssim(first, first), 1)
+    halves = np.repeat([[0.0, 1.0]], 8, axis=0).reshape(1, 16)
+    np.testing.assert_allclose(sanity.complexity(halves), np.log(2))
+    assert sanity.complexity(np.zeros((1, 16))) == 0
+
+
+def test_saved_maps_cannot_be_made_again(tmp_path):
+    with pytest.raises(BadInput, match="--from_maps makes no maps"):
+        SavedMaps({"mine": tmp_path}).again(Label("mine"))

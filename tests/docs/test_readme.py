@@ -1,0 +1,80 @@
+"""The README's three commands from a Keras model to a picture of its maps, for both kinds of network that it names."""
+
+import pathlib
+import re
+import shlex
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from attribution.explain import command
+from attribution_benchmarks.command_line.run import execute
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SECTION = (ROOT / "README.md").read_text("utf-8").split("## See a map")[1].split("\n## ")[0]
+INSTALL, EXPORT, EXPLAIN = re.search(r"```bash\n(.*?)```", SECTION, re.DOTALL)[1].splitlines()
+LAYERS = '''
+import keras
+from keras import layers, ops
+
+
+@keras.saving.register_keras_serializable("my_layers")
+class Tokens(layers.Layer):
+    """Put a class token before the others, and tell each its place."""
+
+    def build(self, shape):
+        self.token = self.add_weight(shape=(1, 1, shape[-1]), initializer="zeros", name="token")
+        self.places = self.add_weight(shape=(1, shape[1] + 1, shape[-1]), initializer="random_normal", name="places")
+
+    def call(self, x):
+        return ops.concatenate([ops.repeat(self.token, ops.shape(x)[0], 0), x], 1) + self.places
+
+
+def vit(side=32, patch=8, width=12, heads=3):
+    inputs = keras.Input((side, side, 3))
+    x = Tokens()(layers.Reshape((-1, width))(layers.Conv2D(width, patch, patch)(inputs)))
+    for _ in range(2):
+        y = layers.LayerNormalization()(x)
+        x = x + layers.MultiHeadAttention(heads, width // heads)(y, y)
+        y = layers.LayerNormalization()(x)
+        x = x + layers.Dense(width)(layers.Dense(4 * width, activation="gelu")(y))
+    return keras.Model(inputs, layers.Dense(5)(layers.LayerNormalization()(x)[:, 0]))
+'''
+BUILD = {
+    "efficientnet": "import keras; network = keras.applications.EfficientNetB0("
+    "weights=None, classes=5, input_shape=(32, 32, 3))",
+    "vit": "import my_layers; network = my_layers.vit()",
+}
+
+
+def test_the_first_command_installs_into_a_new_environment():
+    assert INSTALL == "python3 -m venv .venv && .venv/bin/pip install -q -e ."
+
+
+@pytest.mark.parametrize("kind", sorted(BUILD))
+def test_a_picture_of_ones_own_network(kind, tmp_path, monkeypatch, capsys):
+    """In this process, which has TensorFlow already; the words are the README's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_layers.py").write_text(LAYERS)
+    picture = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+    Image.fromarray(picture).save("photo.jpg")
+    names = {}
+    exec(BUILD[kind], names)
+    names["network"].save("network.keras")
+
+    python, option, code = shlex.split(EXPORT)
+    assert (python, option) == (".venv/bin/python", "-c")
+    if kind == "vit":
+        assert "import keras, my_layers; ..." in SECTION
+        code = code.replace("import keras;", "import keras, my_layers;")
+    exec(code, {})
+
+    python, option, module, *arguments = shlex.split(EXPLAIN)
+    assert (python, option, module) == (".venv/bin/python", "-m", "attribution.explain")
+    capsys.readouterr()
+    assert execute(command.main, command.FLAGS, command.__doc__, ["explain", *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "photo: class" in printed and "written to maps.png" in printed
+    assert Image.open("maps.png").size[0] > 500
