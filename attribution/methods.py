@@ -264,7 +264,7 @@ _OWN_METHODS = [
         lrp.lrp_clevr_xai,
         FactSheet(
             citation="Arras, Osman and Samek, CLEVR-XAI, Information Fusion 2022",
-            needs=_RULES + " Inputs in a known range.",
+            needs=_RULES + " Inputs between `low` and `high`; others are refused.",
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="As LRP-α1β0; the range of the inputs has to be given rightly.",

@@ -43,4 +43,4 @@ def _own_method(name: str) -> Method:
         raise BadInput(f"method '{name}' is not called with the passes alone: {error}") from error
     except ValueError:  # written in C, without a signature to look at
         pass
-    return Method(name=name, title=name.rpartition(":")[2].replace("_", " "), function=function)
+    return Method(name=name, title=name.rpartition(":")[2], function=function)

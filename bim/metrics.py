@@ -281,7 +281,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
             seed=seed,
             clusters=comparison.clusters if defined else None,
             rate=known.hit if known else None,
-            bounds=(-1.0, 1.0) if own else None,
+            bounds=(-1.0, 1.0) if own else known.bounds if known else None,
         )
         row.update(
             value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,

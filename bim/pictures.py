@@ -30,7 +30,7 @@ MEMBER_TITLES = {
 def write_pictures(
     directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
 ) -> list[str]:
-    """Write PNG files for the metrics of a run.
+    """Write figures for the metrics of a run.
 
     Parameters
     ----------
@@ -60,9 +60,10 @@ def write_pictures(
         chosen = [row for row in rows if row["metric"] == name]
         figure = _curves(chosen, titles) if metric == "RMCS" else _bars(metric, chosen, titles)
         written += save_figure(figure, directory, f"{name}_scores", formats)
-        if metric in PAIRS:
+        if metric in PAIRS and (benchmark.from_maps or benchmark.methods):
             figure = _examples(metric, benchmark, titles, (places or {}).get(metric))
             written += save_figure(figure, directory, f"{metric.lower()}_examples", formats)
+    return written
 
 
 def example_maps(metric: str, benchmark: Benchmark, places=None):

@@ -96,11 +96,14 @@ def members(metric: str, benchmark: Benchmark, places: Sequence[int]) -> list[tu
         member = benchmark.member(model_name, set_name)
         taken = [rows[place] for place in places]
         side = input_side(member.model)
+        key = {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name}
+        if getattr(member.model, "client", None) is not None:
+            key["served"] = True  # as in ``measure``: its maps are its server's
         maps = shown.maps_of(
             benchmark.explainer(member.model),
             shown.MapPicture("picture", map_bytes, width=side * side),
             member.blocks(taken, benchmark.batch_size),
-            {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name},
+            key,
             [Member],
             benchmark.store,
             (side, side),

@@ -6,6 +6,9 @@
 Only questions that all of them answer rightly count, so that every figure is of the same images, masks and answers.
 Scores are those of clevr_xai.evaluate, and are found again where it has made them. --output=FILE.md writes what is
 printed, with the command; .json, the scores in long form.
+
+Cost: for each network what clevr_xai.evaluate costs, and nothing for scores that are there; see its --help for figures
+of 100 questions.
 """
 
 from __future__ import annotations

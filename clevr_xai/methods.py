@@ -22,8 +22,8 @@ BASELINES: dict[str, float | str] = {  # method -> where Integrated Gradients be
 }
 BATCH_NORMS = ("pass", "fold")
 
-TITLES = {  # as the paper calls them, in the order of its table
-    "lrp_clevr_xai": "LRP",
+TITLES = {  # in the order of the paper's table
+    "lrp_clevr_xai": "LRP (CLEVR-XAI)",
     "excitation_backprop": "Excitation Backprop",
     "integrated_gradients": "IG from black",
     "integrated_gradients_gray": "IG from gray",
@@ -32,7 +32,7 @@ TITLES = {  # as the paper calls them, in the order of its table
     "guided_grad_cam": "Guided Grad-CAM",
     "smoothgrad": "SmoothGrad",
     "vargrad": "VarGrad",
-    "gradient": "Gradient",
+    "gradient": "Vanilla Gradient",
     "gradient_x_input": "Gradient x Input",
     "deconvnet": "Deconvnet",
     "grad_cam": "Grad-CAM",
@@ -102,5 +102,5 @@ def settings(
 
 
 def title(name: str) -> str:
-    """Return what a method is called in a table; a user's own method keeps its name."""
-    return TITLES.get(name) or (METHODS[name].title if name in METHODS else name)
+    """Return what a method is called in a table; a user's own is called as its function."""
+    return TITLES.get(name) or (METHODS[name].title if name in METHODS else name.rpartition(":")[2])

@@ -124,7 +124,11 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             defined = counted & np.isfinite(values)
             known = SHARED.get(name)
             estimate = statistics.mean_interval(
-                values[defined], seed=seed, clusters=cluster[defined], rate=known.hit if known else None
+                values[defined],
+                seed=seed,
+                clusters=cluster[defined],
+                rate=known.hit if known else None,
+                bounds=known.bounds if known else None,
             )
             low, high = min(estimate.low, found.mean), max(estimate.high, found.mean)
             row = {

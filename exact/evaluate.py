@@ -13,4 +13,5 @@ from attribution_benchmarks.scoring.evaluate import FLAGS, main
 
 if __name__ == "__main__":
     FLAGS.set_default("benchmark", "exact")
+    FLAGS.set_default("batch_size", 512)  # a small network, and 4,096 coalitions of each input
     command_line.run(main, FLAGS, __doc__)

@@ -7,6 +7,7 @@ import numpy as np
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.scoring.asking import Scores
 from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric, of_maps
 from attribution_benchmarks.scoring.once import once
 from exact import shapley
@@ -83,8 +84,14 @@ def _of_problem(place: int, name: str) -> Metric:
         return np.where(block.targets == place, found, np.nan)
 
     about = {problem.name: problem.about for problem in HAND_SET}.get(name, "")
-    return of_maps(name, of_block, title=name.replace("_", " ").capitalize(), better="less",
-                   about=f"The distance to the truth on one problem alone. {about}".strip())  # fmt: skip
+    return Metric(
+        name,
+        name.replace("_", " ").capitalize(),
+        "less",
+        f"The distance to the truth on one problem alone. {about}".strip(),
+        bounds=(0.0, 1.0),
+        measure=Measure(name, of_block),  # undefined on other problems, be the map zero or not
+    )
 
 
 def _suppressors(maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
@@ -98,7 +105,7 @@ OVERALL = (
         title="Distance",
         better="less",
         about="What of the exact Shapley values a map misses at its best scale. Between 0 and 1; less is better.",
-        span="0 to 1",
+        bounds=(0.0, 1.0),
         chance="near 1",
         criticism="Shapley values are one answer to what a feature contributes, with zero as what is absent; a method "
         "that asks another question, as a gradient does, is judged by an answer to this one.",
@@ -109,7 +116,7 @@ OVERALL = (
         title="Rank correlation",
         better="more",
         about="Spearman's correlation of a map with the exact Shapley values. Between -1 and 1; more is better.",
-        span="-1 to 1",
+        bounds=(-1.0, 1.0),
         chance="0",
         criticism="Most features of a problem are worth nothing: their order among each other cannot be right.",
     ),
@@ -120,7 +127,7 @@ OVERALL = (
         better="less",
         about="The share of the features that matter whose sign is wrong or that are left out. Between 0 and 1; less "
         "is better.",
-        span="0 to 1",
+        bounds=(0.0, 1.0),
         chance="the share of negative parts, for maps without negative values",
         criticism="A feature that hardly matters counts as much as the one that decides.",
     ),

@@ -2,8 +2,9 @@
 
     python scripts/make_exact_networks.py --output_dir=saved_models/exact/problems
 
-Half a minute on one core. The hand-set parts are the same everywhere; the trained ones differ in the last digits from
-one processor to another.
+The hand-set parts are the same everywhere; the trained ones differ in the last digits from one processor to another.
+
+Cost: half a minute on one core.
 """
 
 from __future__ import annotations

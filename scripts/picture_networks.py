@@ -3,6 +3,9 @@
 python scripts/picture_networks.py
 
 A stopped run goes on where it stood: what is drawn is kept in the work folder; remove a file there to draw it again.
+
+Cost: --seconds of training, 60 by default, for each network that is trained, and 19 CPU seconds for a picture of one
+like EfficientNetB0.
 """
 
 import pathlib

@@ -54,7 +54,7 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
                     values[:, defined].mean(axis=0),
                     seed=seed,
                     rate=metrics[metric].hit,
-                    bounds=(0.0, 100.0) if metric in METRICS else None,
+                    bounds=(0.0, 100.0) if metric in METRICS else metrics[metric].bounds,
                 )
                 row = {
                     "method": name,
@@ -91,9 +91,9 @@ def input_scores(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric
 
 
 def titles(networks: Sequence[NetworkScores]) -> dict[str, str]:
-    """Return method or control -> the name to print; a user's own method keeps the name it was called by."""
+    """Return method or control -> the name to print; a user's own method is called as its function."""
     registered = {name: method.title for name, method in attribution.METHODS.items()}
-    return {name: registered.get(name, name) for name in networks[0].methods} | dict(controls.TITLES)
+    return {name: registered.get(name, name.rpartition(":")[2]) for name in networks[0].methods} | dict(controls.TITLES)
 
 
 def rank_correlation(

@@ -9,34 +9,35 @@ from absl import flags
 # Flags of one name mean the same everywhere; within a group they stand in the order of a command's definition.
 GROUPS = {
     "Network": (
-        "model", "models", "models_dir", "trust_model", "score", "signature", "input_tensors", "output_tensor", "wrt",
-        "keras_model", "layer", "layers", "check_model", "contrast_with", "root", "config", "architecture", "networks",
-        "families", "saved_model",
+        "model", "models", "models_dir", "trust_model", "score", "signature", "input_tensors", "output_tensor",
+        "wrt", "keras_model", "layer", "layers", "check_model", "contrast_with", "root", "config",
+        "architecture", "networks", "families", "saved_model", "start_from",
     ),
     "Data": (
-        "data_dir", "image", "images", "preprocessing", "fit", "other_inputs", "class_names", "target", "labels",
-        "contrast_target", "limit", "num_imgs", "num_images", "num_questions", "questions", "drawn", "coco_dir",
-        "coco_annotations", "miniplaces_dir", "num_train", "num_val", "validation_dir", "image_size", "stored_size",
-        "compressed", "ground_truth_files", "benchmark", "benchmarks", "num_maps",
+        "data_dir", "image", "images", "preprocessing", "fit", "other_inputs", "class_names", "target",
+        "labels", "contrast_target", "limit", "num_imgs", "num_images", "num_questions", "num_right",
+        "questions", "drawn", "coco_dir", "coco_annotations", "miniplaces_dir", "num_train", "num_val",
+        "validation_dir", "image_size", "stored_size", "traced", "compressed", "ground_truth_files",
+        "benchmark", "benchmarks", "num_maps",
     ),
     "Methods": (
-        "method", "methods", "steps", "step_size", "samples", "noise", "baseline", "batch_norm", "rise_masks",
-        "controls", "control_methods", "counterparts", "from_maps", "compat", "allow", "try_methods", "libraries",
-        "only", "child", "list_methods", "list_layers",
+        "method", "methods", "steps", "step_size", "tolerance", "samples", "noise", "baseline", "batch_norm",
+        "rise_masks", "controls", "control_methods", "counterparts", "from_maps", "compat", "allow",
+        "try_methods", "libraries", "only", "child", "list_methods", "list_layers",
     ),
     "Scores": (
-        "metrics", "ground_truth", "pooling", "subset", "confidence", "mask_pixels", "compare", "num_random", "level",
-        "top",
+        "metric", "metrics", "zero_maps", "ground_truth", "pooling", "subset", "confidence", "mask_pixels",
+        "compare", "num_random", "level", "top",
     ),
     "Server": ("server", "deadline", "patience", "requests", "host", "grpc_port", "rest_port"),
     "Training": (
-        "epochs", "learning_rate", "checkpoint_dir", "final_questions", "reading_steps", "seeing_steps", "small_steps",
-        "following_steps", "final_steps", "pairs",
+        "epochs", "learning_rate", "checkpoint_dir", "final_questions", "seconds", "reading_steps", "seeing_steps",
+        "small_steps", "following_steps", "final_steps", "pairs",
     ),
     "What is drawn": ("overlay", "channels", "percentile", "scale", "num_pictures", "plot_format"),
     "Files to write": (
-        "output", "output_dir", "input_scores", "maps", "maps_dir", "maps_pooling", "plot_dir", "scores_dir",
-        "work_dir", "times", "cache_dir",
+        "output", "output_dir", "input_scores", "maps", "maps_dir", "maps_pooling", "plot_dir", "pictures_dir",
+        "scores_dir", "work_dir", "times", "cache_dir",
     ),
     "Run": ("quick", "seed", "batch_size", "jobs", "num_workers", "threads", "repeats"),
 }  # fmt: skip

@@ -5,7 +5,8 @@ fingerprint, data fingerprint, method, parameters, seed: whatever the scores dep
 the record of one input. The file's name is a hash of the key, so a changed model or parameter finds no old
 scores. A process that is killed leaves at most half a line, which is cut off when the series is opened again;
 one that continues in the same order writes the same bytes as one that was never interrupted. Processes that
-append to one series wait for each other.
+append to one series wait for each other, and what another has written meanwhile is not written again: two that
+compute the same end with the bytes of one.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class Series:
         self.key = json.loads(self._header)
         name = hashlib.sha256(self._header.encode()).hexdigest()[:24]
         self.path = None if directory is None else os.path.join(directory, f"{name}.jsonl")
+        self._seen = 0  # bytes of the file whose records are known
         self._records = {} if self.path is None else self._read()
 
     def __len__(self) -> int:
@@ -111,36 +113,52 @@ class Series:
         fresh = {name: record for name, record in records.items() if name not in self._records}
         if not fresh:
             return
-        lines = "".join(
-            json.dumps([name, record], sort_keys=True, allow_nan=False) + "\n" for name, record in fresh.items()
-        )
+        lines = {
+            name: json.dumps([name, record], sort_keys=True, allow_nan=False) + "\n" for name, record in fresh.items()
+        }
         if self.path is not None:
             self._write(lines)
         # Read back through JSON, so that a record is the same whether it was just written or found.
-        self._records.update({name: json.loads(json.dumps(record)) for name, record in fresh.items()})
+        for name, record in fresh.items():
+            self._records.setdefault(name, json.loads(json.dumps(record)))
 
-    def _write(self, lines: str) -> None:
-        """Append lines to the file, below the key if it is new."""
+    def _write(self, lines: Mapping[str, str]) -> None:
+        """Append lines by input to the file, below the key if it is new, but for inputs another process has written."""
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             with open(self.path, "ab+") as file, _locked(file):
-                if not _cut_half_line(file):
-                    lines = f"{self._header}\n{lines}"
-                file.write(lines.encode())
+                written = _cut_half_line(file)
+                if len(written) > self._seen:
+                    self._take(written)
+                head = "" if written else f"{self._header}\n"
+                text = head + "".join(line for name, line in lines.items() if name not in self._records)
+                file.write(text.encode())
                 file.flush()
+                self._seen = len(written) + len(text.encode())
                 os.fsync(file.fileno())
         except OSError as error:
             raise BadInput(f"cannot write scores to {self.path}: {error.strerror}; choose another folder") from error
 
     def _read(self) -> dict:
-        """Return the records of the file; the first of an input counts."""
+        """Return the records of the file."""
         try:
             with open(self.path, "rb") as file:
-                lines = _whole_lines(file.read())
+                content = file.read()
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
             raise BadInput(f"cannot read scores from {self.path}: {error.strerror}; choose another folder") from error
+        self._seen = content.rfind(b"\n") + 1
+        return self._parsed(content)
+
+    def _take(self, content: bytes) -> None:
+        """Take up what another process has written."""
+        for name, record in self._parsed(content).items():
+            self._records.setdefault(name, record)
+
+    def _parsed(self, content: bytes) -> dict:
+        """Return the records of a file's content; the first of an input counts."""
+        lines = _whole_lines(content)
         if not lines:  # killed while the first line was written; the next append cuts it off
             return {}
         if lines[0] != self._header.encode():
@@ -155,14 +173,14 @@ class Series:
         return records
 
 
-def _cut_half_line(file) -> int:
-    """Drop what a killed process wrote after the last whole line; return how many bytes are left."""
+def _cut_half_line(file) -> bytes:
+    """Drop what a killed process wrote after the last whole line; return what is left."""
     file.seek(0)
     content = file.read()
     whole = content.rfind(b"\n") + 1
     if whole != len(content):
         file.truncate(whole)
-    return whole
+    return content[:whole]
 
 
 @contextlib.contextmanager

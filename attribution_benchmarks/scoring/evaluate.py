@@ -147,8 +147,10 @@ def long_rows(
             numbers = np.asarray(column, np.float64)
             defined = np.isfinite(numbers)
             clusters = None if group.clusters is None else np.asarray(group.clusters)[defined]
-            hit = metrics[group.where["metric"]].hit
-            estimate = statistics.mean_interval(numbers[defined], seed=seed, clusters=clusters, rate=hit)
+            metric = metrics[group.where["metric"]]
+            estimate = statistics.mean_interval(
+                numbers[defined], seed=seed, clusters=clusters, rate=metric.hit, bounds=metric.bounds
+            )
             method, _, control = name.partition("/")
             row = {
                 "method": name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
@@ -195,9 +197,13 @@ def _undefined(groups: Sequence[InputScores]) -> list[str]:
     lines = []
     for group in groups:
         counts = {name: int(np.isnan(np.asarray(column, np.float64)).sum()) for name, column in group.values.items()}
+        metric = group.where["metric"]
+        if len(counts) > 1 and len(set(counts.values())) == 1 and any(counts.values()):
+            lines.append(f"{metric} is undefined for {next(iter(counts.values()))} inputs, which are left out.")
+            continue
         told = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
         if told:
-            lines.append(f"{group.where['metric']} is undefined for some inputs, which are left out: {told}.")
+            lines.append(f"{metric} is undefined for some inputs, which are left out: {told}.")
     return lines
 
 

@@ -131,7 +131,7 @@ def _metric(name: str, function: Callable, **described) -> Metric:
     def of_block(maps: np.ndarray, block: Block, scores) -> np.ndarray:
         return function(magnitude(maps, block), mask_of(block))
 
-    return of_maps(name, of_block, masks=True, on_request=True, cost="none: maps alone", span="0 to 1", **described)
+    return of_maps(name, of_block, masks=True, on_request=True, cost="none: maps alone", bounds=(0.0, 1.0), **described)
 
 
 METRICS = (

@@ -39,9 +39,10 @@ class Metric:
         Whether it needs to know where a map should be.
     on_request
         Whether a report shows it only where it is asked for by name, as what asks the network many times.
-    span, cost, chance, criticism
-        For docs/metrics.md: least and most it can be; what it asks of the network; what a random map gets; what is
-        known against it.
+    bounds
+        Least and most it can be; intervals end there.
+    cost, chance, criticism
+        For docs/metrics.md: what it asks of the network; what a random map gets; what is known against it.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Metric:
     measure: Measure | None = None
     masks: bool = False
     on_request: bool = False
-    span: str = ""
+    bounds: tuple[float, float] | None = None
     cost: str = ""
     chance: str = ""
     criticism: str = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def _groups(model) -> tuple[tuple[int, ...], ...]:
 
 
 @functools.lru_cache(maxsize=2 * STAGES)
-def randomised(model, stage: int, independent: bool = False, seed: int = 0):
+def randomised(model: Any, stage: int, independent: bool = False, seed: int = 0) -> Any:
     """Return a model whose variables of some groups have their values in random order.
 
     Parameters
@@ -212,54 +213,96 @@ def _metric(name: str, function: Callable, title: str, width: int = 1, **describ
 
 METRICS = (
     _metric(
-        "randomisation", cascading, "Randomised weights", 1 + STAGES, better="less",
+        "randomisation",
+        cascading,
+        "Randomised weights",
+        1 + STAGES,
+        better="less",
         about="How like a method's maps stay when the network's weights are shuffled, from the output towards the "
         "input in four stages: Spearman's correlation of magnitudes, averaged over stages. Less is better.",
-        source=_ADEBAYO, span="-1 to 1", cost=f"{STAGES} explanations a map", chance="0: each map is drawn from the "
-        "input's name, so that it would be the same; random maps are not asked",
+        source=_ADEBAYO,
+        bounds=(-1.0, 1.0),
+        cost=f"{STAGES} explanations a map",
+        chance="near 0, if it were drawn anew for each network",
         criticism="Order of layers and noise of gradients decide much of it (Hedström et al.); what an architecture "
         "alone does to a map, such as zeros outside an object, keeps correlations high.",
     ),
     _metric(
-        "randomisation_ssim", cascading_ssim, "Randomised weights, SSIM", 1 + STAGES, better="less",
+        "randomisation_ssim",
+        cascading_ssim,
+        "Randomised weights, SSIM",
+        1 + STAGES,
+        better="less",
         about="As randomised weights, by structural similarity of maps scaled to 1. Less is better.",
-        source=_ADEBAYO, span="-1 to 1", cost="none beside randomised weights", chance="near 0",
+        source=_ADEBAYO,
+        bounds=(-1.0, 1.0),
+        cost="none beside randomised weights",
+        chance="near 0, if it were drawn anew for each network",
         criticism="Where maps are mostly empty, windows of nothing are similar.",
     ),
     _metric(
-        "randomisation_independent", independent, "Randomised weights, one group", 1 + STAGES, better="less",
+        "randomisation_independent",
+        independent,
+        "Randomised weights, one group",
+        1 + STAGES,
+        better="less",
         about="As randomised weights, but each of the four groups of variables alone is shuffled. Less is better.",
-        source=_ADEBAYO, span="-1 to 1", cost=f"{STAGES} explanations a map", chance="see randomised weights",
+        source=_ADEBAYO,
+        bounds=(-1.0, 1.0),
+        cost=f"{STAGES} explanations a map",
+        chance="near 0, if it were drawn anew for each network",
         criticism="Groups have as many variables each, and not as many weights.",
     ),
     _metric(
-        "emprt", efficient, "eMPRT",
+        "emprt",
+        efficient,
+        "eMPRT",
         about="How much more complex, by the entropy of its values, a method's map becomes when all weights are "
         "shuffled, as a share of what it was. More is better.",
-        source=_HEDSTROM, span="-1 upwards", cost="none beside randomised weights", chance="0",
-        criticism="Entropy of a histogram knows nothing of places: a shuffled map has the same.",
+        source=_HEDSTROM,
+        bounds=(-1.0, np.inf),
+        cost="none beside randomised weights",
+        chance="near 0",
+        criticism="Entropy of a histogram knows nothing of places: a map in another order has the same.",
     ),
     _metric(
-        "smprt", smooth, "sMPRT", 1 + STAGES, better="less",
+        "smprt",
+        smooth,
+        "sMPRT",
+        1 + STAGES,
+        better="less",
         about="As randomised weights, of maps averaged over noisy copies of the input first, so that noise of "
         "gradients is no change. Less is better.",
-        source=_HEDSTROM, span="-1 to 1", cost=f"{(STAGES + 1) * COPIES} explanations a map", chance="see randomised "
-        "weights", criticism="Costs as much as SmoothGrad, and judges the smoothed method.",
+        source=_HEDSTROM,
+        bounds=(-1.0, 1.0),
+        cost=f"{(STAGES + 1) * COPIES} explanations a map",
+        chance="near 0, if it were drawn anew for each network",
+        criticism="Costs as much as SmoothGrad, and judges the smoothed method.",
     ),
     _metric(
-        "other_class", other_class, "Other class", better="less",
+        "other_class",
+        other_class,
+        "Other class",
+        better="less",
         about="How like the map for the network's second answer is to that for its first: Spearman's correlation of "
         "magnitudes. Less is better.",
-        source="Sixt, Granz and Landgraf, When Explanations Lie, ICML 2020", span="-1 to 1", cost="1 explanation a map",
-        chance="see randomised weights",
+        source="Sixt, Granz and Landgraf, When Explanations Lie, ICML 2020",
+        bounds=(-1.0, 1.0),
+        cost="1 explanation a map",
+        chance="near 0, if it were drawn anew for each class",
         criticism="Two classes may be told apart by the same places: then maps are alike with good reason.",
     ),
     _metric(
-        "continuity", continuity, "Change under noise", better="less",
+        "continuity",
+        continuity,
+        "Change under noise",
+        better="less",
         about="The largest change of a map under noise of a twentieth of the input's range, as a share of the map. "
         "Less is better.",
-        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019", span="0 upwards",
-        cost=f"{DRAWS} explanations a map", chance="0 for a map that does not look at the input",
+        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019",
+        bounds=(0.0, np.inf),
+        cost=f"{DRAWS} explanations a map",
+        chance="0 for a map that does not look at the input",
         criticism="A map that says nothing never changes; noise may change the network's own answer.",
     ),
-)  # fmt: skip
+)

@@ -180,7 +180,10 @@ def choose(
     list of int
         Places among the inputs, rising.
     """
+    methods = [name for name in methods if all(name in group.values for group in groups)]
     house = [name for name in methods if ":" not in name] or list(methods)
+    if not house:
+        return list(range(min(count, len(groups[0].inputs))))
     goals = np.concatenate([_goals(group, group.where["metric"] in less_is_better, house, house) for group in groups])
     chosen: list[int] = []
     reached = np.zeros(len(goals))

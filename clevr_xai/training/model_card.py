@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from clevr_xai import blank_images
 from clevr_xai.vocabulary import ANSWERS
 
 # Answers that compete: one of another row is hardly ever given.
@@ -26,6 +27,7 @@ def model_card(
     recipe: Mapping[str, object],
     stages: Sequence[Mapping[str, object]],
     command: str,
+    blank: Mapping[str, blank_images.Facts] | None = None,
 ) -> str:
     """Return the text of ``MODEL_CARD.md``.
 
@@ -43,6 +45,8 @@ def model_card(
         Rows of the table of stages, in order; all of the same keys.
     command
         That trains this network.
+    blank
+        For each kind of questions what ``blank_images.facts`` found; no such section without.
     """
     files = np.array([family.rsplit(" ", 1)[0] for family in families])
     simple = files == "simple"
@@ -71,6 +75,7 @@ def model_card(
             *_table(["questions", "%", "number"], by_kind),
             *_table(["file of families", "%", "number"], by_file),
             *_table(["answer", "simple, %", "number", "complex, %", "number"], by_answer),
+            *(blank_images.card_lines(blank) if blank else []),
             "## Training",
             "",
             f"`{command}`",

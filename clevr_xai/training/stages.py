@@ -81,7 +81,7 @@ def train(
 
     import keras
 
-    from clevr_xai import relation_network
+    from clevr_xai import blank_images, relation_network
     from clevr_xai.training import accuracy, growth, light, loop, losses, start
     from clevr_xai.training.learner import PAIR_SCALE, Learner
     from clevr_xai.training.model_card import model_card
@@ -179,7 +179,16 @@ def train(
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,
     }
-    card = model_card(right, validation.families, validation.answers, recipe, stages, command)
+    blank = {
+        kind: blank_images.facts(
+            lambda images, questions: plain.predict_on_batch([images, questions.astype(np.int32)]),
+            validation.images[validation.image_of[rows]],
+            validation.tokens[rows],
+            validation.answers[rows],
+        )
+        for kind, rows in validation.rows_of_kind().items()
+    }
+    card = model_card(right, validation.families, validation.answers, recipe, stages, command, blank)
     relation_network.export(plain, output_dir, card)
     for kind, rows in validation.rows_of_kind().items():
         print(f"{kind} questions: {100 * right[rows].mean():.1f} % of {len(rows):,} right")

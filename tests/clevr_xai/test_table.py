@@ -152,7 +152,7 @@ def test_the_tables_show_figures_controls_and_the_poster(rows):
     assert len(titles) == 2 * (3 + 1)
     assert titles[0].endswith("ground truth Single Object, pooling l2-norm,sq, all questions: 9 questions")
     assert "softmax > 0.99999: " in titles[1] and titles[2].endswith("mask > 1,000 px: 3 questions")
-    (line,) = [line for line in text.split("Relevance")[1].splitlines() if line.startswith("Gradient  ")]
+    (line,) = [line for line in text.split("Relevance")[1].splitlines() if line.startswith("Vanilla Gradient  ")]
     (as_asked,) = find(rows, method="gradient", metric="mass", pooling="l2-norm,sq", subset="all")
     (wrong,) = find(rows, method="gradient/wrong_class", metric="mass", pooling="l2-norm,sq", subset="all")
     shown = [f"{as_asked['mean']:.2f} ({as_asked['std']:.2f}) {as_asked['median']:.2f}", f"{wrong['mean']:.2f}"]
@@ -160,7 +160,7 @@ def test_the_tables_show_figures_controls_and_the_poster(rows):
     assert "counted as the uniform map: Grad-CAM (wrong class) 2." in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 120
     markdown = table.text(rows, markdown=True)
-    assert "| Gradient | " in markdown and "---" in markdown
+    assert "| Vanilla Gradient | " in markdown and "---" in markdown
 
 
 def test_a_map_of_zeros_counts_as_the_uniform_map_or_is_left_out(measured):
@@ -216,7 +216,7 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     metric = Metric("insertion", "Insertion")
     text = table.text(rows, shared={"insertion": metric})
     assert text.startswith("Insertion, ground truth Single Object: 9 questions\n") and " 0.005 (0.003) " in text
-    assert "Undefined and left out: Gradient 1, Gradient (wrong class) 1." in text
+    assert "Undefined and left out: Vanilla Gradient 1, Vanilla Gradient (wrong class) 1." in text
     (group,) = table.input_scores(measured, ["single_object"], [])
     assert group.where["metric"] == "insertion" and list(group.values) == ["gradient", "gradient/wrong_class"]
     np.testing.assert_array_equal(group.values["gradient"], values[1:10])
@@ -227,7 +227,7 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     nothing = made_up(labels=(Label("gradient"),), shared={"insertion": lambda label: np.full(N, np.nan)})
     (row,) = table.shared_rows(nothing, "single_object")
     assert (row["n"], row["undefined"], row["reason"]) == (0, 9, "undefined for every question")
-    assert "left out: Gradient 9." in table.text([row], shared={"insertion": metric})
+    assert "left out: Vanilla Gradient 9." in table.text([row], shared={"insertion": metric})
 
 
 def test_what_the_numbers_say(measured, rows):

@@ -69,7 +69,9 @@ def test_one_network_table_files_and_figures(tmp_path, capsys):
 
     with open(outputs[1], newline="") as stream:
         assert [float(row["value"]) for row in csv.DictReader(stream)] == [row["value"] for row in document["rows"]]
-    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["examples.png", "roe.png"]
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
+        "examples.png", "inputs.npz", "positions.png", "roe_test_scores.png",
+    ]  # fmt: skip
 
     for title in ("Vanilla Gradient", "Grad-CAM", "Random map", "True template position", "Random window"):
         assert sum(line.startswith(title + " ") for line in printed[0].splitlines()) == 1

@@ -74,9 +74,9 @@ def test_two_methods_have_no_order_worth_a_correlation():
     assert table.rank_correlation([made_up({"rise": 60.0, "sise": 50.0})], "drop", 0) is None
 
 
-def test_titles_are_the_registrys_and_a_users_own_name_stays():
+def test_titles_are_the_registrys_and_a_users_own_is_its_functions():
     titles = table.titles([made_up({"rise": 60.0, "mine:map": 1.0})])
-    assert titles["rise"] == "RISE" and titles["mine:map"] == "mine:map" and "random_window" in titles
+    assert titles["rise"] == "RISE" and titles["mine:map"] == "map" and "random_window" in titles
 
 
 def lines(network):

@@ -144,3 +144,27 @@ def test_what_cannot_be_read_or_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(BadInput, match="cannot write scores"):
         ScoreStore(str(tmp_path / "file")).series(**KEY).append({"a": 1})
+
+
+def test_two_that_compute_the_same_end_with_the_bytes_of_one(tmp_path):
+    """Both opened the series before either wrote; each is ahead once."""
+    alone = ScoreStore(str(tmp_path / "alone")).series(method="rise")
+    first, second = (ScoreStore(str(tmp_path / "shared")).series(method="rise") for _ in range(2))
+    blocks = [{f"{block}{row}": block + row / 10 for row in range(2)} for block in range(4)]
+    for block in blocks:
+        alone.append(block)
+    for series, block in ((first, 0), (second, 0), (second, 1), (first, 1), (first, 2), (first, 3), (second, 2)):
+        series.append(blocks[block])
+    second.append(blocks[3])
+    files = [next((tmp_path / name).iterdir()) for name in ("alone", "shared")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert {name: second[name] for block in blocks for name in block} == {k: v for b in blocks for k, v in b.items()}
+
+
+def test_the_first_record_counts_also_for_who_was_late(tmp_path):
+    first, second = (ScoreStore(str(tmp_path)).series(method="rise") for _ in range(2))
+    first.append({"a": 1})
+    second.append({"a": 2, "b": 3})
+    assert (second["a"], second["b"]) == (1, 3)
+    again = ScoreStore(str(tmp_path)).series(method="rise")
+    assert (again["a"], again["b"]) == (1, 3)

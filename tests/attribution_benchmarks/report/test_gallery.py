@@ -112,6 +112,11 @@ def test_inputs_are_chosen_where_methods_are_at_their_ends():
     assert set(with_own) >= set(shown.choose([group], [], ["a", "b", "c"], 3))  # others besides, not instead
 
 
+def test_without_methods_the_first_inputs_are_shown():
+    group = InputScores({"metric": "m"}, ["a", "b", "c"], {"random": [1.0, 2.0, 3.0]})
+    assert shown.choose([group], [], ["unknown"], 2) == [0, 1]
+
+
 def test_signed_maps_keep_their_zero_and_their_sign():
     found = shown.signed(np.array([[0.0, 2.0, -1.0], [0.0, 0.0, 0.0]]))
     assert found.tolist() == [[127, 254, 64], [127, 127, 127]]

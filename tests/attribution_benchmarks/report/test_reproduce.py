@@ -123,9 +123,9 @@ def test_a_method_of_ones_own_lands_in_the_same_tables(small, tmp_path, monkeypa
     score = {(row["method"], row["column"]): row for row in matrix}[own, "svea roe_test"]
     assert score["rank"] in (1, 2, 3) and "random_window" not in score["not_above"]
     page = (tmp_path / "report" / "index.html").read_text()
-    assert page.count('class="badge">yours') == 1 + 3
+    assert page.count('class="badge">yours') == 1 + 1 + 3  # its card, the matrix, three tables
     assert f"{unfit} under SVEA, Table 1 does not fit: " in page and "shape" in page
-    assert own in captured.out and "Kendall" in captured.out
+    assert "towards_the_middle" in captured.out and "Kendall" in captured.out
 
     before = {path: path.read_bytes() for path in sorted((tmp_path / "report").rglob("*.*")) if path.is_file()}
     assert run(*flags) == 0  # everything is there already
@@ -161,6 +161,7 @@ def test_a_unit_that_fails_is_said_at_the_end_and_the_rest_is_there(small, tmp_p
         (["--benchmarks=missing.py:MINE"], "there is no file missing.py"),
         (["--model=nowhere"], "there is no such directory"),
         (["--output_dir=file"], "is a file; name a directory"),
+        (["--compare=nowhere"], "--compare=nowhere holds no finished report"),
         (["report"], "unexpected argument 'report'"),
     ],
 )

@@ -58,10 +58,8 @@ def scored(model):
 
 
 def shapes(model):
-    return [
-        tuple(variable.shape)
-        for variable in tf.saved_model.load(str(model.path)).signatures["serving_default"].variables
-    ]
+    loaded = tf.saved_model.load(str(model.path))  # holds the variables, which functions name weakly
+    return [tuple(variable.shape) for variable in loaded.signatures["serving_default"].variables]
 
 
 def test_variables_come_in_the_order_of_the_graph_not_of_the_file(model):
