@@ -42,7 +42,7 @@ _APPLICATIONS = """
 ## keras.applications
 
 Random weights, so that there is nothing to find: what is seen is that each family is explained from its file alone, and
-how finely. `layer_cam` stands on the last layer ahead of pooling, of two by two positions at so small an input.
+how finely. `layer_cam` stands on the last layer ahead of pooling, which has few positions at so small an input.
 """
 
 
