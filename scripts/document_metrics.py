@@ -21,6 +21,7 @@ from absl import flags  # noqa: E402
 from attribution_benchmarks import command_line  # noqa: E402
 
 POWER = ROOT / "docs" / "metrics_power.json"
+EXAMPLE = "python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4"
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output", str(ROOT / "docs" / "metrics.md"), "file to write", flag_values=FLAGS)
 flags.DEFINE_bool("measure", False, "measure the metrics' power anew", flag_values=FLAGS)
@@ -33,7 +34,7 @@ def main(values: flags.FlagValues) -> None:
 
     if values.measure:
         command = f"python scripts/document_metrics.py --measure --num_imgs={values.num_imgs}"
-        power = metric_sheets.summary(*measured(values.num_imgs), command)
+        power = metric_sheets.summary(*measured(values.num_imgs), command, EXAMPLE)
         command_line.write_whole(POWER, json.dumps(power, indent=1) + "\n")
     power = json.loads(POWER.read_text(encoding="utf-8"))
     command_line.write_whole(pathlib.Path(values.output), metric_sheets.page(power))

@@ -40,7 +40,7 @@ Name them with `--metrics`, beside a benchmark's own ([benchmarks.md](benchmarks
 ([extend.md](extend.md)):
 
 ```bash
-python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4
+EXAMPLE
 ```
 
 A report has them in its matrix when asked for, by the same flag of `scripts/reproduce_tables.py`. A pass is a forward
@@ -57,7 +57,11 @@ def page(power: Mapping) -> str:
     power
         From ``summary``.
     """
-    lines = [_HEAD, "| name | metric | better | from | costs |", "|---|---|---|---|---|"]
+    lines = [
+        _HEAD.replace("EXAMPLE", power["example"]),
+        "| name | metric | better | from | costs |",
+        "|---|---|---|---|---|",
+    ]
     for metric in SHARED.values():
         cells = (f"[`{metric.name}`](#{metric.name})", metric.title, metric.better, _range(metric), metric.cost)
         lines.append(f"| {' | '.join(cells)} |")
@@ -69,7 +73,7 @@ def page(power: Mapping) -> str:
     return "\n".join(lines) + "\n"
 
 
-def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, command: str) -> dict:
+def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, command: str, example: str) -> dict:
     """Return what ``page`` shows of power.
 
     Parameters
@@ -80,6 +84,8 @@ def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, co
         What was scored, in words.
     command
         That did it.
+    example
+        A command that names some of the metrics.
     """
     metrics = {}
     for name, columns in values.items():
@@ -91,7 +97,7 @@ def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, co
             better = better[np.isfinite(better)]
             entry["wins"][control] = _rounded(float(np.mean(better > 0) + np.mean(better == 0) / 2))
         metrics[name] = entry
-    return {"inputs": inputs, "command": command, "metrics": metrics}
+    return {"inputs": inputs, "command": command, "example": example, "metrics": metrics}
 
 
 def ranked(power: Mapping) -> list[str]:

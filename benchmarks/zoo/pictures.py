@@ -26,7 +26,7 @@ METHODS_OF_TRAINED = {
     "transformer": ("integrated_gradients", "lrp_attn", "lrp_epsilon_plus", "gradient_rollout"),
 }
 NETWORKS = (*drawn_scenes.TRAINED, *(family.name for family in applications.FAMILIES))
-_WIDTH, _COLOURS = 760, 128  # of the pictures, small enough for a repository
+_WIDTH, _COLOURS = 760, 256  # of the pictures, small enough for a repository
 _HEAD = """# Pictures of networks
 
 Made by `python scripts/picture_networks.py`; do not edit. Each picture comes from the command above it, run on a
@@ -42,7 +42,7 @@ _APPLICATIONS = """
 ## keras.applications
 
 Random weights, so that there is nothing to find: what is seen is that each family is explained from its file alone, and
-how finely. `layer_cam` stands on the last layer ahead of pooling, of two by two positions at so small an input.
+how finely. `layer_cam` stands on the last layer ahead of pooling, which has few positions at so small an input.
 """
 
 

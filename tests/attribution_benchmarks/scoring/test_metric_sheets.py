@@ -35,7 +35,7 @@ def test_power_counts_wins_in_the_metrics_direction_and_ranks_by_the_least():
         "roc_auc": {"ground_truth": [1, 1, 1, 1], "random": [0.5, 0.4, 0.6, 0.5], "edge_detector": [0.9, 1, 1, 0.8]},
         "deletion": {"ground_truth": [0.1] * 4, "random": [0.5, 0.5, 0.05, float("nan")], "edge_detector": [0.2] * 4},
     }
-    power = metric_sheets.summary(values, "four inputs", "command")
+    power = metric_sheets.summary(values, "four inputs", "command", "example")
     assert power["metrics"]["roc_auc"]["wins"] == {"random": 1, "edge_detector": 0.75}
     assert power["metrics"]["deletion"]["wins"] == {"random": pytest.approx(2 / 3, abs=1e-3), "edge_detector": 1}
     assert metric_sheets.ranked(power) == ["roc_auc", "deletion"]
