@@ -229,7 +229,8 @@ def logit_function(model, tensors: bool = False):
         (name,) = signature.structured_input_signature[1]
         return lambda inputs, owner=loaded: next(iter(signature(**{name: inputs}).values()))
     pruned = loaded.prune(TENSORS["inputs"], TENSORS["output"])
-    return lambda inputs: pruned(inputs)
+    name = TENSORS["inputs"][0].partition(":")[0]
+    return lambda inputs, owner=loaded: pruned(**{name: tf.convert_to_tensor(inputs, tf.float32)})
 
 
 def check_gives_logits(model, logits) -> None:
