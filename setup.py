@@ -100,6 +100,7 @@ setup(
             "playwright>=1.45,<2",  # the report is tested in Chromium
             "jax>=0.5",  # the Relation Network's second backend
             "pytest>=8,<10",
+            "pytest-xdist>=3.6,<4",  # two processes: the tests of one file stay together
             "ruff>=0.17,<0.18",
             "saliency>=0.2.1,<0.3",
             "setuptools>=77",  # a test builds the wheel
