@@ -8,7 +8,7 @@ from clevr_xai.controls import CONTROLS
 from clevr_xai.methods import TITLES
 from clevr_xai.scoring import HEADING
 
-_MISSED = 0.02  # of f(image) - f(baseline)
+_MISSED = 0.05  # of f(image) - f(baseline)
 _TRUTHS = {"simple": "single_object", "complex": "union"}  # one stands for the others in the matrix
 
 
