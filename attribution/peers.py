@@ -90,10 +90,14 @@ def take(
     ours, theirs = model.scores(feed), np.asarray(network(given))
     if ours.shape != theirs.shape or np.abs(ours - theirs).max() > tolerance * np.abs(ours).max():
         raise BadInput(f"the network does not give the {model.score} of '{model.path}'")
-    # Libraries wrap the inputs in a list; Keras takes them all the same, and would say so at every call.
-    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
+    _ignore_lists()
     inputs = network.inputs if len(names) > 1 else network.inputs[0]
     model.live = keras.Model(inputs, network.outputs[0])  # a Sequential lacks what tf-explain asks for
+
+
+def _ignore_lists() -> None:
+    """Be silent of libraries that wrap inputs in a list: Keras takes them all the same, and says so at every call."""
+    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
 
 
 def _sample(model: ScoredModel, rows: int = 4) -> dict[str, np.ndarray]:
@@ -127,6 +131,7 @@ def offer(model: ScoredModel, source: Any) -> None:
     def attach_what_is_built(model):
         with _quiet():
             attach(model, build())
+        _ignore_lists()  # once more, since what was ignored within is not ignored any longer
 
     model.live_source = attach_what_is_built
 

@@ -56,6 +56,8 @@ BENCHMARK = Benchmark(
     reasons={
         "rise": "a thousand masked images an explanation: more than all other methods together",
         COSTLY: "625 gradients an explanation; left out of the quick run",
+        "integrated_gradients_gray": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",
+        "integrated_gradients_median": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",
         "lrp_clevr_xai": "its rule for the first layer needs inputs between 0 and 1; see LRP-α1β0",
     },
     pictures={

@@ -24,6 +24,7 @@ flags.DEFINE_list(
     "explanations to put into each",
     flag_values=FLAGS,
 )
+OTHERS = ("served", "exact")  # what is made here, and hand-set networks without a layer that Grad-CAM could take
 SCORES = {"svea": "probabilities"}  # what a benchmark explains, where it is not the logit
 
 
@@ -33,7 +34,7 @@ def main(flag_values: flags.FlagValues) -> None:
     waiting = [
         (directory, root / "served" / f"{directory.parent.name}_{directory.name}")
         for directory in sorted(root.glob("*/*/"))
-        if directory.parent.name != "served" and directory.is_dir()
+        if directory.parent.name not in OTHERS and directory.is_dir()
     ]
     if not waiting:
         raise BadInput(f"there is no <benchmark>/<model> in '{root}'")

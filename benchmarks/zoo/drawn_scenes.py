@@ -86,8 +86,8 @@ def transformer():
     return keras.Model(inputs, layers.Dense(len(OBJECTS))(x))
 
 
-def train(build, path: pathlib.Path, seconds: float = 60.0, drawings: int = 2000) -> float:
-    """Train a network for so many seconds of processor time and export it.
+def train(build, path: pathlib.Path, seconds: float = 60.0, drawings: int = 2000, steps: int = 0) -> float:
+    """Train a network for so many seconds of processor time, or so many steps, and export it.
 
     Parameters
     ----------
@@ -97,6 +97,8 @@ def train(build, path: pathlib.Path, seconds: float = 60.0, drawings: int = 2000
         Where the SavedModel is written.
     seconds
         How long to train.
+    steps
+        How many steps to train, however long they take; 0 for as many as ``seconds`` allow.
     drawings
         How many pictures to train on, again and again, mirrored at random.
 
@@ -112,8 +114,9 @@ def train(build, path: pathlib.Path, seconds: float = 60.0, drawings: int = 2000
     network = build()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     network.compile(keras.optimizers.AdamW(2e-3, weight_decay=1e-3), loss)
-    generator, end = np.random.default_rng(0), time.process_time() + seconds
-    while time.process_time() < end:
+    generator, end, taken = np.random.default_rng(0), time.process_time() + seconds, 0
+    while taken < steps if steps else time.process_time() < end:
+        taken += 1
         rows = generator.integers(len(pixels), size=64)
         batch = np.where(generator.random((64, 1, 1, 1)) < 0.5, pixels[rows], pixels[rows, :, ::-1])
         network.train_on_batch(batch.astype(np.float32), labels[rows])

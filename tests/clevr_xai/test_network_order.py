@@ -90,8 +90,8 @@ def test_what_is_printed():
     text = network_order.text(found)
     assert "network 1: first, 40 of 40 answered rightly" in text and "40 questions about 20 images count" in text
     assert "Gradient and Deconvnet" in text and "pairs of methods in the same order; not " in text
-    (line,) = [line for line in text.splitlines() if line.startswith("LRP ")]
-    assert line.split()[1:3] == ["0.85", "(1)"] and line.endswith(" 0.85")
+    (line,) = [line for line in text.splitlines() if line.startswith("LRP (CLEVR-XAI) ")]
+    assert line.split()[2:4] == ["0.85", "(1)"] and line.endswith(" 0.85")
     markdown = network_order.text(found, markdown=True, command="python -m it")
     assert markdown.startswith("# Relevance mass accuracy under 2 networks") and "Made by `python -m it`." in markdown
     assert "| Uniform map | 0.10 |" in markdown

@@ -202,7 +202,7 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     values = np.arange(N) / 1000
     values[3] = np.nan
     columns = {Label("gradient"): values, Label("gradient", "wrong_class"): 2 * values, Label(control="uniform"): None}
-    measured = made_up(labels=tuple(columns), shared={"insertion": columns.__getitem__})
+    measured = made_up(labels=tuple(columns), shared={"own_metric": columns.__getitem__})
     rows = table.shared_rows(measured, "single_object")
     assert [row["method"] for row in rows] == ["gradient", "gradient/wrong_class"]  # the metric is not of controls
     expected = np.array([1, 2, *range(4, 10)]) / 1000  # without the question that has no mask, and wrong answers
@@ -213,21 +213,21 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     assert row["value"] == row["mean"] == expected.mean() and row["std"] == expected.std()
     np.testing.assert_allclose([row["low"], row["high"]], [interval.low, interval.high], rtol=1e-12)
     assert (row["ground_truth"], row["pooling"], row["subset"]) == ("single_object", "", "all")
-    metric = Metric("insertion", "Insertion")
-    text = table.text(rows, shared={"insertion": metric})
-    assert text.startswith("Insertion, ground truth Single Object: 9 questions\n") and " 0.005 (0.003) " in text
+    metric = Metric("own_metric", "Own metric")
+    text = table.text(rows, shared={"own_metric": metric})
+    assert text.startswith("Own metric, ground truth Single Object: 9 questions\n") and " 0.005 (0.003) " in text
     assert "Undefined and left out: Vanilla Gradient 1, Vanilla Gradient (wrong class) 1." in text
     (group,) = table.input_scores(measured, ["single_object"], [])
-    assert group.where["metric"] == "insertion" and list(group.values) == ["gradient", "gradient/wrong_class"]
+    assert group.where["metric"] == "own_metric" and list(group.values) == ["gradient", "gradient/wrong_class"]
     np.testing.assert_array_equal(group.values["gradient"], values[1:10])
     # Of any range, where an accuracy's interval ends at 0 and 1.
-    far = made_up(labels=tuple(columns), shared={"insertion": lambda label: 100 * values - 7})
+    far = made_up(labels=tuple(columns), shared={"own_metric": lambda label: 100 * values - 7})
     (row, *_) = table.shared_rows(far, "single_object")
     np.testing.assert_allclose([row["low"], row["high"]], [100 * interval.low - 7, 100 * interval.high - 7], rtol=1e-9)
-    nothing = made_up(labels=(Label("gradient"),), shared={"insertion": lambda label: np.full(N, np.nan)})
+    nothing = made_up(labels=(Label("gradient"),), shared={"own_metric": lambda label: np.full(N, np.nan)})
     (row,) = table.shared_rows(nothing, "single_object")
     assert (row["n"], row["undefined"], row["reason"]) == (0, 9, "undefined for every question")
-    assert "left out: Vanilla Gradient 9." in table.text([row], shared={"insertion": metric})
+    assert "left out: Vanilla Gradient 9." in table.text([row], shared={"own_metric": metric})
 
 
 def test_what_the_numbers_say(measured, rows):

@@ -21,6 +21,7 @@ FEWER = {
     "vargrad": {"samples": 5},
     "expected_gradients": {"samples": 5},
     "guided_integrated_gradients": {"steps": 5},
+    "lrp_clevr_xai": {"low": -4, "high": 4},  # inputs are not between 0 and 1
 }
 
 

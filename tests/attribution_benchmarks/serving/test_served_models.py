@@ -24,7 +24,8 @@ def originals():
     return {
         f"{directory.parent.name}_{directory.name}": directory
         for directory in sorted(SAVED_MODELS.glob("*/*/"))
-        if directory.parent.name != "served" and (directory / "MODEL_CARD.md").is_file()
+        # The networks of exact truth are hand-set: their explanations are a test, and nobody asks a server for them.
+        if directory.parent.name not in ("served", "exact") and (directory / "MODEL_CARD.md").is_file()
     }
 
 
