@@ -26,6 +26,7 @@ GROUPS = {
         "try_methods", "libraries", "only", "child", "list_methods", "list_layers",
     ),
     "Scores": (
+        "measure",
         "metric", "metrics", "zero_maps", "ground_truth", "pooling", "subset", "confidence", "mask_pixels",
         "compare", "num_random", "level", "top",
     ),
