@@ -39,7 +39,7 @@ def attach_live_network(model: ScoredModel, network: Answering) -> None:
     path = model.path
     loaded = tf.saved_model.load(str(path), tags=["serve"])  # named, since its variables live no longer than it
     variables = loaded.signatures["serving_default"].variables
-    values = {_name(variable.name.split(":")[0]): variable for variable in variables}
+    values = {variable_name(variable.name.split(":")[0]): variable for variable in variables}
     widths = [
         values[name].shape[-1] for name in _numbered(values, "relations/g1_question/kernel", "relations/g{}/kernel")
     ]
@@ -52,15 +52,15 @@ def attach_live_network(model: ScoredModel, network: Answering) -> None:
         raise unlike
     channels = int(values["convolutions/conv1/kernel"].shape[-1])
     live = relation_network.build(widths, head, channels, network.size)
-    shapes = {_name(weight.path): tuple(weight.shape) for weight in live.weights}
+    shapes = {variable_name(weight.path): tuple(weight.shape) for weight in live.weights}
     if {name: tuple(value.shape) for name, value in values.items()} != shapes:
         raise unlike
-    live.set_weights([values[_name(weight.path)].numpy() for weight in live.weights])
+    live.set_weights([values[variable_name(weight.path)].numpy() for weight in live.weights])
     images = np.random.default_rng(0).integers(0, 256, (len(_SAMPLE), network.size, network.size, 3), np.uint8)
     peers.take(model, live, network.inputs(images, _SAMPLE))
 
 
-def _name(path: str) -> str:
+def variable_name(path: str) -> str:
     """Return a variable's name without the number that Keras gives a layer built for the second time in a process."""
     return re.sub(r"_\d+(?=/recurrent)", "", path)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pathlib
-import re
 
 import keras
 
 from attribution_benchmarks.command_line import BadInput
 from clevr_xai import relation_network
+from clevr_xai.live_network import variable_name
 from clevr_xai.training.learner import PAIR_SCALE
 
 
@@ -30,15 +30,13 @@ def unfolded(directory: str | pathlib.Path) -> keras.Model:
     network = relation_network.build(pair_scale=PAIR_SCALE, dropout=0.0)
     try:
         loaded = tf.saved_model.load(str(pathlib.Path(directory) / "1"))
-        values = {_name(variable.name): variable.numpy() for variable in loaded.signatures["serving_default"].variables}
-        network.set_weights([values[_name(weight.path)] for weight in network.weights])
+        values = {
+            variable_name(variable.name.split(":")[0]): variable.numpy()
+            for variable in loaded.signatures["serving_default"].variables
+        }
+        network.set_weights([values[variable_name(weight.path)] for weight in network.weights])
     except (OSError, KeyError, ValueError, tf.errors.OpError):
         raise BadInput(f"{str(directory)!r} holds no network that scripts/train_relation_network.py exported") from None
     first = network.get_layer("f").layers[0]
     first.kernel.assign(first.kernel / PAIR_SCALE)
     return network
-
-
-def _name(path: str) -> str:
-    """Return a variable's name without its output, and without the number of a layer built once more in a process."""
-    return re.sub(r"_\d+(?=/recurrent)", "", path.split(":")[0])
