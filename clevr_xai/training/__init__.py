@@ -1,6 +1,6 @@
 """Teach a Relation Network: what a question asks, what is in each cell, then to answer, first small, then whole.
 
-Five aids make it learn on a processor of two cores, and none is left in the network that comes out of it:
+Five aids help it to learn on a processor of two cores, and none is left in the network that comes out of it:
 
 - a linear layer on the question's code names the nodes of its program; after that the question encoder stays as it is;
 - a linear layer on the last feature map names the object that each cell shows;

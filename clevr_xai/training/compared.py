@@ -1,7 +1,8 @@
 """Which two objects a question compares, and the pairs of cells that show just these two.
 
 "Is the cube of the same color as the sphere?" is decided by one pair of cells. From the answer alone a network hardly
-finds out which: without being told, the one that was trained first answered these questions no better than a coin.
+finds out which: without being told, the one that was trained first answered 52.9 % of these questions. Told, a network
+that learned on for 9,000 steps answers 55.4 %; after 5,500 of them it named 61 % of the compared pairs rightly.
 """
 
 from __future__ import annotations
