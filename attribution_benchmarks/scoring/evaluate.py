@@ -47,6 +47,8 @@ def main(flag_values: flags.FlagValues) -> None:
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
+    for flag in ("scores_dir", "maps_dir"):
+        command_line.check_directory(flag, flag_values[flag].value)
     if not flag_values.benchmark:
         raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
     benchmark = benchmark_named(flag_values.benchmark)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import pathlib
-import tempfile
 from collections.abc import Container
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from attribution import batching, load_model
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line.temporary import temporary_directory
 from attribution_benchmarks.scoring.block import Block
 from attribution_benchmarks.scoring.controls import Control
 
@@ -63,7 +63,7 @@ def with_shuffled_weights(
         values = variable.numpy()
         generator = batching.generator(seed, number, "random weights")
         variable.assign(generator.permutation(values.reshape(-1)).reshape(values.shape))
-    directory = tempfile.TemporaryDirectory()
+    directory = temporary_directory("random_weights")
     tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
     model = load_model(directory.name, score=score)
     vars(model)["directory"] = (
