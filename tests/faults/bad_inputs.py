@@ -381,7 +381,8 @@ def cases_of_later_commands() -> list[tuple]:
     for value in ("svea", "bim", "clevr_xai"):
         add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"], word="commands of its own")
     for flag in ("metric=nothing", "subset=nothing", "ground_truth=nothing", "ground_truth=union", "controls=nothing",
-                 "tolerance=nan", "tolerance=2", "steps=0", "samples=0", "questions=hard", "methods=gradient"):  # fmt: skip
+                 "tolerance=nan", "tolerance=2", "steps=0", "samples=0", "questions=hard",
+                 "methods=gradient"):  # fmt: skip
         add(f"networks --{flag}", "networks", [*two, f"--{flag}"], word=flag.partition("=")[0])
     add("networks --data_dir=none", "networks", ["--models=MODEL,MODEL/", "--data_dir=none"], word="none")
     for value in ("", "model", "model,model", "MODEL,model", "/dev/null,/dev/zero"):
