@@ -39,7 +39,11 @@ from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring import zero_maps
+from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring.controls import Control
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, RANDOM_WEIGHTS
+from attribution_benchmarks.scoring.random_weights import network as random_network
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.pooling import POOLINGS, pool
@@ -122,10 +126,15 @@ flags.DEFINE_list("controls", list(controls.CONTROLS), "of " + ", ".join(control
 flags.DEFINE_list(
     "control_methods",
     [],
-    "methods to try under another class, another question and random weights; by default all but "
-    f"{', '.join(methods.COSTLY)}, whose controls would cost three times as much again",
+    "methods to try under another class, another question and all random networks; by default all but "
+    f"{', '.join(methods.COSTLY)}, whose controls would cost three times as much again, and of "
+    f"{', '.join(methods.MASKED)} one random network",
     flag_values=FLAGS,
 )
+flags.DEFINE_integer(
+    "random_networks", NETWORKS, "networks of random weights, in turn shuffled and drawn anew", 1, MOST,
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_enum(
     "zero_maps", zero_maps.UNIFORM, list(zero_maps.ZERO_MAPS),
     "what becomes of maps that are zero everywhere: they count as the uniform map, so that all methods are scored on "
@@ -261,7 +270,6 @@ def _explained(flag_values, ground_truth, shared):
     unknown = [name for name in flag_values.control_methods if name not in chosen]
     if unknown:
         raise BadInput(f"--control_methods has '{unknown[0]}', which is not scored; choose of {listed(chosen)}")
-    controlled = flag_values.control_methods or [name for name in chosen if name not in methods.COSTLY]
     path = _model_path(flag_values)
 
     from attribution_benchmarks.scoring.explainer import Explainer
@@ -286,10 +294,9 @@ def _explained(flag_values, ground_truth, shared):
     else:
         rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
     questions = Questions(dataset, rows, network, ground_truth)
-    explainer = Explainer(
-        network.model, chosen, controls.asked_of(dataset, network, flag_values.controls), controlled,
-        flag_values.seed, flag_values.batch_size,
-    )  # fmt: skip
+    asked = controls.asked_of(dataset, network, flag_values.controls, flag_values.random_networks)
+    controlled = {control.name: flag_values.control_methods or _cheap(control, chosen) for control in asked}
+    explainer = Explainer(network.model, chosen, asked, controlled, flag_values.seed, flag_values.batch_size)
     maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
     store = _store(flag_values)
 
@@ -304,6 +311,12 @@ def _explained(flag_values, ground_truth, shared):
         save_predictions(flag_values.maps_dir, [(index, dataset.answers[row]) for index, row in explained])
     print(f"scores kept in {store.directory}", file=sys.stderr)
     return measured, questions, explainer, {shown_model(path): network.model.fingerprint}
+
+
+def _cheap(control: Control, chosen) -> list[str]:
+    """Return the methods that a control is asked of where nothing was said: those that can be asked so often."""
+    further = Label(control=control.name).kind.name == RANDOM_WEIGHTS.name and control.name != random_network(1).name
+    return [name for name in chosen if name not in methods.COSTLY and not (further and name in methods.MASKED)]
 
 
 def _store(flag_values) -> ScoreStore | None:
