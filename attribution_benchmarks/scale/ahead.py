@@ -159,7 +159,9 @@ def merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[
     if len(devices) > 1:
         print(f"blocks come from several kinds of device, whose last digits differ: {devices}", file=sys.stderr)
     if counted["halvings"]:
-        print("batches were halved for lack of memory; last digits may differ from those of whole ones", file=sys.stderr)
+        print(
+            "batches were halved for lack of memory; last digits may differ from those of whole ones", file=sys.stderr
+        )
     return failed
 
 

@@ -99,7 +99,7 @@ def _with_processes(run) -> None:
 
 
 _DIED = BadInput(
-    "the system ended a worker process, perhaps for lack of memory; run the command again to go on, with fewer --workers"
+    "the system ended a worker process, perhaps for lack of memory; the same command goes on, with fewer --workers"
 )
 
 

@@ -84,11 +84,11 @@ class ComputeBlocks(beam.DoFn):
 
 def computed_and_kept(job: Job, task: Task) -> dict[str, Any]:
     """Compute a block and write its file, or why there is none; return what is known of the computing."""
-    began, cpu = time.monotonic(), time.process_time()
     retries = halvings = 0
     while True:
         try:
             work = work_named(job, task.work)
+            began, cpu = time.monotonic(), time.process_time()  # without the loading, which every worker does once
             if work.key != task.key:
                 raise BadInput("this worker has other code, another model or other versions than where it was planned")
             found = work.compute(task.items, task.held, halvings)

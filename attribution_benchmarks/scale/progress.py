@@ -31,7 +31,9 @@ def watched(directory: str, tasks: Sequence[Task], shown: str, seconds: float = 
     with tqdm.tqdm(total=len(tasks), desc=shown, unit="block") as bar:
 
         def look() -> None:
-            bar.update(len(wanted & block_files.there(directory)) - bar.n)
+            done = len(wanted & block_files.there(directory))
+            if done > bar.n:
+                bar.update(done - bar.n)
 
         def watch() -> None:
             while not ended.wait(pause):
