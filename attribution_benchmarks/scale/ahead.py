@@ -122,6 +122,9 @@ def asked_ahead(flag_values: flags.FlagValues, door: str, scores_dir: str = "") 
     """
     if not check_scale_flags(flag_values):
         return None
+    from attribution_benchmarks.scale.launch import pipeline_of
+
+    pipeline_of(flag_values.workers, flag_values.runner_options)  # refuses options that are none
     directory = flag_values.blocks_dir
     if not directory:
         directory = block_files.join(scores_dir, "blocks") if scores_dir else str(cache_directory("blocks"))
@@ -134,7 +137,8 @@ def asked_ahead(flag_values: flags.FlagValues, door: str, scores_dir: str = "") 
 def merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, Mapping[str, Any]]]:
     """Keep the results of all blocks, in their order, and write the manifest; return those that failed, and why."""
     named = {work.name: work for work in works}
-    failed, counted, devices = [], dict.fromkeys(_COUNTED, 0.0), {}
+    failed: list[tuple[Task, Mapping[str, Any]]] = []
+    counted, devices = dict.fromkeys(_COUNTED, 0.0), {}
     for task in tasks:
         try:
             block = block_files.read_block(directory, task)

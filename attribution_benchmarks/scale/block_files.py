@@ -122,12 +122,18 @@ def get(path: str) -> bytes | None:
 
 def put(path: str, content: bytes) -> None:
     """Write a file of any file system, whole or not at all."""
-    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystem import BeamIOError, CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
     renamed = FileSystems.get_scheme(path) in _RENAMING
     first = f"{path}.{os.getpid()}-{uuid.uuid4().hex[:12]}.part" if renamed else path
     with FileSystems.create(first, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         file.write(content)
-    if renamed:
+    if not renamed:
+        return
+    try:
         FileSystems.rename([first], [path])
+    except BeamIOError:
+        FileSystems.delete([first])
+        if not FileSystems.exists(path):  # HDFS renames to no name that is taken; what is there says the same
+            raise

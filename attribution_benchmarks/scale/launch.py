@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.scale import worker
@@ -35,24 +36,39 @@ def launch(plan: str, job: Job, workers: int, options: Sequence[str]) -> None:
     BadInput
         If the system ended a worker process, or the options are none of Beam's.
     """
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-
     from attribution_benchmarks.scale import pipeline
 
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
-    here = not any(option.split("=")[0] == "--runner" for option in options)
-    settings = [*options, f"--direct_num_workers={workers}"] if here else list(options)
-    try:
-        parsed = PipelineOptions(settings)
-        steps = beam.Pipeline(runner=_runner(workers) if here else None, options=parsed)
-    except (ValueError, SystemExit) as error:
-        raise BadInput(f"Beam does not take the options after --: {error}") from error
+    steps = pipeline_of(workers, options)
     pipeline.build(steps, plan, job)
-    if here and workers > 1:
+    if workers > 1 and not _names_a_runner(options):
         _with_processes(lambda: steps.run().wait_until_finish())
     else:
         steps.run().wait_until_finish()
+
+
+def pipeline_of(workers: int, options: Sequence[str]) -> Any:
+    """Return an empty pipeline.
+
+    Raises
+    ------
+    BadInput
+        If the options are none of Beam's.
+    """
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    try:
+        if _names_a_runner(options):
+            return beam.Pipeline(options=PipelineOptions(list(options)))
+        settings = PipelineOptions([*options, f"--direct_num_workers={workers}"])
+        return beam.Pipeline(runner=_runner(workers), options=settings)
+    except (ValueError, SystemExit) as error:
+        raise BadInput(f"Beam does not take the options after --: {error}") from error
+
+
+def _names_a_runner(options: Sequence[str]) -> bool:
+    return any(option.split("=")[0] == "--runner" for option in options)
 
 
 def _runner(workers: int):
@@ -80,6 +96,7 @@ def _with_processes(run) -> None:
 
     def died(told) -> None:
         if told.thread is not None and told.thread.name == "run_worker":
+            logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # that channels are closed is no news now
             problems.append(_DIED)
             ended.set()
 
