@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from attribution.perturbation import positions
-from attribution.saved_model import find_saved_model
 from attribution_benchmarks.command_line import BadInput, write_whole
 from attribution_benchmarks.scoring.asking import Again, changed_scores, originals
 from attribution_benchmarks.scoring.block import Block
@@ -78,6 +77,8 @@ def deletions_of(model: Any) -> Deletions:
     BadInput
         If its SavedModel does not say so, or what it says is none.
     """
+    from attribution.saved_model import find_saved_model  # here, because it imports TensorFlow
+
     directory = getattr(model, "path", None)
     path = find_saved_model(directory) / FILE if directory and pathlib.Path(directory).is_dir() else None
     if path is None or not path.is_file():
