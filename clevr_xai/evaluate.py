@@ -40,7 +40,7 @@ from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring import zero_maps
 from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.scoring.random_weights import network as random_network
@@ -122,7 +122,10 @@ flags.DEFINE_enum(
     "what LRP and Excitation Backprop do with normalisation: pass relevance on, or fold it into the next layer",
     flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_list("controls", list(controls.CONTROLS), "of " + ", ".join(controls.CONTROLS), flag_values=FLAGS)
+flags.DEFINE_list(
+    "controls", list(controls.BY_DEFAULT),
+    f"of {', '.join(controls.CONTROLS)}; the last by itself only with metrics of all benchmarks", flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_list(
     "control_methods",
     [],
@@ -294,7 +297,8 @@ def _explained(flag_values, ground_truth, shared):
     else:
         rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
     questions = Questions(dataset, rows, network, ground_truth)
-    asked = controls.asked_of(dataset, network, flag_values.controls, flag_values.random_networks)
+    named = _controls(flag_values, shared)
+    asked = controls.asked_of(dataset, network, named, flag_values.random_networks)
     controlled = {control.name: flag_values.control_methods or _cheap(control, chosen) for control in asked}
     explainer = Explainer(network.model, chosen, asked, controlled, flag_values.seed, flag_values.batch_size)
     maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
@@ -311,6 +315,12 @@ def _explained(flag_values, ground_truth, shared):
         save_predictions(flag_values.maps_dir, [(index, dataset.answers[row]) for index, row in explained])
     print(f"scores kept in {store.directory}", file=sys.stderr)
     return measured, questions, explainer, {shown_model(path): network.model.fingerprint}
+
+
+def _controls(flag_values, shared) -> list[str]:
+    """Return the controls of a run: metrics of all benchmarks are held against the truth itself, too."""
+    further = [GROUND_TRUTH.name] if shared and not flag_values["controls"].present else []
+    return [*flag_values.controls, *further]
 
 
 def _cheap(control: Control, chosen) -> list[str]:
@@ -381,7 +391,7 @@ def _from_maps(flag_values, ground_truth, shared):
         raise BadInput(f"none of the questions drawn has maps of all methods in {listed(map(str, folders.values()))}")
     predictions = saved_maps.read_predictions(flag_values.from_maps)
     questions = Questions(dataset, rows[there], ground_truth=ground_truth)
-    extra = [control for name, control in controls.MAPS.items() if name in flag_values.controls]
+    extra = [control for name, control in controls.MAPS.items() if name in _controls(flag_values, shared)]
     explainer = SavedMaps(folders, extra, flag_values.seed)
 
     measured = measure(
