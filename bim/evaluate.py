@@ -17,11 +17,12 @@ from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.scoring.explainer import Explainer
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps, with_all_maps
+from attribution_benchmarks.scoring.way import Way
 from bim import layout, scores
 from bim.attributions import CAM_LAYER, cam_layer
 from bim.dataset import BimSet, check_same_objects, load_set
 from bim.layout import CONTRAST_SETS, MODEL_NAMES
-from bim.measure import Measured, Member, classifier_at, load_classifier, measure
+from bim.measure import Measured, Member, classifier_at, load_classifier, measure, way
 from bim.scores import METRICS
 from bim.served import check_methods, served_classifier, served_name
 
@@ -183,6 +184,7 @@ class Benchmark:
     def __post_init__(self):
         self.models = {}
         self.sets = {}
+        self.left_out: set[str] = set()
 
     def model(self, name: str):
         """Return a model, loaded once."""
@@ -218,6 +220,11 @@ class Benchmark:
         }
         return Explainer(model, methods, controls, seed=self.seed, batch_size=self.batch_size)
 
+    def explainer_of(self, member: Member) -> Explainer | SavedMaps:
+        """Return what makes a member's maps; metrics of all benchmarks are held against the truth itself, too."""
+        truth = (GROUND_TRUTH,) if self._shared_of(member) and self.controls else ()
+        return self.explainer(member.model, truth)
+
     def measured(self, model_name: str, set_name: str, rows) -> Measured:
         """Return a model's attributions on some images of a set.
 
@@ -235,13 +242,46 @@ class Benchmark:
                     f"{there.count(False)} of {len(files)} images have no map of every method; expected "
                     f"METHOD/{files[there.index(False)]}.npy"
                 )
-        shared = self.shared if (model_name, set_name) == SHARED_MEMBER else {}
-        truth = (GROUND_TRUTH,) if shared and self.controls else ()  # it has no contrast, as BIM's own metrics ask for
         found = measure(
-            member, rows, self.explainer(member.model, truth), self.store, shared, self.batch_size, self.maps_directory,
-            self.progress,
+            member, rows, self.explainer_of(member), self.store, self._shared_of(member), self.batch_size,
+            self.maps_directory, self.progress,
         )  # fmt: skip
         return found.with_zero_by_zero() if self.upstream else found
+
+    def way(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> Way:
+        """Return what ``measured`` explains, as work in blocks."""
+        member = self.member(model_name, set_name)
+        return way(
+            member, rows, self.explainer_of(member), self.store, self._shared_of(member), self.batch_size,
+            self.maps_directory,
+        )  # fmt: skip
+
+    def rounds(self, metrics: Sequence[str]) -> list[list[Way]]:
+        """Return all that some metrics explain, as works in blocks that can be computed together.
+
+        Each member comes once, unless two metrics need other images of it: then one comes after the other, as in a run
+        without blocks, so that batches have the same borders.
+        """
+        rounds: list[dict[tuple[str, str], list[int]]] = [{}]
+        for metric in metrics:
+            if metric in PAIRS:
+                both = self.matched(*(set_name for _, set_name in members(metric)))
+                needed = dict(zip(members(metric), both, strict=True))
+            else:
+                needed = {pair: self.drawn(pair[1]) for pair in members(metric)}
+            if any(rounds[-1].get(pair, rows) != rows for pair, rows in needed.items()):
+                rounds.append({})
+            rounds[-1].update(needed)
+        return [[self.way(*pair, rows) for pair, rows in each.items()] for each in rounds]
+
+    def leave_out(self, failed: Mapping[str, Sequence[int]]) -> None:
+        """Draw images no more whose block failed: member's name -> rows of its set."""
+        for name, rows in failed.items():
+            images = self.images(name.partition("-")[2])
+            self.left_out |= {os.path.splitext(images.names[row])[0] for row in rows}
+
+    def _shared_of(self, member: Member) -> Mapping[str, Metric]:
+        return self.shared if member.name == "-".join(SHARED_MEMBER) else {}
 
     def compare(self, metric: str) -> list[Comparison]:
         """Score every method under one metric.
@@ -306,8 +346,10 @@ class Benchmark:
             check_methods(self.models.values(), self.methods)
 
     def drawn(self, set_name: str) -> list[int]:
-        """Return the rows of a set that this run draws."""
-        return scores.sample_rows(len(self.images(set_name)), self.num_imgs, self.seed)
+        """Return the rows of a set that this run draws, without those that are left out."""
+        names = self.images(set_name).names
+        rows = scores.sample_rows(len(names), self.num_imgs, self.seed)
+        return [row for row in rows if os.path.splitext(names[row])[0] not in self.left_out]
 
     def matched(self, first_set: str, second_set: str) -> tuple[list[int], list[int]]:
         """Return the drawn rows of one set whose images the other set has too, and their rows there."""

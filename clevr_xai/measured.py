@@ -13,6 +13,7 @@ from attribution_benchmarks.scoring.block import Label
 from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.run import Run
+from attribution_benchmarks.scoring.way import Way
 from attribution_benchmarks.scoring.zero_maps import LEFT_OUT, UNIFORM
 from clevr_xai import masks
 from clevr_xai.blocks import Questions
@@ -131,31 +132,7 @@ def measure(
     import tqdm
 
     dataset, network = questions.dataset, questions.network
-    # Maps made elsewhere are scored anew each time, so there is no store to keep small.
-    accuracy = relevance_accuracy(dataset.ground_truths, DIGITS if network else None)
-    further = {
-        name: _against(metric.measure, questions.truths[0], zero_maps) for name, metric in (shared or {}).items()
-    }
-    paths = [name for name in BASELINES if network and Label(name) in explainer.labels]
-    gaps = {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths}
-    measures = [accuracy, *further.values(), *gaps.values()]
-    answers = questions.asked() if network else None
-    if not network and predictions is not None:
-        answers = questions.given(predictions)
-    run = Run(
-        explainer,
-        measures,
-        {
-            "benchmark": "clevr_xai",
-            "model": network.model.fingerprint if network else "",
-            "questions": dataset.kind,
-            "ground_truths": list(dataset.ground_truths),
-        },
-        [Questions],
-        store,
-        answers,
-        maps_directory,
-    )
+    run, accuracy, further, gaps = _run(questions, explainer, predictions, shared, store, maps_directory, zero_maps)
     sizes = []
 
     def seen(batch: Batch) -> None:
@@ -187,6 +164,51 @@ def measure(
         dataset.size**2,
         zero_maps,
     )
+
+
+def way(
+    questions: Questions,
+    explainer,
+    shared: Mapping[str, Metric] | None = None,
+    store: ScoreStore | None = None,
+    batch_size: int = 8,
+    maps_directory=None,
+    zero_maps: str = UNIFORM,
+) -> Way:
+    """Return what ``measure`` explains and measures, as work in blocks; parameters as there."""
+    run, *_ = _run(questions, explainer, None, shared, store, maps_directory, zero_maps)
+    rows = questions.rows.tolist()
+    return Way(questions.dataset.kind, run, rows, batch_size, lambda some, size: questions.take(some).blocks(size))
+
+
+def _run(questions: Questions, explainer, predictions, shared, store, maps_directory, zero_maps: str):
+    """Return the run through questions, and its measures: both accuracies, metrics of all benchmarks, paths' gaps."""
+    dataset, network = questions.dataset, questions.network
+    # Maps made elsewhere are scored anew each time, so there is no store to keep small.
+    accuracy = relevance_accuracy(dataset.ground_truths, DIGITS if network else None)
+    further = {
+        name: _against(metric.measure, questions.truths[0], zero_maps) for name, metric in (shared or {}).items()
+    }
+    paths = [name for name in BASELINES if network and Label(name) in explainer.labels]
+    gaps = {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths}
+    answers = questions.asked() if network else None
+    if not network and predictions is not None:
+        answers = questions.given(predictions)
+    run = Run(
+        explainer,
+        [accuracy, *further.values(), *gaps.values()],
+        {
+            "benchmark": "clevr_xai",
+            "model": network.model.fingerprint if network else "",
+            "questions": dataset.kind,
+            "ground_truths": list(dataset.ground_truths),
+        },
+        [Questions],
+        store,
+        answers,
+        maps_directory,
+    )
+    return run, accuracy, further, gaps
 
 
 def maps_of(questions: Questions, explainer) -> dict[str, np.ndarray]:

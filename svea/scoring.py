@@ -19,6 +19,7 @@ from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.run import Run
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps
+from attribution_benchmarks.scoring.way import Way
 from svea import controls, faithfulness, mnist1d, regions, roe
 from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
 
@@ -158,17 +159,10 @@ def score_network(
     """
     import tqdm
 
-    measures = {name: _of_test_signals(metric.measure) for name, metric in (shared or {}).items()}
+    measures = _measures(shared)
     signals = regions.signals_of(data)
     probabilities = model.scores(data.test.signals[..., None], batch_size)
-    run = Run(
-        explainer,
-        [regions.REGION, *measures.values()],
-        _key(model),
-        [regions.blocks],
-        store,
-        maps_directory=maps_directory,
-    )
+    run = _run(model, explainer, measures, store, maps_directory)
     with tqdm.tqdm(total=len(signals), desc="signals explained", unit="signal", disable=not progress) as bar:
         found = run.run(regions.blocks(data, batch_size), bar.update)
 
@@ -191,6 +185,36 @@ def score_network(
             **{label.control: scores(label) for label in found.labels if label.control},
         },
         probabilities,
+    )
+
+
+def way(
+    name: str,
+    model: Any,
+    data: Mnist1D,
+    explainer: Explainer,
+    shared: Mapping[str, Metric] | None = None,
+    batch_size: int = 1000,
+    store: ScoreStore | None = None,
+    maps_directory: MapsDirectory | None = None,
+) -> Way:
+    """Return what ``score_network`` explains and measures, as work in blocks; parameters as there."""
+    run = _run(model, explainer, _measures(shared), store, maps_directory)
+    return Way(name, run, range(regions.SIGNALS), batch_size, lambda rows, size: regions.blocks(data, size, rows))
+
+
+def _measures(shared: Mapping[str, Metric] | None) -> dict[str, Measure]:
+    return {name: _of_test_signals(metric.measure) for name, metric in (shared or {}).items()}
+
+
+def _run(model, explainer, measures: Mapping[str, Measure], store, maps_directory) -> Run:
+    return Run(
+        explainer,
+        [regions.REGION, *measures.values()],
+        _key(model),
+        [regions.blocks],
+        store,
+        maps_directory=maps_directory,
     )
 
 

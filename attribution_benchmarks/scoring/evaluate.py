@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scale.ahead import asked_ahead
+from attribution_benchmarks.scale.flags import define_scale_flags
 from attribution_benchmarks.scoring import curves
 from attribution_benchmarks.scoring.benchmark import Benchmark
 from attribution_benchmarks.scoring.block import Label, by_kind
@@ -32,6 +34,7 @@ from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, networ
 from attribution_benchmarks.scoring.registry import benchmark_named
 from attribution_benchmarks.scoring.run import Run, Scored
 from attribution_benchmarks.scoring.shared import chosen
+from attribution_benchmarks.scoring.way import Way
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, methods=[], model="", num_imgs=100, batch_size=32, seed=0, output="")
@@ -47,6 +50,7 @@ flags.DEFINE_string("scores_dir", "", "folder to keep scores in, so that none is
 flags.DEFINE_string("input_scores", "", "file to write every input's scores to; .json", flag_values=FLAGS)
 flags.DEFINE_string("maps_dir", "", "folder to save maps in, as METHOD/INPUT.npy", flag_values=FLAGS)
 flags.DEFINE_string("from_maps", "", "folder of maps to score in place of the network's own", flag_values=FLAGS)
+define_scale_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -54,22 +58,16 @@ def main(flag_values: flags.FlagValues) -> None:
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
-    if not flag_values.benchmark:
-        raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
-    benchmark = benchmark_named(flag_values.benchmark)
-    if benchmark.examples is None:
-        raise BadInput(f"{benchmark.title} has commands of its own; see the README")
-    metrics = chosen(flag_values.metrics or own_metrics(benchmark), own_metrics(benchmark))
-    count = sys.maxsize if flag_values.num_imgs == "all" else int(flag_values.num_imgs)
-    examples = benchmark.examples(count, flag_values.seed)
+    ahead = asked_ahead(flag_values, "attribution_benchmarks.scoring.evaluate", flag_values.scores_dir)
+    benchmark, metrics = _benchmark_and_metrics(flag_values)
+    examples = _examples(flag_values, benchmark)
     explainer, models = _explainer(flag_values, benchmark)
-    maps_directory = None
-    if flag_values.maps_dir:
-        from attribution_benchmarks.scoring.saved_maps import MapsDirectory
-
-        origin = {"benchmark": benchmark.name, "models": models, "seed": flag_values.seed}
-        maps_directory = MapsDirectory(flag_values.maps_dir, origin)
+    maps_directory = _maps_directory(flag_values, benchmark, models)
     store = ScoreStore(flag_values.scores_dir or None)
+    if ahead:
+        whole = _way(flag_values, benchmark, examples, explainer, metrics, store, maps_directory)
+        failed = ahead([whole]).get(whole.name, [])
+        examples = examples.without(failed) if failed else examples
     scored = score(benchmark, examples, explainer, metrics, store, flag_values.batch_size, maps_directory)
     groups = values(benchmark, examples, scored, metrics)
     rows = long_rows(explainer.labels, groups, metrics, flag_values.seed)
@@ -90,6 +88,24 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.save(flag_values.output, rows, run, text=laid_out[0], markdown=laid_out[1])
     if flag_values.input_scores:
         input_scores.save(flag_values.input_scores, benchmark.name, groups)
+
+
+def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
+    """Return a function from the benchmark's name to what this command explains and measures, for workers."""
+    benchmark, metrics = _benchmark_and_metrics(flag_values)
+    examples = _examples(flag_values, benchmark)
+    explainer, models = _explainer(flag_values, benchmark)
+    maps_directory = _maps_directory(flag_values, benchmark, models)
+    way = _way(flag_values, benchmark, examples, explainer, metrics, None, maps_directory)
+    return {way.name: way}.__getitem__
+
+
+def _way(flag_values, benchmark, examples, explainer, metrics, store, maps_directory) -> Way:
+    run = _run(benchmark, examples, explainer, metrics, store, maps_directory)
+    return Way(
+        benchmark.name, run, range(len(examples.names)), flag_values.batch_size,
+        lambda rows, size: examples.blocks(size, rows),
+    )  # fmt: skip
 
 
 def own_metrics(benchmark: Benchmark) -> dict[str, Metric]:
@@ -116,15 +132,19 @@ def score(
     """
     import tqdm
 
+    run = _run(benchmark, examples, explainer, metrics, store, maps_directory)
+    with tqdm.tqdm(total=len(examples.names), desc=benchmark.title, unit="input", disable=not progress) as bar:
+        return run.run(examples.blocks(batch_size), bar.update)
+
+
+def _run(benchmark, examples, explainer, metrics, store, maps_directory) -> Run:
     for metric in metrics.values():
         if metric.masks and not examples.masks:
             raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
     model = getattr(explainer, "model", None)
     key = {"benchmark": benchmark.name, "model": model.fingerprint if model else ""}
-    run = Run(explainer, [metric.measure for metric in metrics.values()], key, [benchmark.examples], store,
-              maps_directory=maps_directory)  # fmt: skip
-    with tqdm.tqdm(total=len(examples.names), desc=benchmark.title, unit="input", disable=not progress) as bar:
-        return run.run(examples.blocks(batch_size), bar.update)
+    return Run(explainer, [metric.measure for metric in metrics.values()], key, [benchmark.examples], store,
+               maps_directory=maps_directory)  # fmt: skip
 
 
 def values(
@@ -234,6 +254,30 @@ def _undefined(groups: Sequence[InputScores]) -> list[str]:
         if told:
             lines.append(f"{metric} is undefined for some inputs, which are left out: {told}.")
     return lines
+
+
+def _benchmark_and_metrics(flag_values) -> tuple[Benchmark, dict[str, Metric]]:
+    if not flag_values.benchmark:
+        raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
+    benchmark = benchmark_named(flag_values.benchmark)
+    if benchmark.examples is None:
+        raise BadInput(f"{benchmark.title} has commands of its own; see the README")
+    return benchmark, chosen(flag_values.metrics or own_metrics(benchmark), own_metrics(benchmark))
+
+
+def _examples(flag_values, benchmark: Benchmark) -> Examples:
+    count = sys.maxsize if flag_values.num_imgs == "all" else int(flag_values.num_imgs)
+    return benchmark.examples(count, flag_values.seed)
+
+
+def _maps_directory(flag_values, benchmark: Benchmark, models: Mapping[str, str]):
+    """Return where maps are saved; None where they are not."""
+    if not flag_values.maps_dir:
+        return None
+    from attribution_benchmarks.scoring.saved_maps import MapsDirectory
+
+    origin = {"benchmark": benchmark.name, "models": models, "seed": flag_values.seed}
+    return MapsDirectory(flag_values.maps_dir, origin)
 
 
 def _explainer(flag_values, benchmark: Benchmark):

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from attribution.perturbation import positions
-from attribution.saved_model import find_saved_model
 from attribution_benchmarks.command_line import BadInput, write_whole
 from attribution_benchmarks.command_line.shipped_models import shown_model
 from attribution_benchmarks.scoring.asking import Again, changed_scores, originals
@@ -79,6 +78,8 @@ def deletions_of(model: Any) -> Deletions:
     BadInput
         If its SavedModel does not say so, or what it says is none.
     """
+    from attribution.saved_model import find_saved_model  # here, because it imports TensorFlow
+
     directory = getattr(model, "path", None)
     who = shown_model(pathlib.Path(directory)) if directory else ""
     named = f"{who} does not say that it was" if who else "saved maps do not say of which they are"
