@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from attribution import batching
 from attribution_benchmarks.scoring.block import Block
-from attribution_benchmarks.scoring.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
+from attribution_benchmarks.scoring.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.scoring.random_weights import NETWORKS, RANDOM_WEIGHTS, networks
 from clevr_xai.tokens import words_of
 
@@ -32,8 +32,10 @@ CONTROLS = {
         dataclasses.replace(UNIFORM, about=f"{UNIFORM.about}; it scores the objects' share of the image"),
         RANDOM,
         EDGE_DETECTOR,
+        GROUND_TRUTH,
     )
 }
+BY_DEFAULT = tuple(name for name in CONTROLS if name != GROUND_TRUTH.name)  # the truth has all of mass and rank
 MAPS = {name: control for name, control in CONTROLS.items() if control.maps}  # they know no network
 OF_METHODS = {name: control.title for name, control in CONTROLS.items() if name not in MAPS}  # under a method's name
 TITLES = {name: control.title for name, control in CONTROLS.items()}

@@ -44,7 +44,7 @@ from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_f
 from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring import zero_maps
 from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.scoring.random_weights import network as random_network
@@ -129,7 +129,10 @@ flags.DEFINE_enum(
     "what LRP and Excitation Backprop do with normalisation: pass relevance on, or fold it into the next layer",
     flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_list("controls", list(controls.CONTROLS), "of " + ", ".join(controls.CONTROLS), flag_values=FLAGS)
+flags.DEFINE_list(
+    "controls", list(controls.BY_DEFAULT),
+    f"of {', '.join(controls.CONTROLS)}; the last by itself only with metrics of all benchmarks", flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_list(
     "control_methods",
     [],
@@ -290,7 +293,7 @@ def _explained(flag_values, ground_truth, shared):
     else:
         rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
     questions = Questions(dataset, rows, network, ground_truth)
-    explainer = _explainer(flag_values, network, dataset, chosen)
+    explainer = _explainer(flag_values, network, dataset, chosen, shared)
     maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
     store = _store(flag_values)
     if ahead:
@@ -313,6 +316,12 @@ def _explained(flag_values, ground_truth, shared):
     return measured, questions, explainer, {shown_model(path): network.model.fingerprint}
 
 
+def _controls(flag_values, shared) -> list[str]:
+    """Return the controls of a run: metrics of all benchmarks are held against the truth itself, too."""
+    further = [GROUND_TRUTH.name] if shared and not flag_values["controls"].present else []
+    return [*flag_values.controls, *further]
+
+
 def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
     """Return a function from the kind of questions to what this command explains and measures, for workers."""
     from clevr_xai.blocks import Questions
@@ -324,7 +333,7 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
     _, network, dataset = _network_and_data(flag_values)
     found = way(
         Questions(dataset, range(len(dataset)), network, truths[0]),
-        _explainer(flag_values, network, dataset, chosen),
+        _explainer(flag_values, network, dataset, chosen, shared),
         shared,
         batch_size=flag_values.batch_size,
         maps_directory=_maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None,
@@ -364,11 +373,11 @@ def _network_and_data(flag_values):
     return path, network, Dataset(flag_values.questions, flag_values.data_dir, network.size)
 
 
-def _explainer(flag_values, network, dataset, chosen):
+def _explainer(flag_values, network, dataset, chosen, shared):
     """Return what makes the maps."""
     from attribution_benchmarks.scoring.explainer import Explainer
 
-    asked = controls.asked_of(dataset, network, flag_values.controls, flag_values.random_networks)
+    asked = controls.asked_of(dataset, network, _controls(flag_values, shared), flag_values.random_networks)
     controlled = {control.name: flag_values.control_methods or _cheap(control, chosen) for control in asked}
     return Explainer(network.model, chosen, asked, controlled, flag_values.seed, flag_values.batch_size)
 
@@ -443,7 +452,7 @@ def _from_maps(flag_values, ground_truth, shared):
         raise BadInput(f"none of the questions drawn has maps of all methods in {listed(map(str, folders.values()))}")
     predictions = saved_maps.read_predictions(flag_values.from_maps)
     questions = Questions(dataset, rows[there], ground_truth=ground_truth)
-    extra = [control for name, control in controls.MAPS.items() if name in flag_values.controls]
+    extra = [control for name, control in controls.MAPS.items() if name in _controls(flag_values, shared)]
     explainer = SavedMaps(folders, extra, flag_values.seed)
 
     measured = measure(

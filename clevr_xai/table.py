@@ -9,6 +9,7 @@ import numpy as np
 
 from attribution_benchmarks.leaderboard import statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.scoring import curves
 from attribution_benchmarks.scoring.block import Label, by_kind
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.shared import SHARED
@@ -151,6 +152,12 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             if not found.n:
                 row["reason"] = "undefined for every question"
             rows.append(row)
+            if name in measured.curves and not (label.method and label.control):
+                points = curves.points(SHARED[name], measured.curves[name](label)[counted], cluster[counted], seed)
+                rows += [
+                    {"method": label.name, **point, "kind": row["kind"], **_where(measured, ground_truth)}
+                    for point in points
+                ]  # fmt: skip
     return rows
 
 

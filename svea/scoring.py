@@ -39,11 +39,14 @@ class Scores:
         How many of the 5,000 maps are zero everywhere; None for a control.
     starts
         (5000,) int, where the windows begin, training signals first; None where there is no window.
+    curves
+        Metric with a curve -> (1000, points) float64.
     """
 
     values: Mapping[str, np.ndarray]
     zero_maps: int | None = None
     starts: np.ndarray | None = None
+    curves: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -166,9 +169,13 @@ def score_network(
     def scores(label: Label) -> Scores:
         region = regions.regions_of(found, label)
         values = _window_values(model, data, signals, region.starts, probabilities, batch_size)
+        curves = {}
         for name, measure in measures.items():
-            values[name] = found.numbers(label, measure)[TRAIN_SIGNALS:, 0]
-        return Scores(values, int(region.zero.sum()) if label.method else None, region.starts)
+            numbers = found.numbers(label, measure)[TRAIN_SIGNALS:]
+            values[name] = numbers[:, 0]
+            if (shared or {})[name].curve:
+                curves[name] = numbers[:, 1:]
+        return Scores(values, int(region.zero.sum()) if label.method else None, region.starts, curves)
 
     whole = roe.linear_svm_correct(data.train.signals, data.train.labels, data.test.signals, data.test.labels)
     return NetworkScores(

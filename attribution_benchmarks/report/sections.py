@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.report import charts, pictures, trends
 from attribution_benchmarks.report.families import family
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import control_cell, least, number, shown
+from attribution_benchmarks.report.power import Power
 from attribution_benchmarks.report.verdicts import Verdicts, in_words, kind_of, own_control
-from attribution_benchmarks.scoring.benchmark import Benchmark, Column
+from attribution_benchmarks.scoring.benchmark import Benchmark, Column, Trend
+from attribution_benchmarks.scoring.curves import ALONG
+from attribution_benchmarks.scoring.curves import name_of as curve_name
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.shared import SHARED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,6 +164,24 @@ def _against_controls(name: str, row: Mapping, column: Column, verdict: Verdicts
     return lines
 
 
+def power_lines(found: Sequence[Power], named: Any) -> list[dict]:
+    """Return the metrics from the one that tells the truth from every control most often to the one that does least."""
+    return [
+        {
+            "title": f"{one.column.group} {one.column.title}",
+            "direction": "more" if one.column.higher_is_better else "less",
+            "truth": f"{named(one.truth)} ({shown({'value': one.value}, one.column)})",
+            "least": number(one.told[0].share),
+            "interval": f"{number(one.told[0].low)} to {number(one.told[0].high)}",
+            "control": named(one.told[0].control),
+            "bar": round(100 * one.told[0].share),
+            "others": ", ".join(f"{named(each.control)} {number(each.share)}" for each in one.told[1:]),
+            "inputs": f"{one.told[0].n:,}",
+        }
+        for one in found
+    ]
+
+
 def control_lines(matrix: Matrix, named: Any) -> list[dict]:
     """Return the matrix's lines of controls."""
     return [
@@ -226,6 +249,13 @@ def benchmark(definition: Benchmark, matrix: Matrix, judged: Any, results: Any, 
     seen = {column.metric for column in columns}
     rows = [row for result in own_results if result.document for row in result.document["rows"]]
     found = [(trend.metric, trends.charts_of(trend, rows, named)) for trend in definition.trends]
+    found += [
+        (trend.metric, trends.charts_of(trend, result.document["rows"], named))
+        for trend_of in curve_trends()
+        for result in own_results
+        if result.document
+        for trend in [trend_of(result.title)]
+    ]
     curves, drawn = [chart for _, chart in found if chart], {metric for metric, chart in found if chart}
     return {
         "id": name.replace("_", "-"),
@@ -247,6 +277,18 @@ def benchmark(definition: Benchmark, matrix: Matrix, judged: Any, results: Any, 
         ],
         "results": own_results,
     }  # fmt: skip
+
+
+def curve_trends() -> list[Callable[[str], Trend]]:
+    """Return a function from a table's title to the trend of its curves, for each metric with curves."""
+
+    def of(metric: Metric) -> Callable[[str], Trend]:
+        return lambda title: Trend(
+            curve_name(metric), f"{metric.title}: curves ({title})",
+            f"{metric.about} The score is the area below the curve.", ALONG, "the share of positions removed",
+        )  # fmt: skip
+
+    return [of(metric) for metric in SHARED.values() if metric.curve]
 
 
 def _is_shown(stem: str, columns: Sequence[Column], drawn: set[str]) -> bool:

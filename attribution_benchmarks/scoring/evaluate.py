@@ -25,6 +25,7 @@ from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scale.ahead import asked_ahead
 from attribution_benchmarks.scale.flags import define_scale_flags
+from attribution_benchmarks.scoring import curves
 from attribution_benchmarks.scoring.benchmark import Benchmark
 from attribution_benchmarks.scoring.block import Label, by_kind
 from attribution_benchmarks.scoring.examples import Examples
@@ -72,6 +73,7 @@ def main(flag_values: flags.FlagValues) -> None:
     scored = score(benchmark, examples, explainer, metrics, store, flag_values.batch_size, maps_directory)
     groups = values(benchmark, examples, scored, metrics)
     rows = long_rows(explainer.labels, groups, metrics, flag_values.seed)
+    rows += curve_rows(scored, rows, metrics, examples.clusters, flag_values.seed)
     heading = [f"{benchmark.title}: {len(examples.names):,} inputs, {', '.join(models) or 'saved maps'}"]
     shown = {name: metric.title for name, metric in metrics.items()}
     decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
@@ -197,6 +199,21 @@ def long_rows(
                 row["reason"] = "undefined for every input"
             rows.append(row)
     return rows
+
+
+def curve_rows(
+    scored: Scored, rows: Sequence[Mapping], metrics: Mapping[str, Metric], clusters: Sequence | None, seed: int
+) -> list[dict]:
+    """Return the curves behind scores in long form, a point a row, of methods as asked and controls."""
+    kinds = {row["method"]: row["kind"] for row in rows}
+    return [
+        {"method": label.name, **point, "kind": kinds[label.name]}
+        for metric in metrics.values()
+        if metric.curve
+        for label in scored.labels
+        if not (label.method and label.control)
+        for point in curves.points(metric, scored.numbers(label, metric.measure)[:, 1:], clusters, seed)
+    ]
 
 
 def titles(benchmark: Benchmark, explainer: Any) -> dict[str, str]:

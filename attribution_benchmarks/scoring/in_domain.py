@@ -20,6 +20,7 @@ import numpy as np
 
 from attribution.perturbation import positions
 from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line.shipped_models import shown_model
 from attribution_benchmarks.scoring.asking import Again, changed_scores, originals
 from attribution_benchmarks.scoring.block import Block
 from attribution_benchmarks.scoring.map_values import evidence, flat
@@ -80,11 +81,13 @@ def deletions_of(model: Any) -> Deletions:
     from attribution.saved_model import find_saved_model  # here, because it imports TensorFlow
 
     directory = getattr(model, "path", None)
+    who = shown_model(pathlib.Path(directory)) if directory else ""
+    named = f"{who} does not say that it was" if who else "saved maps do not say of which they are"
     path = find_saved_model(directory) / FILE if directory and pathlib.Path(directory).is_dir() else None
     if path is None or not path.is_file():
         raise BadInput(
-            f"in_domain_deletion needs a network that was trained with deleted segments, and {directory} does not say "
-            f"that it was: it has no {FILE.as_posix()} (docs/metrics.md#in_domain_deletion)"
+            f"in_domain_deletion needs a network that was trained with deleted segments, and {named}: there is no "
+            f"{FILE.as_posix()} (docs/metrics.md#in_domain_deletion)"
         )
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
@@ -139,7 +142,7 @@ METRICS = (
         "score, on a network that was trained with segments deleted: Spearman's correlation. Between -1 and 1; more is "
         "better.",
         source="Hesse, Schaub-Meyer and Roth, Benchmarking the Attribution Quality of Vision Models, NeurIPS 2024",
-        measure=Measure("in_domain_deletion", in_domain_deletion, again=True),
+        measure=Measure("in_domain_deletion", in_domain_deletion, again=True, check=deletions_of),
         on_request=True,
         bounds=(-1.0, 1.0),
         cost="one pass an input and segment, the same for all maps",

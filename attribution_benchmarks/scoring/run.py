@@ -73,6 +73,9 @@ class Run:
     ):
         self.explainer, self.measures, self.answers = explainer, tuple(measures), answers
         self.maps_directory = maps_directory
+        for measure in self.measures:
+            if measure.check:
+                measure.check(getattr(explainer, "model", None))
         self.store = store if store and explainer.lasting else ScoreStore(None)
         prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
         kept = {
