@@ -36,6 +36,7 @@ PEERS = [  # libraries whose methods are scored beside this project's
 ]
 RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they render a few images
 DOCS = ["mkdocs>=1.6,<2", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
+BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tests, which run it for real
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
 setup(
@@ -56,6 +57,7 @@ setup(
         "attribution_benchmarks.command_line",
         "attribution_benchmarks.leaderboard",
         "attribution_benchmarks.report",
+        "attribution_benchmarks.scale",
         "attribution_benchmarks.scoring",
         "attribution_benchmarks.serving",
         "bim",
@@ -104,10 +106,12 @@ setup(
             "ruff>=0.17,<0.18",
             "saliency>=0.2.1,<0.3",
             "setuptools>=77",  # a test builds the wheel
+            *BEAM,
             *PEERS,
             *RENDER,
             *SERVING,
         ],
+        "beam": BEAM,
         "peers": PEERS,
         "docs": DOCS,
         "render": RENDER,

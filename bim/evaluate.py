@@ -13,15 +13,16 @@ import numpy as np
 from attribution import Method
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.scoring.explainer import Explainer
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps, with_all_maps
+from attribution_benchmarks.scoring.way import Way
 from bim import layout, scores
 from bim.attributions import CAM_LAYER, cam_layer
 from bim.dataset import BimSet, check_same_objects, load_set
 from bim.layout import CONTRAST_SETS, MODEL_NAMES
-from bim.measure import Measured, Member, classifier_at, load_classifier, measure
+from bim.measure import Measured, Member, classifier_at, load_classifier, measure, way
 from bim.scores import METRICS
 from bim.served import check_methods, served_classifier, served_name
 
@@ -105,6 +106,8 @@ class Comparison:
         How many of the counted images had a map without a scale for either member.
     clusters
         (n,) which of these images are not independent, by ``bim.layout.cluster``; None where that is not known.
+    curves
+        (n, points) what is behind the values of a metric with a curve; None for another.
     """
 
     metric: str
@@ -115,6 +118,7 @@ class Comparison:
     drawn: int
     flat: int
     clusters: tuple[str, ...] | None = None
+    curves: np.ndarray | None = None
 
     @property
     def metric_name(self) -> str:
@@ -180,6 +184,7 @@ class Benchmark:
     def __post_init__(self):
         self.models = {}
         self.sets = {}
+        self.left_out: set[str] = set()
 
     def model(self, name: str):
         """Return a model, loaded once."""
@@ -202,17 +207,23 @@ class Benchmark:
         """Return a model on a set."""
         return Member(model_name, self.model(model_name), self.images(set_name))
 
-    def explainer(self, model) -> Explainer | SavedMaps:
-        """Return what makes a model's maps: its methods and controls, or maps saved elsewhere."""
+    def explainer(self, model, further: Sequence[Control] = ()) -> Explainer | SavedMaps:
+        """Return what makes a model's maps: its methods and controls and further ones, or maps saved elsewhere."""
+        controls = (*self.controls, *further)
         if self.from_maps is not None:
             scores_of = functools.partial(model.scores, batch_size=self.batch_size)
-            return SavedMaps(self.from_maps, self.controls, self.seed, scores_of)
+            return SavedMaps(self.from_maps, controls, self.seed, scores_of)
         layer = cam_layer(model, self.layer)
         methods = {
             name: (method, {"layer": layer} if layer != CAM_LAYER and "layer" in method.defaults else {})
             for name, method in self.methods.items()
         }
-        return Explainer(model, methods, self.controls, seed=self.seed, batch_size=self.batch_size)
+        return Explainer(model, methods, controls, seed=self.seed, batch_size=self.batch_size)
+
+    def explainer_of(self, member: Member) -> Explainer | SavedMaps:
+        """Return what makes a member's maps; metrics of all benchmarks are held against the truth itself, too."""
+        truth = (GROUND_TRUTH,) if self._shared_of(member) and self.controls else ()
+        return self.explainer(member.model, truth)
 
     def measured(self, model_name: str, set_name: str, rows) -> Measured:
         """Return a model's attributions on some images of a set.
@@ -231,12 +242,46 @@ class Benchmark:
                     f"{there.count(False)} of {len(files)} images have no map of every method; expected "
                     f"METHOD/{files[there.index(False)]}.npy"
                 )
-        shared = self.shared if (model_name, set_name) == SHARED_MEMBER else {}
         found = measure(
-            member, rows, self.explainer(member.model), self.store, shared, self.batch_size, self.maps_directory,
-            self.progress,
+            member, rows, self.explainer_of(member), self.store, self._shared_of(member), self.batch_size,
+            self.maps_directory, self.progress,
         )  # fmt: skip
         return found.with_zero_by_zero() if self.upstream else found
+
+    def way(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> Way:
+        """Return what ``measured`` explains, as work in blocks."""
+        member = self.member(model_name, set_name)
+        return way(
+            member, rows, self.explainer_of(member), self.store, self._shared_of(member), self.batch_size,
+            self.maps_directory,
+        )  # fmt: skip
+
+    def rounds(self, metrics: Sequence[str]) -> list[list[Way]]:
+        """Return all that some metrics explain, as works in blocks that can be computed together.
+
+        Each member comes once, unless two metrics need other images of it: then one comes after the other, as in a run
+        without blocks, so that batches have the same borders.
+        """
+        rounds: list[dict[tuple[str, str], list[int]]] = [{}]
+        for metric in metrics:
+            if metric in PAIRS:
+                both = self.matched(*(set_name for _, set_name in members(metric)))
+                needed = dict(zip(members(metric), both, strict=True))
+            else:
+                needed = {pair: self.drawn(pair[1]) for pair in members(metric)}
+            if any(rounds[-1].get(pair, rows) != rows for pair, rows in needed.items()):
+                rounds.append({})
+            rounds[-1].update(needed)
+        return [[self.way(*pair, rows) for pair, rows in each.items()] for each in rounds]
+
+    def leave_out(self, failed: Mapping[str, Sequence[int]]) -> None:
+        """Draw images no more whose block failed: member's name -> rows of its set."""
+        for name, rows in failed.items():
+            images = self.images(name.partition("-")[2])
+            self.left_out |= {os.path.splitext(images.names[row])[0] for row in rows}
+
+    def _shared_of(self, member: Member) -> Mapping[str, Metric]:
+        return self.shared if member.name == "-".join(SHARED_MEMBER) else {}
 
     def compare(self, metric: str) -> list[Comparison]:
         """Score every method under one metric.
@@ -301,8 +346,10 @@ class Benchmark:
             check_methods(self.models.values(), self.methods)
 
     def drawn(self, set_name: str) -> list[int]:
-        """Return the rows of a set that this run draws."""
-        return scores.sample_rows(len(self.images(set_name)), self.num_imgs, self.seed)
+        """Return the rows of a set that this run draws, without those that are left out."""
+        names = self.images(set_name).names
+        rows = scores.sample_rows(len(names), self.num_imgs, self.seed)
+        return [row for row in rows if os.path.splitext(names[row])[0] not in self.left_out]
 
     def matched(self, first_set: str, second_set: str) -> tuple[list[int], list[int]]:
         """Return the drawn rows of one set whose images the other set has too, and their rows there."""
@@ -332,6 +379,7 @@ class Benchmark:
             Comparison(
                 metric, None, name, column[correct], np.flatnonzero(correct), len(rows),
                 int(found.flat[name][correct].sum()), clusters,
+                found.curves[metric][name][correct] if metric in found.curves else None,
             )
             for name, column in found.shared[metric].items()
         ]  # fmt: skip
@@ -351,4 +399,5 @@ class Benchmark:
                 tuple(cluster for cluster, counted in zip(clusters, correct, strict=True) if counted),
             )
             for name in first.attributions
+            if name != GROUND_TRUTH.name
         ]

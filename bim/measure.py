@@ -16,6 +16,7 @@ from attribution_benchmarks.scoring.block import Block, Pending
 from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.run import Answers, Run
+from attribution_benchmarks.scoring.way import Way
 from bim import regions
 from bim.dataset import BimSet
 from bim.layout import CHANNEL_MEANS, SCENES
@@ -37,6 +38,8 @@ class Measured:
         Method or control -> (n,) bool, maps without a scale (see ``regions.two_dimensional``).
     shared
         Metric of all benchmarks -> method or control -> (n,) float64.
+    curves
+        Such a metric with a curve -> method or control -> (n, points) float64.
     """
 
     predicted: np.ndarray
@@ -44,6 +47,7 @@ class Measured:
     attributions: dict[str, np.ndarray]
     flat: dict[str, np.ndarray]
     shared: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
+    curves: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
 
     def with_zero_by_zero(self) -> Measured:
         """Return NaN as the attribution of flat maps, as 0 / 0 gives in the authors' code."""
@@ -249,22 +253,7 @@ def measure(
     import tqdm
 
     shared, rows = shared or {}, list(rows)
-    key = {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name}
-    if getattr(member.model, "client", None) is not None:
-        key["served"] = True  # a served model's scores are its server's, not those of the file behind it
-    run = Run(
-        explainer,
-        [OBJECT, *(metric.measure for metric in shared.values())],
-        key,
-        [Member],
-        store,
-        Answers(
-            "prediction",
-            lambda block: member.model.predict(block.inputs, batch_size).tolist(),
-            lambda answers, part: (np.ones(len(answers), bool), np.array(answers, np.int64).reshape(len(part.names))),
-        ),
-        maps_directory,
-    )
+    run = _run(member, explainer, store, shared, batch_size, maps_directory)
     with tqdm.tqdm(total=len(rows), desc=member.name.replace("-", " on "), leave=False, disable=not progress) as bar:
         scored = run.run(member.blocks(rows, batch_size), bar.update)
     numbers = {label.name: scored.numbers(label, OBJECT) for label in scored.labels}
@@ -277,4 +266,42 @@ def measure(
             name: {label.name: scored.numbers(label, metric.measure)[:, 0] for label in scored.labels}
             for name, metric in shared.items()
         },
+        {
+            name: {label.name: scored.numbers(label, metric.measure)[:, 1:] for label in scored.labels}
+            for name, metric in shared.items()
+            if metric.curve
+        },
+    )
+
+
+def way(
+    member: Member,
+    rows: Sequence[int],
+    explainer,
+    store: ScoreStore | None = None,
+    shared: Mapping[str, Metric] | None = None,
+    batch_size: int = 16,
+    maps_directory=None,
+) -> Way:
+    """Return what ``measure`` explains and measures, as work in blocks; parameters as there."""
+    run = _run(member, explainer, store, shared or {}, batch_size, maps_directory)
+    return Way(member.name, run, list(rows), batch_size, member.blocks)
+
+
+def _run(member: Member, explainer, store, shared: Mapping[str, Metric], batch_size: int, maps_directory) -> Run:
+    key = {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name}
+    if getattr(member.model, "client", None) is not None:
+        key["served"] = True  # a served model's scores are its server's, not those of the file behind it
+    return Run(
+        explainer,
+        [OBJECT, *(metric.measure for metric in shared.values())],
+        key,
+        [Member],
+        store,
+        Answers(
+            "prediction",
+            lambda block: member.model.predict(block.inputs, batch_size).tolist(),
+            lambda answers, part: (np.ones(len(answers), bool), np.array(answers, np.int64).reshape(len(part.names))),
+        ),
+        maps_directory,
     )

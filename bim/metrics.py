@@ -25,8 +25,10 @@ computes nothing again.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Callable
 
 import numpy as np
 from absl import flags
@@ -39,8 +41,12 @@ from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.comparisons import compare
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scale.ahead import asked_ahead
+from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_flags
 from attribution_benchmarks.scoring import shared as shared_metrics
+from attribution_benchmarks.scoring.controls import GROUND_TRUTH
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.way import Way
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.compat import define_compat
 from bim.controls import CONTROLS
@@ -123,13 +129,12 @@ define_compat(FLAGS, "and 0/0 where a map is flat, as in their code")
 flags.DEFINE_string("input_scores", "", "file to write every image's scores to; .json", flag_values=FLAGS)
 flags.DEFINE_string("plot_dir", "", "folder for pictures: example maps, and a bar chart per metric", flag_values=FLAGS)
 define_plot_format(FLAGS)
+define_scale_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Print a table per metric and write what was asked for."""
-    chosen = shared_metrics.chosen([_as_written(name) for name in flag_values.metrics], METRICS)
-    shared = {name: metric for name, metric in chosen.items() if metric not in METRICS.values()}
-    metrics = [next((known for known in METRICS if METRICS[known] is metric), name) for name, metric in chosen.items()]
+    metrics, shared = _chosen_metrics(flag_values)
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
@@ -142,6 +147,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.server and flag_values.compat == "upstream":
         raise BadInput("--compat=upstream addresses files by tensor names, a server has none; leave one of the two out")
     replaced = own_models(flag_values.models, metrics, served=bool(flag_values.server))
+    check_scale_flags(flag_values)
     from bim.attributions import method_named
     from bim.dataset import resolve_data_dir
 
@@ -170,23 +176,10 @@ def main(flag_values: flags.FlagValues) -> None:
         methods = {name: serving.as_served(method) for name, method in methods.items()}
     data_dir = resolve_data_dir(flag_values.data_dir)
     scores_dir = flag_values.scores_dir or os.path.join(data_dir, "scores")
-    benchmark = Benchmark(
-        data_dir,
-        flag_values.models_dir,
-        methods,
-        ScoreStore(None if from_maps is not None else scores_dir),
-        controls,
-        shared,
-        flag_values.num_imgs if flag_values.num_imgs == "all" else int(flag_values.num_imgs),
-        flag_values.seed,
-        flag_values.batch_size,
-        flag_values.compat == "upstream",
-        progress=True,
-        own_models=replaced,
-        client=client,
-        layer=flag_values.layer,
-        from_maps=from_maps,
-    )
+    benchmark = _benchmark(
+        flag_values, data_dir, methods, ScoreStore(None if from_maps is not None else scores_dir), shared, replaced,
+        client=client, from_maps=from_maps, progress=True,
+    )  # fmt: skip
     benchmark.check(metrics)
     _tell_models(benchmark)
     if flag_values.check_model:
@@ -195,14 +188,17 @@ def main(flag_values: flags.FlagValues) -> None:
         return
     if flag_values.maps_dir:
         benchmark.maps_directory = _maps_directory(flag_values, benchmark)
-    if any(method.library for method in methods.values()):
-        benchmark.attach_live_networks()
-    else:
-        benchmark.offer_live_networks()
+    _live_networks(benchmark)
     if "IIR" in metrics and flag_values.data_dir:
         patches_for(benchmark, made_here=False)  # what is wrong with them is said before any work
+    ahead = asked_ahead(flag_values, "bim.metrics", scores_dir)
+    if ahead:
+        if "IIR" in metrics:
+            patches_for(benchmark, made_here=not flag_values.data_dir)
+        for together in benchmark.rounds(metrics):
+            benchmark.leave_out(ahead(together))
     titles = {name: methods[name].title if name in methods else name for name in named}
-    titles |= {control.name: control.title for control in CONTROLS}
+    titles |= {control.name: control.title for control in (*CONTROLS, GROUND_TRUTH)}
     rows, comparisons, patches, printed = [], [], None, []
     for metric in metrics:
         if metric == "IIR":
@@ -210,7 +206,7 @@ def main(flag_values: flags.FlagValues) -> None:
         compared = benchmark.compare(metric)
         found = score_rows(compared, flag_values.compare, flag_values.seed)
         comparisons += compared
-        rows += found
+        rows += found + curve_rows(compared, flag_values.seed)
         parts = [table(METRICS.get(metric) or shared[metric], found, titles)]
         if metric == "RMCS" and _any_embedded(benchmark):
             parts.append(CHECK_OF_SENSE + "\n")
@@ -238,6 +234,65 @@ def main(flag_values: flags.FlagValues) -> None:
             write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles, places, flag_values.plot_format)
             shown.save(flag_values.plot_dir, benchmark, comparisons)
     print(f"scores kept in {scores_dir}", file=sys.stderr)
+
+
+def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
+    """Return a function from "obj-obj" and so on to what this command explains and measures there, for workers."""
+    from bim.attributions import method_named
+    from bim.dataset import resolve_data_dir
+
+    metrics, shared = _chosen_metrics(flag_values)
+    benchmark = _benchmark(
+        flag_values, resolve_data_dir(flag_values.data_dir), {name: method_named(name) for name in flag_values.methods},
+        None, shared, own_models(flag_values.models, metrics),
+    )  # fmt: skip
+
+    @functools.cache
+    def work(name: str) -> Way:
+        model_name, _, set_name = name.partition("-")
+        benchmark.model(model_name)
+        _live_networks(benchmark)
+        if flag_values.maps_dir:
+            for pair in (pair for metric in metrics for pair in members(metric)):
+                benchmark.model(pair[0])  # their fingerprints stand beside saved maps
+            benchmark.maps_directory = _maps_directory(flag_values, benchmark)
+        return benchmark.way(model_name, set_name)
+
+    return work
+
+
+def _chosen_metrics(flag_values) -> tuple[list[str], dict[str, Metric]]:
+    """Return the metrics of the run by name, and those of them that are of all benchmarks."""
+    chosen = shared_metrics.chosen([_as_written(name) for name in flag_values.metrics], METRICS)
+    shared = {name: metric for name, metric in chosen.items() if metric not in METRICS.values()}
+    metrics = [next((known for known in METRICS if METRICS[known] is metric), name) for name, metric in chosen.items()]
+    return metrics, shared
+
+
+def _benchmark(flag_values, data_dir, methods, store, shared, replaced, **more) -> Benchmark:
+    return Benchmark(
+        data_dir,
+        flag_values.models_dir,
+        methods,
+        store,
+        CONTROLS if flag_values.controls else (),
+        shared,
+        flag_values.num_imgs if flag_values.num_imgs == "all" else int(flag_values.num_imgs),
+        flag_values.seed,
+        flag_values.batch_size,
+        flag_values.compat == "upstream",
+        own_models=replaced,
+        layer=flag_values.layer,
+        **more,
+    )
+
+
+def _live_networks(benchmark: Benchmark) -> None:
+    """Give the loaded models their live networks where methods of other libraries need them, else offer them."""
+    if any(method.library for method in benchmark.methods.values()):
+        benchmark.attach_live_networks()
+    else:
+        benchmark.offer_live_networks()
 
 
 def score_rows(comparisons: list[Comparison], compared_with: str = "random", seed: int = 0) -> list[dict]:
@@ -296,9 +351,21 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     return rows
 
 
+def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
+    """Return the curves behind scores in long form, one dictionary a point; see ``scoring.curves``."""
+    from attribution_benchmarks.scoring import curves
+
+    return [
+        {"method": one.method, **point, "kind": _kind_of(one.method)}
+        for one in comparisons
+        if one.curves is not None
+        for point in curves.points(shared_metrics.SHARED[one.metric], one.curves, one.clusters, seed)
+    ]
+
+
 def _kind_of(method: str) -> str:
     """Return "control", "peer" for a method of another library, or "method" for any other."""
-    if any(method == control.name for control in CONTROLS):
+    if any(method == control.name for control in (*CONTROLS, GROUND_TRUTH)):
         return "control"
     return "peer" if method in METHODS and METHODS[method].library else "method"
 

@@ -27,6 +27,8 @@ import functools
 import logging
 import pathlib
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import flags
@@ -37,13 +39,22 @@ from attribution_benchmarks.command_line.figures import check_plot_format, defin
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scale.ahead import asked_ahead
+from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_flags
 from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring import zero_maps
+from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, RANDOM_WEIGHTS
+from attribution_benchmarks.scoring.random_weights import network as random_network
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
+
+if TYPE_CHECKING:
+    from attribution_benchmarks.scoring.way import Way
 
 MODELS = default_model("clevr_xai")
 RIGHT_OF_COMPLEX = 300  # answers of a run by default
@@ -118,14 +129,22 @@ flags.DEFINE_enum(
     "what LRP and Excitation Backprop do with normalisation: pass relevance on, or fold it into the next layer",
     flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_list("controls", list(controls.CONTROLS), "of " + ", ".join(controls.CONTROLS), flag_values=FLAGS)
+flags.DEFINE_list(
+    "controls", list(controls.BY_DEFAULT),
+    f"of {', '.join(controls.CONTROLS)}; the last by itself only with metrics of all benchmarks", flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_list(
     "control_methods",
     [],
-    "methods to try under another class, another question and random weights; by default all but "
-    f"{', '.join(methods.COSTLY)}, whose controls would cost three times as much again",
+    "methods to try under another class, another question and all random networks; by default all but "
+    f"{', '.join(methods.COSTLY)}, whose controls would cost three times as much again, and of "
+    f"{', '.join(methods.MASKED)} one random network",
     flag_values=FLAGS,
 )
+flags.DEFINE_integer(
+    "random_networks", NETWORKS, "networks of random weights, in turn shuffled and drawn anew", 1, MOST,
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_enum(
     "zero_maps", zero_maps.UNIFORM, list(zero_maps.ZERO_MAPS),
     "what becomes of maps that are zero everywhere: they count as the uniform map, so that all methods are scored on "
@@ -144,11 +163,13 @@ flags.DEFINE_string("input_scores", "", "file to write every question's scores t
 flags.DEFINE_string("plot_dir", "", "folder for pictures: maps of some questions, and box plots", flag_values=FLAGS)
 define_plot_format(FLAGS)
 flags.DEFINE_integer("num_pictures", 4, "questions to draw", lower_bound=1, flag_values=FLAGS)
+define_scale_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Check everything the user gave, score, print, save."""
     truths, metrics = _check(flag_values)
+    check_scale_flags(flag_values)
     own = [name for name in metrics if name in ACCURACIES]
     shared = {name: metric for name, metric in metrics.items() if name not in ACCURACIES}
     if flag_values.check_model:
@@ -247,37 +268,23 @@ def _check(flag_values) -> tuple[list[str], dict[str, Metric]]:
         raise BadInput("--from_maps asks no network; leave out --model and --maps_dir")
     if flag_values.maps_pooling and not flag_values.maps_dir:
         raise BadInput("--maps_pooling says how to save maps; name the folder with --maps_dir")
+    return _truths_and_metrics(flag_values)
+
+
+def _truths_and_metrics(flag_values) -> tuple[list[str], dict[str, Metric]]:
+    truths = flag_values.ground_truth or DEFAULT_TRUTHS[flag_values.questions]
     return list(dict.fromkeys(truths)), shared_metrics.chosen(flag_values.metrics, ACCURACIES)
 
 
 def _explained(flag_values, ground_truth, shared):
     """Ask a network, explain its answers and score the maps."""
-    chosen = methods.settings(
-        flag_values.methods, flag_values.steps, flag_values.samples, flag_values.noise,
-        flag_values.batch_norm, flag_values.layer, flag_values.tolerance,
-    )  # fmt: skip
-    if not chosen and not set(flag_values.controls) & set(controls.MAPS):
-        raise BadInput("--methods is empty and there are no controls; name at least one method")
-    unknown = [name for name in flag_values.control_methods if name not in chosen]
-    if unknown:
-        raise BadInput(f"--control_methods has '{unknown[0]}', which is not scored; choose of {listed(chosen)}")
-    controlled = flag_values.control_methods or [name for name in chosen if name not in methods.COSTLY]
-    path = _model_path(flag_values)
+    chosen = _settings(flag_values)
+    ahead = asked_ahead(flag_values, "clevr_xai.evaluate", str(_scores_dir(flag_values)))
+    path, network, dataset = _network_and_data(flag_values)
 
-    from attribution_benchmarks.scoring.explainer import Explainer
-    from clevr_xai.answering import Answering
     from clevr_xai.blocks import Questions, draw_rows, rows_until_right
-    from clevr_xai.dataset import Dataset
-    from clevr_xai.live_network import attach_live_network
-    from clevr_xai.measured import measure
+    from clevr_xai.measured import measure, way
 
-    # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
-    logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
-    network = Answering(path)
-    network.model.live_source = functools.partial(attach_live_network, network=network)
-    if flag_values.layer:
-        network.model.layer(flag_values.layer, "image")  # refuses a layer that is none
-    dataset = Dataset(flag_values.questions, flag_values.data_dir, network.size)
     wanted = flag_values.num_right
     if flag_values.questions == "complex" and not wanted and not flag_values["num_questions"].present:
         wanted = RIGHT_OF_COMPLEX
@@ -286,12 +293,15 @@ def _explained(flag_values, ground_truth, shared):
     else:
         rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
     questions = Questions(dataset, rows, network, ground_truth)
-    explainer = Explainer(
-        network.model, chosen, controls.asked_of(dataset, network, flag_values.controls), controlled,
-        flag_values.seed, flag_values.batch_size,
-    )  # fmt: skip
+    explainer = _explainer(flag_values, network, dataset, chosen, shared)
     maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
     store = _store(flag_values)
+    if ahead:
+        whole = way(
+            questions, explainer, shared, store, flag_values.batch_size, maps_directory, flag_values.zero_maps
+        )  # fmt: skip
+        failed = ahead([whole]).get(whole.name, [])
+        questions = questions.take(np.setdiff1d(rows, failed)) if failed else questions
 
     measured = measure(
         questions, explainer, None, shared, store, flag_values.batch_size, maps_directory, progress=True,
@@ -306,11 +316,85 @@ def _explained(flag_values, ground_truth, shared):
     return measured, questions, explainer, {shown_model(path): network.model.fingerprint}
 
 
+def _controls(flag_values, shared) -> list[str]:
+    """Return the controls of a run: metrics of all benchmarks are held against the truth itself, too."""
+    further = [GROUND_TRUTH.name] if shared and not flag_values["controls"].present else []
+    return [*flag_values.controls, *further]
+
+
+def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
+    """Return a function from the kind of questions to what this command explains and measures, for workers."""
+    from clevr_xai.blocks import Questions
+    from clevr_xai.measured import way
+
+    truths, metrics = _truths_and_metrics(flag_values)
+    shared = {name: metric for name, metric in metrics.items() if name not in ACCURACIES}
+    chosen = _settings(flag_values)
+    _, network, dataset = _network_and_data(flag_values)
+    found = way(
+        Questions(dataset, range(len(dataset)), network, truths[0]),
+        _explainer(flag_values, network, dataset, chosen, shared),
+        shared,
+        batch_size=flag_values.batch_size,
+        maps_directory=_maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None,
+        zero_maps=flag_values.zero_maps,
+    )
+    return {found.name: found}.__getitem__
+
+
+def _settings(flag_values):
+    """Return the methods with their settings."""
+    chosen = methods.settings(
+        flag_values.methods, flag_values.steps, flag_values.samples, flag_values.noise,
+        flag_values.batch_norm, flag_values.layer, flag_values.tolerance,
+    )  # fmt: skip
+    if not chosen and not set(flag_values.controls) & set(controls.MAPS):
+        raise BadInput("--methods is empty and there are no controls; name at least one method")
+    unknown = [name for name in flag_values.control_methods if name not in chosen]
+    if unknown:
+        raise BadInput(f"--control_methods has '{unknown[0]}', which is not scored; choose of {listed(chosen)}")
+    return chosen
+
+
+def _network_and_data(flag_values):
+    """Return the path of the network, the network and the data set."""
+    path = _model_path(flag_values)
+
+    from clevr_xai.answering import Answering
+    from clevr_xai.dataset import Dataset
+    from clevr_xai.live_network import attach_live_network
+
+    # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
+    logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
+    network = Answering(path)
+    network.model.live_source = functools.partial(attach_live_network, network=network)
+    if flag_values.layer:
+        network.model.layer(flag_values.layer, "image")  # refuses a layer that is none
+    return path, network, Dataset(flag_values.questions, flag_values.data_dir, network.size)
+
+
+def _explainer(flag_values, network, dataset, chosen, shared):
+    """Return what makes the maps."""
+    from attribution_benchmarks.scoring.explainer import Explainer
+
+    asked = controls.asked_of(dataset, network, _controls(flag_values, shared), flag_values.random_networks)
+    controlled = {control.name: flag_values.control_methods or _cheap(control, chosen) for control in asked}
+    return Explainer(network.model, chosen, asked, controlled, flag_values.seed, flag_values.batch_size)
+
+
+def _cheap(control: Control, chosen) -> list[str]:
+    """Return the methods that a control is asked of where nothing was said: those that can be asked so often."""
+    further = Label(control=control.name).kind.name == RANDOM_WEIGHTS.name and control.name != random_network(1).name
+    return [name for name in chosen if name not in methods.COSTLY and not (further and name in methods.MASKED)]
+
+
 def _store(flag_values) -> ScoreStore | None:
     """Return where scores are kept; maps made elsewhere keep none."""
-    if flag_values.from_maps:
-        return None
-    return ScoreStore(flag_values.scores_dir or str(command_line.cache_directory("clevr_xai_scores")))
+    return None if flag_values.from_maps else ScoreStore(str(_scores_dir(flag_values)))
+
+
+def _scores_dir(flag_values) -> pathlib.Path:
+    return pathlib.Path(flag_values.scores_dir or command_line.cache_directory("clevr_xai_scores"))
 
 
 def _maps_directory(flag_values, network, chosen):
@@ -368,7 +452,7 @@ def _from_maps(flag_values, ground_truth, shared):
         raise BadInput(f"none of the questions drawn has maps of all methods in {listed(map(str, folders.values()))}")
     predictions = saved_maps.read_predictions(flag_values.from_maps)
     questions = Questions(dataset, rows[there], ground_truth=ground_truth)
-    extra = [control for name, control in controls.MAPS.items() if name in flag_values.controls]
+    extra = [control for name, control in controls.MAPS.items() if name in _controls(flag_values, shared)]
     explainer = SavedMaps(folders, extra, flag_values.seed)
 
     measured = measure(

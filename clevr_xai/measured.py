@@ -13,6 +13,7 @@ from attribution_benchmarks.scoring.block import Label
 from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.run import Run
+from attribution_benchmarks.scoring.way import Way
 from attribution_benchmarks.scoring.zero_maps import LEFT_OUT, UNIFORM
 from clevr_xai import masks
 from clevr_xai.blocks import Questions
@@ -48,6 +49,8 @@ class Measured:
     scores
         Function from a label to (n, ground truths, metrics, poolings) float64; NaN where undefined and where the
         answer was wrong. One label at a time is read, so that memory does not hold them all.
+    curves
+        Such a metric with a curve -> function from a label to (n, points) float64.
     positions
         Pixels of an image.
     zero_maps
@@ -72,6 +75,7 @@ class Measured:
     scores: Callable[[Label], np.ndarray]
     gaps: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     shared: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
+    curves: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
     positions: int = masks.SIZE**2
     zero_maps: str = UNIFORM
 
@@ -128,31 +132,7 @@ def measure(
     import tqdm
 
     dataset, network = questions.dataset, questions.network
-    # Maps made elsewhere are scored anew each time, so there is no store to keep small.
-    accuracy = relevance_accuracy(dataset.ground_truths, DIGITS if network else None)
-    further = {
-        name: _against(metric.measure, questions.truths[0], zero_maps) for name, metric in (shared or {}).items()
-    }
-    paths = [name for name in BASELINES if network and Label(name) in explainer.labels]
-    gaps = {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths}
-    measures = [accuracy, *further.values(), *gaps.values()]
-    answers = questions.asked() if network else None
-    if not network and predictions is not None:
-        answers = questions.given(predictions)
-    run = Run(
-        explainer,
-        measures,
-        {
-            "benchmark": "clevr_xai",
-            "model": network.model.fingerprint if network else "",
-            "questions": dataset.kind,
-            "ground_truths": list(dataset.ground_truths),
-        },
-        [Questions],
-        store,
-        answers,
-        maps_directory,
-    )
+    run, accuracy, further, gaps = _run(questions, explainer, predictions, shared, store, maps_directory, zero_maps)
     sizes = []
 
     def seen(batch: Batch) -> None:
@@ -162,8 +142,8 @@ def measure(
         found = run.run(questions.blocks(batch_size, seen), bar.update)
     sizes = np.concatenate(sizes)
 
-    def values_of(measure: Measure) -> Callable[[Label], np.ndarray | None]:
-        return lambda label: found.numbers(label, measure)[:, 0] if measure.applies_to(label) else None
+    def values_of(measure: Measure, part: int | slice = 0) -> Callable[[Label], np.ndarray | None]:
+        return lambda label: found.numbers(label, measure)[:, part] if measure.applies_to(label) else None
 
     shape = (-1, len(dataset.ground_truths), len(METRICS), len(POOLINGS))
     return Measured(
@@ -180,9 +160,55 @@ def measure(
         lambda label: found.numbers(label, accuracy).reshape(shape),
         {name: found.numbers(Label(name), gap)[:, 0] for name, gap in gaps.items()},
         {name: values_of(measure) for name, measure in further.items()},
+        {name: values_of(further[name], slice(1, None)) for name, metric in (shared or {}).items() if metric.curve},
         dataset.size**2,
         zero_maps,
     )
+
+
+def way(
+    questions: Questions,
+    explainer,
+    shared: Mapping[str, Metric] | None = None,
+    store: ScoreStore | None = None,
+    batch_size: int = 8,
+    maps_directory=None,
+    zero_maps: str = UNIFORM,
+) -> Way:
+    """Return what ``measure`` explains and measures, as work in blocks; parameters as there."""
+    run, *_ = _run(questions, explainer, None, shared, store, maps_directory, zero_maps)
+    rows = questions.rows.tolist()
+    return Way(questions.dataset.kind, run, rows, batch_size, lambda some, size: questions.take(some).blocks(size))
+
+
+def _run(questions: Questions, explainer, predictions, shared, store, maps_directory, zero_maps: str):
+    """Return the run through questions, and its measures: both accuracies, metrics of all benchmarks, paths' gaps."""
+    dataset, network = questions.dataset, questions.network
+    # Maps made elsewhere are scored anew each time, so there is no store to keep small.
+    accuracy = relevance_accuracy(dataset.ground_truths, DIGITS if network else None)
+    further = {
+        name: _against(metric.measure, questions.truths[0], zero_maps) for name, metric in (shared or {}).items()
+    }
+    paths = [name for name in BASELINES if network and Label(name) in explainer.labels]
+    gaps = {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths}
+    answers = questions.asked() if network else None
+    if not network and predictions is not None:
+        answers = questions.given(predictions)
+    run = Run(
+        explainer,
+        [accuracy, *further.values(), *gaps.values()],
+        {
+            "benchmark": "clevr_xai",
+            "model": network.model.fingerprint if network else "",
+            "questions": dataset.kind,
+            "ground_truths": list(dataset.ground_truths),
+        },
+        [Questions],
+        store,
+        answers,
+        maps_directory,
+    )
+    return run, accuracy, further, gaps
 
 
 def maps_of(questions: Questions, explainer) -> dict[str, np.ndarray]:

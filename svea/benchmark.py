@@ -19,8 +19,11 @@ Cost: some 40 seconds on two cores and under 1 GB.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -30,10 +33,15 @@ from attribution_benchmarks.command_line.figures import check_plot_format, defin
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scale.ahead import asked_ahead
+from attribution_benchmarks.scale.flags import define_scale_flags
 from attribution_benchmarks.scoring import shared as shared_metrics
 from svea import methods as svea_methods
 from svea import paper_table
 from svea.metrics import METRICS
+
+if TYPE_CHECKING:
+    from attribution_benchmarks.scoring.way import Way
 
 DEFAULT_MODEL = default_model("svea/baseline")
 
@@ -60,6 +68,7 @@ flags.DEFINE_string("plot_dir", "", "directory to write figures to", flag_values
 define_plot_format(FLAGS)
 flags.DEFINE_string("scores_dir", "", "directory to keep regions in, so that none is computed twice", flag_values=FLAGS)
 flags.DEFINE_string("input_scores", "", "file to write every signal's scores to; .json", flag_values=FLAGS)
+define_scale_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -80,14 +89,10 @@ def main(flag_values: flags.FlagValues) -> None:
     if len(paths) > 1 and (flag_values.maps_dir or flag_values.from_maps):
         raise BadInput("maps are of one network; give one with --model=")
 
+    ahead = asked_ahead(flag_values, "svea.benchmark", flag_values.scores_dir)
     from svea import findings, mnist1d, scoring, table  # --help must not wait for scikit-learn and TensorFlow
 
-    models = {shown_model(path): scoring.load_network(path) for path in paths}
-    for model in models.values():  # for methods of one's own that ask for it
-        model.live_source = scoring.attach_live_network
-    if any(getattr(method, "library", None) for method, _ in chosen.values()):
-        for model in models.values():
-            scoring.attach_live_network(model)
+    models = {shown_model(path): _loaded(path, chosen) for path in paths}
     data = mnist1d.load()
     if flag_values.layer:
         for model in models.values():
@@ -96,6 +101,13 @@ def main(flag_values: flags.FlagValues) -> None:
         for name, model in models.items():
             print(scoring.fit(name, model, data, flag_values.layer))
         return
+    store = ScoreStore(str(scores_dir)) if scores_dir else None
+    own_metrics = {name: metric for name, metric in metrics.items() if name not in METRICS}
+    if ahead:
+        store = store or ScoreStore(None)  # one for who computes ahead and who prints
+        failed = ahead([_way(flag_values, *named, data, chosen, own_metrics, store) for named in models.items()])
+        if failed:
+            raise BadInput("SVEA needs the regions of all signals; what is computed is kept, so run the command again")
     networks, explainers = [], []
     for number, (name, model) in enumerate(models.items(), start=1):
         if len(models) > 1:
@@ -110,9 +122,9 @@ def main(flag_values: flags.FlagValues) -> None:
                 model,
                 data,
                 explainers[-1],
-                {name: metric for name, metric in metrics.items() if name not in METRICS},
+                own_metrics,
                 flag_values.batch_size,
-                ScoreStore(str(scores_dir)) if scores_dir else None,
+                store,
                 _maps_directory(flag_values, model, chosen) if flag_values.maps_dir else None,
                 progress=True,
             )
@@ -149,12 +161,47 @@ def main(flag_values: flags.FlagValues) -> None:
         from svea import shown as shown_inputs
 
         examples = figures.example_rows(data, networks[0])
-        maps = scoring.example_maps(explainers[0], data, examples)
+        model = next(iter(models.values()))
+        maps = scoring.example_maps(explainers[0], data, examples, model, store)
         for path in figures.save_figures(plot_dir, data, networks[0], maps, rows, titles, flag_values.plot_format):
             print(f"figure: {path}", file=sys.stderr)
-        model = next(iter(models.values()))
-        store = ScoreStore(str(scores_dir)) if scores_dir else None
         shown_inputs.save(plot_dir, data, model, explainers[0], groups, networks[0].probabilities, store)
+
+
+def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
+    """Return a function from a network's name to what this command explains and measures of it, for workers."""
+    from svea import mnist1d
+
+    asked = svea_methods.settings(flag_values.methods, flag_values.rise_masks, flag_values.layer)
+    metrics = shared_metrics.chosen(flag_values.metrics, METRICS)
+    own_metrics = {name: metric for name, metric in metrics.items() if name not in METRICS}
+    paths = {shown_model(path): path for path in _model_paths(flag_values)}
+    data = mnist1d.load()
+
+    @functools.cache
+    def work(name: str) -> Way:
+        return _way(flag_values, name, _loaded(paths[name], asked), data, asked, own_metrics, None)
+
+    return work
+
+
+def _way(flag_values, name, model, data, chosen, metrics, store):
+    from svea import scoring
+
+    explainer = scoring.explainer(model, chosen, flag_values.seed, flag_values.batch_size)
+    maps_directory = _maps_directory(flag_values, model, chosen) if flag_values.maps_dir else None
+    return scoring.way(name, model, data, explainer, metrics, flag_values.batch_size, store, maps_directory)
+
+
+def _loaded(path, chosen):
+    """Return a network, with its live one where a method of another library needs that."""
+    from svea import scoring
+
+    model = scoring.load_network(path)
+    model.live_source = scoring.attach_live_network  # for methods of one's own that ask for it
+    if any(getattr(method, "library", None) for method, _ in chosen.values()):
+        scoring.attach_live_network(model)
+    return model
 
 
 def _saved_maps(flag_values, methods, model):

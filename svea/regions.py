@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,8 +50,8 @@ def signals_of(data: Mnist1D) -> np.ndarray:
     return np.concatenate([data.train.signals, data.test.signals])
 
 
-def blocks(data: Mnist1D, size: int) -> Iterator[Pending]:
-    """Yield all 5,000 signals, so many at a time; a signal's place is its name and the key of its random numbers."""
+def blocks(data: Mnist1D, size: int, chosen: Sequence[int] = range(SIGNALS)) -> Iterator[Pending]:
+    """Yield signals, by default all 5,000, so many at a time; their place is name and key of their random numbers."""
     signals = signals_of(data)
     centres, templates = (
         np.concatenate([getattr(split, name) for split in (data.train, data.test)])
@@ -66,8 +66,8 @@ def blocks(data: Mnist1D, size: int) -> Iterator[Pending]:
             truth={"template_centre": centres[rows], "file": list(map(file_of, rows))},
         )
 
-    for start in range(0, len(signals), size):
-        rows = list(range(start, min(start + size, len(signals))))
+    for start in range(0, len(chosen), size):
+        rows = list(chosen[start : start + size])
         yield Pending(list(map(str, rows)), list(map(file_of, rows)), functools.partial(block, rows))
 
 

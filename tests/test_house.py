@@ -12,8 +12,10 @@ ALLOWED = {
     "attribution": {"attribution_benchmarks/command_line"},
     "attribution_benchmarks/leaderboard": {"attribution_benchmarks/command_line"},
     "attribution_benchmarks/serving": {"attribution", "attribution_benchmarks/command_line"},
+    "attribution_benchmarks/scale": {"attribution_benchmarks/leaderboard", "attribution_benchmarks/command_line"},
     "attribution_benchmarks/scoring": {
         "attribution",
+        "attribution_benchmarks/scale",
         "attribution_benchmarks/leaderboard",
         "attribution_benchmarks/command_line",
     },
@@ -26,12 +28,14 @@ ALLOWED = {
     "svea": {
         "attribution",
         "attribution_benchmarks/scoring",
+        "attribution_benchmarks/scale",
         "attribution_benchmarks/leaderboard",
         "attribution_benchmarks/command_line",
     },
     "bim": {
         "attribution",
         "attribution_benchmarks/scoring",
+        "attribution_benchmarks/scale",
         "attribution_benchmarks/leaderboard",
         "attribution_benchmarks/serving",
         "attribution_benchmarks/command_line",
@@ -39,6 +43,7 @@ ALLOWED = {
     "clevr_xai": {
         "attribution",
         "attribution_benchmarks/scoring",
+        "attribution_benchmarks/scale",
         "attribution_benchmarks/leaderboard",
         "attribution_benchmarks/command_line",
     },
@@ -83,11 +88,18 @@ def test_a_room_imports_only_the_floors_below_it(path):
         assert not [module for module in modules if module.startswith("tensorflow.python")]
 
 
-@pytest.mark.parametrize("room", ["leaderboard", "command_line", "report"])
+@pytest.mark.parametrize("room", ["leaderboard", "command_line", "report", "scale"])
 def test_the_rooms_of_tables_know_no_tensorflow(room):
     for path in (ROOT / "attribution_benchmarks" / room).rglob("*.py"):
         roots = {module.split(".")[0] for module in imported_modules(ast.parse(path.read_text()))}
         assert not roots & {"tensorflow", "keras"}, path
+
+
+def test_work_in_blocks_needs_no_beam_until_it_is_asked_for():
+    for path in (ROOT / "attribution_benchmarks" / "scale").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            roots = {module.split(".")[0] for module in imported_modules(node)} if _is_import(node) else set()
+            assert "apache_beam" not in roots or path.stem == "pipeline", path
 
 
 def test_asking_a_server_by_rest_needs_nothing_beside_numpy():
@@ -111,7 +123,7 @@ def test_no_room_hides_its_purpose_behind_an_empty_name():
 def test_shared_rooms_know_no_benchmark_by_name():
     """A fourth benchmark is a line of the registry, and changes nothing else outside its folder."""
     named = re.compile(r"\b(svea|bim|clevr_xai)\b|CLEVR|\bSVEA\b|\bBIM\b")
-    for room in ("leaderboard", "report", "scoring"):
+    for room in ("leaderboard", "report", "scale", "scoring"):
         for path in (ROOT / "attribution_benchmarks" / room).rglob("*.*"):
             if path.suffix in (".py", ".jinja") and path.name != "registry.py":
                 assert not named.search(path.read_text()), path

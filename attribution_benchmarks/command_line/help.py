@@ -22,7 +22,7 @@ GROUPS = {
     ),
     "Methods": (
         "method", "methods", "steps", "step_size", "tolerance", "samples", "noise", "baseline", "batch_norm",
-        "rise_masks", "controls", "control_methods", "counterparts", "from_maps", "compat", "allow",
+        "rise_masks", "controls", "random_networks", "control_methods", "counterparts", "from_maps", "compat", "allow",
         "try_methods", "libraries", "only", "child", "list_methods", "list_layers",
     ),
     "Scores": (
@@ -38,9 +38,10 @@ GROUPS = {
     "What is drawn": ("overlay", "channels", "percentile", "scale", "num_pictures", "plot_format"),
     "Files to write": (
         "output", "output_dir", "input_scores", "maps", "maps_dir", "maps_pooling", "plot_dir", "pictures_dir",
-        "scores_dir", "work_dir", "times", "cache_dir",
+        "scores_dir", "blocks_dir", "work_dir", "times", "cache_dir",
     ),
     "Run": ("quick", "seed", "batch_size", "jobs", "num_workers", "threads", "repeats"),
+    "Many processes or machines": ("runner", "workers", "block_size", "allow_failures", "runner_options"),
 }  # fmt: skip
 _WIDTH = 100
 

@@ -18,7 +18,7 @@ from absl import flags
 
 from attribution_benchmarks.command_line.chatter import import_tensorflow_quietly
 from attribution_benchmarks.command_line.errors import BadInput, printable
-from attribution_benchmarks.command_line.files import cache_at, reason
+from attribution_benchmarks.command_line.files import CACHE_VARIABLE, cache_at, reason
 from attribution_benchmarks.command_line.help import help_text
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
@@ -71,7 +71,7 @@ def execute(
     flag_values.unparse_flags()
     with _interruptions() as interrupted:
         try:
-            rest = flag_values(argv)[1:]
+            rest = flag_values(_with_runner_options(flag_values, argv))[1:]
             if rest:
                 raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
             _check_numbers(flag_values)
@@ -102,6 +102,15 @@ def execute(
     return 0
 
 
+def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
+    """Return the arguments with those after ``--`` as ``--runner_options``, where a command has that flag."""
+    argv = list(argv)
+    if "runner_options" not in flag_values or "--" not in argv:
+        return argv
+    end = argv.index("--")
+    return argv[:end] + [f"--runner_options={option}" for option in argv[end + 1 :]]
+
+
 def _check_numbers(flag_values: flags.FlagValues) -> None:
     """Refuse NaN and infinity, which are on the right side of every bound, or of none."""
     for name in flag_values:
@@ -121,6 +130,14 @@ def _trust(flag_values: flags.FlagValues):
     finally:
         if before is None:
             os.environ.pop(TRUST_VARIABLE, None)
+
+
+def settings_of(flag_values: flags.FlagValues) -> None:
+    """Let this process, which is not the command's own, work under ``--cache_dir`` and ``--trust_model`` for good."""
+    if "cache_dir" in flag_values and flag_values.cache_dir:
+        os.environ[CACHE_VARIABLE] = os.path.abspath(flag_values.cache_dir)
+    if "trust_model" in flag_values and flag_values.trust_model:
+        os.environ[TRUST_VARIABLE] = "1"
 
 
 # What is wrong with the machine or the rights on it, and not with the program.

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from attribution_benchmarks.command_line.errors import BadInput
@@ -81,7 +82,11 @@ def end_with_the_parent(parent: int) -> None:
         os._exit(1)
 
     def watch():
-        multiprocessing.parent_process().join()
+        above = multiprocessing.parent_process()
+        if above is not None:
+            above.join()
+        while above is None and os.getppid() == parent:  # started by other means than multiprocessing
+            time.sleep(1)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

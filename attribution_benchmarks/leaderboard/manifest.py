@@ -65,6 +65,7 @@ def versions() -> dict[str, str]:
     return found
 
 
+HOW_RUN = ("runner", "workers", "block_size", "blocks_dir", "allow_failures", "runner_options")  # the same numbers
 _FILES = ("cache_dir", "output", "plot_dir", "scores_dir", "input_scores")
 
 
@@ -78,7 +79,9 @@ def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[st
     flag_values
         Parsed flags; those left at their default are not repeated.
     without
-        Flags to leave out: those that say where to write, not what to compute.
+        Flags to leave out: those that say where to write, not what to compute. Those of ``HOW_RUN`` are left out
+        always.
     """
-    given = [name for name in flag_values if flag_values[name].present and name not in without]
+    left_out = {*without, *HOW_RUN}
+    given = [name for name in flag_values if flag_values[name].present and name not in left_out]
     return " ".join([program, *(shlex.quote(flag_values[name].serialize()) for name in given)])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attribution_benchmarks.command_line import BadInput
@@ -32,6 +32,7 @@ class ScoreStore:
 
     def __init__(self, directory: str | None):
         self.directory = directory
+        self._in_memory: dict[str, Series] = {}
 
     def series(self, **key: Any) -> Series:
         """Return the series of scores with a key.
@@ -46,7 +47,9 @@ class ScoreStore:
         BadInput
             If the key cannot be written as JSON, or the file of that name belongs to another key.
         """
-        return Series(self.directory, key)
+        found = Series(self.directory, key)
+        # What is in memory alone would be lost with the first who asked for it.
+        return found if found.path else self._in_memory.setdefault(found.name, found)
 
     def manifest(self) -> list[dict]:
         """Return the key and the number of scores of every series, sorted by file name."""
@@ -69,6 +72,8 @@ class Series:
     ----------
     key : dict
         What the scores depend on.
+    name : str
+        A hash of the key.
     path : str or None
         The file; None for scores that are kept in memory alone.
     """
@@ -79,8 +84,8 @@ class Series:
         except (TypeError, ValueError) as error:
             raise BadInput(f"the key of a series must be plain JSON: {error}") from error
         self.key = json.loads(self._header)
-        name = hashlib.sha256(self._header.encode()).hexdigest()[:24]
-        self.path = None if directory is None else os.path.join(directory, f"{name}.jsonl")
+        self.name = hashlib.sha256(self._header.encode()).hexdigest()[:24]
+        self.path = None if directory is None else os.path.join(directory, f"{self.name}.jsonl")
         self._seen = 0  # bytes of the file whose records are known
         self._records = {} if self.path is None else self._read()
 
@@ -92,6 +97,9 @@ class Series:
 
     def __getitem__(self, name: str):
         return self._records[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Return those of the inputs that have no record, in their order."""

@@ -190,7 +190,7 @@ class Runner:
             "metrics": list(unit.metrics),
             "code": _code_of(unit.command),
             "models": code_fingerprint(files=[default_model(unit.benchmark)]),
-            "own": self.own,
+            "own": {name: value for name, value in self.own.items() if _names(unit, name)},
             "versions": manifest.versions(),
         }
 
@@ -203,6 +203,11 @@ class Runner:
             return json.loads(done.read_text(encoding="utf-8")) == record and all(path.exists() for path in files)
         except (OSError, ValueError):
             return False
+
+
+def _names(unit: Unit, name: str) -> bool:
+    """Tell whether a unit has to do with something of the user's own; what has not is not run again for its sake."""
+    return name in (*unit.methods, *unit.metrics) or any(part.endswith(f"={name}") for part in unit.command)
 
 
 def _code_of(command: Sequence[str]) -> str:

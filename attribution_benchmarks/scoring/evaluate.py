@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,18 @@ from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scale.ahead import asked_ahead
+from attribution_benchmarks.scale.flags import define_scale_flags
+from attribution_benchmarks.scoring import curves
 from attribution_benchmarks.scoring.benchmark import Benchmark
+from attribution_benchmarks.scoring.block import Label, by_kind
 from attribution_benchmarks.scoring.examples import Examples
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.scoring.registry import benchmark_named
 from attribution_benchmarks.scoring.run import Run, Scored
 from attribution_benchmarks.scoring.shared import chosen
+from attribution_benchmarks.scoring.way import Way
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, methods=[], model="", num_imgs=100, batch_size=32, seed=0, output="")
@@ -36,10 +42,15 @@ FLAGS["methods"].help += "; the benchmark's own when empty"
 FLAGS["num_imgs"].help = "how many inputs to score: a number, or 'all'"
 flags.DEFINE_string("benchmark", "", "the definition: file.py:NAME or module:NAME", flag_values=FLAGS)
 flags.DEFINE_list("metrics", [], "its metrics by name; all of its own when empty", flag_values=FLAGS)
+flags.DEFINE_integer(
+    "random_networks", NETWORKS, "networks of random weights, if they are a control of the benchmark", 1, MOST,
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("scores_dir", "", "folder to keep scores in, so that none is computed twice", flag_values=FLAGS)
 flags.DEFINE_string("input_scores", "", "file to write every input's scores to; .json", flag_values=FLAGS)
 flags.DEFINE_string("maps_dir", "", "folder to save maps in, as METHOD/INPUT.npy", flag_values=FLAGS)
 flags.DEFINE_string("from_maps", "", "folder of maps to score in place of the network's own", flag_values=FLAGS)
+define_scale_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -49,25 +60,20 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     for flag in ("scores_dir", "maps_dir"):
         command_line.check_directory(flag, flag_values[flag].value)
-    if not flag_values.benchmark:
-        raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
-    benchmark = benchmark_named(flag_values.benchmark)
-    if benchmark.examples is None:
-        raise BadInput(f"{benchmark.title} has commands of its own; see the README")
-    metrics = chosen(flag_values.metrics or own_metrics(benchmark), own_metrics(benchmark))
-    count = sys.maxsize if flag_values.num_imgs == "all" else int(flag_values.num_imgs)
-    examples = benchmark.examples(count, flag_values.seed)
+    ahead = asked_ahead(flag_values, "attribution_benchmarks.scoring.evaluate", flag_values.scores_dir)
+    benchmark, metrics = _benchmark_and_metrics(flag_values)
+    examples = _examples(flag_values, benchmark)
     explainer, models = _explainer(flag_values, benchmark)
-    maps_directory = None
-    if flag_values.maps_dir:
-        from attribution_benchmarks.scoring.saved_maps import MapsDirectory
-
-        origin = {"benchmark": benchmark.name, "models": models, "seed": flag_values.seed}
-        maps_directory = MapsDirectory(flag_values.maps_dir, origin)
+    maps_directory = _maps_directory(flag_values, benchmark, models)
     store = ScoreStore(flag_values.scores_dir or None)
+    if ahead:
+        whole = _way(flag_values, benchmark, examples, explainer, metrics, store, maps_directory)
+        failed = ahead([whole]).get(whole.name, [])
+        examples = examples.without(failed) if failed else examples
     scored = score(benchmark, examples, explainer, metrics, store, flag_values.batch_size, maps_directory)
     groups = values(benchmark, examples, scored, metrics)
-    rows = long_rows(benchmark, groups, metrics, flag_values.seed)
+    rows = long_rows(explainer.labels, groups, metrics, flag_values.seed)
+    rows += curve_rows(scored, rows, metrics, examples.clusters, flag_values.seed)
     heading = [f"{benchmark.title}: {len(examples.names):,} inputs, {', '.join(models) or 'saved maps'}"]
     shown = {name: metric.title for name, metric in metrics.items()}
     decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
@@ -84,6 +90,24 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.save(flag_values.output, rows, run, text=laid_out[0], markdown=laid_out[1])
     if flag_values.input_scores:
         input_scores.save(flag_values.input_scores, benchmark.name, groups)
+
+
+def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
+    """Return a function from the benchmark's name to what this command explains and measures, for workers."""
+    benchmark, metrics = _benchmark_and_metrics(flag_values)
+    examples = _examples(flag_values, benchmark)
+    explainer, models = _explainer(flag_values, benchmark)
+    maps_directory = _maps_directory(flag_values, benchmark, models)
+    way = _way(flag_values, benchmark, examples, explainer, metrics, None, maps_directory)
+    return {way.name: way}.__getitem__
+
+
+def _way(flag_values, benchmark, examples, explainer, metrics, store, maps_directory) -> Way:
+    run = _run(benchmark, examples, explainer, metrics, store, maps_directory)
+    return Way(
+        benchmark.name, run, range(len(examples.names)), flag_values.batch_size,
+        lambda rows, size: examples.blocks(size, rows),
+    )  # fmt: skip
 
 
 def own_metrics(benchmark: Benchmark) -> dict[str, Metric]:
@@ -110,15 +134,19 @@ def score(
     """
     import tqdm
 
+    run = _run(benchmark, examples, explainer, metrics, store, maps_directory)
+    with tqdm.tqdm(total=len(examples.names), desc=benchmark.title, unit="input", disable=not progress) as bar:
+        return run.run(examples.blocks(batch_size), bar.update)
+
+
+def _run(benchmark, examples, explainer, metrics, store, maps_directory) -> Run:
     for metric in metrics.values():
         if metric.masks and not examples.masks:
             raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
     model = getattr(explainer, "model", None)
     key = {"benchmark": benchmark.name, "model": model.fingerprint if model else ""}
-    run = Run(explainer, [metric.measure for metric in metrics.values()], key, [benchmark.examples], store,
-              maps_directory=maps_directory)  # fmt: skip
-    with tqdm.tqdm(total=len(examples.names), desc=benchmark.title, unit="input", disable=not progress) as bar:
-        return run.run(examples.blocks(batch_size), bar.update)
+    return Run(explainer, [metric.measure for metric in metrics.values()], key, [benchmark.examples], store,
+               maps_directory=maps_directory)  # fmt: skip
 
 
 def values(
@@ -137,34 +165,55 @@ def values(
 
 
 def long_rows(
-    benchmark: Benchmark, groups: Sequence[InputScores], metrics: Mapping[str, Metric], seed: int
+    labels: Sequence[Label], groups: Sequence[InputScores], metrics: Mapping[str, Metric], seed: int
 ) -> list[dict]:
-    """Return the scores in long form; inputs for which a metric is undefined are left out and counted."""
+    """Return the scores in long form; inputs for which a metric is undefined are left out and counted.
+
+    Of several random networks there is one row a method, of each input's mean over them, with the networks' means in
+    ``networks``.
+    """
     from attribution import METHODS
 
-    controls = {control.name for control in benchmark.controls}
     rows = []
     for group in groups:
-        for name, column in group.values.items():
-            numbers = np.asarray(column, np.float64)
+        metric = metrics[group.where["metric"]]
+        for label, members in by_kind(labels).items():
+            columns = np.array([group.values[member.name] for member in members], np.float64)
+            numbers = columns.mean(axis=0)
             defined = np.isfinite(numbers)
             clusters = None if group.clusters is None else np.asarray(group.clusters)[defined]
-            metric = metrics[group.where["metric"]]
             estimate = statistics.mean_interval(
-                numbers[defined], seed=seed, clusters=clusters, rate=metric.hit, bounds=metric.bounds
-            )
-            method, _, control = name.partition("/")
+                numbers[defined], seed=seed, clusters=clusters, rate=metric.hit if len(members) == 1 else None,
+                bounds=metric.bounds,
+            )  # fmt: skip
             row = {
-                "method": name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
-                "kind": "control" if control or method in controls else _kind_of(method, METHODS),
+                "method": label.name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
+                "kind": "control" if label.control else _kind_of(label.method, METHODS),
                 "undefined": int((~defined).sum()),
             }  # fmt: skip
-            if control:
-                row.update(of=method, control=control)
+            if label.method and label.control:
+                row.update(of=label.method, control=label.control)
+                if label not in members:
+                    row["networks"] = columns[:, defined].mean(axis=1).tolist()
             if not defined.any():
                 row["reason"] = "undefined for every input"
             rows.append(row)
     return rows
+
+
+def curve_rows(
+    scored: Scored, rows: Sequence[Mapping], metrics: Mapping[str, Metric], clusters: Sequence | None, seed: int
+) -> list[dict]:
+    """Return the curves behind scores in long form, a point a row, of methods as asked and controls."""
+    kinds = {row["method"]: row["kind"] for row in rows}
+    return [
+        {"method": label.name, **point, "kind": kinds[label.name]}
+        for metric in metrics.values()
+        if metric.curve
+        for label in scored.labels
+        if not (label.method and label.control)
+        for point in curves.points(metric, scored.numbers(label, metric.measure)[:, 1:], clusters, seed)
+    ]
 
 
 def titles(benchmark: Benchmark, explainer: Any) -> dict[str, str]:
@@ -174,7 +223,7 @@ def titles(benchmark: Benchmark, explainer: Any) -> dict[str, str]:
     named = {name: METHODS[name].title if name in METHODS else name for name in _methods(explainer)}
     named |= dict(benchmark.method_titles)
     found = {**named, **{control.name: control.title for control in benchmark.controls}}
-    for label in explainer.labels:
+    for label in by_kind(explainer.labels):
         if label.method and label.control:
             found[label.name] = f"{named[label.method]} ({found[label.control]})"
     return found
@@ -209,6 +258,30 @@ def _undefined(groups: Sequence[InputScores]) -> list[str]:
     return lines
 
 
+def _benchmark_and_metrics(flag_values) -> tuple[Benchmark, dict[str, Metric]]:
+    if not flag_values.benchmark:
+        raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
+    benchmark = benchmark_named(flag_values.benchmark)
+    if benchmark.examples is None:
+        raise BadInput(f"{benchmark.title} has commands of its own; see the README")
+    return benchmark, chosen(flag_values.metrics or own_metrics(benchmark), own_metrics(benchmark))
+
+
+def _examples(flag_values, benchmark: Benchmark) -> Examples:
+    count = sys.maxsize if flag_values.num_imgs == "all" else int(flag_values.num_imgs)
+    return benchmark.examples(count, flag_values.seed)
+
+
+def _maps_directory(flag_values, benchmark: Benchmark, models: Mapping[str, str]):
+    """Return where maps are saved; None where they are not."""
+    if not flag_values.maps_dir:
+        return None
+    from attribution_benchmarks.scoring.saved_maps import MapsDirectory
+
+    origin = {"benchmark": benchmark.name, "models": models, "seed": flag_values.seed}
+    return MapsDirectory(flag_values.maps_dir, origin)
+
+
 def _explainer(flag_values, benchmark: Benchmark):
     """Return what makes the maps, and the fingerprints of what it asks."""
     if flag_values.from_maps:
@@ -227,7 +300,8 @@ def _explainer(flag_values, benchmark: Benchmark):
     path = pathlib.Path(flag_values.model or benchmark.network)
     methods = {name: attribution.resolve_method(name) for name in names}
     model = attribution.load_model(path, score=benchmark.score)
-    explainer = Explainer(model, methods, benchmark.controls, seed=flag_values.seed, batch_size=flag_values.batch_size)
+    controls = networks(benchmark.controls, flag_values.random_networks)
+    explainer = Explainer(model, methods, controls, seed=flag_values.seed, batch_size=flag_values.batch_size)
     return explainer, {path.as_posix() if flag_values.model else path.name: model.fingerprint}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -48,12 +48,13 @@ class Examples:
             if column is not None and len(column) != count:
                 raise ValueError(f"{what} has {len(column)} entries for {count} inputs")
 
-    def blocks(self, size: int) -> Iterator[Pending]:
-        """Yield the inputs, so many at a time."""
+    def blocks(self, size: int, chosen: Sequence[int] | None = None) -> Iterator[Pending]:
+        """Yield inputs, all of them or those of some rows, so many at a time."""
+        chosen = range(len(self.inputs)) if chosen is None else chosen
         whole = Block(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks,
                       truth={**self.truth, "file": list(self.names)})  # fmt: skip
-        for start in range(0, len(self.inputs), size):
-            rows = range(start, min(start + size, len(self.inputs)))
+        for start in range(0, len(chosen), size):
+            rows = chosen[start : start + size]
             names = [self.names[row] for row in rows]
             digests = (self._digest(row) for row in rows)
             yield Pending(
@@ -61,6 +62,23 @@ class Examples:
                 names,
                 functools.partial(whole.take, rows),
             )
+
+    def without(self, rows: Iterable[int]) -> Examples:
+        """Return all inputs but some."""
+        gone = set(rows)
+        left = [row for row in range(len(self.inputs)) if row not in gone]
+
+        def taken(column):
+            return np.asarray(column)[left]
+
+        return Examples(
+            np.asarray(self.inputs)[left],
+            {name: taken(mask) for name, mask in self.masks.items()},
+            None if self.targets is None else taken(self.targets),
+            {name: taken(column) for name, column in self.truth.items()},
+            [self.names[row] for row in left],
+            None if self.clusters is None else [self.clusters[row] for row in left],
+        )
 
     def _digest(self, row: int) -> str:
         """Return a hash of all that is known of an input."""

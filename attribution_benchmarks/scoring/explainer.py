@@ -31,7 +31,7 @@ class Explainer:
     controls
         Those of the run, in the order of the table.
     controlled
-        Names of the methods that controls of methods are asked of; all where None.
+        Names of the methods that controls of methods are asked of, or such names by control; all where None.
     seed, batch_size
         Of the run.
 
@@ -50,7 +50,7 @@ class Explainer:
         model,
         methods: Mapping[str, Method | tuple[Method, Mapping]],
         controls: Sequence[Control] = (),
-        controlled: Sequence[str] | None = None,
+        controlled: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         seed: int = 0,
         batch_size: int = 32,
     ):
@@ -62,10 +62,14 @@ class Explainer:
         self._control_code = functools.cache(
             lambda name: code_fingerprint(_definition(self.controls[name].maps or self.controls[name].disturb))
         )
-        asked = [name for name in self.methods if controlled is None or name in controlled]
+
+        def asked(control: Control) -> list[str]:
+            wanted = controlled.get(control.name, ()) if isinstance(controlled, Mapping) else controlled
+            return [name for name in self.methods if wanted is None or name in wanted]
+
         self.labels = (
             *(Label(name) for name in self.methods),
-            *(Label(name, control.name) for control in controls if control.disturb for name in asked),
+            *(Label(name, control.name) for control in controls if control.disturb for name in asked(control)),
             *(Label(control=control.name) for control in controls if control.maps),
         )
 

@@ -6,6 +6,7 @@ even read; each block is stored when it is done, so a run that was killed goes o
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -72,6 +73,9 @@ class Run:
     ):
         self.explainer, self.measures, self.answers = explainer, tuple(measures), answers
         self.maps_directory = maps_directory
+        for measure in self.measures:
+            if measure.check:
+                measure.check(getattr(explainer, "model", None))
         self.store = store if store and explainer.lasting else ScoreStore(None)
         prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
         kept = {
@@ -86,6 +90,37 @@ class Run:
                     series = self.store.series(**prepared, **made, measure=kept[measure.name])
                     self._series[label, measure.name] = series
         self._answers = self.store.series(**prepared, answers=answers.name) if answers else None
+
+    @property
+    def answered(self) -> Series | None:
+        """Where answers are kept; None where nothing is asked."""
+        return self._answers
+
+    def series_by_name(self) -> dict[str, Series]:
+        """Return all series by a name that depends on all their records do, the answers first."""
+        series = [*([self._answers] if self.answers else []), *self._series.values()]
+        return {one.name: one for one in series}
+
+    def apart(self, store: ScoreStore, batch_size: int | None = None) -> Run:
+        """Return the same run with another store, and with other batches where their size is given."""
+        other = copy.copy(self)
+        other.store = store
+        other._series = {place: store.series(**series.key) for place, series in self._series.items()}
+        other._answers = store.series(**self._answers.key) if self.answers else None
+        if batch_size is not None:
+            other.explainer = copy.copy(self.explainer)
+            other.explainer.batch_size = batch_size
+        return other
+
+    def lacks(self, part: Pending) -> bool:
+        """Tell whether any number, answer or saved map of a block is not there yet."""
+        counts = np.ones(len(part.names), bool)
+        if self.answers:
+            if self._answers.missing(part.names):
+                return True
+            counts, _ = self._judged([self._answers[name] for name in part.names], part)
+        places = np.flatnonzero(counts).tolist()
+        return any(self._lacking(part.names[place], part.files[place]) for place in places)
 
     def run(self, pending: Iterable[Pending], progress: Callable[[int], None] | None = None) -> Scored:
         """Explain and measure what is not in the store yet, and return all numbers.
@@ -103,10 +138,7 @@ class Run:
             counts, targets = np.ones(len(part.names), bool), None
             if self.answers:
                 said = self._asked(part, block)
-                try:
-                    counts, targets = self.answers.judge(said, part)
-                except (TypeError, ValueError, KeyError) as error:
-                    raise damaged(self.store) from error
+                counts, targets = self._judged(said, part)
                 answers += said
             self._explain(part, block, counts, targets)
             names += part.names
@@ -118,6 +150,12 @@ class Run:
     def series(self, label: Label, measure: Measure) -> Series:
         """Return where a label's numbers under one measure are kept."""
         return self._series[label, measure.name]
+
+    def _judged(self, said: Sequence, part: Pending) -> tuple[np.ndarray, np.ndarray | None]:
+        try:
+            return self.answers.judge(said, part)
+        except (TypeError, ValueError, KeyError) as error:
+            raise damaged(self.store) from error
 
     def _asked(self, part: Pending, block: _Once) -> list:
         missing = set(self._answers.missing(part.names))

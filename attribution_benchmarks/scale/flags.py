@@ -1,0 +1,88 @@
+"""The flags of commands whose work can be spread over processes and machines."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+
+from absl import flags
+
+from attribution_benchmarks.command_line import BadInput, check_directory
+from attribution_benchmarks.leaderboard.manifest import HOW_RUN
+
+LOCAL, BEAM = "local", "beam"
+
+
+def define_scale_flags(flag_values: flags.FlagValues) -> None:
+    """Define ``--runner`` and what belongs to it on a command's own flag values."""
+    flags.DEFINE_enum(
+        "runner", LOCAL, [LOCAL, BEAM],
+        "who computes: this process, or Apache Beam in --workers processes here or wherever the options after -- say, "
+        "such as -- --runner=FlinkRunner; the scores are the same bytes (docs/scale.md)",
+        flag_values=flag_values,
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "workers", 1, "processes on this machine with --runner=beam", lower_bound=1, flag_values=flag_values
+    )
+    flags.DEFINE_integer(
+        "block_size", 0,
+        "inputs of one file of --runner=beam, a multiple of --batch_size; eight batches when 0",
+        lower_bound=0, flag_values=flag_values,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "blocks_dir", "",
+        "directory of these files, which all workers must reach: a path, or gs://, s3://, hdfs://; below --scores_dir "
+        "or the cache when empty",
+        flag_values=flag_values,
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "allow_failures", 0, "blocks that may fail; their inputs are left out of the tables",
+        lower_bound=0, flag_values=flag_values,
+    )  # fmt: skip
+    flags.DEFINE_multi_string("runner_options", [], "options of Beam, written after --", flag_values=flag_values)
+
+
+def check_scale_flags(flag_values: flags.FlagValues) -> bool:
+    """Refuse, before any work, what does not go together; return whether Beam computes.
+
+    Raises
+    ------
+    BadInput
+        If options of Beam come without it, it is not installed, or the blocks' directory cannot be used.
+    """
+    if flag_values.runner == LOCAL:
+        for name in HOW_RUN:
+            if flag_values[name].present and name != "runner":
+                said = "the options after -- are" if name == "runner_options" else f"--{name} is"
+                raise BadInput(f"{said} of --runner=beam; give that too, or leave them out")
+        return False
+    for name in ("from_maps", "server"):
+        if name in flag_values and flag_values[name].value:
+            raise BadInput(f"--{name} asks no network of a file; leave out --runner=beam")
+    check_beam()
+    if "://" not in flag_values.blocks_dir:
+        check_directory("blocks_dir", flag_values.blocks_dir)
+    return True
+
+
+def check_beam() -> None:
+    """Import Apache Beam, without what it says of clients of clouds that are not installed.
+
+    Raises
+    ------
+    BadInput
+        If it is not installed.
+    """
+    logging.disable(logging.WARNING)
+    try:
+        importlib.import_module("apache_beam")
+    except ImportError as error:
+        raise BadInput("--runner=beam needs Apache Beam: pip install 'attribution-benchmarks[beam]'") from error
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def arguments_of(flag_values: flags.FlagValues) -> tuple[str, ...]:
+    """Return all flags of a command with their values, written out, but those that say how it is run."""
+    kept = [flag_values[name] for name in flag_values if name not in HOW_RUN]
+    return tuple(flag.serialize() for flag in kept if flag.value not in (None, ""))

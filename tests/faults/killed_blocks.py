@@ -1,0 +1,108 @@
+"""Kill a run on Beam at random moments until it ends, and compare its bytes with a run that nobody disturbed.
+
+    python tests/faults/killed_blocks.py --kills=50
+    python tests/faults/killed_blocks.py --kills=10 --workers=2 -- -m svea.benchmark --methods=gradient --batch_size=500
+
+What is killed, always with signal 9: all processes of the run, its first process alone, or one of its workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+COMMAND = ["-m", "exact.evaluate", "--methods=gradient,rise", "--num_imgs=45", "--batch_size=4"]
+WRITTEN = {"scores_dir": "scores", "output": "out.json", "input_scores": "inputs.json"}
+
+
+def run(command: list[str], folder: pathlib.Path) -> subprocess.Popen:
+    """Start a command in a group of its own, its standard output in a file."""
+    written = [f"--{flag}={folder / name}" for flag, name in WRITTEN.items()]
+    with open(folder / "printed", "wb") as out, open(folder / "said", "ab") as said:
+        return subprocess.Popen(
+            [sys.executable, *command, *written], stdout=out, stderr=said, start_new_session=True
+        )  # fmt: skip
+
+
+def left(folder: pathlib.Path) -> dict[str, bytes]:
+    """Return all that a run leaves, but the block files, which hold times."""
+    files = [*folder.glob("scores/*.jsonl"), folder / "printed", folder / "out.json", folder / "inputs.json"]
+    return {path.name: path.read_bytes() for path in files}
+
+
+def of_group(group: int) -> list[int]:
+    """Return the processes of a group."""
+    found = subprocess.run(["ps", "-eo", "pid=,pgid="], capture_output=True, text=True, check=True).stdout
+    pairs = (map(int, line.split()) for line in found.splitlines())
+    return [process for process, its_group in pairs if its_group == group]
+
+
+def strike(started: subprocess.Popen, draw: random.Random) -> str:
+    """Kill a part of a run and, where that is one worker, wait for what becomes of the rest; say what was killed."""
+    what = draw.choice(("all", "all", "the first process", "a worker"))
+    if what == "all":
+        os.killpg(started.pid, signal.SIGKILL)
+    elif what == "the first process":
+        started.kill()
+    else:
+        others = [process for process in of_group(started.pid) if process != started.pid]
+        if others:
+            os.kill(draw.choice(others), signal.SIGKILL)
+    started.wait(timeout=300)
+    deadline = time.monotonic() + 10
+    while of_group(started.pid):
+        if time.monotonic() > deadline:
+            raise SystemExit(f"processes live on after {what} was killed: {of_group(started.pid)}")
+        time.sleep(0.1)
+    return what
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("command", nargs="*", help="after --: a command of the house, without what it writes")
+    given = parser.parse_args()
+    draw = random.Random(given.seed)
+    command = given.command or COMMAND
+    batch = next((flag.partition("=")[2] for flag in command if flag.startswith("--batch_size=")), None)
+    with tempfile.TemporaryDirectory() as temporary:
+        undisturbed = pathlib.Path(temporary, "undisturbed")
+        undisturbed.mkdir()
+        if run(command, undisturbed).wait():
+            raise SystemExit((undisturbed / "said").read_text())
+        wanted = left(undisturbed)
+        struck, ended, seconds = collections.Counter(), 0, 30.0
+        folder = pathlib.Path(temporary, "disturbed")
+        while sum(struck.values()) < given.kills or ended == 0:
+            folder.mkdir(exist_ok=True)
+            beam = ["--runner=beam", f"--workers={given.workers}", *([f"--block_size={batch}"] if batch else [])]
+            began = time.monotonic()
+            started = run([*command, *beam], folder)
+            try:
+                started.wait(None if sum(struck.values()) >= given.kills else draw.uniform(0.3, 1) * seconds)
+            except subprocess.TimeoutExpired:
+                struck[strike(started, draw)] += 1
+                continue
+            if started.returncode:
+                raise SystemExit((folder / "said").read_text())
+            seconds = min(seconds, time.monotonic() - began)
+            if left(folder) != wanted:
+                raise SystemExit(f"other bytes after {dict(struck)}")
+            ended += 1
+            shutil.rmtree(folder)
+        print(f"{ended} runs, killed {sum(struck.values())} times ({dict(struck)}): the same bytes each time")
+
+
+if __name__ == "__main__":
+    main()
