@@ -75,6 +75,9 @@ def main(flag_values: flags.FlagValues) -> None:
     )
     if len(chosen) < 2:
         raise BadInput("--methods names fewer than two methods, so there is no order to compare")
+    for path in paths:  # before the first of them is scored
+        if not pathlib.Path(path).is_dir():
+            raise BadInput(f"--models={path}: there is no such directory; name a SavedModel")
 
     from clevr_xai import network_order
 

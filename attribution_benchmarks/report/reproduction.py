@@ -24,16 +24,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line.locks import lock
 from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import manifest, tables
 from attribution_benchmarks.report.processes import Refused, output_of
 from attribution_benchmarks.scoring.benchmark import Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on Windows
-    fcntl = None
 
 
 @contextlib.contextmanager
@@ -48,15 +44,14 @@ def only_run(directory: pathlib.Path) -> Iterator[int]:
         If another run, or a command that it started, is at work there.
     """
     (directory / "work").mkdir(parents=True, exist_ok=True)
-    with open(directory / "work" / "lock", "w") as lock:
-        if fcntl:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise BadInput(
-                    f"another run is at work in {directory}; wait for it, or choose another --output_dir"
-                ) from error
-        yield lock.fileno()
+    with open(directory / "work" / "lock", "w") as file:
+        try:
+            lock(file, wait=False)
+        except OSError as error:
+            raise BadInput(
+                f"another run is at work in {directory}; wait for it, or choose another --output_dir"
+            ) from error
+        yield file.fileno()
 
 
 class Runner:

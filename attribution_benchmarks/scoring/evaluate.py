@@ -58,6 +58,8 @@ def main(flag_values: flags.FlagValues) -> None:
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
+    for flag in ("scores_dir", "maps_dir"):
+        command_line.check_directory(flag, flag_values[flag].value)
     ahead = asked_ahead(flag_values, "attribution_benchmarks.scoring.evaluate", flag_values.scores_dir)
     benchmark, metrics = _benchmark_and_metrics(flag_values)
     examples = _examples(flag_values, benchmark)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import pathlib
-import tempfile
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from attribution import batching, load_model
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line.temporary import temporary_directory
 from attribution_benchmarks.scoring.block import MEMBER, Block
 from attribution_benchmarks.scoring.controls import Control
 
@@ -113,7 +113,7 @@ def _with_weights(path, score: str, values_of: Callable[[int, str, np.ndarray], 
     for place, variable in enumerate(variables):
         values = variable.numpy()
         variable.assign(values_of(place, variable.name, values).astype(values.dtype))
-    directory = tempfile.TemporaryDirectory()
+    directory = temporary_directory("random_weights")
     tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
     model = load_model(directory.name, score=score)
     vars(model)["directory"] = (
