@@ -11,18 +11,16 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import re
 import shutil
 import sys
 import threading
 from collections.abc import Iterator
 
 from attribution_benchmarks.command_line.errors import BadInput
-from attribution_benchmarks.command_line.files import UNFINISHED, reason, unfinished_name, writing
+from attribution_benchmarks.command_line.files import is_left_behind, reason, unfinished_name, writing
 from attribution_benchmarks.command_line.locks import lock
 
 LOCK = ".lock"  # in a directory that is held; gone afterwards
-_LEFT_BEHIND = re.compile(rf"\..*\.(?P<process>\d+)-[0-9a-f]+{re.escape(UNFINISHED)}", re.DOTALL)
 _held = threading.local()
 
 
@@ -95,8 +93,7 @@ def sweep(directory: str | os.PathLike, below: bool = True) -> None:
     """Remove what processes that no longer live left unfinished in a directory, and below it."""
     for above, folders, files in os.walk(str(directory)):
         for name in [*folders, *files]:
-            left = _LEFT_BEHIND.fullmatch(name)
-            if left and not _lives(int(left["process"])):
+            if is_left_behind(name):
                 path = os.path.join(above, name)
                 if name in folders:
                     folders.remove(name)
@@ -106,16 +103,6 @@ def sweep(directory: str | os.PathLike, below: bool = True) -> None:
                         os.unlink(path)
         if not below:
             return
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # someone else's
-        return True
-    return True
 
 
 @contextlib.contextmanager
