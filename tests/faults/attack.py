@@ -257,6 +257,8 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no further attack after so long")
     parser.add_argument("--keep", default="", help="directory for what is not as it must be")
     given = parser.parse_args()
+    # A shell starts what runs in its background deaf to interruptions, and all that it starts would be, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     end = time.monotonic() + 60 * given.minutes
     wanted = {kind: getattr(given, kind) for kind in KINDS}
     done = dict.fromkeys(KINDS, 0)
