@@ -1,6 +1,7 @@
 """What an input costs by benchmark and method, and a run of the whole CLEVR-XAI release on many workers, simulated.
 
     python benchmarks/scale.py --measure                           a few minutes; writes benchmarks/SCALE.json
+    python benchmarks/scale.py --memory                            peaks of 100 and of 10,000 inputs
     python benchmarks/scale.py --blocks=SIMPLE_DIR,COMPLEX_DIR     takes up the block times of two runs on Beam
     python benchmarks/scale.py                                     writes the tables of docs/scale.md from that file
 
@@ -16,6 +17,7 @@ import importlib
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +35,7 @@ KNOWN, PAGE = pathlib.Path(__file__).with_name("SCALE.json"), ROOT / "docs" / "s
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, seed=0)
 flags.DEFINE_bool("measure", False, "measure what methods cost", flag_values=FLAGS)
+flags.DEFINE_bool("memory", False, "measure the peak of few and many inputs; needs Apache Beam", flag_values=FLAGS)
 flags.DEFINE_list("blocks", [], "directories of block files of the simple and the complex questions", flag_values=FLAGS)
 
 # Door, work, flags, inputs of a batch, batches that are measured.
@@ -88,6 +91,81 @@ def alone() -> dict[str, float]:
                 one.append({f"{block * 64 + row} 0123456789abcdef": record for row in range(64)})
         merging = (time.perf_counter() - began) / (10 * len(series))
     return {"reading_a_question": reading, "merging_a_series_of_a_block": merging, "series": len(series)}
+
+
+MANY = '''
+"""Many small inputs, a network that sums them, and masks."""
+
+import numpy as np
+
+from attribution_benchmarks.scoring.benchmark import Benchmark
+from attribution_benchmarks.scoring.controls import RANDOM, UNIFORM
+from attribution_benchmarks.scoring.examples import Examples
+from attribution_benchmarks.scoring.shared import SHARED
+
+
+def examples(count, seed):
+    pictures = np.random.default_rng(seed).random((count, 12, 12, 1)).astype(np.float32)
+    return Examples(pictures, masks={"half": np.arange(12)[None, :, None] < np.full((count, 1, 12), 6)})
+
+
+MANY = Benchmark(
+    name="many", title="Many", about="Many.", paper="None", metrics=(SHARED["pointing_game"],),
+    controls=(UNIFORM, RANDOM), methods=("gradient", "gradient_x_input"), examples=examples,
+)
+'''
+NETWORK = """
+import sys
+import tensorflow as tf
+
+class Network(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None, 12, 12, 1], tf.float32, name="picture")])
+    def serve(self, picture):
+        left = tf.reduce_sum(tf.tanh(picture[:, :, :6]), axis=[1, 2, 3])
+        return {"logits": tf.stack([left, -left], axis=1)}
+
+network = Network()
+tf.saved_model.save(network, sys.argv[1], signatures=network.serve)
+"""
+PEAK = """
+import re, resource, sys
+from attribution_benchmarks.command_line.run import execute
+from attribution_benchmarks.scoring import evaluate
+code = execute(evaluate.main, evaluate.FLAGS, "", sys.argv)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, code)
+"""
+FEW_AND_MANY = (100, 10_000)
+
+
+def peaks() -> dict[str, dict[str, int]]:
+    """Return runner -> number of inputs -> peak of resident memory in MB, of a benchmark of small inputs."""
+    found: dict[str, dict[str, int]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-c", NETWORK, f"{folder}/network"], check=True, capture_output=True)
+        pathlib.Path(folder, "many.py").write_text(MANY)
+        for runner in ("local", "beam"):
+            for number in FEW_AND_MANY:
+                command = [f"--benchmark={folder}/many.py:MANY", f"--model={folder}/network", f"--num_imgs={number}",
+                           f"--runner={runner}", f"--scores_dir={folder}/{runner}{number}",
+                           "--batch_size=500"]  # fmt: skip
+                done = subprocess.run(
+                    [sys.executable, "-c", PEAK, *command], check=True, capture_output=True, text=True
+                )
+                peak, code = done.stdout.splitlines()[-1].split()
+                assert code == "0", done.stderr
+                found.setdefault(runner, {})[str(number)] = int(peak)
+    return found
+
+
+def memory_line(known: dict) -> str:
+    """Return what memory grows by."""
+    few, many = map(str, FEW_AND_MANY)
+    told = [
+        f"{found[few]:,} MB for {FEW_AND_MANY[0]} inputs and {found[many]:,} MB for {FEW_AND_MANY[1]:,} with "
+        f"`--runner={runner}`"
+        for runner, found in known["memory"].items()
+    ]
+    return f"A benchmark of pictures of 12 x 12 pixels, two methods and two controls: {', '.join(told)}."
 
 
 def batches_of(directory: str) -> dict:
@@ -160,7 +238,8 @@ def simulation_table(known: dict, seed: int) -> str:
 
 def rendered(known: dict, page: str, seed: int = 0) -> str:
     """Return the page with both tables in it."""
-    for name, table in (("costs", costs_table(known)), ("simulation", simulation_table(known, seed))):
+    tables = {"costs": costs_table(known), "simulation": simulation_table(known, seed), "memory": memory_line(known)}
+    for name, table in tables.items():
         pattern = rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- /{name} -->)"
         page, number = re.subn(pattern, lambda found, table=table: f"{found[1]}{table}\n{found[2]}", page, flags=re.S)
         assert number == 1, name
@@ -178,10 +257,12 @@ def main(flag_values: flags.FlagValues) -> None:
         known["loading"] = time.process_time() - began
         known["alone"] = alone()
         known["costs"] = {title: costs_of(*what) for title, what in COSTS.items()}
+    if flag_values.memory:
+        known["memory"] = peaks()
     if flag_values.blocks:
         known["batches"] = dict(zip(RELEASE, map(batches_of, flag_values.blocks), strict=True))
     write_whole(KNOWN, json.dumps(known, indent=1) + "\n")
-    if {"costs", "batches"} <= set(known):
+    if {"costs", "batches", "memory"} <= set(known):
         write_whole(PAGE, rendered(known, PAGE.read_text("utf-8"), flag_values.seed))
 
 
