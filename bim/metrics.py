@@ -358,7 +358,7 @@ def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
     return [
         {"method": one.method, **point, "kind": _kind_of(one.method)}
         for one in comparisons
-        if one.curves is not None
+        if one.curves is not None and one.metric in shared_metrics.SHARED
         for point in curves.points(shared_metrics.SHARED[one.metric], one.curves, one.clusters, seed)
     ]
 

@@ -152,8 +152,8 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             if not found.n:
                 row["reason"] = "undefined for every question"
             rows.append(row)
-            if name in measured.curves and not (label.method and label.control):
-                points = curves.points(SHARED[name], measured.curves[name](label)[counted], cluster[counted], seed)
+            if known and name in measured.curves and not (label.method and label.control):
+                points = curves.points(known, measured.curves[name](label)[counted], cluster[counted], seed)
                 rows += [
                     {"method": label.name, **point, "kind": row["kind"], **_where(measured, ground_truth)}
                     for point in points

@@ -40,7 +40,7 @@ GROUPS = {
         "output", "output_dir", "input_scores", "maps", "maps_dir", "maps_pooling", "plot_dir", "pictures_dir",
         "scores_dir", "blocks_dir", "work_dir", "times", "cache_dir",
     ),
-    "Run": ("quick", "seed", "batch_size", "jobs", "num_workers", "threads", "repeats"),
+    "Run": ("quick", "seed", "batch_size", "jobs", "num_workers", "threads", "repeats", "memory", "blocks"),
     "Many processes or machines": ("runner", "workers", "block_size", "allow_failures", "runner_options"),
 }  # fmt: skip
 _WIDTH = 100

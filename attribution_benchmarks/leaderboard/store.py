@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -87,23 +88,55 @@ class Series:
         self.name = hashlib.sha256(self._header.encode()).hexdigest()[:24]
         self.path = None if directory is None else os.path.join(directory, f"{self.name}.jsonl")
         self._seen = 0  # bytes of the file whose records are known
-        self._records = {} if self.path is None else self._read()
+        # Input -> its record or, where there is a file, where its line begins: memory does not hold what disks do.
+        self._kept: dict[str, Any] = {}
+        if self.path is not None:
+            self._read()
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._kept)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._records
+        return name in self._kept
 
     def __getitem__(self, name: str):
-        return self._records[name]
+        return next(self.records([name]))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._records)
+        return iter(self._kept)
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Return those of the inputs that have no record, in their order."""
-        return [name for name in names if name not in self._records]
+        return [name for name in names if name not in self._kept]
+
+    def records(self, names: Iterable[str]) -> Iterator[Any]:
+        """Yield the records of inputs, in the order of the names.
+
+        Raises
+        ------
+        KeyError
+            If an input has none.
+        BadInput
+            If the file is no longer what it was.
+        """
+        if self.path is None:
+            yield from (self._kept[name] for name in names)
+            return
+        places = ((name, self._kept[name]) for name in names)
+        try:
+            with open(self.path, "rb") as file:
+                for name, place in places:
+                    if file.tell() != place:
+                        file.seek(place)
+                    try:
+                        found, record = json.loads(file.readline())
+                    except (TypeError, ValueError):
+                        found = None
+                    if found != name:
+                        raise BadInput(f"{self.path} was changed meanwhile; remove the file to compute anew")
+                    yield record
+        except OSError as error:
+            raise BadInput(f"cannot read scores from {self.path}: {error.strerror}; choose another folder") from error
 
     def append(self, records: Mapping[str, object]) -> None:
         """Write records of inputs, in their order; an input that has one keeps it.
@@ -113,7 +146,7 @@ class Series:
         records
             Input name to a record of plain JSON values without NaN.
         """
-        fresh = {name: record for name, record in records.items() if name not in self._records}
+        fresh = {name: record for name, record in records.items() if name not in self._kept}
         if not fresh:
             return
         lines = {
@@ -121,9 +154,9 @@ class Series:
         }
         if self.path is not None:
             self._write(lines)
-        # Read back through JSON, so that a record is the same whether it was just written or found.
-        for name, record in fresh.items():
-            self._records.setdefault(name, json.loads(json.dumps(record)))
+            return
+        # Through JSON, so that a record is the same whether it was kept in memory or in a file.
+        self._kept.update((name, json.loads(line)[1]) for name, line in lines.items())
 
     def _write(self, lines: Mapping[str, str]) -> None:
         """Append lines by input to the file, below the key if it is new, but for inputs another process has written."""
@@ -131,50 +164,53 @@ class Series:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             with open(self.path, "ab+") as file:
                 lock(file)
-                written = _cut_half_line(file)
-                if len(written) > self._seen:
-                    self._take(written)
-                head = "" if written else f"{self._header}\n"
-                text = head + "".join(line for name, line in lines.items() if name not in self._records)
-                file.write(text.encode())
+                end = os.fstat(file.fileno()).st_size
+                if end != self._seen:  # else the file, which may be long, need not be read again
+                    written = _cut_half_line(file)
+                    end = len(written)
+                    if end > self._seen:
+                        self._take(written)
+                content = b"" if end else f"{self._header}\n".encode()
+                places = {}
+                for name, line in lines.items():
+                    if name not in self._kept:
+                        places[sys.intern(name)] = end + len(content)
+                        content += line.encode()
+                file.write(content)
                 file.flush()
-                self._seen = len(written) + len(text.encode())
+                self._seen = end + len(content)
                 os.fsync(file.fileno())
+                self._kept.update(places)
         except OSError as error:
             raise BadInput(f"cannot write scores to {self.path}: {error.strerror}; choose another folder") from error
 
-    def _read(self) -> dict:
-        """Return the records of the file."""
+    def _read(self) -> None:
+        """Take up what the file holds."""
         try:
             with open(self.path, "rb") as file:
                 content = file.read()
         except (FileNotFoundError, NotADirectoryError):
-            return {}
+            return
         except OSError as error:
             raise BadInput(f"cannot read scores from {self.path}: {error.strerror}; choose another folder") from error
         self._seen = content.rfind(b"\n") + 1
-        return self._parsed(content)
+        self._take(content)
 
     def _take(self, content: bytes) -> None:
-        """Take up what another process has written."""
-        for name, record in self._parsed(content).items():
-            self._records.setdefault(name, record)
-
-    def _parsed(self, content: bytes) -> dict:
-        """Return the records of a file's content; the first of an input counts."""
+        """Take up where the records of a file's content are; the first of an input counts."""
         lines = _whole_lines(content)
         if not lines:  # killed while the first line was written; the next append cuts it off
-            return {}
+            return
         if lines[0] != self._header.encode():
             raise BadInput(f"{self.path} holds scores of another key; remove it or choose another directory")
-        records = {}
+        place = len(lines[0]) + 1
         for number, line in enumerate(lines[1:], start=2):
             try:
-                name, record = json.loads(line)
+                name, _ = json.loads(line)
+                self._kept.setdefault(sys.intern(name), place)  # many series are of the same inputs
             except (TypeError, ValueError) as error:
                 raise BadInput(f"{self.path}, line {number} is damaged; remove the file to compute anew") from error
-            records.setdefault(name, record)
-        return records
+            place += len(line) + 1
 
 
 def _cut_half_line(file) -> bytes:

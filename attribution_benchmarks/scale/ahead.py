@@ -11,6 +11,7 @@ from typing import Any
 from absl import flags
 
 from attribution_benchmarks.command_line import BadInput, cache_directory
+from attribution_benchmarks.command_line.directories import sweep
 from attribution_benchmarks.scale import block_files
 from attribution_benchmarks.scale.block_files import Damaged
 from attribution_benchmarks.scale.flags import arguments_of, check_scale_flags
@@ -171,6 +172,8 @@ def merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[
 
 def _without_whole_files(directory: str, tasks: Sequence[Task]) -> list[Task]:
     """Return the blocks that have no whole file; files that are none, and those of failures, are removed."""
+    if "://" not in directory:
+        sweep(directory)  # of what killed processes have left unfinished
     there = block_files.there(directory)
     left, gone = [], []
     for task in tasks:

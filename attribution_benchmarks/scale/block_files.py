@@ -10,10 +10,10 @@ import dataclasses
 import hashlib
 import json
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attribution_benchmarks.command_line.files import unfinished_name
 from attribution_benchmarks.scale.work import Results, Task
 
 FAILED = ".failed"  # behind a block's name: why it has no results
@@ -126,7 +126,10 @@ def put(path: str, content: bytes) -> None:
     from apache_beam.io.filesystems import FileSystems
 
     renamed = FileSystems.get_scheme(path) in _RENAMING
-    first = f"{path}.{os.getpid()}-{uuid.uuid4().hex[:12]}.part" if renamed else path
+    first = path
+    if renamed:
+        directory, name = FileSystems.split(path)
+        first = join(directory, unfinished_name(name))
     with FileSystems.create(first, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         file.write(content)
     if not renamed:

@@ -86,6 +86,8 @@ def _runner(workers: int):
 def _with_processes(run) -> None:
     """Run a pipeline whose workers are processes; where one of them dies, Beam itself would wait for ever."""
     ended, problems = threading.Event(), []
+    # What goes wrong in a worker comes back otherwise; that its channel was closed is no news.
+    logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
 
     def running() -> None:
         try:
@@ -96,7 +98,7 @@ def _with_processes(run) -> None:
 
     def died(told) -> None:
         if told.thread is not None and told.thread.name == "run_worker":
-            logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # that channels are closed is no news now
+            logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
             problems.append(_DIED)
             ended.set()
 

@@ -5,6 +5,7 @@ Nothing comes back through Beam: what a runner retries, or runs twice at the sam
 
 from __future__ import annotations
 
+import copy
 import importlib
 import logging
 import os
@@ -47,7 +48,7 @@ def work_named(job: Job, name: str) -> Work:
         import_tensorflow_quietly()
         os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several workers share a device
         module = importlib.import_module(job.door)
-        flag_values = module.FLAGS
+        flag_values = copy.deepcopy(module.FLAGS)
         flag_values.unparse_flags()
         flag_values([job.door, *job.arguments])
         settings_of(flag_values)

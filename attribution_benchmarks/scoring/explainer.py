@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from attribution.contract import Inputs
 from attribution.explain import with_parameters
 from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.controls import Control
-from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution_benchmarks.scoring.fingerprint import followed
 
 _PLAIN = (int, float, str, bool, type(None))
 
@@ -57,11 +56,6 @@ class Explainer:
         self.model, self.seed, self.batch_size = model, seed, batch_size
         self.methods = with_parameters(methods)
         self.controls = {control.name: control for control in controls}
-        # Following code takes a while, and each method is asked for under each control.
-        self._method_code = functools.cache(lambda name: self.methods[name][0].fingerprint)
-        self._control_code = functools.cache(
-            lambda name: code_fingerprint(_definition(self.controls[name].maps or self.controls[name].disturb))
-        )
 
         def asked(control: Control) -> list[str]:
             wanted = controlled.get(control.name, ()) if isinstance(controlled, Mapping) else controlled
@@ -86,13 +80,13 @@ class Explainer:
         key: dict = {"method": label.name, "seed": self.seed}
         if label.method:
             parameters = self.methods[label.method][1]
-            key["code"] = self._method_code(label.method)
+            key["code"] = _followed(self.methods[label.method][0])
             key["parameters"] = {
                 name: value if isinstance(value, _PLAIN) else repr(value) for name, value in parameters.items()
             }
         if label.control:
             control = self.controls[label.control]
-            key["control"] = [control.depends_on, self._control_code(label.control)]
+            key["control"] = [control.depends_on, followed(_definition(control.maps or control.disturb))]
         return key
 
     def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:
@@ -114,6 +108,17 @@ class Explainer:
             {name: self.methods[name] for name in names}, model, block.inputs, block.targets, wrt=block.explained,
             batch_size=self.batch_size, seed=self.seed, keys=block.seeds, resize=True,
         )  # fmt: skip
+
+
+_METHODS: dict[int, tuple[Method, str]] = {}  # with the method, so that no other one gets its number
+
+
+def _followed(method: Method) -> str:
+    """Return a method's fingerprint; its code is followed once in a process, however many members and controls ask."""
+    known = _METHODS.get(id(method))
+    if known is None:
+        known = _METHODS[id(method)] = method, method.fingerprint
+    return known[1]
 
 
 class Again:

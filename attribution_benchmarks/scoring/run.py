@@ -16,7 +16,7 @@ from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard.store import ScoreStore, Series
 from attribution_benchmarks.scoring import zero_maps
 from attribution_benchmarks.scoring.block import Block, Label, Pending
-from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution_benchmarks.scoring.fingerprint import followed
 from attribution_benchmarks.scoring.measure import Measure
 
 
@@ -77,10 +77,9 @@ class Run:
             if measure.check:
                 measure.check(getattr(explainer, "model", None))
         self.store = store if store and explainer.lasting else ScoreStore(None)
-        prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
+        prepared = {**key, "prepared": followed(*code) if code else ""}
         kept = {
-            measure.name: [measure.name, code_fingerprint(measure.function), measure.zero_maps]
-            for measure in self.measures
+            measure.name: [measure.name, followed(measure.function), measure.zero_maps] for measure in self.measures
         }
         self._series: dict[tuple[Label, str], Series] = {}
         for label in explainer.labels:
@@ -118,7 +117,7 @@ class Run:
         if self.answers:
             if self._answers.missing(part.names):
                 return True
-            counts, _ = self._judged([self._answers[name] for name in part.names], part)
+            counts, _ = self._judged(list(self._answers.records(part.names)), part)
         places = np.flatnonzero(counts).tolist()
         return any(self._lacking(part.names[place], part.files[place]) for place in places)
 
@@ -163,7 +162,7 @@ class Run:
             places = [place for place, name in enumerate(part.names) if name in missing]
             said = self.answers.ask(block().take(places))
             self._answers.append({part.names[place]: record for place, record in zip(places, said, strict=True)})
-        return [self._answers[name] for name in part.names]
+        return list(self._answers.records(part.names))
 
     def _explain(self, part: Pending, block: _Once, counts: np.ndarray, targets: np.ndarray | None) -> None:
         """Explain and measure those of a block's inputs that count and lack a number or a saved map."""
@@ -238,8 +237,9 @@ class Scored:
             return numbers
         series = self._run.series(label, measure)
         try:
-            for row in np.flatnonzero(self.counted).tolist():
-                numbers[row] = measure.from_record(series[self.names[row]])
+            rows = np.flatnonzero(self.counted).tolist()
+            for row, record in zip(rows, series.records(self.names[row] for row in rows), strict=True):
+                numbers[row] = measure.from_record(record)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise damaged(self._run.store) from error
         return numbers

@@ -7,7 +7,7 @@ run in one process, to the last digit: blocks hold whole batches.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.leaderboard.store import ScoreStore
@@ -42,14 +42,18 @@ class Way:
         parts: Callable[[Sequence, int], Iterable[Pending]],
     ):
         self.name, self.run, self.items, self.rows, self._parts = name, run, items, rows, parts
-        self.key = digest_of(sorted(run.series_by_name()))
+        # Saved maps are no numbers, but a block that has not saved its own is not done.
+        saved = str(run.maps_directory.directory) if run.maps_directory else ""
+        self.key = digest_of([sorted(run.series_by_name()), saved])
 
     def lacking(self, items: Sequence) -> Lacking | None:
         """Tell which numbers some inputs lack; None where they have all."""
-        parts = list(self._parts(items, self.rows))
-        if not any(self.run.lacks(part) for part in parts):
+        names, lacks = [], False
+        for part in self._parts(items, self.rows):  # one after the other, since each may hold its pictures
+            names += part.names
+            lacks = lacks or self.run.lacks(part)
+        if not lacks:
             return None
-        names = [name for part in parts for name in part.names]
         held = {}
         for series_name, series in self.run.series_by_name().items():
             places = [place for place, name in enumerate(names) if name in series]
@@ -64,15 +68,21 @@ class Way:
         """Explain and measure what is not held."""
         rows = max(1, self.rows >> halvings)
         run = self.run.apart(ScoreStore(None), rows if halvings else None)
-        parts = list(self._parts(items, rows))
-        names = [name for part in parts for name in part.names]
+        names = [name for part in self._parts(items, rows) for name in part.names] if held else []
         before = {name: {names[place]: record for place, record in pairs} for name, pairs in held.items()}
         for name, records in before.items():
             run.series_by_name()[name].append(records)
+        names = []
+
+        def parts() -> Iterator[Pending]:
+            for part in self._parts(items, rows):
+                names.extend(part.names)
+                yield part
+
         model = getattr(run.explainer, "model", None)
         counts = getattr(model, "counts", {})
         passes = _passes(counts)
-        run.run(parts)
+        run.run(parts())
         found = {
             series_name: {name: series[name] for name in series if name not in before.get(series_name, {})}
             for series_name, series in run.series_by_name().items()

@@ -244,3 +244,53 @@ def test_bad_input_is_one_line_and_code_2(sets, tmp_path, capsys, flag, message)
     captured = capsys.readouterr()
     assert message in captured.err and captured.err.startswith("error: ") and not captured.out
     assert captured.err.count("\n") == 1
+
+
+def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models, capsys, monkeypatch):
+    """The works are made by the door, as in a worker, and not handed over; a run of fewer methods went before."""
+    pytest.importorskip("apache_beam")
+    from attribution_benchmarks.scale import pipeline
+
+    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
+    few = ("--num_imgs=7", "--batch_size=2", "--metrics=MCS,IDR,pointing_game")
+
+    def scored(folder, methods, *way):
+        arguments = (*few, f"--methods={methods}", f"--scores_dir={tmp_path / folder}",
+                     f"--input_scores={tmp_path / 'of.json'}", *way)  # fmt: skip
+        run(tmp_path, labelled, upstream_models, *arguments)
+        files = [*(tmp_path / folder).glob("*.jsonl"), tmp_path / "out.json", tmp_path / "of.json"]
+        return capsys.readouterr().out, {path.name: path.read_bytes() for path in files}
+
+    for folder in ("alone", "blocks"):
+        scored(folder, "gradient")
+    alone = scored("alone", "gradient,smoothgrad")
+    assert scored("blocks", "gradient,smoothgrad", "--runner=beam", "--block_size=4") == alone
+    assert list((tmp_path / "blocks" / "blocks").rglob("manifest.json"))
+
+
+def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream_models, capsys, monkeypatch):
+    pytest.importorskip("apache_beam")
+    from attribution_benchmarks.scoring.way import Way
+
+    compute, failing = Way.compute, []
+
+    def compute_or_fail(self, items, held, halvings=0):
+        if self.name == "scene-scene" and not failing:
+            failing.extend(items)
+        if self.name == "scene-scene" and failing == items:
+            raise command_line.BadInput("no such image")
+        return compute(self, items, held, halvings)
+
+    monkeypatch.setattr(Way, "compute", compute_or_fail)
+    arguments = ["metrics", f"--data_dir={labelled}", f"--models_dir={upstream_models}", "--methods=gradient",
+                 "--metrics=MCS", "--batch_size=2", f"--scores_dir={tmp_path / 'scores'}", "--num_imgs=12",
+                 "--compat=upstream", f"--input_scores={tmp_path / 'of.json'}", "--runner=beam",
+                 "--block_size=2"]  # fmt: skip
+    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 2
+    assert f"failed: inputs {failing[0]} to {failing[1]} (2): no such image" in capsys.readouterr().err
+    arguments.append("--allow_failures=1")
+    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 0
+    assert "10 images drawn" in capsys.readouterr().out
+    (group,) = input_scores.load(tmp_path / "of.json")
+    names = dataset.load_set(labelled, "obj").names
+    assert group.inputs and not {names[row] for row in failing} & set(group.inputs)

@@ -308,3 +308,23 @@ def test_a_network_that_is_never_right_has_nothing_to_score(command, answered, t
     code, out, err = command("--methods=gradient", f"--data_dir={wrong}")
     assert code == 2 and out == ""
     assert "none of the 11 questions is answered rightly; there is nothing to score" in err
+
+
+def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):
+    """The works are made by the door, as in a worker, and not handed over; a run of fewer questions went before."""
+    pytest.importorskip("apache_beam")
+    from attribution_benchmarks.scale import pipeline
+
+    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
+
+    def scored(name, *way):
+        few = ("--methods=gradient,grad_cam", "--batch_size=2", f"--scores_dir={tmp_path / name}")
+        assert command(*few, "--num_questions=5", "--controls=uniform,wrong_class")[0] == 0
+        code, out, err = command(*few, f"--output={tmp_path / name}.json", "--controls=uniform,wrong_class", *way)
+        assert code == 0, err
+        files = [*(tmp_path / name).glob("*.jsonl"), tmp_path / f"{name}.json"]
+        return out, {path.name.replace(name, ""): path.read_bytes() for path in files}
+
+    assert scored("alone") == scored("blocks", "--runner=beam", "--block_size=4")
+    told = json.loads(next((tmp_path / "blocks" / "blocks").rglob("manifest.json")).read_text())
+    assert told["inputs"] == 12 and told["passes"] > 0 and told["failed"] == 0

@@ -207,3 +207,20 @@ def test_a_further_method_explains_itself_alone_figures_and_all(tmp_path, monkey
     asked.clear()
     assert run("--methods=gradient,gradient_x_input", *kept) == 0
     assert asked == []
+
+
+def test_blocks_on_beam_give_the_same_bytes(tmp_path, capsys, monkeypatch):
+    """The works are made by the door, as in a worker, and not handed over."""
+    pytest.importorskip("apache_beam")
+    from attribution_benchmarks.scale import pipeline
+
+    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
+    few = ["--methods=gradient"]
+    found = {}
+    for way in ([], ["--runner=beam", "--block_size=2000"]):
+        folder = tmp_path / str(len(way))
+        assert run(*few, f"--scores_dir={folder}", f"--output={folder}.json", *way) == 0
+        files = {path.name: path.read_bytes() for path in folder.glob("*.jsonl")}
+        found[len(way)] = capsys.readouterr().out, (tmp_path / f"{len(way)}.json").read_bytes(), files
+    assert found[0] == found[2]
+    assert len(list((tmp_path / "2" / "blocks").rglob("[0-9]*.jsonl"))) == 3

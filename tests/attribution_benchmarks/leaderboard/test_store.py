@@ -3,11 +3,13 @@
 import concurrent.futures
 import json
 import os
+import tracemalloc
 
 import pytest
 
 from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.leaderboard import store as store_module
+from attribution_benchmarks.leaderboard.store import ScoreStore, _cut_half_line
 
 KEY = {"model": "abc", "data": "def", "method": "gradient", "parameters": {"samples": 25}, "seed": 0}
 RECORDS = {f"image-{number}": {"value": number / 7, "flat": False} for number in range(12)}
@@ -168,3 +170,39 @@ def test_the_first_record_counts_also_for_who_was_late(tmp_path):
     assert (second["a"], second["b"]) == (1, 3)
     again = ScoreStore(str(tmp_path)).series(method="rise")
     assert (again["a"], again["b"]) == (1, 3)
+
+
+def test_memory_holds_where_records_are_and_not_the_records(tmp_path):
+    """Twenty series of the same 500 inputs, 2 kB each: 20 MB on disk."""
+    store = ScoreStore(str(tmp_path))
+    names = [f"{number} 0123456789abcdef" for number in range(500)]
+    for method in range(20):
+        store.series(method=method).append(dict.fromkeys(names, "0.123456789 " * 170))
+    tracemalloc.start()
+    opened = [store.series(method=method) for method in range(20)]
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 20 * 500 * 200
+    assert sum(len(record) for one in opened for record in one.records(names)) == 20 * 500 * 2040
+
+
+def test_a_file_that_was_changed_after_it_was_opened_is_named(tmp_path):
+    series = written(tmp_path, 12).series(**KEY)
+    with open(series.path, "r+b") as file:
+        file.seek(-5, os.SEEK_END)
+        file.write(b"?????")
+    with pytest.raises(BadInput, match="was changed meanwhile"):
+        list(series.records(list(RECORDS)))
+
+
+def test_appending_reads_nothing_again_unless_another_has_written(tmp_path, monkeypatch):
+    series, other = (ScoreStore(str(tmp_path)).series(**KEY) for _ in range(2))
+    read = []
+    monkeypatch.setattr(store_module, "_cut_half_line", lambda file: read.append(file) or _cut_half_line(file))
+    for number in range(5):
+        series.append({f"image-{number}": number})
+    assert not read
+    other.append({"image-0": "late", "image-9": 9})
+    series.append({"image-9": "later", "image-10": 10})
+    assert len(read) == 2 and [series[f"image-{number}"] for number in (0, 9, 10)] == [0, 9, 10]
+    assert [other[f"image-{number}"] for number in (0, 4, 9)] == [0, 4, 9]

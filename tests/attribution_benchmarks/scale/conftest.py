@@ -91,7 +91,7 @@ def main(flag_values):
         lacking = work.lacking(items)
         if lacking and items:
             work.keep(work.compute(items, lacking.held).results)
-    print(sum(record for record in work.series["square"]._records.values()), failed)
+    print(sum(record for record in work.series["square"].records(work.series["square"])), failed)
 
 
 if __name__ == "__main__":

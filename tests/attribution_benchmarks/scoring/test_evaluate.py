@@ -88,3 +88,24 @@ def test_numbers_of_saved_maps_are_never_kept(toy, tmp_path):
             found[:, columns] = 1
             np.save(folder / f"{number}.npy", found)
         assert run(toy, tmp_path, *flags)["mine"]["value"] == share
+
+
+def test_blocks_on_beam_give_the_same_bytes_and_maps(toy, tmp_path, capsys, monkeypatch):
+    """The works are made by the door, as in a worker, and not handed over."""
+    pytest.importorskip("apache_beam")
+    from attribution_benchmarks.scale import pipeline
+
+    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
+    found = []
+    for way in ([], ["--runner=beam", "--block_size=4"]):
+        folder = tmp_path / f"{len(way)}"
+        arguments = ["evaluate", f"--benchmark={toy}:TOY", "--num_imgs=all", "--batch_size=2",
+                     f"--output={tmp_path / 'out.json'}", f"--scores_dir={folder / 'scores'}",
+                     f"--maps_dir={folder / 'maps'}", *way]  # fmt: skip
+        assert command_line.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == 0
+        files = [*folder.glob("scores/*.jsonl"), *folder.glob("maps/**/*.npy")]
+        kept = {path.relative_to(folder): path.read_bytes() for path in files}
+        document = json.loads((tmp_path / "out.json").read_text())
+        document["manifest"]["command"] = document["manifest"]["command"].partition(" --maps_dir")[0]
+        found.append((capsys.readouterr().out, document, kept))
+    assert found[0] == found[1] and len(kept) == 3 + 2 * 12

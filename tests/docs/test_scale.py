@@ -1,0 +1,66 @@
+"""docs/scale.md: its command runs as printed, in two processes, and its tables are those of the measured file."""
+
+import json
+import pathlib
+import re
+import shlex
+import sys
+
+import pytest
+
+from attribution_benchmarks.command_line.run import execute
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "scale.md").read_text("utf-8")
+COMMANDS = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+ON_A_CLUSTER = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("apache_beam")
+    from exact import evaluate
+
+    install, printed = COMMANDS
+    assert install == ".venv/bin/pip install -q -e '.[beam]'\n"
+    python, option, module, *arguments = shlex.split(printed)
+    assert (python, option, module) == ("python", "-m", "exact.evaluate")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
+    found = []
+    for given in (arguments, [one for one in arguments if not re.match("--(runner|workers|block_size)", one)]):
+        assert execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, ["evaluate", "--benchmark=exact", *given]) == 0
+        store = tmp_path / "my_scores"
+        found.append((capsys.readouterr().out, {path.name: path.read_bytes() for path in store.glob("*.jsonl")}))
+        told = [json.loads(path.read_text()) for path in store.rglob("manifest.json")]
+        store.rename(tmp_path / f"scores{len(found)}")
+        assert [one["blocks"] for one in told] == ([3] if len(found) == 1 else [])
+    assert found[0] == found[1] and len(found[0][1]) > 10
+
+
+def test_every_flag_of_the_page_is_known_and_the_clusters_commands_are_whole():
+    pytest.importorskip("apache_beam")
+    from attribution_benchmarks.scale.launch import pipeline_of
+    from clevr_xai import evaluate
+
+    (cluster,) = ON_A_CLUSTER
+    flink, dataflow = (shlex.split(one.replace("\\\n", " ")) for one in cluster.split("\n\n"))
+    for command, runner in ((flink, "FlinkRunner"), (dataflow, "DataflowRunner")):
+        end = command.index("--")
+        evaluate.FLAGS.unparse_flags()
+        assert evaluate.FLAGS(command[2:end]) == ["clevr_xai.evaluate"] and evaluate.FLAGS.runner == "beam"
+        assert command[end + 1] == f"--runner={runner}"
+    assert type(pipeline_of(1, flink[flink.index("--") + 1 :]).runner).__name__ == "FlinkRunner"
+    for flag in re.findall(r"`--([a-z_]+)=", PAGE.split("## What happens")[0]):
+        assert flag in evaluate.FLAGS or flag == "benchmark", flag
+
+
+def test_the_tables_are_of_what_was_measured(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    sys.modules.pop("scale", None)
+    import scale
+
+    assert scale.rendered(json.loads(scale.KNOWN.read_text()), PAGE) == PAGE
+    measured = json.loads(scale.KNOWN.read_text())
+    alone = scale.simulated(measured, 1, 64, 0)
+    many = scale.simulated(measured, 1000, 64, 0)
+    assert many["computing"] >= alone["work"] / 1000 * 0.9 and many["whole"] < alone["whole"]
