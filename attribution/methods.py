@@ -398,7 +398,7 @@ _OWN_METHODS = [
             cost="channels with a positive gradient F + 1 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Here on one layer, without the fusion of several blocks; masked inputs are unlike "
-            "any the model was trained on.",
+            "any the model was trained on. Where all their scores are negative, as logits may be, the map is zero.",
         ),
         asks="layer gradient",
         drops_channels=True,

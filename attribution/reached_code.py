@@ -49,7 +49,11 @@ class ReachedCode:
             file = part[0]
             code, types = tree.uses(*part)
             reached = {use: list(self._resolved(file, use)) for use in code | types}
-            self.parts[part] = {str(use): _names(reached[use]) for use in code}
+            bound: dict[str, list[str]] = {}
+            for use in code:  # a name that is imported and assigned is two uses of one text; a set has no order
+                text, names = str(use), _names(reached[use])
+                bound[text] = sorted({*bound[text], *names}) if text in bound else names
+            self.parts[part] = bound
             waiting += [target for targets in reached.values() for target in targets if isinstance(target, tuple)]
             waiting += tree.imported_with(file)
 

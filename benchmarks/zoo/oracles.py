@@ -106,14 +106,15 @@ class Oracle:
         return total
 
     def occlusion(self) -> np.ndarray:
-        """Return how much the scores fall under each half of each axis."""
+        """Return how much the scores fall under each half of each axis, on average where halves overlap."""
         spatial = self.values.shape[1:-1]
-        whole, drops = self.scores(self.values), np.zeros(self.values.shape[:-1])
+        whole, drops, cover = self.scores(self.values), np.zeros(self.values.shape[:-1]), np.zeros(spatial)
         for window in perturbation.occlusion_windows(spatial, patch_of(spatial)):
             covered = np.array(self.values)
             covered[(slice(None), *window)] = 0
             drops[(slice(None), *window)] += (whole - self.scores(covered)).reshape(-1, *(1,) * len(spatial))
-        return drops
+            cover[window] += 1
+        return drops / cover
 
     def rise(self) -> np.ndarray:
         """Return RISE's mean of masks."""

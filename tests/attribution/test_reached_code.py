@@ -1,5 +1,9 @@
 """What a function reaches counts, through every kind of import; what stands beside it does not."""
 
+import os
+import pathlib
+import subprocess
+import sys
 import textwrap
 
 import pytest
@@ -7,6 +11,7 @@ import pytest
 from attribution.fingerprint import code_fingerprint
 from attribution.reached_code import SourceTree
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # A user's own folder: a method, what it reaches, and what it does not.
 FILES = {
     "own.py": '''
@@ -176,3 +181,25 @@ def test_where_a_name_cannot_be_followed_the_whole_module_counts(folder, name):
 def test_a_local_name_is_not_the_module_of_that_name(folder):
     assert not changes(folder, "local", "parts/constants.py", "MEAN = 0.5", "MEAN = 0.4")
     assert not changes(folder, "local", "parts/late.py", "LATE = 4", "LATE = 3")
+
+
+def test_a_name_that_is_imported_and_assigned_is_both_in_every_order(tmp_path):
+    """Strings, and so sets of them, have another order in every process."""
+    (tmp_path / "own.py").write_text(
+        "try:\n    import json\nexcept ImportError:\n    json = None\n\n\ndef maps(x):\n    return json.dumps(x)\n"
+    )
+    script = (
+        "import pathlib; from attribution.reached_code import *\n"
+        "tree = SourceTree(); file = tree.file_at(pathlib.Path('own.py'))\n"
+        "print('|'.join(ReachedCode(tree, [(file, 'maps')]).texts()))"
+    )
+    said = set()
+    for seed in "01234567":
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        said.add(done.stdout)
+    (text,) = said
+    assert "json = json" in text
