@@ -18,6 +18,7 @@ from attribution import canonise, deeplift, graph_nodes, relevance, single_preci
 from attribution.composite import Composite
 from attribution.graph import GraphView
 from attribution.scores import split_scores
+from attribution.swish import swish_rules
 from attribution_benchmarks.command_line import BadInput, listed
 
 # Most functions that one graph keeps. A new one is compiled for each set of layers, gradients and parameters of a rule.
@@ -122,7 +123,8 @@ class CompiledGraph:
 
         @self._compile(tf.TensorSpec((None,), tf.int32))
         def backward(targets, *arrays):
-            scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], dict(rules))
+            known = {} if self._loaded is not None else swish_rules(view, layers)
+            scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], known | dict(rules))
             target_scores = tf.gather(scores, _or_predicted(targets, scores), batch_dims=1)
             sources = ([arrays[position]] if of_input else []) + values
             gradients = tf.gradients(target_scores, sources)

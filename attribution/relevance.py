@@ -106,8 +106,12 @@ class Walk:
         for name in reversed(self._path):
             operation = self._operations[name]
             given = [self._relevance.get(output.ref()) for output in operation.outputs]
-            if operation.name != self.source.name and any(one is not None for one in given):
-                self._share_out(operation, given)
+            arrived = [one for one in given if one is not None]
+            if operation.name != self.source.name and arrived:
+                # What a rule needs beside the forward pass's values is computed when relevance arrives, not as soon as
+                # it could be: kept from the forward pass on it would take as much memory again.
+                with tf.control_dependencies(arrived):
+                    self._share_out(operation, given)
         return {
             name: self._relevance[self._operations[name].outputs[0].ref()]
             for name in self._path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attribution_benchmarks.scoring.benchmark import Benchmark, Trend, Unit
+from attribution_benchmarks.scoring.controls import GROUND_TRUTH
 from bim.attributions import MAPS, PRINTED
 from bim.controls import CONTROLS
 from bim.scores import METRICS
@@ -48,7 +49,7 @@ BENCHMARK = Benchmark(
     "drawn; figures of the paper, which are of photographs, cannot be compared with them.",
     paper="Yang and Kim, Benchmarking Attribution Methods with Relative Feature Importance, 2019",
     metrics=tuple(METRICS[name] for name in ("MCS", "IDR", "IIR")),
-    controls=CONTROLS,
+    controls=(*CONTROLS, GROUND_TRUTH),
     methods=PRINTED,
     method_titles={name: method.title for name, method in MAPS.items()},
     method_note="BIM the mean of squared noisy gradients",

@@ -13,7 +13,7 @@ import numpy as np
 from attribution import Method
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.scoring.explainer import Explainer
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps, with_all_maps
@@ -106,6 +106,8 @@ class Comparison:
         How many of the counted images had a map without a scale for either member.
     clusters
         (n,) which of these images are not independent, by ``bim.layout.cluster``; None where that is not known.
+    curves
+        (n, points) what is behind the values of a metric with a curve; None for another.
     """
 
     metric: str
@@ -116,6 +118,7 @@ class Comparison:
     drawn: int
     flat: int
     clusters: tuple[str, ...] | None = None
+    curves: np.ndarray | None = None
 
     @property
     def metric_name(self) -> str:
@@ -204,17 +207,23 @@ class Benchmark:
         """Return a model on a set."""
         return Member(model_name, self.model(model_name), self.images(set_name))
 
-    def explainer(self, model) -> Explainer | SavedMaps:
-        """Return what makes a model's maps: its methods and controls, or maps saved elsewhere."""
+    def explainer(self, model, further: Sequence[Control] = ()) -> Explainer | SavedMaps:
+        """Return what makes a model's maps: its methods and controls and further ones, or maps saved elsewhere."""
+        controls = (*self.controls, *further)
         if self.from_maps is not None:
             scores_of = functools.partial(model.scores, batch_size=self.batch_size)
-            return SavedMaps(self.from_maps, self.controls, self.seed, scores_of)
+            return SavedMaps(self.from_maps, controls, self.seed, scores_of)
         layer = cam_layer(model, self.layer)
         methods = {
             name: (method, {"layer": layer} if layer != CAM_LAYER and "layer" in method.defaults else {})
             for name, method in self.methods.items()
         }
-        return Explainer(model, methods, self.controls, seed=self.seed, batch_size=self.batch_size)
+        return Explainer(model, methods, controls, seed=self.seed, batch_size=self.batch_size)
+
+    def explainer_of(self, member: Member) -> Explainer | SavedMaps:
+        """Return what makes a member's maps; metrics of all benchmarks are held against the truth itself, too."""
+        truth = (GROUND_TRUTH,) if self._shared_of(member) and self.controls else ()
+        return self.explainer(member.model, truth)
 
     def measured(self, model_name: str, set_name: str, rows) -> Measured:
         """Return a model's attributions on some images of a set.
@@ -234,7 +243,7 @@ class Benchmark:
                     f"METHOD/{files[there.index(False)]}.npy"
                 )
         found = measure(
-            member, rows, self.explainer(member.model), self.store, self._shared_of(member), self.batch_size,
+            member, rows, self.explainer_of(member), self.store, self._shared_of(member), self.batch_size,
             self.maps_directory, self.progress,
         )  # fmt: skip
         return found.with_zero_by_zero() if self.upstream else found
@@ -243,7 +252,7 @@ class Benchmark:
         """Return what ``measured`` explains, as work in blocks."""
         member = self.member(model_name, set_name)
         return way(
-            member, rows, self.explainer(member.model), self.store, self._shared_of(member), self.batch_size,
+            member, rows, self.explainer_of(member), self.store, self._shared_of(member), self.batch_size,
             self.maps_directory,
         )  # fmt: skip
 
@@ -370,6 +379,7 @@ class Benchmark:
             Comparison(
                 metric, None, name, column[correct], np.flatnonzero(correct), len(rows),
                 int(found.flat[name][correct].sum()), clusters,
+                found.curves[metric][name][correct] if metric in found.curves else None,
             )
             for name, column in found.shared[metric].items()
         ]  # fmt: skip
@@ -389,4 +399,5 @@ class Benchmark:
                 tuple(cluster for cluster, counted in zip(clusters, correct, strict=True) if counted),
             )
             for name in first.attributions
+            if name != GROUND_TRUTH.name
         ]

@@ -38,6 +38,8 @@ class Measured:
         Method or control -> (n,) bool, maps without a scale (see ``regions.two_dimensional``).
     shared
         Metric of all benchmarks -> method or control -> (n,) float64.
+    curves
+        Such a metric with a curve -> method or control -> (n, points) float64.
     """
 
     predicted: np.ndarray
@@ -45,6 +47,7 @@ class Measured:
     attributions: dict[str, np.ndarray]
     flat: dict[str, np.ndarray]
     shared: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
+    curves: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
 
     def with_zero_by_zero(self) -> Measured:
         """Return NaN as the attribution of flat maps, as 0 / 0 gives in the authors' code."""
@@ -262,6 +265,11 @@ def measure(
         {
             name: {label.name: scored.numbers(label, metric.measure)[:, 0] for label in scored.labels}
             for name, metric in shared.items()
+        },
+        {
+            name: {label.name: scored.numbers(label, metric.measure)[:, 1:] for label in scored.labels}
+            for name, metric in shared.items()
+            if metric.curve
         },
     )
 

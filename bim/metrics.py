@@ -44,6 +44,7 @@ from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scale.ahead import asked_ahead
 from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_flags
 from attribution_benchmarks.scoring import shared as shared_metrics
+from attribution_benchmarks.scoring.controls import GROUND_TRUTH
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.way import Way
 from bim.attributions import PRINTED as DEFAULT_METHODS
@@ -197,7 +198,7 @@ def main(flag_values: flags.FlagValues) -> None:
         for together in benchmark.rounds(metrics):
             benchmark.leave_out(ahead(together))
     titles = {name: methods[name].title if name in methods else name for name in named}
-    titles |= {control.name: control.title for control in CONTROLS}
+    titles |= {control.name: control.title for control in (*CONTROLS, GROUND_TRUTH)}
     rows, comparisons, patches, printed = [], [], None, []
     for metric in metrics:
         if metric == "IIR":
@@ -205,7 +206,7 @@ def main(flag_values: flags.FlagValues) -> None:
         compared = benchmark.compare(metric)
         found = score_rows(compared, flag_values.compare, flag_values.seed)
         comparisons += compared
-        rows += found
+        rows += found + curve_rows(compared, flag_values.seed)
         parts = [table(METRICS.get(metric) or shared[metric], found, titles)]
         if metric == "RMCS" and _any_embedded(benchmark):
             parts.append(CHECK_OF_SENSE + "\n")
@@ -350,9 +351,21 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     return rows
 
 
+def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
+    """Return the curves behind scores in long form, one dictionary a point; see ``scoring.curves``."""
+    from attribution_benchmarks.scoring import curves
+
+    return [
+        {"method": one.method, **point, "kind": _kind_of(one.method)}
+        for one in comparisons
+        if one.curves is not None and one.metric in shared_metrics.SHARED
+        for point in curves.points(shared_metrics.SHARED[one.metric], one.curves, one.clusters, seed)
+    ]
+
+
 def _kind_of(method: str) -> str:
     """Return "control", "peer" for a method of another library, or "method" for any other."""
-    if any(method == control.name for control in CONTROLS):
+    if any(method == control.name for control in (*CONTROLS, GROUND_TRUTH)):
         return "control"
     return "peer" if method in METHODS and METHODS[method].library else "method"
 

@@ -49,7 +49,10 @@ flags.DEFINE_float(
     "tolerance", methods.TOLERANCE, "of its completeness; see clevr_xai.evaluate", 0, 0.5, flag_values=FLAGS
 )
 flags.DEFINE_integer("samples", methods.SAMPLES, "noisy copies of SmoothGrad and VarGrad", 1, flag_values=FLAGS)
-flags.DEFINE_list("controls", list(controls.MAPS), "of " + ", ".join(controls.MAPS), flag_values=FLAGS)
+flags.DEFINE_list(
+    "controls", [name for name in controls.MAPS if name in controls.BY_DEFAULT], "of " + ", ".join(controls.MAPS),
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("scores_dir", "", "folder of stored scores; below the user's cache when empty", flag_values=FLAGS)
 
 
@@ -72,6 +75,9 @@ def main(flag_values: flags.FlagValues) -> None:
     )
     if len(chosen) < 2:
         raise BadInput("--methods names fewer than two methods, so there is no order to compare")
+    for path in paths:  # before the first of them is scored
+        if not pathlib.Path(path).is_dir():
+            raise BadInput(f"--models={path}: there is no such directory; name a SavedModel")
 
     from clevr_xai import network_order
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from attribution import batching
 from attribution_benchmarks.scoring.block import Block
-from attribution_benchmarks.scoring.controls import EDGE_DETECTOR, RANDOM, UNIFORM, WRONG_CLASS, Control
-from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.scoring.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS, Control
+from attribution_benchmarks.scoring.random_weights import NETWORKS, RANDOM_WEIGHTS, networks
 from clevr_xai.tokens import words_of
 
 # Known by name and title here; what it asks instead needs the data set, see ``asked_of``.
@@ -32,14 +32,16 @@ CONTROLS = {
         dataclasses.replace(UNIFORM, about=f"{UNIFORM.about}; it scores the objects' share of the image"),
         RANDOM,
         EDGE_DETECTOR,
+        GROUND_TRUTH,
     )
 }
+BY_DEFAULT = tuple(name for name in CONTROLS if name != GROUND_TRUTH.name)  # the truth has all of mass and rank
 MAPS = {name: control for name, control in CONTROLS.items() if control.maps}  # they know no network
 OF_METHODS = {name: control.title for name, control in CONTROLS.items() if name not in MAPS}  # under a method's name
 TITLES = {name: control.title for name, control in CONTROLS.items()}
 
 
-def asked_of(dataset, network, names: Sequence[str]) -> list[Control]:
+def asked_of(dataset, network, names: Sequence[str], random_networks: int = NETWORKS) -> list[Control]:
     """Return controls of a run, in the order of the tables.
 
     Parameters
@@ -50,8 +52,10 @@ def asked_of(dataset, network, names: Sequence[str]) -> list[Control]:
         What they are put to.
     names
         Of ``CONTROLS``.
+    random_networks
+        How many "random_weights" stands for, each a control of its own.
     """
-    chosen = [control for name, control in CONTROLS.items() if name in names]
+    chosen = networks((control for name, control in CONTROLS.items() if name in names), random_networks)
     if PERMUTED_QUESTION not in chosen:
         return chosen
     sentences = [question["question"] for question in dataset.questions]

@@ -36,10 +36,12 @@ def units(quick: bool, seed: int) -> list[Unit]:
                 f"{note}. Integrated Gradients from black, middle gray and each image's median colour with {path}; "
                 f"SmoothGrad and VarGrad with {samples} samples. The paper takes at least 300 of each. "
                 "Every method but these is also held against its own map for another answer, after another question "
-                "and under random weights; theirs would cost three times as much again.",
+                "and on each of several networks with random weights; theirs would cost three times as much again. "
+                "Score-CAM and SISE are held against one such network.",
                 trial=(*asked, "--controls=uniform"),
                 metrics=tuple(ACCURACIES),
                 model_flag="--model=",
+                random_networks=True,
             )
         )  # fmt: skip
     return found

@@ -43,7 +43,11 @@ from attribution_benchmarks.scale.ahead import asked_ahead
 from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_flags
 from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring import zero_maps
+from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, RANDOM_WEIGHTS
+from attribution_benchmarks.scoring.random_weights import network as random_network
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.pooling import POOLINGS, pool
@@ -125,14 +129,22 @@ flags.DEFINE_enum(
     "what LRP and Excitation Backprop do with normalisation: pass relevance on, or fold it into the next layer",
     flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_list("controls", list(controls.CONTROLS), "of " + ", ".join(controls.CONTROLS), flag_values=FLAGS)
+flags.DEFINE_list(
+    "controls", list(controls.BY_DEFAULT),
+    f"of {', '.join(controls.CONTROLS)}; the last by itself only with metrics of all benchmarks", flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_list(
     "control_methods",
     [],
-    "methods to try under another class, another question and random weights; by default all but "
-    f"{', '.join(methods.COSTLY)}, whose controls would cost three times as much again",
+    "methods to try under another class, another question and all random networks; by default all but "
+    f"{', '.join(methods.COSTLY)}, whose controls would cost three times as much again, and of "
+    f"{', '.join(methods.MASKED)} one random network",
     flag_values=FLAGS,
 )
+flags.DEFINE_integer(
+    "random_networks", NETWORKS, "networks of random weights, in turn shuffled and drawn anew", 1, MOST,
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_enum(
     "zero_maps", zero_maps.UNIFORM, list(zero_maps.ZERO_MAPS),
     "what becomes of maps that are zero everywhere: they count as the uniform map, so that all methods are scored on "
@@ -266,7 +278,7 @@ def _truths_and_metrics(flag_values) -> tuple[list[str], dict[str, Metric]]:
 
 def _explained(flag_values, ground_truth, shared):
     """Ask a network, explain its answers and score the maps."""
-    chosen, controlled = _settings(flag_values)
+    chosen = _settings(flag_values)
     ahead = asked_ahead(flag_values, "clevr_xai.evaluate", str(_scores_dir(flag_values)))
     path, network, dataset = _network_and_data(flag_values)
 
@@ -281,7 +293,7 @@ def _explained(flag_values, ground_truth, shared):
     else:
         rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
     questions = Questions(dataset, rows, network, ground_truth)
-    explainer = _explainer(flag_values, network, dataset, chosen, controlled)
+    explainer = _explainer(flag_values, network, dataset, chosen, shared)
     maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
     store = _store(flag_values)
     if ahead:
@@ -304,6 +316,12 @@ def _explained(flag_values, ground_truth, shared):
     return measured, questions, explainer, {shown_model(path): network.model.fingerprint}
 
 
+def _controls(flag_values, shared) -> list[str]:
+    """Return the controls of a run: metrics of all benchmarks are held against the truth itself, too."""
+    further = [GROUND_TRUTH.name] if shared and not flag_values["controls"].present else []
+    return [*flag_values.controls, *further]
+
+
 def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
     """Return a function from the kind of questions to what this command explains and measures, for workers."""
     from clevr_xai.blocks import Questions
@@ -311,11 +329,11 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
 
     truths, metrics = _truths_and_metrics(flag_values)
     shared = {name: metric for name, metric in metrics.items() if name not in ACCURACIES}
-    chosen, controlled = _settings(flag_values)
+    chosen = _settings(flag_values)
     _, network, dataset = _network_and_data(flag_values)
     found = way(
         Questions(dataset, range(len(dataset)), network, truths[0]),
-        _explainer(flag_values, network, dataset, chosen, controlled),
+        _explainer(flag_values, network, dataset, chosen, shared),
         shared,
         batch_size=flag_values.batch_size,
         maps_directory=_maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None,
@@ -325,7 +343,7 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
 
 
 def _settings(flag_values):
-    """Return the methods with their settings, and those that controls are asked of."""
+    """Return the methods with their settings."""
     chosen = methods.settings(
         flag_values.methods, flag_values.steps, flag_values.samples, flag_values.noise,
         flag_values.batch_norm, flag_values.layer, flag_values.tolerance,
@@ -335,7 +353,7 @@ def _settings(flag_values):
     unknown = [name for name in flag_values.control_methods if name not in chosen]
     if unknown:
         raise BadInput(f"--control_methods has '{unknown[0]}', which is not scored; choose of {listed(chosen)}")
-    return chosen, flag_values.control_methods or [name for name in chosen if name not in methods.COSTLY]
+    return chosen
 
 
 def _network_and_data(flag_values):
@@ -355,14 +373,19 @@ def _network_and_data(flag_values):
     return path, network, Dataset(flag_values.questions, flag_values.data_dir, network.size)
 
 
-def _explainer(flag_values, network, dataset, chosen, controlled):
+def _explainer(flag_values, network, dataset, chosen, shared):
     """Return what makes the maps."""
     from attribution_benchmarks.scoring.explainer import Explainer
 
-    return Explainer(
-        network.model, chosen, controls.asked_of(dataset, network, flag_values.controls), controlled,
-        flag_values.seed, flag_values.batch_size,
-    )  # fmt: skip
+    asked = controls.asked_of(dataset, network, _controls(flag_values, shared), flag_values.random_networks)
+    controlled = {control.name: flag_values.control_methods or _cheap(control, chosen) for control in asked}
+    return Explainer(network.model, chosen, asked, controlled, flag_values.seed, flag_values.batch_size)
+
+
+def _cheap(control: Control, chosen) -> list[str]:
+    """Return the methods that a control is asked of where nothing was said: those that can be asked so often."""
+    further = Label(control=control.name).kind.name == RANDOM_WEIGHTS.name and control.name != random_network(1).name
+    return [name for name in chosen if name not in methods.COSTLY and not (further and name in methods.MASKED)]
 
 
 def _store(flag_values) -> ScoreStore | None:
@@ -429,7 +452,7 @@ def _from_maps(flag_values, ground_truth, shared):
         raise BadInput(f"none of the questions drawn has maps of all methods in {listed(map(str, folders.values()))}")
     predictions = saved_maps.read_predictions(flag_values.from_maps)
     questions = Questions(dataset, rows[there], ground_truth=ground_truth)
-    extra = [control for name, control in controls.MAPS.items() if name in flag_values.controls]
+    extra = [control for name, control in controls.MAPS.items() if name in _controls(flag_values, shared)]
     explainer = SavedMaps(folders, extra, flag_values.seed)
 
     measured = measure(

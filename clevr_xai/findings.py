@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from attribution_benchmarks.leaderboard import statistics
+from attribution_benchmarks.scoring.block import by_kind
 from clevr_xai import controls, paper_table, subsets
 from clevr_xai.measured import Measured
 from clevr_xai.methods import BASELINES, title
@@ -44,7 +45,7 @@ def findings(measured: Measured, rows: Sequence[Mapping]) -> list[str]:
                 "every method has a value."
             )
         notes += [*_order(plain, means, spreads), *_best(plain, means), *_edges(plain, means)]
-    return notes + _kept(main, columns)
+    return notes + _kept(main, columns) + _networks(main)
 
 
 def _columns(measured: Measured, main: Mapping[str, Mapping]) -> dict[str, np.ndarray]:
@@ -53,8 +54,24 @@ def _columns(measured: Measured, main: Mapping[str, Mapping]) -> dict[str, np.nd
     place = list(METRICS).index(paper_table.METRIC), list(POOLINGS).index(HEADING[paper_table.METRIC])
     counted = subsets.members(measured, "all", paper_table.GROUND_TRUTH, 1, 0)
     return {
-        label.name: measured.counted(label)[(counted, truth, *place)] for label in measured.labels if label.name in main
+        label.name: np.mean([measured.counted(member)[(counted, truth, *place)] for member in members], axis=0)
+        for label, members in by_kind(measured.labels).items()
+        if label.name in main
     }
+
+
+def _networks(main: Mapping[str, Mapping]) -> list[str]:
+    """Say how many random networks there are, and how far apart they are under one method."""
+    spreads = {name: row["networks"] for name, row in main.items() if len(row.get("networks", ())) > 1}
+    if not spreads:
+        return []
+    widest = max(spreads, key=lambda name: float(np.ptp(spreads[name])))
+    return [
+        "Random nets: the mean over networks, in brackets the least and the largest of theirs and how many they are; "
+        "in turn their weights are shuffled and drawn anew. A method is above them where it is above each. "
+        f"They differ most under {titled(main[main[widest]['of']])}: "
+        f"{', '.join(f'{mean:.2f}' for mean in spreads[widest])}."
+    ]
 
 
 def _completeness(measured: Measured) -> list[str]:

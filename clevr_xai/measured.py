@@ -49,6 +49,8 @@ class Measured:
     scores
         Function from a label to (n, ground truths, metrics, poolings) float64; NaN where undefined and where the
         answer was wrong. One label at a time is read, so that memory does not hold them all.
+    curves
+        Such a metric with a curve -> function from a label to (n, points) float64.
     positions
         Pixels of an image.
     zero_maps
@@ -73,6 +75,7 @@ class Measured:
     scores: Callable[[Label], np.ndarray]
     gaps: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     shared: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
+    curves: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
     positions: int = masks.SIZE**2
     zero_maps: str = UNIFORM
 
@@ -139,8 +142,8 @@ def measure(
         found = run.run(questions.blocks(batch_size, seen), bar.update)
     sizes = np.concatenate(sizes)
 
-    def values_of(measure: Measure) -> Callable[[Label], np.ndarray | None]:
-        return lambda label: found.numbers(label, measure)[:, 0] if measure.applies_to(label) else None
+    def values_of(measure: Measure, part: int | slice = 0) -> Callable[[Label], np.ndarray | None]:
+        return lambda label: found.numbers(label, measure)[:, part] if measure.applies_to(label) else None
 
     shape = (-1, len(dataset.ground_truths), len(METRICS), len(POOLINGS))
     return Measured(
@@ -157,6 +160,7 @@ def measure(
         lambda label: found.numbers(label, accuracy).reshape(shape),
         {name: found.numbers(Label(name), gap)[:, 0] for name, gap in gaps.items()},
         {name: values_of(measure) for name, measure in further.items()},
+        {name: values_of(further[name], slice(1, None)) for name, metric in (shared or {}).items() if metric.curve},
         dataset.size**2,
         zero_maps,
     )

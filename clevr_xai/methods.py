@@ -39,6 +39,8 @@ TITLES = {  # in the order of the paper's table
 }
 # They ask for hundreds of gradients; their controls would cost as much again.
 COSTLY = (*BASELINES, "smoothgrad", "vargrad")
+# They ask about hundreds of masked images: each control but all random networks, of which they are asked one.
+MASKED = ("score_cam", "sise", "rise")
 
 
 def settings(

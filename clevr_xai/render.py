@@ -23,6 +23,7 @@ import numpy as np
 from PIL import Image
 
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line.temporary import temporary_directory
 from clevr_xai import camera, meshes, scenes, shapes, vocabulary
 
 SAMPLES = 16  # a pixel; four scenes of 192 x 128 came within 41 to 46 dB of their renders with 256
@@ -200,7 +201,7 @@ def _denoiser():
 @functools.cache
 def _mesh_files() -> tuple[tempfile.TemporaryDirectory, dict[str, str]]:
     """Write the meshes once a process; the directory goes when the process ends."""
-    folder = tempfile.TemporaryDirectory(prefix="clevr_xai_meshes_")
+    folder = temporary_directory("meshes")
     files = {}
     for name, build in (("cube", meshes.cube), ("cylinder", meshes.cylinder)):
         files[name] = str(pathlib.Path(folder.name) / f"{name}.ply")

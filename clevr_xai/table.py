@@ -9,7 +9,8 @@ import numpy as np
 
 from attribution_benchmarks.leaderboard import statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.scoring import curves
+from attribution_benchmarks.scoring.block import Label, by_kind
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.shared import SHARED
 from clevr_xai import controls, methods, paper_table, subsets
@@ -44,7 +45,8 @@ def long_rows(
     ``zero_maps`` counts maps that are zero everywhere: they count as the uniform map, or are left out, and then
     ``undefined`` counts them too. The interval is a bootstrap-t over
     images, since questions about one image are not independent. A row of a control that is asked of a method names
-    both in ``of`` and ``control``; one of Integrated Gradients has the median of its completeness error in ``gap``.
+    both in ``of`` and ``control``; that of several random networks is of each question's mean over them, and has the
+    networks' means in ``networks``. One of Integrated Gradients has the median of its completeness error in ``gap``.
 
     Parameters
     ----------
@@ -61,11 +63,13 @@ def long_rows(
     _, cluster = np.unique(measured.images, return_inverse=True)
     wrong = int((~measured.right).sum())
     rows = []
-    for label in measured.labels if metrics else ():
-        scores, zero = measured.counted(label), np.isnan(measured.scores(label))
+    for label, members in by_kind(measured.labels if metrics else ()).items():
+        each = np.stack([measured.counted(member) for member in members])
+        scores, zero = each.mean(axis=0), sum(np.isnan(measured.scores(member)).astype(int) for member in members)
         for truth in ground_truths:
             without = int((measured.right & (measured.pixels[truth] == 0)).sum())
             of_truth, zero_of_truth = (array[:, measured.ground_truths.index(truth)] for array in (scores, zero))
+            of_each = each[:, :, measured.ground_truths.index(truth)]
             for subset in chosen_subsets:
                 counted = subsets.members(measured, subset, truth, confidence, pixels)
                 if counted is None:
@@ -92,6 +96,8 @@ def long_rows(
                             row.update(paper_std=figure.std, paper_median=figure.median)
                         if label.method and label.control:
                             row.update(of=label.method, control=label.control)
+                            if label not in members:
+                                row["networks"] = [summary(one).mean for one in of_each[:, counted, place, number]]
                         elif label.method in measured.gaps:
                             row["gap"] = summary(measured.gaps[label.method][counted]).median
                         if not found.n:
@@ -116,10 +122,11 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
     counted = subsets.members(measured, "all", ground_truth, 1, 0)
     rows = []
     for name, values_of in measured.shared.items():
-        for label in measured.labels:
-            values = values_of(label)
-            if values is None:
+        for label, members in by_kind(measured.labels).items():
+            columns = [values_of(member) for member in members]
+            if any(column is None for column in columns):
                 continue
+            values = np.mean(columns, axis=0)
             found = summary(values[counted])
             defined = counted & np.isfinite(values)
             known = SHARED.get(name)
@@ -127,7 +134,7 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
                 values[defined],
                 seed=seed,
                 clusters=cluster[defined],
-                rate=known.hit if known else None,
+                rate=known.hit if known and len(members) == 1 else None,
                 bounds=known.bounds if known else None,
             )
             low, high = min(estimate.low, found.mean), max(estimate.high, found.mean)
@@ -140,9 +147,17 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             }  # fmt: skip
             if label.method and label.control:
                 row.update(of=label.method, control=label.control)
+                if label not in members:
+                    row["networks"] = [summary(column[counted]).mean for column in columns]
             if not found.n:
                 row["reason"] = "undefined for every question"
             rows.append(row)
+            if known and name in measured.curves and not (label.method and label.control):
+                points = curves.points(known, measured.curves[name](label)[counted], cluster[counted], seed)
+                rows += [
+                    {"method": label.name, **point, "kind": row["kind"], **_where(measured, ground_truth)}
+                    for point in points
+                ]  # fmt: skip
     return rows
 
 
@@ -266,7 +281,7 @@ def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]
             "–" if not np.isfinite(row["low"]) else f"{row['low']:.{decimals}f}–{row['high']:.{decimals}f}",
             _rounded(row["p20"], decimals),
             _rounded(row["p80"], decimals),
-            *(_rounded(under.get((row["method"], name), {}).get("mean", np.nan), decimals) for name in asked),
+            *(_of_control(under.get((row["method"], name)), decimals) for name in asked),
         ]
         if with_gap:
             line.append(_rounded(100 * row.get("gap", np.nan), 1))
@@ -275,6 +290,16 @@ def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]
             line.append(_figures(row["paper"], row["paper_std"], row["paper_median"]) if has else "–")
         body.append(line)
     return header, body
+
+
+def _of_control(row, decimals: int) -> str:
+    """Return a control's mean; of several networks with the least and the largest of theirs, and how many they are."""
+    if row is None:
+        return "–"
+    mean, means = _rounded(row["mean"], decimals), row.get("networks", ())
+    if len(means) < 2:
+        return f"{mean} (1)" if means else mean
+    return f"{mean} ({_rounded(min(means), decimals)}–{_rounded(max(means), decimals)}, {len(means)})"
 
 
 def _undefined(rows, markdown, why: str = ", since the map is zero everywhere,") -> str:

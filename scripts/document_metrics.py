@@ -50,7 +50,9 @@ def measured(images: int) -> tuple[dict, str]:
     from bim.evaluate import Benchmark
     from bim.metrics import SAVED_MODELS
 
-    shared = {name: metric for name, metric in SHARED.items() if metric.measure.of_controls}
+    shared = {
+        name: metric for name, metric in SHARED.items() if metric.measure.of_controls and not metric.measure.again
+    }
     controls = (RANDOM, EDGE_DETECTOR, GROUND_TRUTH)
     benchmark = Benchmark(resolve_data_dir(""), SAVED_MODELS, {}, None, controls, shared, images, progress=True)
     drawn = benchmark.drawn("obj")

@@ -19,6 +19,7 @@ from __future__ import annotations
 import pathlib
 import shutil
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,7 +94,9 @@ def build(seed: int) -> keras.Model:
     )
 
 
-def train(model: keras.Model, data: mnist1d.Mnist1D, epochs: int = EPOCHS) -> dict[str, float]:
+def train(
+    model: keras.Model, data: mnist1d.Mnist1D, epochs: int = EPOCHS, augment: Callable | None = None
+) -> dict[str, float]:
     """Train by plain stochastic gradient descent, the last tenth of the training signals held out.
 
     Parameters
@@ -104,6 +107,8 @@ def train(model: keras.Model, data: mnist1d.Mnist1D, epochs: int = EPOCHS) -> di
         MNIST-1D.
     epochs
         Passes over the training signals.
+    augment
+        ``augment(signals, labels)`` returns what is learnt from in their place; the signals themselves where None.
 
     Returns
     -------
@@ -120,13 +125,14 @@ def train(model: keras.Model, data: mnist1d.Mnist1D, epochs: int = EPOCHS) -> di
         "validation": (signals[-held_out:], labels[-held_out:]),
         "test": (data.test.signals[..., None], data.test.labels),
     }
+    learnt = augment(*splits["train"]) if augment else splits["train"]
     model.compile(
         optimizer=keras.optimizers.SGD(LEARNING_RATE, momentum=0.0),
         loss="sparse_categorical_crossentropy",
-        steps_per_execution=-(-len(splits["train"][1]) // TRAINING_BATCH),  # one call of the runtime an epoch
+        steps_per_execution=-(-len(learnt[1]) // TRAINING_BATCH),  # one call of the runtime an epoch
         jit_compile=False,
     )
-    model.fit(*splits["train"], batch_size=TRAINING_BATCH, epochs=epochs, verbose=0, callbacks=[_progress(epochs)])
+    model.fit(*learnt, batch_size=TRAINING_BATCH, epochs=epochs, verbose=0, callbacks=[_progress(epochs)])
     return {
         name: float(100 * np.mean(model.predict(x, batch_size=500, verbose=0).argmax(axis=1) == y))
         for name, (x, y) in splits.items()
@@ -203,7 +209,7 @@ metrics; compare attribution methods on more than one network before calling one
 """
 
 
-def _use_one_thread() -> None:
+def use_one_thread() -> None:
     """Make TensorFlow sum in the same order whatever the number of cores: same seed, same weights."""
     import tensorflow as tf
 
@@ -232,19 +238,30 @@ def _progress(epochs: int):
     return Progress()
 
 
-def main(flag_values: flags.FlagValues) -> None:
-    """Train, evaluate, export, and print the accuracies."""
-    seed, epochs = flag_values.seed, flag_values.epochs
+def free_directory(output_dir: str, name: str, seed: int) -> pathlib.Path:
+    """Return where a network of some seed goes: what the user said, or its name below SVEA's networks.
+
+    Raises
+    ------
+    BadInput
+        If there is a network already, or the seed is too large.
+    """
     if seed > MAX_SEED:
         raise command_line.BadInput(f"--seed={seed} is too large for Keras; at most {MAX_SEED}")
-    name = "baseline" if seed == 0 else f"baseline_seed{seed}"
-    directory = pathlib.Path(flag_values.output_dir) if flag_values.output_dir else SAVED_MODELS / name
+    directory = pathlib.Path(output_dir) if output_dir else SAVED_MODELS / name
     command_line.check_directory("output_dir", directory)
     if (directory / "1").exists():
         raise command_line.BadInput(
             f"{str(directory / '1')!r} exists; remove it, or name another directory with --output_dir"
         )
-    _use_one_thread()
+    return directory
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Train, evaluate, export, and print the accuracies."""
+    seed, epochs = flag_values.seed, flag_values.epochs
+    directory = free_directory(flag_values.output_dir, "baseline" if seed == 0 else f"baseline_seed{seed}", seed)
+    use_one_thread()
     model = build(seed)
     accuracies = train(model, mnist1d.load(), epochs)
     export(model, directory, model_card(model, seed, epochs, accuracies))

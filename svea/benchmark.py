@@ -161,10 +161,10 @@ def main(flag_values: flags.FlagValues) -> None:
         from svea import shown as shown_inputs
 
         examples = figures.example_rows(data, networks[0])
-        maps = scoring.example_maps(explainers[0], data, examples)
+        model = next(iter(models.values()))
+        maps = scoring.example_maps(explainers[0], data, examples, model, store)
         for path in figures.save_figures(plot_dir, data, networks[0], maps, rows, titles, flag_values.plot_format):
             print(f"figure: {path}", file=sys.stderr)
-        model = next(iter(models.values()))
         shown_inputs.save(plot_dir, data, model, explainers[0], groups, networks[0].probabilities, store)
 
 

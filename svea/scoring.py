@@ -13,7 +13,7 @@ import numpy as np
 import attribution
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.block import Block, Label
+from attribution_benchmarks.scoring.block import Block, Label, Pending
 from attribution_benchmarks.scoring.explainer import Explainer
 from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
@@ -39,11 +39,14 @@ class Scores:
         How many of the 5,000 maps are zero everywhere; None for a control.
     starts
         (5000,) int, where the windows begin, training signals first; None where there is no window.
+    curves
+        Metric with a curve -> (1000, points) float64.
     """
 
     values: Mapping[str, np.ndarray]
     zero_maps: int | None = None
     starts: np.ndarray | None = None
+    curves: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -166,9 +169,13 @@ def score_network(
     def scores(label: Label) -> Scores:
         region = regions.regions_of(found, label)
         values = _window_values(model, data, signals, region.starts, probabilities, batch_size)
+        curves = {}
         for name, measure in measures.items():
-            values[name] = found.numbers(label, measure)[TRAIN_SIGNALS:, 0]
-        return Scores(values, int(region.zero.sum()) if label.method else None, region.starts)
+            numbers = found.numbers(label, measure)[TRAIN_SIGNALS:]
+            values[name] = numbers[:, 0]
+            if (shared or {})[name].curve:
+                curves[name] = numbers[:, 1:]
+        return Scores(values, int(region.zero.sum()) if label.method else None, region.starts, curves)
 
     whole = roe.linear_svm_correct(data.train.signals, data.train.labels, data.test.signals, data.test.labels)
     return NetworkScores(
@@ -204,7 +211,7 @@ def _run(model, explainer, measures: Mapping[str, Measure], store, maps_director
     return Run(
         explainer,
         [regions.REGION, *measures.values()],
-        {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT},
+        _key(model),
         [regions.blocks],
         store,
         maps_directory=maps_directory,
@@ -216,13 +223,15 @@ def explainer(model: Any, methods: Mapping, seed: int, batch_size: int) -> Expla
     return Explainer(model, methods, controls.CONTROLS, seed=seed, batch_size=batch_size)
 
 
-def example_maps(explainer: Explainer, data: Mnist1D, rows: Any) -> dict[str, dict]:
+def example_maps(
+    explainer: Explainer | SavedMaps, data: Mnist1D, rows: Any, model: Any, store: ScoreStore | None = None
+) -> dict[str, dict]:
     """Explain some test signals for figures; the maps are those that were scored.
 
     Parameters
     ----------
-    explainer, data
-        As for ``score_network``.
+    explainer, data, model, store
+        As for ``score_network``; what the store has is not explained again.
     rows
         Test signals.
 
@@ -233,12 +242,28 @@ def example_maps(explainer: Explainer, data: Mnist1D, rows: Any) -> dict[str, di
     """
     rows = list(rows)
     (whole,) = regions.blocks(data, regions.SIGNALS)
-    block = whole.load().take([TRAIN_SIGNALS + row for row in rows])
-    wanted = [label for label in explainer.labels if label.method]
+    places = [TRAIN_SIGNALS + row for row in rows]
+    names, files = ([column[place] for place in places] for column in (whole.names, whole.files))
+    run = Run(explainer, [_WHOLE], _key(model), [regions.blocks], store)
+    found = run.run([Pending(names, files, lambda: whole.load().take(places))])
     return {
-        label.method: dict(zip(rows, maps.reshape(-1, LENGTH), strict=True))
-        for label, maps in explainer.maps(wanted, block)
+        label.method: dict(zip(rows, found.numbers(label, _WHOLE), strict=True))
+        for label in found.labels
+        if label.method
     }
+
+
+def _whole_map(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
+    """Return maps as they are, (N, 40)."""
+    return np.reshape(maps, (len(maps), LENGTH))
+
+
+_WHOLE = Measure("whole_map", _whole_map, width=LENGTH, digits=9, of_controls=False)  # digits of a float32
+
+
+def _key(model: Any) -> dict[str, str]:
+    """Return what scores depend on besides method, code and input."""
+    return {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT}
 
 
 def _of_test_signals(measure: Measure) -> Measure:

@@ -9,6 +9,7 @@ import numpy as np
 import attribution
 from attribution_benchmarks.leaderboard import statistics
 from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.scoring import curves
 from attribution_benchmarks.scoring.metric import Metric
 from svea import controls, paper_table
 from svea.metrics import METRICS
@@ -69,6 +70,10 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
                 if kind == "method" and metric == "roe_test":
                     row["zero_maps"] = _zero_maps_percent(networks, name)
                 rows.append(row)
+                if metric in scores.curves:
+                    every = [{**one.methods, **one.controls}[name].curves[metric] for one in networks]
+                    points = curves.points(metrics[metric], np.mean(every, axis=0), seed=seed)
+                    rows += [{"method": name, **point, "kind": row["kind"]} for point in points]
     return rows
 
 

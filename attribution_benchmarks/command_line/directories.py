@@ -11,22 +11,16 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import re
 import shutil
 import sys
 import threading
 from collections.abc import Iterator
 
 from attribution_benchmarks.command_line.errors import BadInput
-from attribution_benchmarks.command_line.files import UNFINISHED, reason, unfinished_name, writing
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on Windows, where two processes must not make the same directory
-    fcntl = None
+from attribution_benchmarks.command_line.files import is_left_behind, reason, unfinished_name, writing
+from attribution_benchmarks.command_line.locks import lock
 
 LOCK = ".lock"  # in a directory that is held; gone afterwards
-_LEFT_BEHIND = re.compile(rf"\..*\.(?P<process>\d+)-[0-9a-f]+{re.escape(UNFINISHED)}", re.DOTALL)
 _held = threading.local()
 
 
@@ -75,16 +69,15 @@ def _locked(file: pathlib.Path, what: str) -> int:
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if fcntl:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if not said:
-                        print(f"waiting for another process that makes {what}", file=sys.stderr, flush=True)
-                        said = True
-                    fcntl.flock(descriptor, fcntl.LOCK_EX)
-                except OSError as error:
-                    print(f"no lock on {file} ({reason(error)}): start one process at a time there", file=sys.stderr)
+            try:
+                lock(descriptor, wait=False)
+            except BlockingIOError:
+                if not said:
+                    print(f"waiting for another process that makes {what}", file=sys.stderr, flush=True)
+                    said = True
+                lock(descriptor)
+            except OSError as error:
+                print(f"no lock on {file} ({reason(error)}): start one process at a time there", file=sys.stderr)
             # The one before may have removed the file while this one waited for it.
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
                 return descriptor
@@ -100,8 +93,7 @@ def sweep(directory: str | os.PathLike, below: bool = True) -> None:
     """Remove what processes that no longer live left unfinished in a directory, and below it."""
     for above, folders, files in os.walk(str(directory)):
         for name in [*folders, *files]:
-            left = _LEFT_BEHIND.fullmatch(name)
-            if left and not _lives(int(left["process"])):
+            if is_left_behind(name):
                 path = os.path.join(above, name)
                 if name in folders:
                     folders.remove(name)
@@ -111,16 +103,6 @@ def sweep(directory: str | os.PathLike, below: bool = True) -> None:
                         os.unlink(path)
         if not below:
             return
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # someone else's
-        return True
-    return True
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import pathlib
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import IO
 from attribution_benchmarks.command_line.errors import BadInput
 
 UNFINISHED = ".unfinished"  # what a killed process leaves behind ends so; no reader of data takes it for data
+_LEFT_BEHIND = re.compile(rf"\..*\.(?P<process>\d+)-[0-9a-f]+{re.escape(UNFINISHED)}", re.DOTALL)
 CACHE_VARIABLE = "ATTRIBUTION_BENCHMARKS_CACHE"
 
 
@@ -39,8 +41,8 @@ def write_whole(
         file, such as ``lambda file: figure.savefig(file, format="png")``. What UTF-8 cannot hold, as parts of file
         names in another encoding, is written as ``\udcff``.
     durable
-        Whether the file is on the disk when this returns. Not needed for the members of a data directory, which is
-        brought to the disk as a whole.
+        Whether the file is on the disk when this returns, and what killed processes left of the same file is swept
+        away. Not needed for the members of a data directory, for which both are done as a whole.
 
     Raises
     ------
@@ -53,6 +55,8 @@ def write_whole(
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
             raise BadInput(f"{path} is no ordinary file; name another file to write to")
+        if durable:
+            _sweep_beside(path)
         try:
             file = io.FileIO(unfinished, "xb")
             with _Stream(file) as stream:
@@ -72,6 +76,29 @@ def write_whole(
 def unfinished_name(name: str) -> str:
     """Return a name for what will be called ``name`` when it is whole; it says which process makes it."""
     return f".{name[:40]}.{os.getpid()}-{secrets.token_hex(6)}{UNFINISHED}"
+
+
+def is_left_behind(name: str) -> bool:
+    """Return whether a file's name is one of ``unfinished_name`` whose process no longer lives."""
+    left = _LEFT_BEHIND.fullmatch(name)
+    return bool(left) and not _lives(int(left["process"]))
+
+
+def _sweep_beside(path: pathlib.Path) -> None:
+    for entry in os.listdir(path.parent):
+        if entry.startswith(f".{path.name[:40]}.") and is_left_behind(entry):
+            with suppress(OSError):
+                os.unlink(path.parent / entry)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # someone else's
+        return True
+    return True
 
 
 @contextmanager

@@ -22,7 +22,7 @@ GROUPS = {
     ),
     "Methods": (
         "method", "methods", "steps", "step_size", "tolerance", "samples", "noise", "baseline", "batch_norm",
-        "rise_masks", "controls", "control_methods", "counterparts", "from_maps", "compat", "allow",
+        "rise_masks", "controls", "random_networks", "control_methods", "counterparts", "from_maps", "compat", "allow",
         "try_methods", "libraries", "only", "child", "list_methods", "list_layers",
     ),
     "Scores": (

@@ -16,12 +16,12 @@ import dataclasses
 import json
 import math
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line.reading import read_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def load(path: str | os.PathLike) -> list[InputScores]:
         If the file is damaged.
     """
     try:
-        document = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        document = read_json(path)
         return [
             InputScores(
                 group["where"],
@@ -89,7 +89,7 @@ def load(path: str | os.PathLike) -> list[InputScores]:
             )
             for group in document["groups"]
         ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (BadInput, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path} holds no scores of inputs ({error}); remove it to make it anew") from error
 
 

@@ -11,7 +11,6 @@ compute the same end with the bytes of one.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -20,11 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attribution_benchmarks.command_line import BadInput
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on Windows, where two processes must not share a store
-    fcntl = None
+from attribution_benchmarks.command_line.locks import lock
 
 
 class ScoreStore:
@@ -167,7 +162,8 @@ class Series:
         """Append lines by input to the file, below the key if it is new, but for inputs another process has written."""
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            with open(self.path, "ab+") as file, _locked(file):
+            with open(self.path, "ab+") as file:
+                lock(file)
                 end = os.fstat(file.fileno()).st_size
                 if end != self._seen:  # else the file, which may be long, need not be read again
                     written = _cut_half_line(file)
@@ -225,14 +221,6 @@ def _cut_half_line(file) -> bytes:
     if whole != len(content):
         file.truncate(whole)
     return content[:whole]
-
-
-@contextlib.contextmanager
-def _locked(file):
-    """Keep other processes from writing to a file meanwhile; closing it, even by a kill, sets it free."""
-    if fcntl:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    yield
 
 
 def _whole_lines(content: bytes) -> list[bytes]:

@@ -11,7 +11,7 @@ from attribution_benchmarks.report.families import family
 from attribution_benchmarks.report.gallery import Example
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.matrix_table import number, shown
-from attribution_benchmarks.report.verdicts import Verdicts
+from attribution_benchmarks.report.verdicts import Verdicts, in_words
 
 _AT_MOST = 3  # metrics named in one sentence
 
@@ -103,7 +103,7 @@ def sentences(name: str, matrix: Matrix, judged: Mapping[str, Verdicts], named: 
         if failed:
             missed = []
             for verdict in failed:
-                rivals = [_control(one, named) for one in verdict.not_above(name)]
+                rivals = in_words(verdict.kinds_not_above(name), named)
                 missed.append(f"{labels[verdict.column.key]} ({_listed(rivals, 2)})")
             text += f"; not under {_listed(missed)}"
         found.append(f"{text}.")
@@ -185,10 +185,6 @@ def _missing(name, matrix, benchmarks) -> list[tuple[str, str]]:
         if reason:
             found.setdefault((benchmarks.get(column.benchmark, column.group), reason), None)
     return list(found)
-
-
-def _control(name: str, named) -> str:
-    return f"“{named(name.rpartition('/')[2])}”"
 
 
 def _listed(names: Sequence[str], at_most: int = _AT_MOST) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line.reading import read_json
 from attribution_benchmarks.leaderboard import input_scores
 from attribution_benchmarks.leaderboard.comparisons import LEVEL, compare_pairs
 from attribution_benchmarks.leaderboard.input_scores import InputScores
@@ -34,10 +34,10 @@ class Other:
     def __init__(self, directory: pathlib.Path):
         path = directory / "tables" / "matrix.json"
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = read_json(path)
             self.rows = {(_name(row["method"]), row["column"]): row for row in document["rows"]}
             self.command = document["manifest"]["command"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (BadInput, KeyError, TypeError, AttributeError) as error:
             raise BadInput(
                 f"--compare={directory} holds no finished report ({path} cannot be read); name an --output_dir of "
                 "scripts/reproduce_tables.py"
@@ -45,8 +45,8 @@ class Other:
         self.directory = directory
         self.groups: dict[str, list[InputScores]] = {}
         for values in sorted((directory / "work").glob("*.values.json")):
-            benchmark = json.loads(values.read_text(encoding="utf-8"))["benchmark"]
-            self.groups.setdefault(benchmark, []).extend(input_scores.load(values))
+            groups = input_scores.load(values)
+            self.groups.setdefault(read_json(values)["benchmark"], []).extend(groups)
 
 
 def difference(

@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.report import cards, gallery, headline, painting, sections, summary
+from attribution_benchmarks.report import cards, gallery, headline, painting, power, sections, summary
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import agreement_rows, number, span
 from attribution_benchmarks.report.sections import Result
@@ -75,6 +75,7 @@ def page(
     every_score = gallery.all_scores(matrix, scores, verdicts)
     taken = sum(len(picture.source) for benchmark in benchmarks for picture in benchmark["pictures"])
     taken += sum(len(one["numbers"]) for one in every_score)
+    taken += sum(len(panel["svg"]) for one in benchmarks for trend in one["trends"] for panel in trend["panels"])
     packed = gallery.packed(examples, gallery.pictures_of(matrix, results, scores), LARGEST - 600_000 - taken)
     kept = [one for one in examples if (one.unit, one.shown.input, one.columns) in _kept(packed)]
     every_card = cards.cards(matrix, judged, kept, named, {one.name: one.title for one in definitions})
@@ -128,6 +129,7 @@ def page(
             }
             for row in agreement_rows(agreement)
         ],
+        power=sections.power_lines(power.ranked(matrix, scores), named),
         common=[titles.get(name, name) for name in matrix.common],
         correlations=sections.correlations(matrix, agreement),
         columns=matrix.columns,

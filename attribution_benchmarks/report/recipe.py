@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from attribution_benchmarks.scoring.benchmark import Benchmark, Column, Unit
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.random_weights import NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.scoring.shared import SHARED
+
+QUICK_NETWORKS = 2  # of random weights: one with shuffled ones, one with new ones
 
 # Cheap methods of the benchmarks' papers, scored in all of them, so that more of the matrix can be compared.
 COMPARED = (
@@ -16,7 +19,14 @@ COMPARED = (
 )  # fmt: skip
 
 
-def units_of(benchmark: Benchmark, place: str, quick: bool, seed: int, metrics: Sequence[str] = ()) -> list[Unit]:
+def units_of(
+    benchmark: Benchmark,
+    place: str,
+    quick: bool,
+    seed: int,
+    metrics: Sequence[str] = (),
+    random_networks: int = 0,
+) -> list[Unit]:
     """Return the commands of a benchmark.
 
     Parameters
@@ -31,7 +41,10 @@ def units_of(benchmark: Benchmark, place: str, quick: bool, seed: int, metrics: 
         Of the run.
     metrics
         Metrics of the user's own, as typed.
+    random_networks
+        How many that control stands for; 0 for ``NETWORKS``, or one of each kind in a quick run.
     """
+    networks = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     if benchmark.units is None:
         units: Sequence[Unit] = [_of_one_definition(benchmark, place, quick, seed)]
     else:
@@ -39,6 +52,7 @@ def units_of(benchmark: Benchmark, place: str, quick: bool, seed: int, metrics: 
     return [
         dataclasses.replace(
             unit,
+            command=(*unit.command, *((f"--random_networks={networks}",) if unit.random_networks else ())),
             methods=tuple(dict.fromkeys([*unit.methods, *(COMPARED if unit.shared else ())])),
             metrics=tuple(dict.fromkeys([*unit.metrics, *unasked(), *metrics])) if unit.metrics else (),
         )
@@ -73,4 +87,5 @@ def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int)
         shared=False,
         metrics=tuple(metric.name for metric in benchmark.metrics),
         model_flag="--model=",
+        random_networks=RANDOM_WEIGHTS in benchmark.controls,
     )  # fmt: skip

@@ -39,6 +39,7 @@ from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
 from attribution_benchmarks.scoring import shared
 from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.scoring.registry import BENCHMARKS, REPORTED, benchmark_named
 from attribution_benchmarks.scoring.shown import FILE
 
@@ -59,6 +60,11 @@ flags.DEFINE_list(
     "further metrics for all benchmarks: of docs/metrics.md, such as roc_auc, or file.py:NAME of your own",
     flag_values=FLAGS,
 )
+flags.DEFINE_integer(
+    "random_networks", 0,
+    f"networks of random weights that methods are held against, where a benchmark has this control; {NETWORKS}, or "
+    f"{recipe.QUICK_NETWORKS} with --quick, when 0", 0, MOST, flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("compare", "", "another report, to say what changed since: its --output_dir", flag_values=FLAGS)
 
 
@@ -78,7 +84,11 @@ def titles(definitions: Iterable[Benchmark], own: Sequence[str] = ()) -> dict[st
         },
         **{name: title for definition in definitions for name, title in definition.method_titles.items()},
         **{name: method.title for name, method in attribution.METHODS.items()},
-        **{control.name: control.title for definition in definitions for control in definition.controls},
+        **{
+            control.name: control.title
+            for definition in definitions
+            for control in (*definition.controls, *networks(definition.controls, MOST))
+        },
     }
 
 
@@ -114,7 +124,9 @@ def main(flag_values: flags.FlagValues) -> None:
     chosen = [
         unit
         for place, definition in definitions.items()
-        for unit in recipe.units_of(definition, place, flag_values.quick, flag_values.seed, flag_values.metrics)
+        for unit in recipe.units_of(
+            definition, place, flag_values.quick, flag_values.seed, flag_values.metrics, flag_values.random_networks
+        )
     ]
     reasons = {
         (method, definition.name): reason

@@ -24,16 +24,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line.locks import lock
 from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import manifest, tables
 from attribution_benchmarks.report.processes import Refused, output_of
 from attribution_benchmarks.scoring.benchmark import Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on Windows
-    fcntl = None
 
 
 @contextlib.contextmanager
@@ -48,15 +44,14 @@ def only_run(directory: pathlib.Path) -> Iterator[int]:
         If another run, or a command that it started, is at work there.
     """
     (directory / "work").mkdir(parents=True, exist_ok=True)
-    with open(directory / "work" / "lock", "w") as lock:
-        if fcntl:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise BadInput(
-                    f"another run is at work in {directory}; wait for it, or choose another --output_dir"
-                ) from error
-        yield lock.fileno()
+    with open(directory / "work" / "lock", "w") as file:
+        try:
+            lock(file, wait=False)
+        except OSError as error:
+            raise BadInput(
+                f"another run is at work in {directory}; wait for it, or choose another --output_dir"
+            ) from error
+        yield file.fileno()
 
 
 class Runner:
@@ -195,7 +190,7 @@ class Runner:
             "metrics": list(unit.metrics),
             "code": _code_of(unit.command),
             "models": code_fingerprint(files=[default_model(unit.benchmark)]),
-            "own": self.own,
+            "own": {name: value for name, value in self.own.items() if _names(unit, name)},
             "versions": manifest.versions(),
         }
 
@@ -208,6 +203,11 @@ class Runner:
             return json.loads(done.read_text(encoding="utf-8")) == record and all(path.exists() for path in files)
         except (OSError, ValueError):
             return False
+
+
+def _names(unit: Unit, name: str) -> bool:
+    """Tell whether a unit has to do with something of the user's own; what has not is not run again for its sake."""
+    return name in (*unit.methods, *unit.metrics) or any(part.endswith(f"={name}") for part in unit.command)
 
 
 def _code_of(command: Sequence[str]) -> str:

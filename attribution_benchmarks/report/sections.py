@@ -5,15 +5,20 @@ from __future__ import annotations
 import dataclasses
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.report import charts, pictures, trends
 from attribution_benchmarks.report.families import family
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import control_cell, least, number, shown
-from attribution_benchmarks.report.verdicts import Verdicts
-from attribution_benchmarks.scoring.benchmark import Benchmark, Column
+from attribution_benchmarks.report.power import Power
+from attribution_benchmarks.report.verdicts import Verdicts, in_words, kind_of, own_control
+from attribution_benchmarks.scoring.benchmark import Benchmark, Column, Trend
+from attribution_benchmarks.scoring.curves import ALONG
+from attribution_benchmarks.scoring.curves import name_of as curve_name
+from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.shared import SHARED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Names:
 
     def __call__(self, name: str) -> str:
         """Return a method's or control's name to print; that of a control asked of a method names both."""
-        method, _, control = name.partition("/")
+        method, _, control = name.rpartition("/")
         if name not in self._titles and control in self._titles:
             return f"{self._titles.get(method, method)} under “{self._titles[control]}”"
         return self._titles.get(name, name)
@@ -132,19 +137,49 @@ def _told(name: str, column: Column, matrix: Matrix, judged: Any, named: Any) ->
     if not verdict.tells_controls():
         lines.append("the inputs are too few to find any method above every control")
         return lines
-    tests = [test for test in verdict.controls if test.first == name and verdict.better(test) != name]
-    lines += [
-        f"not significantly above “{named(test.second)}” (difference {number(test.difference, 3)}, p = "
-        f"{number(test.p_corrected, 3)} after Holm)"
-        for test in tests
-    ]
-    untested = verdict.untested(name)
+    lines += _against_controls(name, row, column, verdict, named)
+    return lines
+
+
+def _against_controls(name: str, row: Mapping, column: Column, verdict: Verdicts, named: Any) -> list[str]:
+    """Say what a method's own maps under controls have, which controls it is not above, and which were not asked."""
+    lines = []
+    for kind, values in verdict.own_maps(name, row["value"]).items():
+        ends = [shown({"value": end}, column) for end in (min(values), max(values))]
+        many = f"its own maps under {len(values)} “{named(kind)}”: {ends[0]} to {ends[1]}"
+        lines.append(many if len(values) > 1 else f"its own map under “{named(kind)}”: {ends[0]}")
+    missed = [test for test in verdict.controls if test.first == name and verdict.better(test) != name]
+    for kind, words in zip(verdict.kinds_not_above(name), in_words(verdict.kinds_not_above(name), named), strict=True):
+        of_kind = [test for test in missed if kind_of(own_control(test) or test.second) == kind]
+        worst = max(of_kind, key=lambda test: test.p_corrected)
+        lines.append(
+            f"not significantly above {words}: difference {number(worst.difference, 3)}, p = "
+            f"{number(worst.p_corrected, 3)} after Holm" + (", the largest of these" if len(of_kind) > 1 else "")
+        )
+    untested = in_words(verdict.kinds_untested(name), named)
     if untested:
-        listed = ", ".join(f"“{named(one)}”" for one in untested)
-        lines.append(f"not tested against its own map under {listed}: too costly")
-    if tests:
-        return lines
-    return [*lines, f"significantly above every control{' it was tested against' if untested else ''}"]
+        lines.append(f"not tested against its own map under {', '.join(untested)}: too costly")
+    if not missed:
+        lines.append(f"significantly above every control{' it was tested against' if untested else ''}")
+    return lines
+
+
+def power_lines(found: Sequence[Power], named: Any) -> list[dict]:
+    """Return the metrics from the one that tells the truth from every control most often to the one that does least."""
+    return [
+        {
+            "title": f"{one.column.group} {one.column.title}",
+            "direction": "more" if one.column.higher_is_better else "less",
+            "truth": f"{named(one.truth)} ({shown({'value': one.value}, one.column)})",
+            "least": number(one.told[0].share),
+            "interval": f"{number(one.told[0].low)} to {number(one.told[0].high)}",
+            "control": named(one.told[0].control),
+            "bar": round(100 * one.told[0].share),
+            "others": ", ".join(f"{named(each.control)} {number(each.share)}" for each in one.told[1:]),
+            "inputs": f"{one.told[0].n:,}",
+        }
+        for one in found
+    ]
 
 
 def control_lines(matrix: Matrix, named: Any) -> list[dict]:
@@ -202,11 +237,11 @@ def benchmark(definition: Benchmark, matrix: Matrix, judged: Any, results: Any, 
         control for control in matrix.controls if any((control, column.key) in matrix.cells for column in columns)
     ]
     others = {
-        control
+        kind_of(control)
         for verdict in judged.values()
         if verdict.column in columns
         for test in verdict.controls
-        if (control := test.second.partition("/")[2])
+        if (control := own_control(test))
     }
     metrics = dict.fromkeys(
         row["metric"] for result in own_results if result.document for row in result.document["rows"]
@@ -214,6 +249,13 @@ def benchmark(definition: Benchmark, matrix: Matrix, judged: Any, results: Any, 
     seen = {column.metric for column in columns}
     rows = [row for result in own_results if result.document for row in result.document["rows"]]
     found = [(trend.metric, trends.charts_of(trend, rows, named)) for trend in definition.trends]
+    found += [
+        (trend.metric, trends.charts_of(trend, result.document["rows"], named))
+        for trend_of in curve_trends()
+        for result in own_results
+        if result.document
+        for trend in [trend_of(result.title)]
+    ]
     curves, drawn = [chart for _, chart in found if chart], {metric for metric, chart in found if chart}
     return {
         "id": name.replace("_", "-"),
@@ -235,6 +277,18 @@ def benchmark(definition: Benchmark, matrix: Matrix, judged: Any, results: Any, 
         ],
         "results": own_results,
     }  # fmt: skip
+
+
+def curve_trends() -> list[Callable[[str], Trend]]:
+    """Return a function from a table's title to the trend of its curves, for each metric with curves."""
+
+    def of(metric: Metric) -> Callable[[str], Trend]:
+        return lambda title: Trend(
+            curve_name(metric), f"{metric.title}: curves ({title})",
+            f"{metric.about} The score is the area below the curve.", ALONG, "the share of positions removed",
+        )  # fmt: skip
+
+    return [of(metric) for metric in SHARED.values() if metric.curve]
 
 
 def _is_shown(stem: str, columns: Sequence[Column], drawn: set[str]) -> bool:
@@ -292,7 +346,7 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, def
             (
                 named(name),
                 ", ".join(map(named, verdict.beaten_by(name))),
-                ", ".join(map(named, verdict.not_above(name))),
+                ", ".join(in_words(verdict.kinds_not_above(name), named)),
             )
             for name in methods
             if verdict and name in verdict.tested

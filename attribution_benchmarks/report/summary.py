@@ -140,12 +140,12 @@ def _controls(verdicts, titles):
             inputs = f"{verdict.independent_inputs():,} independent inputs"
             yield f"{label}: {inputs} are too few to find any of {count} methods above every control."
             continue
-        failing = [missed for missed in map(verdict.not_above, verdict.tested) if missed]
+        failing = [missed for missed in map(verdict.kinds_not_above, verdict.tested) if missed]
         if not failing:
             yield f"{label}: all {count} methods are above every control."
             continue
         unseen = f"; leads below {least(verdict.detectable_above_controls(), verdict.column)} go unseen"
-        often = collections.Counter(_control(name, titles) for missed in failing for name in missed)
+        often = collections.Counter(titles.get(name, name) for missed in failing for name in missed)
         control, times = min(often.items(), key=lambda item: (-item[1], item[0]))
         if times == count:
             whom = _listed([f"“{name}”" for name, missed in sorted(often.items()) if missed == count])
@@ -153,10 +153,6 @@ def _controls(verdicts, titles):
         else:
             whom = f"“{control}”" if times == len(failing) else f"every control, {times} of them not above “{control}”"
             yield f"{label}: {len(failing)} of {count} methods are not significantly above {whom}{unseen}."
-
-
-def _control(name: str, titles) -> str:
-    return titles.get(name) or titles.get(name.rpartition("/")[2], name)
 
 
 def _agreement(matrix, agreement) -> list[str]:

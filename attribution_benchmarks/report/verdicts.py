@@ -7,7 +7,7 @@ control" is one claim a method, the methods of a column another family (``leader
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from attribution_benchmarks.leaderboard.comparisons import (
@@ -20,6 +20,24 @@ from attribution_benchmarks.leaderboard.comparisons import (
 )
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.report.matrix import Column, Matrix
+from attribution_benchmarks.scoring.block import MEMBER
+
+
+def own_control(test: PairComparison) -> str:
+    """Return what a method's own map was made under, "wrong_class", in a test against it; empty for other controls."""
+    under = f"{test.first}/"
+    return test.second.removeprefix(under) if test.second.startswith(under) else ""
+
+
+def kind_of(control: str) -> str:
+    """Return a control's name without its number among its kind, "random_weights" of "random_weights#2"."""
+    return control.partition(MEMBER)[0]
+
+
+def in_words(kinds: Mapping[str, tuple[int, int]], named: Callable[[str], str]) -> list[str]:
+    """Return kinds of controls as they are named, with how many of them where a kind has several."""
+    return [f"“{named(kind)}”" + (f" ({count} of {total})" if total > 1 else "")
+            for kind, (count, total) in kinds.items()]  # fmt: skip
 
 
 class Verdicts(NamedTuple):
@@ -53,12 +71,38 @@ class Verdicts(NamedTuple):
         """Return the controls that a method is not significantly better than."""
         return [test.second for test in self.controls if test.first == method and self.better(test) != method]
 
+    def kinds_not_above(self, method: str) -> dict[str, tuple[int, int]]:
+        """Return kind of control -> how many of it a method is not significantly better than, and how many there are.
+
+        The names are those of the controls, also where they are asked of the method itself.
+        """
+        missed = set(self.not_above(method))
+        tests = [(kind_of(own_control(test) or test.second), test) for test in self.controls if test.first == method]
+        counts = {kind: sum(test.second in missed for one, test in tests if one == kind) for kind, _ in tests}
+        return {kind: (count, sum(one == kind for one, _ in tests)) for kind, count in counts.items() if count}
+
+    def kinds_untested(self, method: str) -> dict[str, tuple[int, int]]:
+        """Return kind of control -> how many of it a method was not tested against, and how many others were."""
+        asked = {own_control(test) for test in self.controls} - {""}
+        missing = list(map(kind_of, self.untested(method)))
+        return {
+            kind: (missing.count(kind), sum(kind_of(one) == kind for one in asked)) for kind in sorted(set(missing))
+        }
+
+    def own_maps(self, method: str, value: float) -> dict[str, list[float]]:
+        """Return kind of control -> what the method's own maps under it have, given what the method itself has."""
+        found: dict[str, list[float]] = {}
+        for test in self.controls:
+            if test.first == method and own_control(test):
+                found.setdefault(kind_of(own_control(test)), []).append(value - test.difference)
+        return found
+
     def untested(self, method: str) -> list[str]:
         """Return the controls that other methods of the column are held against under their own name, and it is not.
 
         "Above every control" says less of such a method.
         """
-        asked = {(test.first, test.second.partition("/")[2]) for test in self.controls if "/" in test.second}
+        asked = {(test.first, own_control(test)) for test in self.controls if own_control(test)}
         return sorted({control for _, control in asked if (method, control) not in asked})
 
     def level_with_best(self, matrix: Matrix) -> list[str]:

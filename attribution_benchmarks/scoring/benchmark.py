@@ -86,6 +86,8 @@ class Unit:
         Names for ``--metrics``, to which the user's own are added; empty where none can be.
     model_flag
         Flag that takes a user's own model, such as ``--model=``; empty where none applies.
+    random_networks
+        Whether it takes ``--random_networks``: networks of random weights are one of its controls.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Unit:
     shared: bool = True
     metrics: tuple[str, ...] = ()
     model_flag: str = ""
+    random_networks: bool = False
 
     def with_methods(self, methods: Sequence[str]) -> Unit:
         """Return the unit with other methods."""

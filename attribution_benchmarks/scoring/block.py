@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+
+MEMBER = "#"  # before the number of one of several controls of a kind, such as one random network of five
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +29,19 @@ class Label:
     def name(self) -> str:
         """Return "gradient", "gradient/wrong_class" or "uniform"."""
         return "/".join(part for part in (self.method, self.control) if part)
+
+    @property
+    def kind(self) -> Label:
+        """Return the label of all controls of its kind: "gradient/random_weights" of "gradient/random_weights#2"."""
+        return Label(self.method, self.control.partition(MEMBER)[0])
+
+
+def by_kind(labels: Iterable[Label]) -> dict[Label, list[Label]]:
+    """Return labels by their kind: those of one method's random networks together, any other alone."""
+    found: dict[Label, list[Label]] = {}
+    for label in labels:
+        found.setdefault(label.kind, []).append(label)
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,9 +25,12 @@ from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scale.ahead import asked_ahead
 from attribution_benchmarks.scale.flags import define_scale_flags
+from attribution_benchmarks.scoring import curves
 from attribution_benchmarks.scoring.benchmark import Benchmark
+from attribution_benchmarks.scoring.block import Label, by_kind
 from attribution_benchmarks.scoring.examples import Examples
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.scoring.registry import benchmark_named
 from attribution_benchmarks.scoring.run import Run, Scored
 from attribution_benchmarks.scoring.shared import chosen
@@ -39,6 +42,10 @@ FLAGS["methods"].help += "; the benchmark's own when empty"
 FLAGS["num_imgs"].help = "how many inputs to score: a number, or 'all'"
 flags.DEFINE_string("benchmark", "", "the definition: file.py:NAME or module:NAME", flag_values=FLAGS)
 flags.DEFINE_list("metrics", [], "its metrics by name; all of its own when empty", flag_values=FLAGS)
+flags.DEFINE_integer(
+    "random_networks", NETWORKS, "networks of random weights, if they are a control of the benchmark", 1, MOST,
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("scores_dir", "", "folder to keep scores in, so that none is computed twice", flag_values=FLAGS)
 flags.DEFINE_string("input_scores", "", "file to write every input's scores to; .json", flag_values=FLAGS)
 flags.DEFINE_string("maps_dir", "", "folder to save maps in, as METHOD/INPUT.npy", flag_values=FLAGS)
@@ -51,6 +58,8 @@ def main(flag_values: flags.FlagValues) -> None:
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
+    for flag in ("scores_dir", "maps_dir"):
+        command_line.check_directory(flag, flag_values[flag].value)
     ahead = asked_ahead(flag_values, "attribution_benchmarks.scoring.evaluate", flag_values.scores_dir)
     benchmark, metrics = _benchmark_and_metrics(flag_values)
     examples = _examples(flag_values, benchmark)
@@ -63,7 +72,8 @@ def main(flag_values: flags.FlagValues) -> None:
         examples = examples.without(failed) if failed else examples
     scored = score(benchmark, examples, explainer, metrics, store, flag_values.batch_size, maps_directory)
     groups = values(benchmark, examples, scored, metrics)
-    rows = long_rows(benchmark, groups, metrics, flag_values.seed)
+    rows = long_rows(explainer.labels, groups, metrics, flag_values.seed)
+    rows += curve_rows(scored, rows, metrics, examples.clusters, flag_values.seed)
     heading = [f"{benchmark.title}: {len(examples.names):,} inputs, {', '.join(models) or 'saved maps'}"]
     shown = {name: metric.title for name, metric in metrics.items()}
     decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
@@ -155,34 +165,55 @@ def values(
 
 
 def long_rows(
-    benchmark: Benchmark, groups: Sequence[InputScores], metrics: Mapping[str, Metric], seed: int
+    labels: Sequence[Label], groups: Sequence[InputScores], metrics: Mapping[str, Metric], seed: int
 ) -> list[dict]:
-    """Return the scores in long form; inputs for which a metric is undefined are left out and counted."""
+    """Return the scores in long form; inputs for which a metric is undefined are left out and counted.
+
+    Of several random networks there is one row a method, of each input's mean over them, with the networks' means in
+    ``networks``.
+    """
     from attribution import METHODS
 
-    controls = {control.name for control in benchmark.controls}
     rows = []
     for group in groups:
-        for name, column in group.values.items():
-            numbers = np.asarray(column, np.float64)
+        metric = metrics[group.where["metric"]]
+        for label, members in by_kind(labels).items():
+            columns = np.array([group.values[member.name] for member in members], np.float64)
+            numbers = columns.mean(axis=0)
             defined = np.isfinite(numbers)
             clusters = None if group.clusters is None else np.asarray(group.clusters)[defined]
-            metric = metrics[group.where["metric"]]
             estimate = statistics.mean_interval(
-                numbers[defined], seed=seed, clusters=clusters, rate=metric.hit, bounds=metric.bounds
-            )
-            method, _, control = name.partition("/")
+                numbers[defined], seed=seed, clusters=clusters, rate=metric.hit if len(members) == 1 else None,
+                bounds=metric.bounds,
+            )  # fmt: skip
             row = {
-                "method": name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
-                "kind": "control" if control or method in controls else _kind_of(method, METHODS),
+                "method": label.name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
+                "kind": "control" if label.control else _kind_of(label.method, METHODS),
                 "undefined": int((~defined).sum()),
             }  # fmt: skip
-            if control:
-                row.update(of=method, control=control)
+            if label.method and label.control:
+                row.update(of=label.method, control=label.control)
+                if label not in members:
+                    row["networks"] = columns[:, defined].mean(axis=1).tolist()
             if not defined.any():
                 row["reason"] = "undefined for every input"
             rows.append(row)
     return rows
+
+
+def curve_rows(
+    scored: Scored, rows: Sequence[Mapping], metrics: Mapping[str, Metric], clusters: Sequence | None, seed: int
+) -> list[dict]:
+    """Return the curves behind scores in long form, a point a row, of methods as asked and controls."""
+    kinds = {row["method"]: row["kind"] for row in rows}
+    return [
+        {"method": label.name, **point, "kind": kinds[label.name]}
+        for metric in metrics.values()
+        if metric.curve
+        for label in scored.labels
+        if not (label.method and label.control)
+        for point in curves.points(metric, scored.numbers(label, metric.measure)[:, 1:], clusters, seed)
+    ]
 
 
 def titles(benchmark: Benchmark, explainer: Any) -> dict[str, str]:
@@ -192,7 +223,7 @@ def titles(benchmark: Benchmark, explainer: Any) -> dict[str, str]:
     named = {name: METHODS[name].title if name in METHODS else name for name in _methods(explainer)}
     named |= dict(benchmark.method_titles)
     found = {**named, **{control.name: control.title for control in benchmark.controls}}
-    for label in explainer.labels:
+    for label in by_kind(explainer.labels):
         if label.method and label.control:
             found[label.name] = f"{named[label.method]} ({found[label.control]})"
     return found
@@ -269,7 +300,8 @@ def _explainer(flag_values, benchmark: Benchmark):
     path = pathlib.Path(flag_values.model or benchmark.network)
     methods = {name: attribution.resolve_method(name) for name in names}
     model = attribution.load_model(path, score=benchmark.score)
-    explainer = Explainer(model, methods, benchmark.controls, seed=flag_values.seed, batch_size=flag_values.batch_size)
+    controls = networks(benchmark.controls, flag_values.random_networks)
+    explainer = Explainer(model, methods, controls, seed=flag_values.seed, batch_size=flag_values.batch_size)
     return explainer, {path.as_posix() if flag_values.model else path.name: model.fingerprint}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from attribution.contract import Inputs
 from attribution.explain import with_parameters
 from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.controls import Control
-from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution_benchmarks.scoring.fingerprint import followed
 
 _PLAIN = (int, float, str, bool, type(None))
 
@@ -31,7 +30,7 @@ class Explainer:
     controls
         Those of the run, in the order of the table.
     controlled
-        Names of the methods that controls of methods are asked of; all where None.
+        Names of the methods that controls of methods are asked of, or such names by control; all where None.
     seed, batch_size
         Of the run.
 
@@ -50,22 +49,21 @@ class Explainer:
         model,
         methods: Mapping[str, Method | tuple[Method, Mapping]],
         controls: Sequence[Control] = (),
-        controlled: Sequence[str] | None = None,
+        controlled: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         seed: int = 0,
         batch_size: int = 32,
     ):
         self.model, self.seed, self.batch_size = model, seed, batch_size
         self.methods = with_parameters(methods)
         self.controls = {control.name: control for control in controls}
-        # Following code takes a while, and each method is asked for under each control.
-        self._method_code = functools.cache(lambda name: self.methods[name][0].fingerprint)
-        self._control_code = functools.cache(
-            lambda name: code_fingerprint(_definition(self.controls[name].maps or self.controls[name].disturb))
-        )
-        asked = [name for name in self.methods if controlled is None or name in controlled]
+
+        def asked(control: Control) -> list[str]:
+            wanted = controlled.get(control.name, ()) if isinstance(controlled, Mapping) else controlled
+            return [name for name in self.methods if wanted is None or name in wanted]
+
         self.labels = (
             *(Label(name) for name in self.methods),
-            *(Label(name, control.name) for control in controls if control.disturb for name in asked),
+            *(Label(name, control.name) for control in controls if control.disturb for name in asked(control)),
             *(Label(control=control.name) for control in controls if control.maps),
         )
 
@@ -82,13 +80,13 @@ class Explainer:
         key: dict = {"method": label.name, "seed": self.seed}
         if label.method:
             parameters = self.methods[label.method][1]
-            key["code"] = self._method_code(label.method)
+            key["code"] = _followed(self.methods[label.method][0])
             key["parameters"] = {
                 name: value if isinstance(value, _PLAIN) else repr(value) for name, value in parameters.items()
             }
         if label.control:
             control = self.controls[label.control]
-            key["control"] = [control.depends_on, self._control_code(label.control)]
+            key["control"] = [control.depends_on, followed(_definition(control.maps or control.disturb))]
         return key
 
     def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:
@@ -110,6 +108,17 @@ class Explainer:
             {name: self.methods[name] for name in names}, model, block.inputs, block.targets, wrt=block.explained,
             batch_size=self.batch_size, seed=self.seed, keys=block.seeds, resize=True,
         )  # fmt: skip
+
+
+_METHODS: dict[int, tuple[Method, str]] = {}  # with the method, so that no other one gets its number
+
+
+def _followed(method: Method) -> str:
+    """Return a method's fingerprint; its code is followed once in a process, however many members and controls ask."""
+    known = _METHODS.get(id(method))
+    if known is None:
+        known = _METHODS[id(method)] = method, method.fingerprint
+    return known[1]
 
 
 class Again:

@@ -258,6 +258,7 @@ def _curves_metric(kind: str, suffix: str) -> Metric:
         measure=_curve_measure(name, fill, shares, signs),
         on_request=True,
         bounds=(-1.0, 1.0) if kind == "insertion_deletion" else (0.0, 1.0),
+        curve=(0.0, *shares),
         cost=f"{asked} passes a map, shared by insertion, deletion and their difference",
         chance=chance,
         criticism=_CRITICISM[suffix],

@@ -3,6 +3,17 @@
 >>> code_fingerprint("my_metric:sharpness")  # changes with each constant on the way, not with a comment or a figure
 """
 
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
 from attribution.fingerprint import code_fingerprint, library_versions
 
-__all__ = ["code_fingerprint", "library_versions"]
+__all__ = ["code_fingerprint", "followed", "library_versions"]
+
+
+@functools.lru_cache(maxsize=512)
+def followed(*code: Callable | str) -> str:
+    """Return ``code_fingerprint`` of some code, followed once in a process: that costs more than many a score."""
+    return code_fingerprint(*code)

@@ -7,17 +7,32 @@ holds every position, and where the map has NaN.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from attribution_benchmarks.scoring.block import Block
-from attribution_benchmarks.scoring.map_values import flat, magnitude
+from attribution_benchmarks.scoring.map_values import flat, magnitude, ratio
 from attribution_benchmarks.scoring.metric import Metric, mask_of, of_maps
 
 TOLERANCE = 0.03  # of the longest side: the paper's 15 pixels on images of some 500
 
 
+def _defined(function: Callable) -> Callable:
+    """Return a metric that is NaN where a mask tells nothing or a map is none."""
+
+    @functools.wraps(function)
+    def defined(values: np.ndarray, mask: np.ndarray, *more: Any, **named: Any) -> np.ndarray:
+        inside = flat(mask)
+        told = inside.any(axis=1) & ~inside.all(axis=1) & np.isfinite(flat(values)).all(axis=1)
+        return np.where(told, function(values, mask, *more, **named), np.nan)
+
+    return defined
+
+
+@_defined
 def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = TOLERANCE) -> np.ndarray:
     """Return whether each map's highest position hits its mask.
 
@@ -43,9 +58,10 @@ def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = TOLER
         if truth.any():
             near = distance_transform_edt(~truth) <= reach if reach else truth
             found[row] = near[one == one.max()].mean() if np.isfinite(one).all() else np.nan
-    return _defined(found, values, mask)
+    return found
 
 
+@_defined
 def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return the area under the ROC curve: how often a position of the mask is above one outside; ties count half.
 
@@ -66,9 +82,10 @@ def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     pairs = inside * (mask.shape[1] - inside)
     ranks = rankdata(values, axis=1)
     above = (ranks * mask).sum(axis=1) - inside * (inside + 1) / 2
-    return _defined(np.divide(above, pairs, out=np.full(len(mask), np.nan), where=pairs > 0), values, mask)
+    return ratio(above, pairs)
 
 
+@_defined
 def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return the mean, over the mask's positions, of the share of the mask among what is at least as high.
 
@@ -92,9 +109,10 @@ def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     precision = np.take_along_axis(np.cumsum(hits, axis=1), last, axis=1) / (last + 1)
     inside = mask.sum(axis=1)
     total = (precision * hits).sum(axis=1)
-    return _defined(np.divide(total, inside, out=np.full(len(mask), np.nan), where=inside > 0), values, mask)
+    return ratio(total, inside)
 
 
+@_defined
 def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return intersection over union of the mask and as many of the map's highest positions as the mask has.
 
@@ -116,15 +134,7 @@ def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     left = inside - above.sum(axis=1)
     shared = (equal & mask).sum(axis=1) / np.maximum(equal.sum(axis=1), 1)
     common = (above & mask).sum(axis=1) + left * shared
-    return _defined(np.divide(common, 2 * inside - common, out=np.full(len(mask), np.nan), where=inside > 0),
-                    values, mask)  # fmt: skip
-
-
-def _defined(found: np.ndarray, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return NaN where a mask tells nothing or a map is none."""
-    mask, values = flat(mask), flat(values)
-    told = mask.any(axis=1) & ~mask.all(axis=1) & np.isfinite(values).all(axis=1)
-    return np.where(told, found, np.nan)
+    return ratio(common, 2 * inside - common)
 
 
 def _metric(name: str, function: Callable, **described) -> Metric:

@@ -36,6 +36,11 @@ def flat(values: np.ndarray) -> np.ndarray:
     return np.reshape(values, (len(values), -1))
 
 
+def ratio(above: np.ndarray, below: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
+    """Return a quotient where the divisor is positive, and something else where it is not, (N,) float64."""
+    return np.divide(above, below, out=np.full(np.shape(below), otherwise), where=np.asarray(below) > 0)
+
+
 def _with_channels(maps: np.ndarray, block: Block) -> np.ndarray:
     """Return maps as (N, positions..., channels) float64."""
     spatial = positions(block.pictures.shape)

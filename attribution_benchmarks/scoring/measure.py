@@ -39,6 +39,9 @@ class Measure:
     again
         Whether it needs maps of other inputs, targets or networks: ``function(maps, block, again)``, where
         ``again(block, model=None)`` explains by the same method, and ``again.scores`` asks the model.
+    check
+        ``check(model)`` raises ``BadInput`` for a model that it is not of, before anything is explained; None where it
+        is of all.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Measure:
     methods: tuple[str, ...] | None = None
     zero_maps: Literal["uniform", "left_out"] = "left_out"
     again: bool = False
+    check: Callable[[Any], object] | None = None
 
     def applies_to(self, label: Label) -> bool:
         """Tell whether a label's maps are measured."""

@@ -41,6 +41,8 @@ class Metric:
         Whether a report shows it only where it is asked for by name, as what asks the network many times.
     bounds
         Least and most it can be; intervals end there.
+    curve
+        What the numbers after the first run along, such as shares of what is removed; empty where there are none.
     cost, chance, criticism
         For docs/metrics.md: what it asks of the network; what a random map gets; what is known against it.
     """
@@ -56,6 +58,7 @@ class Metric:
     masks: bool = False
     on_request: bool = False
     bounds: tuple[float, float] | None = None
+    curve: tuple[float, ...] = ()
     cost: str = ""
     chance: str = ""
     criticism: str = ""

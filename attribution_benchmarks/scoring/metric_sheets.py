@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.scoring import faithfulness, localisation, sanity
+from attribution_benchmarks.scoring import faithfulness, in_domain, localisation, sanity
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.shared import SHARED
 
@@ -23,7 +23,7 @@ _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
         "Faithfulness",
         "Does the network's answer change with what a map says it depends on? Positions count by their evidence: "
         "signed values, summed over channels. Probabilities are of the explained class.",
-        faithfulness.METRICS,
+        (*faithfulness.METRICS, *in_domain.METRICS),
     ),
     (
         "Sanity",

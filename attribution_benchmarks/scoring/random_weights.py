@@ -1,33 +1,37 @@
-"""A network with the weights of a trained one in random places: the same architecture, and nothing learnt.
+"""Networks of a trained one's architecture that have learnt nothing: its weights in random places, or drawn anew.
 
 What a map owes to the architecture alone shows there (Adebayo et al., "Sanity Checks for Saliency Maps", NeurIPS 2018).
+One such network is a draw, so that a control of them is several, of both kinds: shuffled weights keep what training did
+to their sizes, and weights drawn anew keep nothing of it.
 """
 
 from __future__ import annotations
 
 import functools
 import pathlib
-import tempfile
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
 
 from attribution import batching, load_model
 from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.command_line.temporary import temporary_directory
+from attribution_benchmarks.scoring.block import MEMBER, Block
 from attribution_benchmarks.scoring.controls import Control
+
+NETWORKS = 5  # of a control: three shuffled, two drawn anew
+MOST = 20  # that are kept in memory
 
 
 def with_shuffled_weights(
-    path: str | pathlib.Path, seed: int, score: str = "logits", which: Container[int] | None = None
+    path: str | pathlib.Path, seed: int, score: str = "logits", which: Container[int] | None = None, number: int = 1
 ) -> Any:
     """Return a model whose variables hold a SavedModel's values, each variable's in random order.
 
     This works for every SavedModel of TensorFlow 2, whatever wrote it, where building an untrained network would need
     its code. Shuffling keeps each variable's distribution, so that variances stay positive and activations in
-    range, as drawing from a normal distribution of the same width would not; constants of the architecture, such as
-    coordinates, are no variables and stay.
+    range; constants of the architecture, such as coordinates, are no variables and stay.
 
     Parameters
     ----------
@@ -39,6 +43,8 @@ def with_shuffled_weights(
         "logits" or "probabilities", what is explained of it.
     which
         Places of the variables to shuffle, as ``graph_order`` has them; all where None.
+    number
+        Which of several such networks of one seed, from 1.
 
     Returns
     -------
@@ -49,6 +55,53 @@ def with_shuffled_weights(
     BadInput
         If there is no such directory, as for a network behind a server, or no variables to shuffle.
     """
+    purpose = "random weights" if number == 1 else f"random weights {number}"
+
+    def shuffled(place: int, name: str, values: np.ndarray) -> np.ndarray:
+        if which is not None and place not in which:
+            return values
+        return batching.generator(seed, place, purpose).permutation(values.reshape(-1)).reshape(values.shape)
+
+    return _with_weights(path, score, shuffled)
+
+
+def with_new_weights(path: str | pathlib.Path, seed: int, score: str = "logits", number: int = 1) -> Any:
+    """Return a model whose variables are drawn as before training.
+
+    Kernels are normal with variance 2 / fan-in, which keeps activations as large as they are through layers of ReLU (He
+    et al., "Delving Deep into Rectifiers", ICCV 2015). Variables of one axis start as their names say: scales and
+    variances of a normalisation at one, all others at zero. A kernel named "depthwise" has the fan-in of one channel.
+
+    Parameters
+    ----------
+    path, score, number
+        As of ``with_shuffled_weights``.
+    seed
+        Of the draws; each variable has its own by its place in the file.
+
+    Returns
+    -------
+    attribution.model.Model
+
+    Raises
+    ------
+    BadInput
+        As ``with_shuffled_weights``.
+    """
+
+    def drawn(place: int, name: str, values: np.ndarray) -> np.ndarray:
+        if values.ndim < 2:
+            scale = any(word in name.lower() for word in ("gamma", "scale", "variance"))
+            return np.full(values.shape, float(scale))
+        fan_in = float(np.prod(values.shape[:-2] if "depthwise" in name.lower() else values.shape[:-1]))
+        generator = batching.generator(seed, place, f"new weights {number}")
+        return generator.normal(0.0, np.sqrt(2 / fan_in), values.shape)
+
+    return _with_weights(path, score, drawn)
+
+
+def _with_weights(path, score: str, values_of: Callable[[int, str, np.ndarray], np.ndarray]) -> Any:
+    """Return a model of a file whose variables have other values: ``values_of(place, name, values)``."""
     import tensorflow as tf
 
     if not pathlib.Path(path).is_dir():
@@ -57,13 +110,10 @@ def with_shuffled_weights(
     variables = _variables(loaded)
     if not variables:
         raise BadInput(f"{path} has no variables that could be shuffled; leave random_weights out of --controls")
-    for number, variable in enumerate(variables):
-        if which is not None and number not in which:
-            continue
+    for place, variable in enumerate(variables):
         values = variable.numpy()
-        generator = batching.generator(seed, number, "random weights")
-        variable.assign(generator.permutation(values.reshape(-1)).reshape(values.shape))
-    directory = tempfile.TemporaryDirectory()
+        variable.assign(values_of(place, variable.name, values).astype(values.dtype))
+    directory = temporary_directory("random_weights")
     tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
     model = load_model(directory.name, score=score)
     vars(model)["directory"] = (
@@ -132,18 +182,40 @@ def _variables(loaded: Any) -> list[Any]:
     return list(found.values())
 
 
-def other_weights(model: Any, block: Block, seed: int) -> tuple[object, Block]:
-    """Ask the model's architecture with shuffled weights instead; it is made once for a model and a seed."""
-    return _shuffled(model, seed), block
+def network(number: int) -> Control:
+    """Return the control that asks one random network, from 1: odd ones have shuffled weights, even ones new ones."""
+
+    def other_weights(model: Any, block: Block, seed: int) -> tuple[object, Block]:
+        return _random(model, seed, number), block
+
+    how = "shuffled" if number % 2 else "drawn anew"
+    return Control(
+        f"random_weights{MEMBER}{number}",
+        f"random net {number}",
+        f"the method's map on a network whose weights are {how}",
+        disturb=other_weights,
+        depends_on=str(number),
+    )
 
 
-@functools.lru_cache(maxsize=2)  # a benchmark asks one network at a time, or a pair
-def _shuffled(model, seed: int):
-    shuffled = with_shuffled_weights(model.path, seed, model.score)
-    shuffled.live_source = model.live_source
-    return shuffled
+def networks(controls: Iterable[Control], count: int = NETWORKS) -> list[Control]:
+    """Return controls with ``RANDOM_WEIGHTS`` replaced by so many random networks, each a control of its own."""
+    members = [network(number) for number in range(1, count + 1)]
+    return [one for control in controls for one in (members if control == RANDOM_WEIGHTS else [control])]
+
+
+@functools.lru_cache(maxsize=MOST)  # blocks are explained one after the other, each on all of them
+def _random(model, seed: int, number: int):
+    made = with_shuffled_weights if number % 2 else with_new_weights
+    found = made(model.path, seed, model.score, number=number)
+    found.live_source = model.live_source
+    return found
 
 
 RANDOM_WEIGHTS = Control(
-    "random_weights", "random net", "the method's map on a network whose weights are random", disturb=other_weights
+    "random_weights",
+    "random nets",
+    "the method's maps on networks whose weights are random, in turn shuffled and drawn anew; a method is above them "
+    "where it is above each",
+    disturb=network(1).disturb,
 )

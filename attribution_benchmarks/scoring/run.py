@@ -16,7 +16,7 @@ from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard.store import ScoreStore, Series
 from attribution_benchmarks.scoring import zero_maps
 from attribution_benchmarks.scoring.block import Block, Label, Pending
-from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution_benchmarks.scoring.fingerprint import followed
 from attribution_benchmarks.scoring.measure import Measure
 
 
@@ -73,11 +73,13 @@ class Run:
     ):
         self.explainer, self.measures, self.answers = explainer, tuple(measures), answers
         self.maps_directory = maps_directory
+        for measure in self.measures:
+            if measure.check:
+                measure.check(getattr(explainer, "model", None))
         self.store = store if store and explainer.lasting else ScoreStore(None)
-        prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
+        prepared = {**key, "prepared": followed(*code) if code else ""}
         kept = {
-            measure.name: [measure.name, code_fingerprint(measure.function), measure.zero_maps]
-            for measure in self.measures
+            measure.name: [measure.name, followed(measure.function), measure.zero_maps] for measure in self.measures
         }
         self._series: dict[tuple[Label, str], Series] = {}
         for label in explainer.labels:

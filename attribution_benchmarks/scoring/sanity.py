@@ -18,7 +18,7 @@ from attribution import batching
 from attribution_benchmarks.scoring.asking import Again
 from attribution_benchmarks.scoring.block import Block
 from attribution_benchmarks.scoring.controls import runner_up
-from attribution_benchmarks.scoring.map_values import flat, magnitude
+from attribution_benchmarks.scoring.map_values import flat, magnitude, ratio
 from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.once import once
@@ -44,7 +44,7 @@ def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     first, second = (rankdata(flat(values), axis=1) for values in (first, second))
     first, second = (ranks - ranks.mean(axis=1, keepdims=True) for ranks in (first, second))
     spread = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
-    return np.divide((first * second).sum(axis=1), spread, out=np.zeros(len(first)), where=spread > 0)
+    return ratio((first * second).sum(axis=1), spread, 0.0)
 
 
 def ssim(first: np.ndarray, second: np.ndarray, radius: int = 3) -> np.ndarray:
@@ -128,7 +128,7 @@ def _stages(model) -> range:
 def _scaled(maps: np.ndarray, block: Block) -> np.ndarray:
     values = magnitude(maps, block)
     top = flat(values).max(axis=1).reshape((-1,) + (1,) * (values.ndim - 1))
-    return np.divide(values, top, out=np.zeros(values.shape), where=top > 0)
+    return ratio(values, np.broadcast_to(top, values.shape), 0.0)
 
 
 @once
@@ -162,7 +162,7 @@ def independent(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
 def efficient(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
     """Return how much more complex the map of the wholly random network is, as a share of the map's own, (N,)."""
     before, after = complexity(_scaled(maps, block)), complexity(_scaled(_cascade(maps, block, again)[-1], block))
-    return np.divide(after - before, before, out=np.full(len(block), np.nan), where=before > 0)
+    return ratio(after - before, before)
 
 
 def smooth(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
@@ -189,7 +189,7 @@ def continuity(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
     maps = flat(np.asarray(maps, np.float64))
     length = np.linalg.norm(maps, axis=1)
     moved = [np.linalg.norm(flat(again(copy)) - maps, axis=1) for copy in _noisy(block, DRAWS, "continuity")]
-    return np.divide(np.max(moved, axis=0), length, out=np.full(len(maps), np.nan), where=length > 0)
+    return ratio(np.max(moved, axis=0), length)
 
 
 def _noisy(block: Block, count: int, purpose: str) -> Iterator[Block]:

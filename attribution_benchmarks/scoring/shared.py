@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from attribution_benchmarks.command_line import BadInput, listed
-from attribution_benchmarks.scoring import faithfulness, localisation, sanity
+from attribution_benchmarks.scoring import faithfulness, in_domain, localisation, sanity
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.own import loaded
 
@@ -27,7 +27,7 @@ def share(metric: Metric) -> Metric:
     return metric
 
 
-for _metric in (*localisation.METRICS, *faithfulness.METRICS, *sanity.METRICS):
+for _metric in (*localisation.METRICS, *faithfulness.METRICS, *in_domain.METRICS, *sanity.METRICS):
     share(_metric)
 
 

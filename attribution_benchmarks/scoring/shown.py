@@ -24,7 +24,9 @@ from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.run import Run
 
 FILE = "inputs.npz"
-_OWN_AT_MOST = 3  # methods of the user's own whose extremes are looked for; each costs two inputs under all methods
+# Methods of the user's own whose extremes are looked for. They cost two inputs under all methods, more than the method
+# itself, so that a second one is shown on the inputs that are there.
+_OWN_AT_MOST = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,7 +175,7 @@ def choose(
     methods
         To look at.
     count
-        Inputs; up to two more for each of the first methods of one's own.
+        Inputs; up to two more for the first method of one's own.
 
     Returns
     -------

@@ -6,9 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
+from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput
 from bim import dataset, delta_patch, measure
 from bim.masks import load_masks
+from scripts import construct_delta_patch
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +87,33 @@ def test_no_record_is_none_and_no_sets_are_named(tmp_path):
     assert delta_patch.read_record(str(tmp_path)) is None
     with pytest.raises(BadInput, match=r"val\.txt"):
         dataset.load_set(str(tmp_path), "bamboo_forest")
+
+
+def test_patches_of_the_authors_files(sets, upstream_models, tmp_path, capsys):
+    """Files of TensorFlow 1 without a signature: the distances are those of their own tensors in a session."""
+    import tensorflow as tf
+
+    path = os.path.join(upstream_models, "scene_only")
+
+    def run(data_dir, *more):
+        shutil.copytree(sets, data_dir)
+        arguments = ["construct_delta_patch", f"--data_dir={data_dir}", f"--model={path}", "--steps=40", *more]
+        return command_line.execute(
+            construct_delta_patch.main, construct_delta_patch.FLAGS, construct_delta_patch.__doc__, arguments
+        )
+
+    data_dir = str(tmp_path / "upstream")
+    assert run(data_dir, "--compat=upstream") == 0
+    assert "2 of 2 keep the class" in capsys.readouterr().out
+    record = delta_patch.read_record(os.path.join(data_dir, "bamboo_forest_patch"))
+    plain, patches = (dataset.load_set(data_dir, name) for name in ("bamboo_forest", "bamboo_forest_patch"))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.saved_model.load(session, ["serve"], path)
+        shown = [measure.network_inputs(images.images([0, 1]), 32) for images in (plain, patches)]
+        scene, patch = (session.run("resnet_model/final_dense:0", {"input_tensor:0": images}) for images in shown)
+    np.testing.assert_allclose(np.linalg.norm(scene - patch, axis=1), record.after, rtol=1e-3)
+    assert all(after < before for before, after in zip(record.before, record.after, strict=True))
+
+    assert run(str(tmp_path / "default")) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("error: ")
+    assert not os.path.exists(tmp_path / "default" / "bamboo_forest_patch")

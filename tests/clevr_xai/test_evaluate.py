@@ -11,7 +11,7 @@ from PIL import Image
 from attribution_benchmarks.command_line.run import execute
 from clevr_xai import evaluate
 
-FEW = ("--methods=lrp_clevr_xai,gradient,grad_cam,vargrad", "--samples=2", "--batch_size=6")
+FEW = ("--methods=lrp_clevr_xai,gradient,grad_cam,vargrad", "--samples=2", "--batch_size=6", "--random_networks=2")
 
 
 @pytest.fixture
@@ -62,11 +62,21 @@ def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small
     assert "vargrad/wrong_class" not in names  # costs too much by default
     rows = [row for row in document["rows"] if row["subset"] == "all" and row["method"] == "gradient"]
     assert len(rows) == 2 * 10 and all(0 <= row["p20"] <= row["median"] <= row["p80"] <= 1 for row in rows)
+    (under,) = (
+        row for row in document["rows"]
+        if row["method"] == "grad_cam/random_weights" and row["subset"] == "all" and row["metric"] == "mass"
+        and row["pooling"] == "l2-norm,sq"
+    )  # fmt: skip
+    assert len(under["networks"]) == 2 and under["value"] == pytest.approx(np.mean(under["networks"]))
+    least, largest = (f"{end(under['networks']):.2f}" for end in (min, max))
+    assert f"{under['value']:.2f} ({least}–{largest}, 2)" in out
+    assert "in turn their weights are shuffled and drawn anew" in " ".join(out.split())
     manifest = document["manifest"]
     assert manifest["seed"] == 0 and list(manifest["models"]) == [str(small_network)]
     assert "--samples=2" in manifest["command"] and "plots" not in manifest["command"]
     groups = json.loads(files["inputs.json"].read_text())["groups"]
     assert [group["where"]["metric"] for group in groups] == ["mass", "rank"] and len(groups[0]["inputs"]) == 11
+    assert {"gradient/random_weights#1", "gradient/random_weights#2"} < groups[0]["values"].keys()
     first = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
     pictures = [path for path in first if path.suffix == ".png"]
     assert len(pictures) == 4 and pictures[0].name == "mass_single_object.png"

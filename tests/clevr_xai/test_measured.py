@@ -13,7 +13,7 @@ from attribution_benchmarks.scoring.block import Label
 from attribution_benchmarks.scoring.controls import runner_up
 from attribution_benchmarks.scoring.explainer import Explainer
 from attribution_benchmarks.scoring.metric import mask_of, of_maps
-from attribution_benchmarks.scoring.random_weights import with_shuffled_weights
+from attribution_benchmarks.scoring.random_weights import with_new_weights, with_shuffled_weights
 from clevr_xai import controls, methods
 from clevr_xai.answering import Answering
 from clevr_xai.blocks import Questions, draw_rows
@@ -44,7 +44,7 @@ def measurement(
     """Explain and score, by default all twelve questions with five methods and all controls."""
     chosen = chosen or methods.settings(names, steps=3, samples=2)
     explainer = Explainer(
-        network.model, chosen, controls.asked_of(data, network, asked), names[:2], seed, batch_size
+        network.model, chosen, controls.asked_of(data, network, asked, 2), names[:2], seed, batch_size
     )  # fmt: skip
     questions = Questions(data, np.arange(12) if rows is None else rows, network, truth)
     return measure(questions, explainer, store=ScoreStore(str(directory)), batch_size=batch_size, **more)
@@ -82,7 +82,8 @@ def test_what_was_counted(measured, data):
     names = [label.name for label in measured.labels]
     assert names[:5] == list(NAMES) and names[5:] == [
         "lrp_clevr_xai/wrong_class", "gradient/wrong_class", "lrp_clevr_xai/permuted_question",
-        "gradient/permuted_question", "lrp_clevr_xai/random_weights", "gradient/random_weights",
+        "gradient/permuted_question", "lrp_clevr_xai/random_weights#1", "gradient/random_weights#1",
+        "lrp_clevr_xai/random_weights#2", "gradient/random_weights#2",
         "uniform", "random", "edge_detector",
     ]  # fmt: skip
 
@@ -99,7 +100,8 @@ def test_the_numbers_are_those_of_maps_explained_and_scored_by_hand(measured, ne
         Label("grad_cam"): (network.model, inputs, targets),
         Label("gradient", "wrong_class"): (network.model, inputs, wrong),
         Label("gradient", "permuted_question"): (network.model, network.inputs(batch.images, others), targets),
-        Label("gradient", "random_weights"): (with_shuffled_weights(network.model.path, 0), inputs, targets),
+        Label("gradient", "random_weights#1"): (with_shuffled_weights(network.model.path, 0), inputs, targets),
+        Label("gradient", "random_weights#2"): (with_new_weights(network.model.path, 0, number=2), inputs, targets),
     }
     masses = {}
     for label, arguments in asked.items():

@@ -3,13 +3,18 @@
     python tests/faults/attack.py --kills=200 --races=50 --disks=50 --seed=0
 
 Every run that follows a disturbance must end with exit code 0 and the bytes of a run that was never disturbed. A run
-on a full or read-only disk must end with exit code 2 and one line, or with 0. Bad and hostile inputs are tried by
-``tests/faults/test_bad_inputs.py``. Figures go to standard output, failures to standard error; exit code 1 with any.
+that meets a full disk or missing rights must end with exit code 2 and one line, or with 0. Bad and hostile inputs are
+tried by ``tests/faults/test_bad_inputs.py``. Figures go to standard output, also those of a run that is interrupted,
+failures to standard error; exit code 1 with any.
+
+A run of a command that imports TensorFlow is three times in four a copy of this process, which has imported it once.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import math
 import os
 import pathlib
@@ -24,10 +29,12 @@ import time
 from collections.abc import Mapping, Sequence
 
 import targets
+from forked import import_what_takes_long
 
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
-KINDS = {"kills": 200, "races": 50, "disks": 50, "small_disks": 20}  # and how many of each by default
+KINDS = {"kills": 200, "races": 50, "disks": 50, "small_disks": 20, "rights": 20}  # and how many of each by default
 LONGEST = 300  # seconds that a run may take
+OVERRIDING_RIGHTS = (1, 2)  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, <linux/capability.h>
 
 
 class Attack:
@@ -41,55 +48,64 @@ class Attack:
         Of targets.
     seed
         Of every choice.
+    keep
+        Where directories go that are not as they must be; empty for nowhere.
     """
 
-    def __init__(self, directory: pathlib.Path, names, seed: int):
-        self.directory, self.names, self.random = directory, names, random.Random(seed)
+    def __init__(self, directory: pathlib.Path, names: Sequence[str], seed: int, keep: str):
+        self.directory, self.names, self.random, self.keep = directory, names, random.Random(seed), keep
         self.failures: list[str] = []
         self.counts: dict[str, dict[str, int]] = {}
         self.data = directory / "set"
         arguments = [*targets.CONSTRUCT, f"--data_dir={self.data}"]
         subprocess.run([sys.executable, *arguments], cwd=targets.ROOT, env=targets.environment(directory / "cache"),
                        check=True, capture_output=True)  # fmt: skip
-        self.whole, self.seconds = {}, {}
+        if any(targets.TARGETS[name].imports_long for name in names):
+            import_what_takes_long()
+        self.whole, self.seconds = {}, {}  # by name; by name and whether cold
         for name in names:
-            out = self._fresh(name)
-            begun = time.monotonic()
-            code, said = self._finish(targets.started(name, out, self.data))
-            self.seconds[name] = time.monotonic() - begun
-            if code:
-                sys.exit(f"{name}: an undisturbed run ended with {code}: {said[-500:]}")
-            self.whole[name] = targets.content(out)
-            shutil.rmtree(out)
+            for cold in {True, not targets.TARGETS[name].imports_long}:
+                out, begun = self._fresh(name), time.monotonic()
+                code, said = self._finish(targets.started(name, out, self.data, cold))
+                self.seconds[name, cold] = time.monotonic() - begun
+                if code:
+                    sys.exit(f"{name}: an undisturbed run ended with {code}: {said[-500:]}")
+                if others := targets.differing(self.whole.setdefault(name, found := targets.content(out)), found):
+                    sys.exit(f"{name}: a second undisturbed run wrote other bytes: {others[:4]}")
+                self._forget(out)
 
-    def kills(self, name: str) -> None:
-        """Kill a run, perhaps twice, and let the next one end."""
-        out, ended = self._fresh(name), False
-        for _ in range(self.random.choice((1, 1, 2))):
-            process = targets.started(name, out, self.data)
-            number_ = self.random.choice(SIGNALS)
+    def kills(self, name: str) -> int:
+        """Kill a run, perhaps again and again, and let the next one end; return how many were killed."""
+        out, killed = self._fresh(name), 0
+        for _ in range(self.random.choice((1, 1, 2, 4))):
+            cold = self._cold(name)
+            process = targets.started(name, out, self.data, cold)
+            number = self.random.choice(SIGNALS)
             group = self.random.random() < 0.5
             try:
-                process.wait(timeout=self.random.uniform(0.02, 1.0) * self.seconds[name])
-                ended = True
+                process.wait(timeout=self.random.uniform(0.02, 1.0) * self.seconds[name, cold])
             except subprocess.TimeoutExpired:
+                killed += 1
+                self._count("kills", name, number.name)
                 if group:
-                    self._signal_all(process, number_)
+                    self._signal_all(process, number)
                 else:
-                    process.send_signal(number_)
+                    process.send_signal(number)
+            else:
+                self._count("kills", name, "too late")
             code, said = self._finish(process)
-            if code not in (0, -number_, 130 if number_ == signal.SIGINT else -number_):
-                self._fail("kills", f"{name}: ended with {code} after {number_.name}: {said[-300:]}")
+            if code not in (0, -number, 130 if number == signal.SIGINT else -number):
+                self._fail("kills", f"{name}: ended with {code} after {number.name}: {said[-300:]}")
         self._again("kills", name, out)
-        self._count("kills", name, "too late" if ended else "killed")
+        return killed
 
-    def races(self, name: str) -> None:
+    def races(self, name: str) -> int:
         """Start two or eight at once on the same fresh directory."""
         out = self._fresh(name)
         together = self.random.choice((2, 2, 2, 8))
         running = []
         for _ in range(together):
-            running.append(targets.started(name, out, self.data))
+            running.append(targets.started(name, out, self.data, self._cold(name)))
             time.sleep(self.random.choice((0, 0, 0.3)))
         for process in running:
             code, said = self._finish(process, LONGEST * together / 2)
@@ -97,55 +113,78 @@ class Attack:
                 self._fail("races", f"{name}: one of {together} ended with {code}: {said[-300:]}")
         self._again("races", name, out)
         self._count("races", name, f"{together} at once")
+        return 1
 
-    def disks(self, name: str) -> None:
+    def disks(self, name: str) -> int:
         """Let a run meet the end of the disk: no file may grow beyond a few pages."""
         out = self._fresh(name)
         size = 4096 * self.random.randint(0, 40)
-        process = targets.started(name, out, self.data, preexec_fn=lambda size=size: _limit(size))
-        code, said = self._finish(process)
-        lines = [line for line in said.replace("\r", "\n").splitlines() if line.strip()]
-        if code not in (0, 2) or "Traceback" in said or (code == 2 and not lines[-1].startswith("error: ")):
-            self._fail("disks", f"{name}: {code} with files of at most {size} bytes: {said[-300:]}")
+        process = targets.started(name, out, self.data, self._cold(name), lambda: _limit(size))
+        self._refused("disks", name, process, f"with files of at most {size} bytes")
         self._again("disks", name, out)
-        self._count("disks", name, f"exit {code}")
+        return 1
 
-    def small_disks(self, name: str) -> None:
+    def small_disks(self, name: str) -> int:
         """The same on a small file system of its own, for which root is needed; nothing happens without."""
         mount = self.directory / "disk"
         mount.mkdir(exist_ok=True)
         size = self.random.randint(60, 4000)
         kind = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(mount)]
         if subprocess.run(kind, capture_output=True).returncode:
-            return
+            return 0
         try:
             out = mount / "out"
             out.mkdir()
             if targets.TARGETS[name].begins_with_data:
                 copied = subprocess.run(["cp", "-r", f"{self.data}/.", str(out)], capture_output=True)
                 if copied.returncode:  # not even the data fit
-                    return
-            code, said = self._finish(targets.started(name, out, self.data))
-            lines = [line for line in said.replace("\r", "\n").splitlines() if line.strip()]
-            if code not in (0, 2) or "Traceback" in said or (code == 2 and not lines[-1].startswith("error: ")):
-                self._fail("small disks", f"{name}: {code} on {size} kB: {said[-300:]}")
+                    self._count("small disks", name, "too small for the data")
+                    return 1
+            self._refused("small disks", name, targets.started(name, out, self.data, self._cold(name)), f"on {size} kB")
             if list(out.rglob("*.unfinished")):
                 self._fail("small disks", f"{name}: left {next(out.rglob('*.unfinished')).name}")
             subprocess.run(["mount", "-o", "remount,size=1g", str(mount)], check=True)
             self._again("small disks", name, out)
-            self._count("small disks", name, f"exit {code}")
+            return 1
         finally:
             subprocess.run(["umount", "-l", str(mount)], check=False)
 
+    def rights(self, name: str) -> int:
+        """Take the right to write at a random moment from a run that obeys it, even if root's."""
+        out, cold = self._fresh(name), self._cold(name)
+        process = targets.started(name, out, self.data, cold, None if os.getuid() else _obey_rights)
+        time.sleep(self.random.uniform(0.0, 1.0) * self.seconds[name, cold])
+        folders = [out, *(path for path in out.rglob("*") if path.is_dir())]
+        taken = self.random.choice((folders, [self.random.choice(folders)]))
+        for folder in taken:
+            _set_mode(folder, 0o555)
+        self._refused("rights", name, process, f"without rights on {len(taken)} folders")
+        for folder in taken:
+            _set_mode(folder, 0o755)
+        self._again("rights", name, out)
+        return 1
+
+    def _refused(self, kind: str, name: str, process, how: str) -> None:
+        """Wait for a run that may end well, or with one line."""
+        code, said = self._finish(process)
+        lines = [line for line in said.replace("\r", "\n").splitlines() if line.strip()]
+        if code not in (0, 2) or "Traceback" in said or (code == 2 and not lines[-1].startswith("error: ")):
+            self._fail(kind, f"{name}: {code} {how}: {said[-300:]}")
+        self._count(kind, name, f"exit {code}")
+
     def _again(self, kind: str, name: str, out: pathlib.Path) -> None:
         """Run a target to its end and compare what is there with an undisturbed run."""
-        code, said = self._finish(targets.started(name, out, self.data))
+        code, said = self._finish(targets.started(name, out, self.data, self._cold(name)))
         if code:
             self._fail(kind, f"{name}: the run afterwards ended with {code}: {said[-300:]}")
-        elif (found := targets.content(out)) != self.whole[name]:
-            other = {path for path in {*found, *self.whole[name]} if found.get(path) != self.whole[name].get(path)}
-            self._fail(kind, f"{name}: {len(other)} files are others than in an undisturbed run: {sorted(other)[:4]}")
-        shutil.rmtree(out, ignore_errors=True)
+        elif others := targets.differing(self.whole[name], targets.content(out)):
+            self._fail(kind, f"{name}: {len(others)} files are others than in an undisturbed run: {others[:4]}")
+            if self.keep:
+                shutil.copytree(out, os.path.join(self.keep, f"{kind}_{name}_{len(self.failures)}"))
+        self._forget(out)
+
+    def _cold(self, name: str) -> bool:
+        return self.random.random() < 0.25 or not targets.TARGETS[name].imports_long
 
     def _fresh(self, name: str) -> pathlib.Path:
         out = pathlib.Path(tempfile.mkdtemp(dir=self.directory)) / "out"
@@ -155,7 +194,11 @@ class Attack:
             out.mkdir()
         return out
 
-    def _finish(self, process: subprocess.Popen, seconds: float = LONGEST) -> tuple[int, str]:
+    def _forget(self, out: pathlib.Path) -> None:
+        if out.parent.parent == self.directory:
+            shutil.rmtree(out if out.parent.is_mount() else out.parent, ignore_errors=True)
+
+    def _finish(self, process, seconds: float = LONGEST) -> tuple[int, str]:
         """Return how a process ended and what it said."""
         try:
             said = process.communicate(timeout=seconds)[1]
@@ -165,7 +208,7 @@ class Attack:
             return -99, f"no end within {seconds:g} s"
         return process.returncode, said
 
-    def _signal_all(self, process: subprocess.Popen, number: int) -> None:
+    def _signal_all(self, process, number: int) -> None:
         try:
             os.killpg(process.pid, number)
         except ProcessLookupError:
@@ -186,6 +229,25 @@ def _limit(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+def _obey_rights() -> None:
+    """Let this process of root's be refused what the rights on files refuse, whatever it starts."""
+    library = ctypes.CDLL(None, use_errno=True)
+    for capability in OVERRIDING_RIGHTS:
+        if library.prctl(24, capability, 0, 0, 0):  # PR_CAPBSET_DROP: for the programs it executes
+            raise OSError(ctypes.get_errno(), "prctl")
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    library.capget(header, sets)
+    for effective in (0, 1):
+        sets[effective] &= ~sum(1 << capability for capability in OVERRIDING_RIGHTS)
+    if library.capset(header, sets):
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def _set_mode(folder: pathlib.Path, mode: int) -> None:
+    with contextlib.suppress(FileNotFoundError):  # renamed or gone meanwhile
+        folder.chmod(mode)
+
+
 def main() -> int:
     """Attack, report, and return 1 with any failure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -193,19 +255,25 @@ def main() -> int:
         parser.add_argument(f"--{kind}", type=int, default=default)
     parser.add_argument("--targets", default=",".join(targets.TARGETS), help="of " + ", ".join(targets.TARGETS))
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no further attack after so long")
+    parser.add_argument("--keep", default="", help="directory for what is not as it must be")
     given = parser.parse_args()
+    # A shell starts what runs in its background deaf to interruptions, and all that it starts would be, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     end = time.monotonic() + 60 * given.minutes
-    planned = planned_attacks({kind: getattr(given, kind) for kind in KINDS}, given.targets.split(","))
+    wanted = {kind: getattr(given, kind) for kind in KINDS}
+    done = dict.fromkeys(KINDS, 0)
     with tempfile.TemporaryDirectory(prefix="faults_") as directory:
-        attack, begun = Attack(pathlib.Path(directory), given.targets.split(","), given.seed), 0
-        for kind, name in planned:
-            if time.monotonic() > end:
-                break
-            getattr(attack, kind)(name)
-            begun += 1
+        attack = Attack(pathlib.Path(directory), given.targets.split(","), given.seed, given.keep)
+        try:
+            for kind, name in planned_attacks(wanted, given.targets.split(",")):
+                if done[kind] < wanted[kind] and time.monotonic() < end:
+                    done[kind] += getattr(attack, kind)(name)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
     for what, counts in sorted(attack.counts.items()):
         print(f"{what}: " + ", ".join(f"{number} {how}" for how, number in sorted(counts.items())))
-    print(f"{begun} of {len(planned)} attacks, {len(attack.failures)} failures")
+    print(", ".join(f"{done[kind]} of {number} {kind}" for kind, number in wanted.items() if number))
+    print(f"{len(attack.failures)} failures")
     return 1 if attack.failures else 0
 
 

@@ -1,7 +1,8 @@
 """Bad and hostile inputs as data: what is given, and what the one line must name.
 
 A case is (name, command, arguments, files, word): the files are written before, each by content or by one of the makers
-below; ``{set}`` in the arguments is a copy of a small set of BIM's, in which files may be replaced.
+below; ``{set}`` in the arguments is a copy of a small set of BIM's, in which files may be replaced, ``MODEL`` a good
+network of CLEVR-XAI's.
 """
 
 from __future__ import annotations
@@ -335,4 +336,124 @@ def cases() -> list[tuple]:
         "questions=simple,simple",
     ):
         add(f"--{flag}", "generate", [f"--{flag}", "--output_dir=out"])
+    return [*found, *cases_of_later_commands()]
+
+
+def cases_of_later_commands() -> list[tuple]:
+    """Return the cases of a benchmark that is one definition, of networks and reports compared, and of data cards."""
+    found = []
+
+    def add(name, command, arguments, files=(), word="error: "):
+        found.append((name, command, list(arguments), dict(files), word))
+
+    two = ["--models=MODEL,model"]
+    places = {"file": b"", "pipe.json": fifo, "folder.json": directory}
+    for command, flag, first in (("exact", "num_imgs", []), ("networks", "num_questions", two)):
+        for value in ("-1", "0", "x", "", "²", "1.5"):
+            add(f"{command} --{flag}={value}", command, [*first, f"--{flag}={value}"], word=flag)
+        for value in ("-1", "0", "x", "1e9"):
+            add(f"{command} --batch_size={value}", command, [*first, f"--batch_size={value}"], word="batch_size")
+        for value in ("-1", "x", "nan"):
+            add(f"{command} --seed={value}", command, [*first, f"--seed={value}"], word="seed")
+        for value in ("x.xlsx", "file/x.json", "/proc/x.json", "pipe.json", "folder.json"):
+            add(f"{command} --output={value}", command, [*first, f"--output={value}"], places, "--output=")
+        for value in ("x" * 300, "/proc/new", "file", "file/below"):
+            given = [*first, f"--scores_dir={value}"]
+            add(f"{command} --scores_dir={value[:12]}", command, given, places, "--scores_dir=")
+    for value in ("x" * 300, "/proc/new", "file", "file/below"):
+        add(f"exact --maps_dir={value[:12]}", "exact", [f"--maps_dir={value}"], places, "--maps_dir=")
+        add(f"card --pictures_dir={value[:12]}", "card", ["--output=card.md", f"--pictures_dir={value}"], places)
+    for value in ("x.xlsx", "x.json", "file/x.md", "/proc/x.md"):
+        add(f"card --output={value}", "card", [f"--output={value}"], places, "--output=")
+    for value in ("-1", "0", "x"):
+        add(f"card --traced={value}", "card", [f"--traced={value}"], word="traced")
+
+    # metrics, controls, methods and benchmarks by name
+    for command in ("svea", "bim", "clevr_xai", "exact"):
+        for value in ("nothing", "os:getcwd", ":", "no/such.py:f", "roc_auc,nothing"):
+            add(f"{command} --metrics={value}", command, [f"--metrics={value}"])
+    for value in ("nothing", "gradient", "random,random"):
+        add(f"bim --compare={value}", "bim", ["--methods=rise", f"--compare={value}"], word="--compare=")
+    for value in ("nothing", "os:getcwd", ":", "no/such.py:f"):
+        add(f"exact --methods={value}", "exact", [f"--methods={value}"])
+        add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"])
+        add(f"networks --methods={value}", "networks", [*two, f"--methods=gradient,{value}"])
+    for value in ("svea", "bim", "clevr_xai"):
+        add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"], word="commands of its own")
+    for flag in ("metric=nothing", "subset=nothing", "ground_truth=nothing", "ground_truth=union", "controls=nothing",
+                 "tolerance=nan", "tolerance=2", "steps=0", "samples=0", "questions=hard",
+                 "methods=gradient"):  # fmt: skip
+        add(f"networks --{flag}", "networks", [*two, f"--{flag}"], word=flag.partition("=")[0])
+    add("networks --data_dir=none", "networks", ["--models=MODEL,MODEL/", "--data_dir=none"], word="none")
+    for value in ("", "model", "model,model", "MODEL,model", "/dev/null,/dev/zero"):
+        add(f"networks --models={value}", "networks", [f"--models={value}"], word="" if "," in value else "--models")
+    for what, files in {
+        "missing": {},
+        "a file": {"model": b"x"},
+        "cut off": {"model/saved_model.pb": b"\x08\x01\x12\xff\xff\xff"},
+        "a pipe": {"model/saved_model.pb": fifo},
+        "empty file": {"model/saved_model.pb": b""},
+    }.items():
+        add(f"exact, model {what}", "exact", ["--model=model"], files)
+        add(f"networks, model {what}", "networks", ["--models=model,other"], files)
+
+    # maps made elsewhere
+    for what, files in {
+        "missing": {},
+        "a file": {"maps": b"x"},
+        "none": {"maps/gradient/x.txt": b""},
+        "of other inputs": {"maps/gradient/other.npy": npy_promising("(1,)")},
+    }.items():
+        add(f"exact, maps {what}", "exact", ["--from_maps=maps"], files)
+    add("exact, maps and a model", "exact", ["--from_maps=maps", "--model=model"], word="--from_maps")
+
+    # data to describe
+    for what, files in {
+        "missing": {},
+        "a file": {"data": b""},
+        "empty": {"data/x": b""},
+        "scenes deep": {**CLEVR, "data/CLEVR-XAI_scenes.json": DEEP},
+        "scenes cut off": {**CLEVR, "data/CLEVR-XAI_scenes.json": scene()[:50]},
+        "scenes a pipe": {**CLEVR, "data/CLEVR-XAI_scenes.json": fifo},
+        "scenes list": {**CLEVR, "data/CLEVR-XAI_scenes.json": b"[]"},
+        "objects text": {**CLEVR, "data/CLEVR-XAI_scenes.json": scene(objects=["x"])},
+        "mask outside": {**CLEVR, "data/CLEVR-XAI_scenes.json": scene(mask_filename="../../etc/passwd")},
+        "questions text": {**CLEVR, "data/CLEVR-XAI_simple_questions.json": b"x"},
+        "cycle": {**CLEVR, "data/CLEVR-XAI_simple_questions.json": program({"type": "union", "inputs": [0]})},
+        "image of terabytes": {**CLEVR, "data/images/a.png": png_of(1 << 30, 1 << 30)},
+        "mask cut off": CLEVR,
+    }.items():
+        add(f"card, data {what}", "card", ["--data_dir=data"], files)
+
+    # reports to compare with
+    matrix = {"rows": [], "manifest": {"command": "x"}}
+    values = {"benchmark": "svea", "groups": []}
+    for what, files in {
+        "missing": {},
+        "a file": {"other": b""},
+        "empty": {"other/x": b""},
+        "cut off": {"other/tables/matrix.json": json.dumps(matrix).encode()[:-3]},
+        "deep": {"other/tables/matrix.json": DEEP},
+        "a pipe": {"other/tables/matrix.json": fifo},
+        "a loop": {"other/tables/matrix.json": loop},
+        "binary": {"other/tables/matrix.json": bytes(range(256))},
+        "list": {"other/tables/matrix.json": b"[]"},
+        "rows text": {"other/tables/matrix.json": json.dumps({**matrix, "rows": ["x"]}).encode()},
+        "rows none": {"other/tables/matrix.json": json.dumps({**matrix, "rows": None}).encode()},
+        "method a number": {"other/tables/matrix.json": json.dumps({**matrix, "rows": [{"method": 7}]}).encode()},
+        "no manifest": {"other/tables/matrix.json": b'{"rows": []}'},
+    }.items():
+        add(f"report, other {what}", "report", ["--compare=other", "--output_dir=out"], files, "--compare=")
+    for what, content in {
+        "deep": DEEP,
+        "text": b"x",
+        "list": b"[]",
+        "a pipe": fifo,
+        "a directory": directory,
+        "groups text": json.dumps({**values, "groups": ["x"]}).encode(),
+        "values text": json.dumps({**values, "groups": [{"where": {}, "inputs": [], "clusters": None,
+                                                         "values": {"a": ["x"]}}]}).encode(),
+    }.items():  # fmt: skip
+        files = {"other/tables/matrix.json": json.dumps(matrix).encode(), "other/work/svea.values.json": content}
+        add(f"report, other values {what}", "report", ["--compare=other", "--output_dir=out"], files)
     return found

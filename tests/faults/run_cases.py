@@ -1,6 +1,6 @@
 """Run bad inputs in this process, one after the other, and say of each whether it ended as it must.
 
-Reads a list of (name, place, arguments, word) from standard input; called by ``test_bad_inputs.py``.
+Reads a list of (name, command, place, arguments, word) from standard input; called by ``test_bad_inputs.py``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import signal
 import sys
 
 SECONDS = 60  # for one case
+ALWAYS = {"exact": ["--benchmark=exact"]}  # unless the case says something else
 MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",
     "construct": "scripts.construct_bim_dataset", "generate": "scripts.generate_clevr_xai",
-    "export": "attribution.export", "baseline": "svea.baseline",
+    "export": "attribution.export", "baseline": "svea.baseline", "exact": "attribution_benchmarks.scoring.evaluate",
+    "networks": "clevr_xai.compare_networks", "card": "clevr_xai.data_card",
+    "report": "attribution_benchmarks.report.reproduce",
 }  # fmt: skip
 
 
@@ -65,20 +68,20 @@ def listing(place: str) -> set[str]:
 
 
 def main() -> None:
-    """Run the cases of one command; the name of the one at work goes to standard error first."""
+    """Run the cases; the name of the one at work goes to standard error first."""
     jobs = ast.literal_eval(sys.stdin.read())
-    module = importlib.import_module(MODULES[sys.argv[1]])
     load_once()
 
     def late(*_):
         raise TimeoutError("no end in time")
 
     signal.signal(signal.SIGALRM, late)
-    for name, place, arguments, word in jobs:
+    for name, command, place, arguments, word in jobs:
+        module = importlib.import_module(MODULES[command])
         print(name, file=sys.stderr, flush=True)
         signal.alarm(SECONDS)
         try:
-            wrong = verdict(module, place, arguments, word)
+            wrong = verdict(module, place, [*ALWAYS.get(command, ()), *arguments], word)
         except BaseException as error:
             wrong = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         signal.alarm(0)

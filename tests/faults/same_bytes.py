@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 import numpy as np
+import targets
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 METHODS = ["gradient", "grad_cam", "integrated_gradients", "smoothgrad", "rise", "sise", "lrp_epsilon"]
@@ -63,7 +64,8 @@ def arguments(target: str, methods: list[str], rows: int, folder: pathlib.Path) 
     few = [name for name in methods if name in ("gradient", "grad_cam", "lrp_epsilon")]
     common = [f"--methods={','.join(few)}", f"--maps_dir={folder / 'maps'}", f"--batch_size={rows}"]
     if target == "bim":
-        return ["bim.metrics", "--metrics=MCS", "--num_imgs=12", "--nocontrols", "--compare=gradient", *common]
+        drawn = ["--metrics=MCS", "--num_imgs=12", f"--data_dir={folder.parent / 'set'}"]
+        return ["bim.metrics", *drawn, "--nocontrols", "--compare=gradient", *common]
     return ["clevr_xai.evaluate", "--num_questions=8", "--controls=", "--control_methods=", *common]
 
 
@@ -86,6 +88,10 @@ def main() -> int:
     given, failures = parser.parse_args(), 0
     for target in given.targets.split(","):
         with tempfile.TemporaryDirectory(prefix="same_bytes_") as directory:
+            if target == "bim":
+                construct = [*targets.CONSTRUCT, f"--data_dir={directory}/set"]
+                variables = targets.environment(pathlib.Path(directory) / "cache")
+                subprocess.run([sys.executable, *construct], cwd=ROOT, env=variables, check=True, capture_output=True)
             usual = written(target, "usual", pathlib.Path(directory) / "usual")
             for circumstance in given.circumstances.split(","):
                 other = written(target, circumstance, pathlib.Path(directory) / circumstance.replace(" ", "_"))

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from forked import Forked
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "saved_models"
 
@@ -24,13 +26,13 @@ class Target:
         After ``python``; ``{out}`` is the directory, ``{data}`` a finished small set of BIM's.
     begins_with_data
         Whether the directory begins as a copy of that set.
-    quick
-        Whether it takes part in the run that the tests make.
+    imports_long
+        Whether it imports TensorFlow, which takes longer than its work.
     """
 
     arguments: Sequence[str]
     begins_with_data: bool = False
-    quick: bool = True
+    imports_long: bool = False
 
 
 CONSTRUCT = ("scripts/construct_bim_dataset.py", "--drawn", "--num_train=1", "--num_val=2", "--jobs=2")
@@ -46,7 +48,11 @@ TARGETS = {
             "--output_dir={out}/data",
         )
     ),
-    "patches": Target(("scripts/construct_delta_patch.py", "--steps=2", "--data_dir={out}"), begins_with_data=True),
+    "patches": Target(
+        ("scripts/construct_delta_patch.py", "--steps=2", "--data_dir={out}"),
+        begins_with_data=True,
+        imports_long=True,
+    ),
     "svea": Target(
         (
             "-m",
@@ -56,7 +62,7 @@ TARGETS = {
             "--output={out}/deep/er/table.json",
             "--input_scores={out}/values.json",
         ),
-        quick=False,
+        imports_long=True,
     ),
     "bim": Target(
         (
@@ -71,7 +77,7 @@ TARGETS = {
             "--output={out}/table.csv",
             "--plot_dir={out}/a/b",
         ),
-        quick=False,
+        imports_long=True,
     ),
     "clevr_xai": Target(
         (
@@ -85,28 +91,40 @@ TARGETS = {
             "--output={out}/table.md",
             "--maps_dir={out}/maps",
         ),
-        quick=False,
+        imports_long=True,
     ),
 }
 
 
 def environment(cache: pathlib.Path) -> dict[str, str]:
-    """Return the variables of a run: one thread, a cache of its own."""
+    """Return the variables of a run: one thread, a cache and a temporary folder of its own."""
     threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"), "1")
     own = {"PYTHONPATH": str(ROOT), "ATTRIBUTION_BENCHMARKS_CACHE": str(cache), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    return {**os.environ, **threads, **own}
+    return {**os.environ, **threads, **own, "TMPDIR": str(cache.parent)}
 
 
-def command(name: str, out: pathlib.Path, data: pathlib.Path) -> list[str]:
-    """Return the command line of a target."""
-    return [sys.executable, *(part.format(out=out, data=data) for part in TARGETS[name].arguments)]
+def started(name: str, out: pathlib.Path, data: pathlib.Path, cold: bool = True, prepare=None):
+    """Start a target in a session of its own, so that it can be killed with all that it started.
 
-
-def started(name: str, out: pathlib.Path, data: pathlib.Path, **options) -> subprocess.Popen:
-    """Start a target in a session of its own, so that it can be killed with all that it started."""
+    Parameters
+    ----------
+    name
+        Of the target.
+    out, data
+        The directory it writes to, and a finished small set.
+    cold
+        Whether in a new interpreter; else, where importing takes long, in a copy of this process.
+    prepare
+        Called in the new process, before the command.
+    """
+    target = TARGETS[name]
+    arguments = [part.format(out=out, data=data) for part in target.arguments]
+    variables = environment(out.parent / "cache")
+    if target.imports_long and not cold:
+        return Forked(arguments, ROOT, variables, prepare)
     return subprocess.Popen(
-        command(name, out, data), cwd=ROOT, env=environment(out.parent / "cache"), start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+        [sys.executable, *arguments], cwd=ROOT, env=variables, start_new_session=True, preexec_fn=prepare,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
@@ -118,3 +136,8 @@ def content(directory: pathlib.Path) -> dict[str, str]:
             data = path.read_bytes().replace(str(directory).encode(), b"OUT")
             found[str(path.relative_to(directory))] = hashlib.sha256(data).hexdigest()
     return found
+
+
+def differing(first: dict[str, str], second: dict[str, str]) -> list[str]:
+    """Return the paths of files that two directories do not have in common."""
+    return sorted(path for path in {*first, *second} if first.get(path) != second.get(path))

@@ -12,7 +12,11 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-COMMANDS = ("svea", "bim", "clevr_xai", "construct", "generate", "tcav", "export", "baseline")
+NETWORK = ROOT / "saved_models" / "clevr_xai" / "relation_network"
+GROUPS = (  # of commands whose cases one process runs
+    ("svea", "exact", "report"), ("bim",), ("clevr_xai", "networks", "card"), ("construct", "generate"),
+    ("tcav", "export", "baseline"),
+)  # fmt: skip
 
 
 def loaded(path):
@@ -41,9 +45,15 @@ def small_set(tmp_path_factory):
 
 
 def prepare(place, files, small_set):
-    """Write the files of a case, below the place; those of the set go to a copy of it."""
-    if any(name.startswith("{set}") for name in files):
-        shutil.copytree(small_set, place / "set")
+    """Write the files of a case, below the place; those of the set go to a copy of the part of it that they are in."""
+    changed = {name.split("/")[1] for name in files if name.startswith("{set}")}
+    if changed:
+        (place / "set").mkdir()
+        for path in small_set.iterdir():
+            if path.name in changed and path.is_dir():
+                shutil.copytree(path, place / "set" / path.name, copy_function=os.link)  # replaced, never written to
+            elif path.name not in changed:
+                (place / "set" / path.name).symlink_to(path)
     for name, content in files.items():
         name = name.replace("{set}", "set")
         for path in sorted(place.glob(name)) if "*" in name else [place / name]:
@@ -59,20 +69,21 @@ def prepare(place, files, small_set):
                 path.write_bytes(content)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_bad_inputs_end_in_one_line(command, small_set, tmp_path):
+@pytest.mark.parametrize("commands", GROUPS, ids="-".join)
+def test_bad_inputs_end_in_one_line(commands, small_set, tmp_path):
     """Several run in one process; a hang or a crash is that process's end, and told with the case's name."""
-    cases = [case for case in BAD.cases() if case[1] == command]
+    cases = [case for case in BAD.cases() if case[1] in commands]
     jobs = []
-    for number, (name, _, arguments, files, word) in enumerate(cases):
+    for number, (name, command, arguments, files, word) in enumerate(cases):
         place = tmp_path / str(number)
         place.mkdir()
         prepare(place, files, small_set)
         data = place / "set" if (place / "set").exists() else small_set
-        jobs.append((name, str(place), [argument.replace("{set}", str(data)) for argument in arguments], word))
+        given = [argument.replace("{set}", str(data)).replace("MODEL", str(NETWORK)) for argument in arguments]
+        jobs.append((name, command, str(place), given, word))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "ATTRIBUTION_BENCHMARKS_CACHE": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, HERE / "run_cases.py", command], input=repr(jobs), cwd=ROOT, env=environment,
+        [sys.executable, HERE / "run_cases.py"], input=repr(jobs), cwd=ROOT, env=environment,
         capture_output=True, text=True, timeout=30 + 20 * len(jobs),
     )  # fmt: skip
     results = done.stdout.splitlines()
@@ -84,13 +95,13 @@ def test_bad_inputs_end_in_one_line(command, small_set, tmp_path):
 def test_the_table_is_large_and_no_name_stands_twice():
     names = [case[0] for case in BAD.cases()]
     assert len(names) == len(set(names)) >= 300
-    assert {case[1] for case in BAD.cases()} == set(COMMANDS)
+    assert {case[1] for case in BAD.cases()} == {command for group in GROUPS for command in group}
 
 
 def test_kills_races_and_full_disks():
     """The quick part of ``tests/faults/attack.py``, which says how to run the whole."""
     begun = time.monotonic()
-    numbers = ["--kills=2", "--races=2", "--disks=1", "--small_disks=1", "--targets=construct,generate"]
+    numbers = ["--kills=2", "--races=2", "--disks=1", "--small_disks=1", "--rights=1", "--targets=construct,generate"]
     done = subprocess.run([sys.executable, HERE / "attack.py", *numbers], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, f"{done.stderr[-3000:]} after {time.monotonic() - begun:.0f} s"
-    assert done.stdout.endswith("6 of 6 attacks, 0 failures\n")
+    assert done.stdout.endswith("\n0 failures\n")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import attribution
 from attribution_benchmarks import command_line
 from attribution_benchmarks.leaderboard import input_scores
 from svea import baseline, benchmark, paper_table
@@ -185,6 +186,27 @@ def test_check_model_says_what_is_read_of_a_network_and_explains_nothing(monkeyp
     assert "class activation maps of the layer" in said
     assert command_line.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, ["benchmark", "--layer=none"]) == 2
     assert "none" in capsys.readouterr().err
+
+
+def test_a_further_method_explains_itself_alone_figures_and_all(tmp_path, monkeypatch):
+    asked = []
+    explain_many = attribution.explain_many
+
+    def recorded(methods, *arguments, **settings):
+        asked.extend(methods)
+        return explain_many(methods, *arguments, **settings)
+
+    monkeypatch.setattr(attribution, "explain_many", recorded)
+    kept = [f"--scores_dir={tmp_path / 'scores'}", f"--plot_dir={tmp_path / 'plots'}", "--batch_size=5000"]
+    assert run("--methods=gradient", *kept) == 0
+    assert asked and set(asked) == {"gradient"}
+    asked.clear()
+    assert run("--methods=gradient,gradient_x_input", *kept) == 0
+    # Other signals may tell two methods apart than one: those alone are explained again, once for the page.
+    assert asked.count("gradient_x_input") >= 2 and asked.count("gradient") <= 1
+    asked.clear()
+    assert run("--methods=gradient,gradient_x_input", *kept) == 0
+    assert asked == []
 
 
 def test_blocks_on_beam_give_the_same_bytes(tmp_path, capsys, monkeypatch):

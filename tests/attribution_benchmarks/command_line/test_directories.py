@@ -20,25 +20,28 @@ with held(sys.argv[1], "numbers"):
     with open(sys.argv[1] + "/log", "a") as file:
         file.write("begin ")
         file.flush()
-        time.sleep(float(sys.argv[2]))
+        sys.stdin.readline() if sys.argv[2] == "until told" else time.sleep(float(sys.argv[2]))
         file.write("end ")
 """
 
 
 def started(directory, seconds):
     command = [sys.executable, "-c", HOLDER, str(directory), str(seconds)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(command, text=True, **pipes)
 
 
 def test_a_second_process_waits_and_says_so(tmp_path):
     directory = tmp_path / "new" / "data"
-    first = started(directory, 1)
+    first = started(directory, "until told")
     assert first.stdout.readline() == "held\n"
     others = [started(directory, 0.01) for _ in range(3)]
+    assert others[0].stderr.readline() == f"waiting for another process that makes numbers in {directory}\n"
+    first.stdin.write("\n")
+    first.stdin.flush()
     for process in [first, *others]:
         assert process.wait(timeout=60) == 0
     assert (directory / "log").read_text() == "begin end " * 4
-    assert others[0].stderr.read() == f"waiting for another process that makes numbers in {directory}\n"
     assert os.listdir(directory) == ["log"]
 
 

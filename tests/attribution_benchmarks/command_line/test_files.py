@@ -151,3 +151,16 @@ def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
     with files.cache_at(str(tmp_path / "flag")):
         assert cache_directory("drawn") == tmp_path / "flag" / "drawn"
     assert cache_directory("drawn") == tmp_path / "named" / "drawn"
+
+
+def test_what_a_killed_process_left_of_a_file_goes_when_it_is_written_again(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left, other, mine = (
+        tmp_path / f".{name}.{process}-0a1.unfinished"
+        for name, process in (("table.csv", gone.pid), ("picture.png", gone.pid), ("table.csv", os.getpid()))
+    )
+    for path in (left, other, mine):
+        path.write_text("half")
+    write_whole(tmp_path / "table.csv", "whole")
+    assert sorted(tmp_path.iterdir()) == sorted([other, mine, tmp_path / "table.csv"])

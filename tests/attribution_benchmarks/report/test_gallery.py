@@ -170,3 +170,32 @@ def test_a_method_that_escaped_the_controls_of_others_has_a_sign_of_its_own(buil
     assert roe.untested("best") == [] and roe.untested("good") == ["wrong_class"]
     assert roe.marks("good", built) == "°" and "°" not in roe.marks("best", built)
     assert "†" in roe.marks("bad", built)
+
+
+def test_several_random_networks_are_one_kind_and_each_must_be_beaten(built, groups):
+    """Above every one of them, or not above the kind; a method that was asked fewer of them is told apart."""
+    tested = {}
+    for benchmark, found in groups.items():
+        tested[benchmark] = []
+        for group in found:
+            asked = {}
+            for name, shifts in {"best": (-1, -2, -3), "bad": (-1, 1, 2), "good": (-1,)}.items():
+                for number, shift in enumerate(shifts, start=1):
+                    asked[f"{name}/random_weights#{number}"] = np.asarray(group.values[name]) + shift
+            values = {**group.values, **asked}
+            tested[benchmark].append(InputScores(group.where, group.inputs, values, group.clusters))
+    judged = verdicts.judge(built, tested)
+    roe = judged[0]
+    assert roe.kinds_not_above("best") == {} and roe.marks("best", built) == "*"
+    assert roe.kinds_not_above("bad")["random_weights"] == (2, 3) and "†" in roe.marks("bad", built)
+    assert roe.kinds_untested("good") == {"random_weights": (2, 3)} and roe.marks("good", built) == "°"
+    assert sorted(roe.own_maps("bad", 1.0)["random_weights"]) == pytest.approx([0, 2, 3])
+    named = sections.Names({"random_weights": "random nets"}, [])
+    assert verdicts.in_words(roe.kinds_not_above("bad"), named)[-1] == "“random nets” (2 of 3)"
+    told = sections.told(built, {verdict.column.key: verdict for verdict in judged}, named)
+    of_bad = " | ".join(told["bad"][0])
+    assert "its own maps under 3 “random nets”" in of_bad
+    assert "not significantly above “random nets” (2 of 3): difference -" in of_bad
+    of_good = " | ".join(told["good"][0])
+    assert "its own map under “random nets”: " in of_good
+    assert "not tested against its own map under “random nets” (2 of 3): too costly" in of_good

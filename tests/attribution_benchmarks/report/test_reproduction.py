@@ -134,10 +134,14 @@ def test_another_method_computes_only_that(fake, tmp_path):
     assert "own 0." in (out / "tables" / "fake.txt").read_text()
 
 
-def test_a_changed_method_of_the_users_own_runs_the_unit_again(fake, tmp_path):
-    unit, _ = fake
+def test_a_changed_method_of_the_users_own_runs_the_units_again_that_score_it(fake, tmp_path):
+    other, _ = fake
+    unit = other.with_methods((*other.methods, "own"))
     assert run(tmp_path / "report", unit, {"own": "1"}) and not run(tmp_path / "report", unit, {"own": "1"})
     assert run(tmp_path / "report", unit, {"own": "2"})
+    named = dataclasses.replace(other, command=(*other.command, "--n=14"), name="named")  # as --model=DIRECTORY is
+    assert run(tmp_path / "report", named, {"14": "1"}) and run(tmp_path / "report", named, {"14": "2"})
+    assert run(tmp_path / "report", other, {"own": "2"}) and not run(tmp_path / "report", other, {"own": "3"})
 
 
 def test_a_refused_command_leaves_no_table_and_says_why(fake, tmp_path):

@@ -1,7 +1,10 @@
 """A score depends on every constant between map and number, and on no figure, text or comment."""
 
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -64,3 +67,20 @@ def test_a_constant_on_the_way_counts(copy, reached, file, old, new):
 )
 def test_a_comment_and_what_is_not_on_the_way_does_not(copy, reached, file, old, new):
     assert not changes(copy, reached, file, old, new)
+
+
+def test_no_fingerprint_depends_on_the_seed_of_hashes():
+    """Of whole commands, in processes of their own: with every other seed, records of finished runs were not found."""
+    script = """
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+for module in ("clevr_xai.training.cache", "attribution_benchmarks.report.reproduction"):
+    print(module, code_fingerprint(module))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    first, other = (
+        subprocess.run([sys.executable, "-c", script], cwd=ROOT, env={**environment, "PYTHONHASHSEED": seed},
+                       capture_output=True, text=True, check=True).stdout.splitlines()
+        for seed in "03"
+    )  # fmt: skip
+    assert len(first) == 2
+    assert other == first

@@ -7,7 +7,14 @@ import tensorflow as tf
 import attribution
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.scoring.block import Block
-from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS, with_shuffled_weights
+from attribution_benchmarks.scoring.controls import UNIFORM
+from attribution_benchmarks.scoring.random_weights import (
+    NETWORKS,
+    RANDOM_WEIGHTS,
+    networks,
+    with_new_weights,
+    with_shuffled_weights,
+)
 
 
 class Layers(tf.Module):
@@ -55,6 +62,49 @@ def test_the_control_asks_one_such_network_about_the_same_block(model, inputs):
     other, _ = RANDOM_WEIGHTS.disturb(probable, block, 1)
     assert other.score == "probabilities" and not np.allclose(other.scores(inputs), shuffled.scores(inputs))
     np.testing.assert_allclose(other.scores(inputs).sum(axis=1), 1, rtol=1e-5)
+
+
+def test_several_networks_are_controls_of_their_own_and_all_different(model, inputs):
+    found = networks([UNIFORM, RANDOM_WEIGHTS])
+    assert [control.name for control in found] == ["uniform", *(f"random_weights#{n + 1}" for n in range(NETWORKS))]
+    assert NETWORKS >= 5
+    block = Block(inputs, ["a", "b", "c"], np.array([0, 1, 2]), explained="x")
+    scores = [control.disturb(model, block, 0)[0].scores(inputs) for control in found[1:]]
+    np.testing.assert_array_equal(scores[0], with_shuffled_weights(model.path, 0).scores(inputs))
+    np.testing.assert_array_equal(scores[1], with_new_weights(model.path, 0, number=2).scores(inputs))
+    scores.append(model.scores(inputs))
+    apart = [np.abs(one - other).max() for i, one in enumerate(scores) for other in scores[:i]]
+    assert min(apart) > 0.1
+    again = found[3].disturb(model, block, 0)[0]
+    assert again is found[3].disturb(model, block, 0)[0]  # made once, whatever comes between
+
+
+class Normalised(tf.Module):
+    """A kernel, a depthwise kernel, and what a normalisation keeps, all far from where they began."""
+
+    def __init__(self):
+        self.kernel = tf.Variable(tf.fill((3, 3, 8, 500), 7.0), name="kernel")
+        self.depthwise = tf.Variable(tf.fill((5, 5, 400, 1), 7.0), name="depthwise_kernel")
+        self.gamma, self.variance, self.beta, self.bias = (
+            tf.Variable(tf.fill((4,), 7.0), name=name) for name in ("gamma", "moving_variance", "beta", "bias")
+        )
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 1), name="x")])
+    def __call__(self, x):
+        vectors = tf.stack([self.gamma, self.variance, self.beta, self.bias])
+        return {
+            "weights": x * [tf.concat([tf.reshape(part, [-1]) for part in (vectors, self.kernel, self.depthwise)], 0)]
+        }
+
+
+def test_new_weights_are_as_before_training(tmp_path):
+    module = Normalised()
+    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
+    drawn = with_new_weights(tmp_path, 0, number=2).scores(np.ones((1, 1), np.float32))[0]
+    np.testing.assert_array_equal(drawn[:16].reshape(4, 4), np.repeat([[1.0], [1], [0], [0]], 4, axis=1))
+    for values, fan_in in ((drawn[16:-10_000], 3 * 3 * 8), (drawn[-10_000:], 5 * 5)):
+        assert values.var() * fan_in == pytest.approx(2, abs=4 * 2 * np.sqrt(2 / values.size))
+        assert abs(values.mean()) < 4 * values.std() / np.sqrt(values.size)
 
 
 def test_what_no_order_can_change_stays(tmp_path):

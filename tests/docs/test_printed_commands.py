@@ -1,0 +1,108 @@
+"""Every command that a page or a command's own help prints is one that the program takes: module, flags and values.
+
+What the commands do is asserted by the tests of each; here none is run, so that all can be looked at.
+"""
+
+import importlib
+import pathlib
+import re
+import runpy
+import shlex
+import types
+
+import pytest
+from absl.testing import flagsaver
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    + list((ROOT / "saved_models").rglob("*.md"))
+    + [
+        path
+        for room in ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "exact", "scripts")
+        for path in (ROOT / room).rglob("*.py")
+        if "FLAGS = flags.FlagValues()" in path.read_text("utf-8")
+    ]
+)
+# Commands of the changelog were those of their day.
+PAGES.remove(ROOT / "CHANGELOG.md")
+REPORT = "attribution_benchmarks.report.reproduce"
+OTHERS = ("venv", "pip", "pytest", "playwright")  # modules that are not ours
+
+
+def printed(text):
+    """Yield the commands of Python in a page's blocks, in its sentences and in a module's first docstring."""
+    docstring = re.match(r'\s*"""(.*?)"""', text, re.DOTALL)
+    if docstring:
+        candidates = re.findall(r"^ *(python .*)$", docstring[1].replace("\\\n", " "), re.MULTILINE)
+    else:
+        blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        candidates = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+        plain = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+        candidates += [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", plain)]
+    for candidate in candidates:
+        for command in candidate.split(" && "):
+            if re.match(r"(\.venv/bin/)?python3? (-m |\S+\.py)", command.strip()):
+                yield command.strip()
+
+
+COMMANDS = sorted({(command, path.relative_to(ROOT)) for path in PAGES for command in printed(path.read_text("utf-8"))})
+
+
+def flags_of(called):
+    """Return the flags of a module or a script of ours, ``None`` for one that reads its arguments by itself."""
+    if called.endswith(".py") and "absl" not in (ROOT / called).read_text("utf-8"):
+        return None if "reproduce" not in called else importlib.import_module(REPORT).FLAGS
+    if called.endswith(".py"):
+        names = runpy.run_path(str(ROOT / called), run_name="looked_at")
+    else:
+        module = importlib.import_module(called)
+        if hasattr(module, "__path__"):
+            module = importlib.import_module(f"{called}.__main__")
+        names = vars(module)
+    if "FLAGS" in names:
+        return names["FLAGS"]
+    inside = [value for value in names.values() if isinstance(value, types.ModuleType) and hasattr(value, "FLAGS")]
+    return inside[0].FLAGS if inside else None
+
+
+def text_of(called):
+    """Return the text of a script or of the files of a module."""
+    path = ROOT / called if called.endswith(".py") else ROOT / called.replace(".", "/")
+    return "".join(file.read_text("utf-8") for file in ([path] if path.is_file() else path.glob("*.py")))
+
+
+def test_the_commands_are_found():
+    found = [command for command, _ in COMMANDS]
+    assert len(found) > 60
+    for start in (
+        "python -m bim.metrics --metrics=MCS",
+        "python -m svea.benchmark",
+        ".venv/bin/python scripts/generate",
+    ):
+        assert any(command.startswith(start) for command in found)
+
+
+@pytest.mark.parametrize(("command", "page"), COMMANDS, ids=lambda value: str(value))
+def test_a_printed_command_is_taken(command, page):
+    words = shlex.split(command, comments=True)[1:]
+    called, arguments = (words[1], words[2:]) if words[0] == "-m" else (words[0], words[1:])
+    arguments = arguments[: arguments.index("--")] if "--" in arguments else arguments  # what follows is Beam's
+    if words[0] == "-m" and called in OTHERS:
+        return
+    if not (ROOT / called).exists() and called.endswith(".py"):
+        assert not called.startswith(("scripts/", "benchmarks/", "tests/"))  # a file of the reader's own
+        return
+    values = flags_of(called)
+    if values is None:
+        text = text_of(called)
+        for argument in arguments:
+            name = argument.split("=")[0].removeprefix("--")
+            assert not argument.startswith("--") or re.search(rf'"(--)?{name}"', text), argument
+        return
+    kept = flagsaver.save_flag_values(values)
+    try:
+        values.unparse_flags()
+        assert not [word for word in values([called, *arguments])[1:] if word not in ("...", "…")]
+    finally:
+        flagsaver.restore_flag_values(kept, values)
