@@ -22,7 +22,7 @@ def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsy
 
     install, printed = COMMANDS
     assert install == ".venv/bin/pip install -q -e '.[beam]'\n"
-    python, option, module, *arguments = shlex.split(printed)
+    python, option, module, *arguments = shlex.split(printed.replace("\\\n", " "))
     assert (python, option, module) == ("python", "-m", "exact.evaluate")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
