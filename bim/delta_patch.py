@@ -189,7 +189,7 @@ def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, sid
     def forward(images):
         """Return the logits of RGB images of 0 to 255."""
         if images.shape[1] != side:
-            images = tf.image.resize(images, (side, side))
+            images = tf.image.resize(images, (side, side), antialias=True)  # as Pillow does where they are scored
         return logits(images - CHANNEL_MEANS)
 
     target = forward(scenes_float)

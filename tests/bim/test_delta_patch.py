@@ -97,7 +97,7 @@ def test_patches_of_the_authors_files(sets, upstream_models, tmp_path, capsys):
 
     def run(data_dir, *more):
         shutil.copytree(sets, data_dir)
-        arguments = ["construct_delta_patch", f"--data_dir={data_dir}", f"--model={path}", "--steps=40", *more]
+        arguments = ["construct_delta_patch", f"--data_dir={data_dir}", f"--model={path}", "--steps=20", *more]
         return command_line.execute(
             construct_delta_patch.main, construct_delta_patch.FLAGS, construct_delta_patch.__doc__, arguments
         )

@@ -84,7 +84,7 @@ def test_what_was_counted(measured, data):
         "lrp_clevr_xai/wrong_class", "gradient/wrong_class", "lrp_clevr_xai/permuted_question",
         "gradient/permuted_question", "lrp_clevr_xai/random_weights#1", "gradient/random_weights#1",
         "lrp_clevr_xai/random_weights#2", "gradient/random_weights#2",
-        "uniform", "random", "edge_detector",
+        "uniform", "random", "edge_detector", "ground_truth",
     ]  # fmt: skip
 
 

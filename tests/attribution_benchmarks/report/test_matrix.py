@@ -137,7 +137,8 @@ def test_bounds_and_ceilings_come_from_the_controls_of_a_definition():
     assert change.aside == {"truth": BOUND, "still": CEILING} and place.aside == {"truth": BOUND}
     chosen = replace(toy, columns=(Column("toy", "change", "Change", "Toy", aside={"noise": CEILING}),))
     assert chosen.matrix_columns()[0].aside == {**change.aside, "noise": CEILING}
-    assert registry.benchmark_named("bim").aside("iir") == {"random": CEILING, "centre_prior": CEILING}
+    aside = {"random": CEILING, "centre_prior": CEILING, "ground_truth": BOUND}
+    assert registry.benchmark_named("bim").aside("iir") == aside
 
 
 def test_variants_are_of_one_family_and_a_method_of_ones_own_of_none():
