@@ -19,9 +19,9 @@ from bim import layout
 from bim.dataset import load_set
 from bim.disk import read_image
 from bim.drawings import save_picture
-from bim.layout import CHANNEL_MEANS
 from bim.masks import save_masks
 from bim.measure import TENSORS, input_side, network_inputs
+from bim.models import network_input
 from bim.regions import place_mask
 from bim.subsets import write_boxes, write_list
 
@@ -188,9 +188,7 @@ def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, sid
 
     def forward(images):
         """Return the logits of RGB images of 0 to 255."""
-        if images.shape[1] != side:
-            images = tf.image.resize(images, (side, side), antialias=True)  # as Pillow does where they are scored
-        return logits(images - CHANNEL_MEANS)
+        return logits(network_input(images, side))
 
     target = forward(scenes_float)
 

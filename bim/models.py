@@ -234,12 +234,15 @@ def through_window(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def network_input(images, side: int):
-    """Return uint8 RGB as the float input of a network of another side: bilinear, minus the means."""
+    """Return RGB of 0 to 255 as the float input of a network, which may have another side: bilinear, minus the means.
+
+    It can be differentiated, and resizes as Pillow does in ``measure.network_inputs``, but for rounding.
+    """
     import tensorflow as tf
 
     images = tf.cast(images, tf.float32)
     if images.shape[1] != side:
-        images = tf.image.resize(images, (side, side))
+        images = tf.image.resize(images, (side, side), antialias=True)
     return images - CHANNEL_MEANS
 
 

@@ -158,3 +158,10 @@ def test_a_network_of_another_architecture_has_no_live_one(tiny_models):
     model = measure.load_classifier(tiny_models, "obj")
     with pytest.raises(BadInput, match="exported from none of 'small_resnet', 'resnet50'"):
         models.attach_live_network(model)
+
+
+@pytest.mark.parametrize("side", [32, 48, 128])
+def test_images_are_resized_in_training_as_where_they_are_scored(side):
+    images = np.random.default_rng(3).integers(0, 256, (2, 128, 128, 3), np.uint8)
+    trained = models.network_input(images, side).numpy()
+    np.testing.assert_allclose(trained, measure.network_inputs(images, side), atol=1.0)  # Pillow rounds twice
