@@ -20,13 +20,15 @@ from PIL import Image
 from attribution_benchmarks.command_line import BadInput, check_directory, listed, make_directory, write_whole
 from attribution_benchmarks.command_line.directories import held
 from attribution_benchmarks.command_line.reading import inside, read_json
+from attribution_benchmarks.scale.each import Each, one_by_one
 from bim import layout
 from bim.disk import is_whole, link, read_image
 from bim.drawings import save_picture
-from bim.parallel import each
+from bim.masks import packed, unpacked
 
 RECORD = "construction.json"
 MOST_SIDE = 20_000  # pixels of a photograph
+TOGETHER = 32  # pictures that a process draws or pastes at a time, each in milliseconds
 
 
 def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, list[dict]]:
@@ -111,7 +113,7 @@ def _entry(instance: dict, image: dict | None, image_dir: str, source: str) -> d
     outline = instance.get("segmentation")
     if not (_is_polygons(outline, *size) if isinstance(outline, list) else _is_runs(outline, *size)):
         raise BadInput(f"{where} has no outline inside its image; polygons, or lengths of runs, are needed")
-    path = str(inside(image_dir, image.get("file_name"), source))
+    path = os.path.abspath(inside(image_dir, image.get("file_name"), source))
     return {"path": path, "segmentation": outline, "height": size[0], "width": size[1]}
 
 
@@ -185,7 +187,7 @@ def scene_files(miniplaces_dir: str, count: int) -> dict[str, list[str]]:
         files = sorted(glob.glob(os.path.join(glob.escape(existing[0]), "*.jpg")))
         if len(files) < count:
             raise BadInput(f"{count} images of '{scene}' are needed, {existing[0]} has {len(files)}")
-        found[scene] = files[:count]
+        found[scene] = [os.path.abspath(file) for file in files[:count]]
     return found
 
 
@@ -262,7 +264,7 @@ def construct(
     num_train: int = 900,
     num_val: int = 100,
     seed: int = 0,
-    jobs: int = 1,
+    each: Each = one_by_one,
 ) -> None:
     """Make all BIM sets below ``data_dir``; an interrupted construction continues where it stopped.
 
@@ -277,8 +279,8 @@ def construct(
         numbers. The sources' first ``num_train`` images are for training, the next for validation.
     seed
         Seed of sizes and places.
-    jobs
-        Processes.
+    each
+        Applies functions to many items.
 
     Raises
     ------
@@ -290,10 +292,10 @@ def construct(
     scenes = scene_files(miniplaces_dir, num_train + num_val)
     with held(data_dir, "BIM's sets"):
         begin(data_dir, num_train, num_val, seed)
-        _write_sets(data_dir, record, cutouts, scenes, jobs)
+        _write_sets(data_dir, record, cutouts, scenes, each)
 
 
-def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, jobs: int) -> None:
+def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: Each) -> None:
     """Write what is missing of the sets to a folder that is held."""
     num_train, num_val, seed = record["num_train"], record["num_val"], record["seed"]
     for set_name in ("obj", "scene", "scene_only"):
@@ -301,20 +303,23 @@ def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, jobs: 
         for folder in ("val", *(os.path.join("train", name) for name in classes)):
             make_directory(os.path.join(data_dir, set_name, folder))
     indices = [*range(num_train), *range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)]
-    only = [(data_dir, scene, i, scenes[scene][k]) for scene in layout.SCENES for k, i in enumerate(indices)]
-    each(_write_scene, only, jobs, "scenes alone")
+    place = os.path.abspath(data_dir)  # a process on another machine works elsewhere
+    only = [(place, scene, i, scenes[scene][k]) for scene in layout.SCENES for k, i in enumerate(indices)]
+    for _ in each("scenes alone", _write_scene, only):
+        pass
     pairs = [
-        (data_dir, name, i, cutouts[name][k], [scenes[scene][k] for scene in layout.SCENES], seed)
+        (place, name, i, cutouts[name][k], [scenes[scene][k] for scene in layout.SCENES], seed)
         for name in layout.OBJECTS
         for k, i in enumerate(indices)
     ]
-    made = each(_write_pairs, pairs, jobs, "objects on scenes")
-    boxes = {name: box for part, _ in made for name, box in part.items()}
     validation = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)
-    masks = {name: [] for name in layout.OBJECTS}
-    for (_, name, index, *_), (_, mask) in zip(pairs, made, strict=True):
-        if index in validation:
-            masks[name].append(mask)
+    boxes, masks = {}, {name: [] for name in layout.OBJECTS}
+    for (_, name, *_), made in zip(
+        pairs, each("objects on scenes", _write_pairs, pairs, len(layout.SCENES)), strict=True
+    ):
+        if made is not None:
+            boxes.update(made["boxes"])
+            masks[name].append(unpacked(made["mask"]))
     from bim.subsets import write_lists, write_subsets
 
     write_lists(data_dir, validation, boxes, masks)
@@ -384,8 +389,8 @@ def _write_scene(task) -> None:
         link(paths[0], path)
 
 
-def _write_pairs(task) -> tuple[dict, np.ndarray]:
-    """Write one object on its scene of each class; return the boxes by image name, and the mask."""
+def _write_pairs(task) -> dict | None:
+    """Write one object on its scene of each class; return the boxes by image name, and the mask, for validation."""
     data_dir, object_name, index, entry, sources, seed = task
     image, mask = load_cutout(entry)
     boxes = {}
@@ -396,4 +401,4 @@ def _write_pairs(task) -> tuple[dict, np.ndarray]:
         if not is_whole(path):
             save_picture(path, paste(load_scene(source), image, mask, boxes[name]))
         link(path, _path(data_dir, "obj", object_name, name, index))
-    return boxes, mask
+    return {"boxes": boxes, "mask": packed(mask)} if index >= layout.FIRST_VALIDATION else None

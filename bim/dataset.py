@@ -290,7 +290,8 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
         if not os.path.isdir(data_dir):
             raise BadInput(f"no folder {data_dir}; expected BIM's sets {listed(layout.MODEL_NAMES[:3])}, ...")
         return data_dir
-    from bim.construct import construct, is_complete
+    from attribution_benchmarks.scale.each import here
+    from bim.construct import TOGETHER, construct, is_complete
     from bim.drawings import write_corpora
 
     directory = embedded_directory()
@@ -303,16 +304,17 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
             return directory
         corpora = os.path.join(directory, "corpora")
         first = layout.FIRST_VALIDATION
-        write_corpora(corpora, range(first, first + EMBEDDED_VAL), seed=0, jobs=jobs)
         coco = os.path.join(corpora, "coco")
-        construct(
-            directory,
-            os.path.join(coco, "annotations", "instances_train2017.json"),
-            os.path.join(coco, "train2017"),
-            os.path.join(corpora, "miniplaces"),
-            num_train=0,
-            num_val=EMBEDDED_VAL,
-            seed=0,
-            jobs=jobs,
-        )
+        with here(jobs, TOGETHER) as each:
+            write_corpora(corpora, range(first, first + EMBEDDED_VAL), seed=0, each=each)
+            construct(
+                directory,
+                os.path.join(coco, "annotations", "instances_train2017.json"),
+                os.path.join(coco, "train2017"),
+                os.path.join(corpora, "miniplaces"),
+                num_train=0,
+                num_val=EMBEDDED_VAL,
+                seed=0,
+                each=each,
+            )
     return directory

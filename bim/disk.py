@@ -33,6 +33,8 @@ def link(source: str, target: str) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
         os.link(source, target)
+    except FileExistsError:  # another process that makes the same was first
+        return
     except OSError:
         with open(source, "rb") as file:
             write_whole(target, lambda copy: shutil.copyfileobj(file, copy), durable=False)

@@ -17,17 +17,17 @@ from PIL import Image
 
 from attribution_benchmarks.command_line import write_whole
 from attribution_benchmarks.command_line.directories import held
+from attribution_benchmarks.scale.each import Each, one_by_one
 from bim.disk import is_whole
 from bim.draw_objects import draw_object
 from bim.draw_scenes import draw_scene
 from bim.layout import OBJECTS, SCENES, coco_name, scene_folder
-from bim.parallel import each
 
 COCO_CATEGORY = dict(zip(OBJECTS, (27, 16, 18, 22, 38, 59, 13, 70, 8, 24), strict=True))  # COCO's own numbers
 ANNOTATIONS = os.path.join("coco", "annotations", "instances_train2017.json")
 
 
-def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, jobs: int = 1) -> None:
+def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, each: Each = one_by_one) -> None:
     """Draw both corpora below ``directory``, in ``coco/`` and ``miniplaces/``.
 
     Parameters
@@ -38,12 +38,13 @@ def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, jobs: i
         Which drawings of each class to make; drawing i is the same whatever the others.
     seed
         Seed of everything.
-    jobs
-        Processes to draw with.
+    each
+        Applies functions to many items.
     """
     with held(directory, "drawings"):
-        tasks = [(directory, kind, name, i, seed) for i in indices for kind, name in _CLASSES]
-        annotations = [done for done in each(_draw, tasks, jobs, "drawing") if done is not None]
+        place = os.path.abspath(directory)  # a process on another machine works elsewhere
+        tasks = [(place, kind, name, i, seed) for i in indices for kind, name in _CLASSES]
+        annotations = [done for done in each("drawings", _draw, tasks) if done is not None]
         write_whole(os.path.join(directory, ANNOTATIONS), json.dumps(_document(annotations)))
 
 

@@ -7,6 +7,7 @@ rebuilds NumPy arrays is admitted here.
 
 from __future__ import annotations
 
+import base64
 import os
 import pickle
 
@@ -42,6 +43,18 @@ def save_masks(path: str, masks, keys) -> None:
     shapes = np.array([mask.shape for mask in masks], np.int32).reshape(-1, 2)
     bits = np.packbits(np.concatenate([np.ravel(mask) for mask in masks]).astype(bool))
     write_whole(path, lambda file: np.savez(file, bits=bits, shapes=shapes, keys=np.array(keys, "U64")), durable=False)
+
+
+def packed(mask: np.ndarray) -> list:
+    """Return a (h, w) bool mask as plain JSON: its height, its width, and its bits in base 64."""
+    return [*mask.shape, base64.b64encode(np.packbits(mask)).decode()]
+
+
+def unpacked(record: list) -> np.ndarray:
+    """Return the mask that ``packed`` wrote down."""
+    height, width, bits = record
+    flat = np.unpackbits(np.frombuffer(base64.b64decode(bits), np.uint8), count=height * width)
+    return flat.reshape(height, width).astype(bool)
 
 
 def load_masks(folder: str) -> tuple[list[np.ndarray], list[str] | None]:

@@ -6,64 +6,26 @@ that was stopped goes on where it stood and ends with the bytes of a run that wa
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-import io
-import os
 import pathlib
-
-import numpy as np
-from PIL import Image
+from collections.abc import Iterator, Sequence
 
 from attribution_benchmarks.command_line import BadInput, check_directory, listed
 from attribution_benchmarks.command_line.directories import LOCK, held
 from attribution_benchmarks.command_line.files import UNFINISHED
-from attribution_benchmarks.command_line.workers import processes
-from clevr_xai import layout, masks, questions, render, scenes
-from clevr_xai.dataset import KINDS, Dataset
-
-MOST_WIDTH = 8192  # pixels
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What decides the bytes of a dataset.
-
-    Attributes
-    ----------
-    seed, num_images
-        Image i depends on the seed and i alone: a larger dataset begins with the smaller one.
-    width, height
-        Of the rendered images and of the mask images, in the ratio 3 to 2.
-    samples
-        Light paths a pixel.
-    stored_size
-        Height and width of the stored images; 0 keeps them as rendered. Masks are never resized.
-    """
-
-    seed: int = 0
-    num_images: int = 100
-    width: int = 480
-    height: int = 320
-    samples: int = render.SAMPLES
-    stored_size: int = 0
-
-    def __post_init__(self):
-        if self.width * 2 != self.height * 3 or self.width <= 0:
-            raise BadInput(
-                f"no images of {self.width}x{self.height}: width to height must be 3 to 2, as 480x320 or 192x128"
-            )
-        if self.width > MOST_WIDTH or self.stored_size > MOST_WIDTH:
-            raise BadInput(f"no images of more than {MOST_WIDTH:,} pixels a side")
-        if round(self.samples**0.5) ** 2 != self.samples or self.samples < 1:
-            raise BadInput(f"{self.samples} samples a pixel do not form a square; 4, 9, 16, 25, ... do")
+from attribution_benchmarks.scale.each import Each, one_by_one
+from clevr_xai import layout, masks, parts, questions, render, scenes
+from clevr_xai.dataset import KINDS
+from clevr_xai.settings import Settings
 
 
 def generate(
     output_dir: str | pathlib.Path,
     settings: Settings,
     kinds: tuple[str, ...] = KINDS,
-    num_workers: int = 1,
+    each: contextlib.AbstractContextManager[Each] | None = None,
     ground_truth_files: bool = True,
     compressed: bool = False,
 ) -> None:
@@ -76,8 +38,8 @@ def generate(
     settings
     kinds
         Of questions: "simple", "complex".
-    num_workers
-        Processes; each renders on one core.
+    each
+        Applies functions to many items; this process does, one by one, when None.
     ground_truth_files
         Whether to write every ground truth as a ``.npy`` file as the release does. Without them ``Dataset``
         makes the same masks from the mask images.
@@ -99,74 +61,46 @@ def generate(
     render.check_available()
     check_directory("output_dir", output_dir)
     _check(output_dir, settings)
-    with held(output_dir, "images"), processes(num_workers) as imap:
+    with held(output_dir, "images"), each or contextlib.nullcontext(one_by_one) as each:
         _claim(output_dir, settings)
-        made = functools.partial(make_image, output_dir, settings)
-        found = list(_progress(imap(made, range(settings.num_images)), settings.num_images, "images"))
-        content = {"info": _info(settings), "scenes": found}
-        layout.write_json(output_dir / layout.SCENES, content, compressed)
+        place = output_dir.absolute()  # a process on another machine works elsewhere
+        make_image = functools.partial(parts.make_image, place, settings)
+        found = list(each("images", make_image, range(settings.num_images)))
+        info = {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
+        layout.write_entries(output_dir / layout.SCENES, info, "scenes", found, compressed)
+        blocks = [found[start : start + questions.BLOCK] for start in range(0, len(found), questions.BLOCK)]
         for kind in kinds:
-            title = f"{kind} questions, in blocks of {questions.BLOCK} images"
-
-            def blockwise(ask, blocks, title=title):
-                return _progress(imap(ask, blocks), len(blocks), title)
-
-            asked = questions.generate(found, kind, settings.seed, blockwise)
-            content = {"info": _info(settings), "questions": asked}
-            layout.write_json(output_dir / layout.QUESTIONS.format(kind=kind), content, compressed)
+            asked = each(
+                f"{kind} questions", functools.partial(parts.ask, kind, settings.seed), blocks, questions.BLOCK
+            )
+            first = [0]  # question of each block
+            file = output_dir / layout.QUESTIONS.format(kind=kind)
+            layout.write_entries(file, info, "questions", _numbered(asked, first), compressed)
             if ground_truth_files:
-                _write_ground_truths(output_dir, kind)
+                _write_ground_truths(output_dir, kind, settings.seed, list(zip(first[:-1], blocks, strict=True)), each)
 
 
-def make_image(output_dir: pathlib.Path, settings: Settings, index: int) -> dict:
-    """Sample a scene, render it unless its image and mask image are there, and return it."""
-    scene = scenes.sample_scene(settings.seed, index, settings.width, settings.height)
-    image_file = output_dir / layout.IMAGES / scene["image_filename"]
-    mask_file = output_dir / layout.MASKS / scene["mask_filename"]
-    if not (image_file.exists() and mask_file.exists()):
-        image, indices = render.render(scene, settings.width, settings.height, settings.samples)
-        picture = Image.fromarray(image)
-        if settings.stored_size:
-            picture = picture.resize((settings.stored_size,) * 2, Image.Resampling.BILINEAR)
-        layout.write(mask_file, _png(render.mask_image(indices)))
-        layout.write(image_file, _png(picture))
-    return scene
+def _numbered(asked: Iterator[Sequence[str]], first: list[int]) -> Iterator[str]:
+    """Yield questions with their numbers, and append to ``first`` the number that follows each block's."""
+    for block in asked:
+        for number, question in enumerate(block, start=first[-1]):
+            yield f'{question[:-1]},"question_index":{number}}}'
+        first.append(first[-1] + len(block))
 
 
-def _png(picture: Image.Image) -> bytes:
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def _write_ground_truths(output_dir: pathlib.Path, kind: str) -> None:
+def _write_ground_truths(output_dir: pathlib.Path, kind: str, seed: int, blocks: Sequence, each: Each) -> None:
     """Write the ``.npy`` files that are missing, and what each of them shows."""
     folders = {
         name: output_dir / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)
         for name in masks.GROUND_TRUTHS[kind]
     }
-    # Without its folders the dataset derives the masks from the mask images, which is what is to be written.
-    data = Dataset(kind, output_dir, from_mask_images=True)
     for folder in folders.values():
         folder.mkdir(exist_ok=True)
-    statistics: dict[str, dict] = {name: {} for name in folders}
-    for row in _progress(range(len(data)), len(data), f"ground truths of {kind} questions"):
-        number = data.questions[row]["question_index"]
-        for name, folder in folders.items():
-            objects = data.objects(name, row)
-            if not objects:
-                continue
-            statistics[name][str(number)] = {
-                "target_objects": len(objects),
-                "total_objects": len(data.scene(row)["objects"]),
-            }
-            file = folder / f"{number}.npy"
-            if not file.exists():
-                buffer = io.BytesIO()
-                np.save(buffer, data.masks(name, [row])[0][0])
-                layout.write(file, buffer.getvalue())
+    write = functools.partial(parts.write_ground_truths, output_dir.absolute(), kind, seed)
+    statistics = list(each(f"ground truths of {kind} questions", write, blocks, questions.BLOCK))
     for name, folder in folders.items():
-        layout.write_json(folder / layout.STATISTICS, statistics[name])
+        told = ",".join(part[name] for part in statistics if part[name])
+        layout.write(folder / layout.STATISTICS, f"{{{told}}}\n".encode())
 
 
 def _check(output_dir: pathlib.Path, settings: Settings) -> None:
@@ -199,18 +133,3 @@ def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
     """Note what a directory that is held is going to hold."""
     _check(output_dir, settings)  # once more, since another process may have been first
     layout.write_json(output_dir / layout.SETTINGS, dataclasses.asdict(settings))
-
-
-def _info(settings: Settings) -> dict:
-    return {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
-
-
-def _progress(items, total: int, what: str):
-    from tqdm import tqdm
-
-    return tqdm(items, total=total, desc=what, mininterval=1.0)
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,7 +9,8 @@ from __future__ import annotations
 import gzip
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO
 
 from attribution_benchmarks.command_line import BadInput, listed, reading, write_whole
 
@@ -78,14 +79,49 @@ def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[
     return entries
 
 
-def write_json(path: pathlib.Path, content, compress: bool = False) -> None:
-    """Write a JSON file, or a ``.json.gz`` file beside its name; the same content gives the same bytes."""
-    data = (json.dumps(content, separators=(",", ":")) + "\n").encode()
+def compact(content) -> str:
+    """Return content as JSON without spaces."""
+    return json.dumps(content, separators=(",", ":"))
+
+
+def write_json(path: pathlib.Path, content) -> None:
+    """Write a JSON file; the same content gives the same bytes."""
+    write(path, f"{compact(content)}\n".encode())
+
+
+def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[str], compress: bool = False) -> None:
+    """Write a JSON file of ``info`` and a list, or a ``.json.gz`` file beside its name.
+
+    Parameters
+    ----------
+    path
+        The file.
+    info
+        What stands before the list.
+    name
+        Of the list.
+    entries
+        JSON of each, taken one after the other: there may be more than memory should hold.
+    compress
+        Whether to compress it; the same content gives the same bytes.
+    """
+
+    def put(file: IO[bytes]) -> None:
+        file.write(f'{{"info":{compact(info)},"{name}":['.encode())
+        for place, entry in enumerate(entries):
+            file.write(f"{',' if place else ''}{entry}".encode())
+        file.write(b"]}\n")
+
+    def put_compressed(file: IO[bytes]) -> None:
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
+            put(compressed)
+
     if compress:
-        path, data = path.with_name(path.name + ".gz"), gzip.compress(data, mtime=0)
-    write(path, data)
+        write(path.with_name(path.name + ".gz"), put_compressed)
+    else:
+        write(path, put)
 
 
-def write(path: pathlib.Path, data: bytes) -> None:
+def write(path: pathlib.Path, data: bytes | Callable[[IO[bytes]], object]) -> None:
     """Write a file so that it is either whole or not there."""
     write_whole(path, data)

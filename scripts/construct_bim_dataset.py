@@ -17,7 +17,10 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import check_directory
-from bim.construct import begin, construct
+from attribution_benchmarks.scale.each import asked_each
+from attribution_benchmarks.scale.flags import define_beam_flags
+from attribution_benchmarks.scoring.fingerprint import code_and_libraries
+from bim.construct import RECORD, TOGETHER, begin, construct
 from bim.drawings import write_corpora
 from bim.layout import FIRST_VALIDATION
 
@@ -31,32 +34,34 @@ flags.DEFINE_string("miniplaces_dir", "data/miniplaces", "MiniPlaces: images/tra
 flags.DEFINE_bool("drawn", False, "draw both corpora instead of reading them", flag_values=FLAGS)
 flags.DEFINE_integer("num_train", 900, "training images of each object and scene", 0, 900, flag_values=FLAGS)
 flags.DEFINE_integer("num_val", 100, "validation images of each object and scene", 1, 100, flag_values=FLAGS)
-flags.DEFINE_integer("jobs", os.cpu_count() or 1, "processes", 1, flag_values=FLAGS)
+flags.DEFINE_integer("jobs", os.cpu_count() or 1, "processes with --runner=local", 1, flag_values=FLAGS)
+define_beam_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Construct the sets that the flags describe."""
-    coco_dir, miniplaces_dir = flag_values.coco_dir, flag_values.miniplaces_dir
-    check_directory("data_dir", flag_values.data_dir)
-    if flag_values.drawn:
-        # Drawings that are there are not made again, so those of another seed or number must not get mixed with them.
-        begin(flag_values.data_dir, flag_values.num_train, flag_values.num_val, flag_values.seed)
-        corpora = os.path.join(flag_values.data_dir, "corpora")
-        validation = range(FIRST_VALIDATION, FIRST_VALIDATION + flag_values.num_val)
-        write_corpora(corpora, [*range(flag_values.num_train), *validation], flag_values.seed, flag_values.jobs)
-        coco_dir, miniplaces_dir = os.path.join(corpora, "coco"), os.path.join(corpora, "miniplaces")
-    annotations = flag_values.coco_annotations or os.path.join(coco_dir, "annotations", "instances_train2017.json")
-    construct(
-        flag_values.data_dir,
-        annotations,
-        os.path.join(coco_dir, "train2017"),
-        miniplaces_dir,
-        flag_values.num_train,
-        flag_values.num_val,
-        flag_values.seed,
-        flag_values.jobs,
-    )
-    print(f"BIM's sets are in {flag_values.data_dir}")
+    coco_dir, miniplaces_dir, data_dir = flag_values.coco_dir, flag_values.miniplaces_dir, flag_values.data_dir
+    check_directory("data_dir", data_dir)
+    with asked_each(flag_values, "jobs", TOGETHER, code_and_libraries, os.path.join(data_dir, RECORD)) as each:
+        if flag_values.drawn:
+            # Drawings that are there are not made again, so those of another seed or number must not get mixed in.
+            begin(data_dir, flag_values.num_train, flag_values.num_val, flag_values.seed)
+            corpora = os.path.join(data_dir, "corpora")
+            validation = range(FIRST_VALIDATION, FIRST_VALIDATION + flag_values.num_val)
+            write_corpora(corpora, [*range(flag_values.num_train), *validation], flag_values.seed, each)
+            coco_dir, miniplaces_dir = os.path.join(corpora, "coco"), os.path.join(corpora, "miniplaces")
+        annotations = flag_values.coco_annotations or os.path.join(coco_dir, "annotations", "instances_train2017.json")
+        construct(
+            data_dir,
+            annotations,
+            os.path.join(coco_dir, "train2017"),
+            miniplaces_dir,
+            flag_values.num_train,
+            flag_values.num_val,
+            flag_values.seed,
+            each,
+        )
+    print(f"BIM's sets are in {data_dir}")
 
 
 if __name__ == "__main__":

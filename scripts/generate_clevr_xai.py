@@ -12,11 +12,13 @@ not be 0: the embedded set, on which networks are judged, begins that sequence o
 Cost: 2.7 CPU seconds an image of 480x320, 0.3 to 0.5 one of 192x128.
 """
 
+import os
 import re
 
 from absl import flags
 
 from attribution_benchmarks import command_line
+from attribution_benchmarks.scale.flags import define_beam_flags
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, seed=0)
@@ -31,20 +33,27 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer("samples", 16, "light paths a pixel, a square number", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_integer(
-    "num_workers", 0, "processes, each on one core; 0 for one a core", lower_bound=0, flag_values=FLAGS
+    "num_workers",
+    0,
+    "processes with --runner=local, each on one core; 0 for one a core",
+    lower_bound=0,
+    flag_values=FLAGS,
 )
 flags.DEFINE_bool("ground_truth_files", True, "write each ground truth as a .npy file", flag_values=FLAGS)
 flags.DEFINE_bool("compressed", False, "write scenes and questions as .json.gz", flag_values=FLAGS)
+define_beam_flags(FLAGS)
 
 
 def main(flag_values):
     """Make the dataset."""
-    from clevr_xai import generate
+    from attribution_benchmarks.scale.each import asked_each
+    from attribution_benchmarks.scoring.fingerprint import code_and_libraries
+    from clevr_xai import generate, layout, settings
 
     size = re.fullmatch(r"(\d+)x(\d+)", flag_values.image_size)
     if not size:
         raise command_line.BadInput(f"--image_size={flag_values.image_size}: write WIDTHxHEIGHT, as 480x320")
-    settings = generate.Settings(
+    wanted = settings.Settings(
         seed=flag_values.seed,
         num_images=flag_values.num_images,
         width=int(size[1]),
@@ -52,15 +61,16 @@ def main(flag_values):
         samples=flag_values.samples,
         stored_size=flag_values.stored_size,
     )
+    claim = os.path.join(flag_values.output_dir, layout.SETTINGS)
     generate.generate(
         flag_values.output_dir,
-        settings,
+        wanted,
         tuple(flag_values.questions),
-        num_workers=flag_values.num_workers or generate.available_cores(),
+        each=asked_each(flag_values, "num_workers", 1, code_and_libraries, claim),
         ground_truth_files=flag_values.ground_truth_files,
         compressed=flag_values.compressed,
     )
-    print(f"{settings.num_images} images in {flag_values.output_dir}")
+    print(f"{wanted.num_images} images in {flag_values.output_dir}")
 
 
 if __name__ == "__main__":

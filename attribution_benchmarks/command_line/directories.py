@@ -93,8 +93,8 @@ def sweep(directory: str | os.PathLike, below: bool = True) -> None:
     """Remove what processes that no longer live left unfinished in a directory, and below it."""
     for above, folders, files in os.walk(str(directory)):
         for name in [*folders, *files]:
-            if is_left_behind(name):
-                path = os.path.join(above, name)
+            path = os.path.join(above, name)
+            if is_left_behind(path):
                 if name in folders:
                     folders.remove(name)
                     shutil.rmtree(path, ignore_errors=True)

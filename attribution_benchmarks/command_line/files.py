@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import functools
+import hashlib
 import io
 import os
 import pathlib
 import re
 import secrets
+import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
@@ -16,7 +20,10 @@ from typing import IO
 from attribution_benchmarks.command_line.errors import BadInput
 
 UNFINISHED = ".unfinished"  # what a killed process leaves behind ends so; no reader of data takes it for data
-_LEFT_BEHIND = re.compile(rf"\..*\.(?P<process>\d+)-[0-9a-f]+{re.escape(UNFINISHED)}", re.DOTALL)
+_LEFT_BEHIND = re.compile(
+    rf"\..*\.(?P<process>\d+)(-at-(?P<machine>[0-9a-f]+))?-[0-9a-f]+{re.escape(UNFINISHED)}", re.DOTALL
+)
+_OLD = 86_400  # seconds after which no machine is at work at a file any more
 CACHE_VARIABLE = "ATTRIBUTION_BENCHMARKS_CACHE"
 
 
@@ -75,18 +82,34 @@ def write_whole(
 
 def unfinished_name(name: str) -> str:
     """Return a name for what will be called ``name`` when it is whole; it says which process makes it."""
-    return f".{name[:40]}.{os.getpid()}-{secrets.token_hex(6)}{UNFINISHED}"
+    return f".{name[:40]}.{os.getpid()}-at-{_machine()}-{secrets.token_hex(6)}{UNFINISHED}"
 
 
-def is_left_behind(name: str) -> bool:
-    """Return whether a file's name is one of ``unfinished_name`` whose process no longer lives."""
-    left = _LEFT_BEHIND.fullmatch(name)
-    return bool(left) and not _lives(int(left["process"]))
+def is_left_behind(path: str | os.PathLike) -> bool:
+    """Return whether a file has a name of ``unfinished_name``, and the process that makes it no longer lives.
+
+    Whether a process of another machine does, on a file system of both, is not known: its files are left for a day.
+    """
+    left = _LEFT_BEHIND.fullmatch(os.path.basename(path))
+    if not left:
+        return False
+    if left["machine"] in (None, _machine()):
+        return not _lives(int(left["process"]))
+    try:
+        return time.time() - os.lstat(path).st_mtime > _OLD
+    except OSError:
+        return False
+
+
+@functools.cache
+def _machine() -> str:
+    """Return what tells this machine, or container, from others: numbers of processes are its own."""
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
 def _sweep_beside(path: pathlib.Path) -> None:
     for entry in os.listdir(path.parent):
-        if entry.startswith(f".{path.name[:40]}.") and is_left_behind(entry):
+        if entry.startswith(f".{path.name[:40]}.") and is_left_behind(path.parent / entry):
             with suppress(OSError):
                 os.unlink(path.parent / entry)
 

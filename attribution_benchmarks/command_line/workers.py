@@ -18,6 +18,11 @@ from attribution_benchmarks.command_line.errors import BadInput
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextlib.contextmanager
 def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Iterator]]:
     """Yield ``mapped(function, tasks, chunk)``: results in the order of the tasks, computed in so many processes.

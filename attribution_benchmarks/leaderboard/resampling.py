@@ -70,7 +70,7 @@ def resampled_sums(columns: np.ndarray, resamples: int, seed: int = 0) -> np.nda
     # A benchmark asks for many scores over the same inputs; where they fit, the draws are kept for the next one.
     kept = n * resamples <= _NUMBERS_AT_ONCE
     draws = _kept_draws(n, resamples, seed) if kept else _draws(n, resamples, seed)
-    return np.concatenate([counts @ columns for counts in draws])
+    return np.concatenate([counts.astype(np.float64) @ columns for counts in draws])
 
 
 def studentised(sums: np.ndarray, sizes: np.ndarray, resamples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -144,13 +144,16 @@ def _kept_draws(n: int, resamples: int, seed: int) -> tuple[np.ndarray, ...]:
 
 
 def _draws(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield how often each of n inputs was drawn: (some resamples, n) float64, until there are enough."""
+    """Yield how often each of n inputs was drawn: (some resamples, n) of a small unsigned type, until it is enough."""
     generator = np.random.default_rng(seed)
     step = max(1, _NUMBERS_AT_ONCE // n)
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
-        drawn = generator.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
-        yield np.bincount(drawn.reshape(-1), minlength=rows * n).reshape(rows, n).astype(np.float64)
+        drawn = generator.integers(n, size=(rows, n))
+        drawn += n * np.arange(rows)[:, None]
+        counts = np.bincount(drawn.reshape(-1), minlength=rows * n).reshape(rows, n).astype(np.min_scalar_type(n))
+        del drawn  # the greatest of all that is in memory, and no longer needed
+        yield counts
 
 
 def _subsets(n: int, count: int, seed: int) -> Iterator[np.ndarray]:

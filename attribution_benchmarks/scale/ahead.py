@@ -14,10 +14,11 @@ from attribution_benchmarks.command_line import BadInput, cache_directory
 from attribution_benchmarks.command_line.directories import sweep
 from attribution_benchmarks.scale import block_files
 from attribution_benchmarks.scale.block_files import Damaged
+from attribution_benchmarks.scale.door import Door
 from attribution_benchmarks.scale.flags import arguments_of, check_scale_flags
 from attribution_benchmarks.scale.plan import fingerprint, tasks_of
 from attribution_benchmarks.scale.progress import watched
-from attribution_benchmarks.scale.work import Job, Task, Work, digest_of
+from attribution_benchmarks.scale.work import Job, Maker, Task, Work, digest_of
 
 MANIFEST = "manifest.json"
 _COUNTED = ("inputs", "passes", "retries", "halvings", "seconds", "cpu_seconds")
@@ -30,21 +31,23 @@ class Ahead:
 
     Attributes
     ----------
-    door, arguments
-        Of the job: how workers make the works.
+    maker
+        Of the works, for workers.
     directory
         Where block files go, in a folder named by the plan's fingerprint.
     workers, block_size, allow_failures, options
         Of the run; ``options`` are Beam's.
+    resumes
+        Whether block files are kept, so that another run need not compute them; else they only carry results.
     """
 
-    door: str
-    arguments: tuple[str, ...]
+    maker: Maker
     directory: str
     workers: int = 1
     block_size: int = 0
     allow_failures: int = 0
     options: tuple[str, ...] = ()
+    resumes: bool = True
 
     def __call__(self, works: Sequence[Work], launched: Launch | None = None) -> dict[str, list]:
         """Plan, compute what has no whole file, and keep all results in the works' own stores.
@@ -66,13 +69,15 @@ class Ahead:
         BadInput
             If more blocks failed than may, or a worker died. What is computed is kept, and another run goes on.
         """
-        folder = fingerprint(self.door, works, self.block_size)
-        job = Job(self.door, self.arguments, block_files.join(self.directory, folder))
+        folder = fingerprint(self.maker.name, works, self.block_size)
+        job = Job(self.maker, block_files.join(self.directory, folder))
         tasks = list(tasks_of(works, self.block_size))
         if not tasks:
             return {}
         from attribution_benchmarks.scale import pipeline
 
+        if not self.resumes:
+            block_files.remove(job.directory, sorted(block_files.there(job.directory)))
         open_tasks = _without_whole_files(job.directory, tasks)
         if open_tasks:
             text = "".join(f"{task.to_line()}\n" for task in open_tasks)
@@ -81,7 +86,8 @@ class Ahead:
             block_files.put(plan, text.encode())
             pipeline.at_hand(job, works)
             try:
-                with watched(job.directory, open_tasks, "blocks"):
+                shown = f"blocks of {works[0].name}" if len(works) == 1 else "blocks"
+                with watched(job.directory, open_tasks, shown):
                     (launched or _launch())(plan, job, self.workers, self.options)
             finally:
                 pipeline.forget(job)
@@ -89,15 +95,19 @@ class Ahead:
         for task, told in failed:
             inputs = told["inputs"]
             print(
-                f"block {task.place} of {task.work} failed: inputs {inputs[0]} to {inputs[-1]} ({len(inputs)}): "
+                f"block {task.place} of {task.work} failed: inputs {inputs[0]!s:.60} to {inputs[-1]!s:.60} "
+                f"({len(inputs)}): "
                 f"{told['reason']}",
                 file=sys.stderr,
             )
         if len(failed) > self.allow_failures:
+            allowed = f", and --allow_failures={self.allow_failures}" if self.resumes else ""
             raise BadInput(
-                f"{len(failed)} of {len(tasks)} blocks failed, and --allow_failures={self.allow_failures}; what is "
-                "computed is kept, and the same command tries these again"
+                f"{len(failed)} of {len(tasks)} blocks failed{allowed}; what is computed is kept, and the same command "
+                "tries these again"
             )
+        if not self.resumes:
+            block_files.remove(job.directory, sorted(block_files.there(job.directory) - {MANIFEST}))
         left_out: dict[str, list] = {}
         for task, _ in failed:
             left_out.setdefault(task.work, []).extend(task.items)
@@ -130,7 +140,7 @@ def asked_ahead(flag_values: flags.FlagValues, door: str, scores_dir: str = "") 
     if not directory:
         directory = block_files.join(scores_dir, "blocks") if scores_dir else str(cache_directory("blocks"))
     return Ahead(
-        door, arguments_of(flag_values), directory, flag_values.workers, flag_values.block_size,
+        Door(door, arguments_of(flag_values)), directory, flag_values.workers, flag_values.block_size,
         flag_values.allow_failures, tuple(flag_values.runner_options),
     )  # fmt: skip
 

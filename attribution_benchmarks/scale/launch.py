@@ -126,7 +126,8 @@ _DIED = BadInput(
 def _known_workers() -> Iterator:
     """Yield a function that returns the numbers of the worker processes that are started meanwhile."""
     with tempfile.TemporaryDirectory() as directory:
-        told = {worker.PARENT: str(os.getpid()), worker.KNOWN: directory}
+        found_at = os.pathsep.join(path or os.getcwd() for path in sys.path)  # a worker finds what this process does
+        told = {worker.PARENT: str(os.getpid()), worker.KNOWN: directory, "PYTHONPATH": found_at}
         before = {name: os.environ.get(name) for name in told}
         os.environ.update(told)
         try:

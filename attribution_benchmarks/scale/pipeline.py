@@ -5,8 +5,6 @@ Nothing comes back through Beam: what a runner retries, or runs twice at the sam
 
 from __future__ import annotations
 
-import copy
-import importlib
 import logging
 import os
 import threading
@@ -19,7 +17,6 @@ from apache_beam.metrics import Metrics
 
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.command_line.chatter import import_tensorflow_quietly
-from attribution_benchmarks.command_line.run import settings_of
 from attribution_benchmarks.scale import block_files
 from attribution_benchmarks.scale.block_files import BlockFile, Damaged
 from attribution_benchmarks.scale.device import device_kind, is_out_of_memory
@@ -47,12 +44,7 @@ def work_named(job: Job, name: str) -> Work:
     if job not in _works:
         import_tensorflow_quietly()
         os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several workers share a device
-        module = importlib.import_module(job.door)
-        flag_values = copy.deepcopy(module.FLAGS)
-        flag_values.unparse_flags()
-        flag_values([job.door, *job.arguments])
-        settings_of(flag_values)
-        _works[job] = module.works(flag_values)
+        _works[job] = job.maker()
     return _works[job](name)
 
 
@@ -102,7 +94,7 @@ def computed_and_kept(job: Job, task: Task) -> dict[str, Any]:
             elif retries + 1 < ATTEMPTS and not isinstance(error, BadInput):
                 retries += 1
             else:
-                block_files.write_failure(job.directory, task, _said(error), [str(item) for item in task.items])
+                block_files.write_failure(job.directory, task, _said(error), [str(item)[:200] for item in task.items])
                 return {"failed": 1, "retries": retries}
     told = {
         "inputs": len(task.items), "passes": found.passes, "retries": retries, "halvings": halvings,

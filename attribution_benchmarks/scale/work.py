@@ -79,22 +79,30 @@ class Work(Protocol):
         """Keep results of a block; those of inputs that have some stay as they are."""
 
 
+class Maker(Protocol):
+    """What a worker makes the works of a command from; plain data that can be pickled, and hashed."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from others, in the fingerprint of a plan."""
+
+    def __call__(self) -> WorksMaker:
+        """Return a function from a work's name to the work."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a worker needs to make the works of a command again.
+    """What a worker needs.
 
     Attributes
     ----------
-    door
-        Module with ``FLAGS`` and ``works(flag_values)``, which returns a function from a work's name to the work.
-    arguments
-        The command's flags, written out.
+    maker
+        Makes the works of a command again.
     directory
         Of the block files.
     """
 
-    door: str
-    arguments: tuple[str, ...]
+    maker: Maker
     directory: str
 
 

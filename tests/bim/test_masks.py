@@ -1,5 +1,6 @@
 """Masks without pickles, and the authors' pickles without their power."""
 
+import json
 import pickle
 
 import numpy as np
@@ -97,3 +98,8 @@ def test_a_pickle_that_calls_anything_else_is_refused(tmp_path, monkeypatch, as_
 def test_missing_masks_are_named(tmp_path):
     with pytest.raises(BadInput, match=r"expected val_mask\.npz"):
         masks.load_masks(str(tmp_path))
+
+
+def test_masks_come_back_from_plain_json(some_masks):
+    written = json.loads(json.dumps([masks.packed(mask) for mask in some_masks]))
+    assert_same([masks.unpacked(record) for record in written], some_masks)

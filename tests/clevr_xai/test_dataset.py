@@ -316,10 +316,11 @@ def test_unknown_names_are_refused(release, tmp_path):
 
 
 def test_json_is_written_whole_and_compressed_the_same_every_time(tmp_path):
-    layout.write_json(tmp_path / "a.json", {"x": [1, 2.5]}, compress=True)
+    layout.write_entries(tmp_path / "a.json", {"x": 1}, "y", ["2.5", "{}"], compress=True)
     first = (tmp_path / "a.json.gz").read_bytes()
     time.sleep(1.1)  # the second is not in the bytes
-    layout.write_json(tmp_path / "a.json", {"x": [1, 2.5]}, compress=True)
+    layout.write_entries(tmp_path / "a.json", {"x": 1}, "y", ["2.5", "{}"], compress=True)
     assert (tmp_path / "a.json.gz").read_bytes() == first
-    assert json.loads(gzip.decompress(first)) == layout.read_json(tmp_path / "a.json.gz") == {"x": [1, 2.5]}
+    read = {"info": {"x": 1}, "y": [2.5, {}]}
+    assert json.loads(gzip.decompress(first)) == layout.read_json(tmp_path / "a.json.gz") == read
     assert [path.name for path in tmp_path.iterdir()] == ["a.json.gz"]

@@ -1,6 +1,8 @@
 """Generation: the release's layout, resumed runs, refusals."""
 
 import importlib.util
+import io
+import json
 import os
 import pathlib
 import signal
@@ -25,6 +27,13 @@ def content(directory):
     return {
         str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
     }
+
+
+def script_module():
+    specification = importlib.util.spec_from_file_location("generate_clevr_xai", SCRIPT)
+    script = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(script)
+    return script
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +121,9 @@ def test_a_run_that_stops_at_any_file_ends_with_the_same_bytes(writes, made, tmp
         if next(left, None) is None:
             unfinished = path.with_name(f".{path.name}.{DEAD}-0a.unfinished")
             path.parent.mkdir(exist_ok=True)
-            unfinished.write_bytes(data[: len(data) // 2])
+            whole = io.BytesIO()
+            data(whole) if callable(data) else whole.write(data)
+            unfinished.write_bytes(whole.getvalue()[: len(whole.getvalue()) // 2])
             raise KeyboardInterrupt
         write(path, data)
 
@@ -123,6 +134,21 @@ def test_a_run_that_stops_at_any_file_ends_with_the_same_bytes(writes, made, tmp
     monkeypatch.undo()
     generate.generate(tmp_path, TINY)
     assert content(tmp_path) == content(made)
+
+
+def test_beam_makes_the_same_bytes(made, tmp_path, capsys):
+    pytest.importorskip("apache_beam")
+    given = ["--seed=4", "--num_images=3", "--image_size=48x32", "--samples=1", f"--output_dir={tmp_path / 'data'}"]
+    beam = ["--runner=beam", "--block_size=2", f"--blocks_dir={tmp_path / 'blocks'}"]
+    script = script_module()
+    assert execute(script.main, script.FLAGS, script.__doc__, ["x", *given, *beam]) == 0
+    assert content(tmp_path / "data") == content(made)
+    told = [json.loads(path.read_text()) for path in (tmp_path / "blocks").rglob("manifest.json")]
+    assert sorted(one["inputs"] for one in told) == [1, 1, 1, 1, 3]  # images, and a block of questions each
+    assert sorted(one["blocks"] for one in told) == [1, 1, 1, 1, 2]
+    capsys.readouterr()
+    assert execute(script.main, script.FLAGS, script.__doc__, ["x", *given, *beam, "--num_workers=2"]) == 2
+    assert "--num_workers is of --runner=local; with --runner=beam give --workers" in capsys.readouterr().err
 
 
 def test_stored_images_are_the_resized_renders(made, tmp_path):
@@ -194,9 +220,7 @@ def test_damaged_settings_are_refused(settings, tmp_path):
     ],
 )
 def test_bad_flags_are_one_line_and_leave_nothing(flag, message, tmp_path, capsys):
-    specification = importlib.util.spec_from_file_location("generate_clevr_xai", SCRIPT)
-    script = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(script)
+    script = script_module()
     directory = tmp_path / "data"
     assert execute(script.main, script.FLAGS, script.__doc__, ["x", flag, f"--output_dir={directory}"]) == 2
     captured = capsys.readouterr()

@@ -164,3 +164,22 @@ def test_what_a_killed_process_left_of_a_file_goes_when_it_is_written_again(tmp_
         path.write_text("half")
     write_whole(tmp_path / "table.csv", "whole")
     assert sorted(tmp_path.iterdir()) == sorted([other, mine, tmp_path / "table.csv"])
+
+
+def test_what_another_machine_is_writing_stays_for_a_day(tmp_path, monkeypatch):
+    """On a file system of both: numbers of processes there say nothing here."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    monkeypatch.setattr(os, "getpid", lambda: gone.pid)
+    here = tmp_path / files.unfinished_name("table.csv")
+    monkeypatch.setattr(files, "_machine", lambda: "0123abcd")
+    there = tmp_path / files.unfinished_name("table.csv")
+    monkeypatch.undo()
+    here.write_text("half")
+    there.write_text("half")
+    assert files.is_left_behind(here) and not files.is_left_behind(there)
+    write_whole(tmp_path / "table.csv", "whole")
+    assert sorted(tmp_path.iterdir()) == sorted([there, tmp_path / "table.csv"])
+    os.utime(there, (0, 0))
+    write_whole(tmp_path / "table.csv", "whole")
+    assert list(tmp_path.iterdir()) == [tmp_path / "table.csv"]
