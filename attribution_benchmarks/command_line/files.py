@@ -183,6 +183,8 @@ def check_file(flag: str, path: str | os.PathLike, suffixes: Sequence[str] = ())
     """
     if not os.fspath(path):
         return
+    if "://" in os.fspath(path):
+        raise BadInput(f"--{flag}={os.fspath(path)!r} is no path; name a file")
     path = pathlib.Path(path)
     if suffixes and path.suffix not in suffixes:
         quoted = ", ".join(f"'{suffix}'" for suffix in suffixes)
@@ -214,6 +216,8 @@ def check_directory(flag: str, path: str | os.PathLike) -> None:
     """
     if not os.fspath(path):
         return
+    if "://" in os.fspath(path):
+        raise BadInput(f"--{flag}={os.fspath(path)!r} is no path; name a directory, such as one where that is mounted")
     existing = given = pathlib.Path(os.path.abspath(path))
     while not _exists(flag, existing):
         existing = existing.parent

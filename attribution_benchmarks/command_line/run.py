@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from absl import flags
 
 from attribution_benchmarks.command_line.chatter import import_tensorflow_quietly
+from attribution_benchmarks.command_line.elsewhere import bring_inputs, brought
 from attribution_benchmarks.command_line.errors import BadInput, printable
 from attribution_benchmarks.command_line.files import CACHE_VARIABLE, cache_at, reason
 from attribution_benchmarks.command_line.help import help_text
@@ -75,7 +76,8 @@ def execute(
             if rest:
                 raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
             _check_numbers(flag_values)
-            with cache_at(flag_values.cache_dir if "cache_dir" in flag_values else ""), _trust(flag_values):
+            cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
+            with cache, _trust(flag_values), brought(flag_values):
                 main(flag_values)
         except KeyboardInterrupt:
             return _said("interrupted", 130)
@@ -133,11 +135,12 @@ def _trust(flag_values: flags.FlagValues):
 
 
 def settings_of(flag_values: flags.FlagValues) -> None:
-    """Let this process, which is not the command's own, work under ``--cache_dir`` and ``--trust_model`` for good."""
+    """Let this process, which is not the command's own, work under the command's settings and on copies for good."""
     if "cache_dir" in flag_values and flag_values.cache_dir:
         os.environ[CACHE_VARIABLE] = os.path.abspath(flag_values.cache_dir)
     if "trust_model" in flag_values and flag_values.trust_model:
         os.environ[TRUST_VARIABLE] = "1"
+    bring_inputs(flag_values)
 
 
 # What is wrong with the machine or the rights on it, and not with the program.

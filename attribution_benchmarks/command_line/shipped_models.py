@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+
+from attribution_benchmarks.command_line.elsewhere import origin
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 _INSTALLED, _CHECKED_OUT = (folder / "saved_models" for folder in (_PACKAGE, _PACKAGE.parent))
@@ -21,4 +24,6 @@ def default_model(name: str) -> pathlib.Path:
 def shown_model(path: pathlib.Path) -> str:
     """Return a path as the user gave it, and that of a model of the project as ``saved_models/svea/baseline``."""
     folder = models_folder()
+    if (address := origin(path)) != os.fspath(path):
+        return address
     return path.relative_to(folder.parent).as_posix() if path.is_relative_to(folder) else path.as_posix()

@@ -9,6 +9,8 @@ from importlib import metadata
 
 from absl import flags
 
+from attribution_benchmarks.command_line.elsewhere import written
+
 _PACKAGES = (
     "attribution-benchmarks",
     "keras",
@@ -84,4 +86,4 @@ def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[st
     """
     left_out = {*without, *HOW_RUN}
     given = [name for name in flag_values if flag_values[name].present and name not in left_out]
-    return " ".join([program, *(shlex.quote(flag_values[name].serialize()) for name in given)])
+    return " ".join([program, *(shlex.quote(written(flag_values[name])) for name in given)])

@@ -12,6 +12,8 @@ from absl import flags
 
 from attribution_benchmarks.command_line import BadInput, cache_directory
 from attribution_benchmarks.command_line.directories import sweep
+from attribution_benchmarks.command_line.elsewhere import origin
+from attribution_benchmarks.command_line.file_systems import is_elsewhere, join, put, remove, there
 from attribution_benchmarks.scale import block_files
 from attribution_benchmarks.scale.block_files import Damaged
 from attribution_benchmarks.scale.door import Door
@@ -70,20 +72,20 @@ class Ahead:
             If more blocks failed than may, or a worker died. What is computed is kept, and another run goes on.
         """
         folder = fingerprint(self.maker.name, works, self.block_size)
-        job = Job(self.maker, block_files.join(self.directory, folder))
+        job = Job(self.maker, join(self.directory, folder))
         tasks = list(tasks_of(works, self.block_size))
         if not tasks:
             return {}
         from attribution_benchmarks.scale import pipeline
 
         if not self.resumes:
-            block_files.remove(job.directory, sorted(block_files.there(job.directory)))
+            remove(job.directory, sorted(there(job.directory)))
         open_tasks = _without_whole_files(job.directory, tasks)
         if open_tasks:
             text = "".join(f"{task.to_line()}\n" for task in open_tasks)
-            plan = block_files.join(job.directory, f"plan-{digest_of(text)[:24]}.jsonl")
+            plan = join(job.directory, f"plan-{digest_of(text)[:24]}.jsonl")
             _make_directory(job.directory)
-            block_files.put(plan, text.encode())
+            put(plan, text.encode())
             pipeline.at_hand(job, works)
             try:
                 shown = f"blocks of {works[0].name}" if len(works) == 1 else "blocks"
@@ -107,7 +109,7 @@ class Ahead:
                 "tries these again"
             )
         if not self.resumes:
-            block_files.remove(job.directory, sorted(block_files.there(job.directory) - {MANIFEST}))
+            remove(job.directory, sorted(there(job.directory) - {MANIFEST}))
         left_out: dict[str, list] = {}
         for task, _ in failed:
             left_out.setdefault(task.work, []).extend(task.items)
@@ -138,7 +140,7 @@ def asked_ahead(flag_values: flags.FlagValues, door: str, scores_dir: str = "") 
     pipeline_of(flag_values.workers, flag_values.runner_options)  # refuses options that are none
     directory = flag_values.blocks_dir
     if not directory:
-        directory = block_files.join(scores_dir, "blocks") if scores_dir else str(cache_directory("blocks"))
+        directory = join(origin(scores_dir), "blocks") if scores_dir else str(cache_directory("blocks"))
     return Ahead(
         Door(door, arguments_of(flag_values)), directory, flag_values.workers, flag_values.block_size,
         flag_values.allow_failures, tuple(flag_values.runner_options),
@@ -170,7 +172,7 @@ def merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[
         **{name: round(number, 3) if "seconds" in name else int(number) for name, number in counted.items()},
         "works": {work.name: {"key": work.key, "inputs": len(work.items)} for work in works},
     }
-    block_files.put(block_files.join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
+    put(join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
     if len(devices) > 1:
         print(f"blocks come from several kinds of device, whose last digits differ: {devices}", file=sys.stderr)
     if counted["halvings"]:
@@ -182,14 +184,14 @@ def merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[
 
 def _without_whole_files(directory: str, tasks: Sequence[Task]) -> list[Task]:
     """Return the blocks that have no whole file; files that are none, and those of failures, are removed."""
-    if "://" not in directory:
+    if not is_elsewhere(directory):
         sweep(directory)  # of what killed processes have left unfinished
-    there = block_files.there(directory)
+    found = there(directory)
     left, gone = [], []
     for task in tasks:
-        if task.file + block_files.FAILED in there:
+        if task.file + block_files.FAILED in found:
             gone.append(task.file + block_files.FAILED)
-        if task.file in there:
+        if task.file in found:
             try:
                 block_files.read_block(directory, task)
                 continue
@@ -197,7 +199,7 @@ def _without_whole_files(directory: str, tasks: Sequence[Task]) -> list[Task]:
                 print(f"block {task.place} of {task.work} is damaged ({error}) and computed again", file=sys.stderr)
                 gone.append(task.file)
         left.append(task)
-    block_files.remove(directory, gone)
+    remove(directory, gone)
     return left
 
 

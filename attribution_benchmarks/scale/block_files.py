@@ -9,15 +9,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attribution_benchmarks.command_line.files import unfinished_name
+from attribution_benchmarks.command_line.file_systems import get, join, put
 from attribution_benchmarks.scale.work import Results, Task
 
 FAILED = ".failed"  # behind a block's name: why it has no results
-_RENAMING = (None, "hdfs")  # schemes of file systems on which renaming is one step
 
 
 class Damaged(Exception):
@@ -84,59 +82,3 @@ def read_failure(directory: str, task: Task) -> dict[str, Any] | None:
         return None if content is None else dict(json.loads(content))
     except ValueError:
         return {"reason": "unknown: what was written of it is damaged", "inputs": list(task.items)}
-
-
-def there(directory: str) -> set[str]:
-    """Return the names of the files in a directory; none where it is missing."""
-    from apache_beam.io.filesystems import FileSystems
-
-    (found,) = FileSystems.match([join(directory, "*")])
-    return {os.path.basename(entry.path) for entry in found.metadata_list}
-
-
-def remove(directory: str, names: Sequence[str]) -> None:
-    """Remove files."""
-    from apache_beam.io.filesystems import FileSystems
-
-    if names:
-        FileSystems.delete([join(directory, name) for name in names])
-
-
-def join(directory: str, name: str) -> str:
-    """Return the path of a file in a directory of any file system."""
-    from apache_beam.io.filesystems import FileSystems
-
-    return str(FileSystems.join(directory, name))
-
-
-def get(path: str) -> bytes | None:
-    """Return what a file of any file system holds; None where there is none."""
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    if not FileSystems.exists(path):
-        return None
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        return bytes(file.read())
-
-
-def put(path: str, content: bytes) -> None:
-    """Write a file of any file system, whole or not at all."""
-    from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    renamed = FileSystems.get_scheme(path) in _RENAMING
-    first = path
-    if renamed:
-        directory, name = FileSystems.split(path)
-        first = join(directory, unfinished_name(name))
-    with FileSystems.create(first, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        file.write(content)
-    if not renamed:
-        return
-    try:
-        FileSystems.rename([first], [path])
-    except BeamIOError:
-        FileSystems.delete([first])
-        if not FileSystems.exists(path):  # HDFS renames to no name that is taken; what is there says the same
-            raise

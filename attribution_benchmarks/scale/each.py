@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from absl import flags
 
 from attribution_benchmarks.command_line import BadInput, cache_directory
+from attribution_benchmarks.command_line.file_systems import is_elsewhere
 from attribution_benchmarks.command_line.workers import available_cores, processes
 from attribution_benchmarks.scale.ahead import Ahead
 from attribution_benchmarks.scale.flags import check_beam_flags
@@ -124,7 +125,7 @@ def asked_each(
     """
     if not check_beam_flags(flag_values, processes_flag):
         return here(flag_values[processes_flag].value or available_cores(), chunk)
-    if "://" in claim:
+    if is_elsewhere(claim):
         raise BadInput(f"{os.path.dirname(claim)} is no directory; pictures need one that is mounted on all workers")
     from attribution_benchmarks.scale.launch import pipeline_of
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import logging
-
 from absl import flags
 
 from attribution_benchmarks.command_line import BadInput, check_directory
+from attribution_benchmarks.command_line.elsewhere import written
+from attribution_benchmarks.command_line.file_systems import check_beam, is_elsewhere
 from attribution_benchmarks.leaderboard.manifest import HOW_RUN
 
 LOCAL, BEAM = "local", "beam"
@@ -98,29 +97,12 @@ def check_beam_flags(flag_values: flags.FlagValues, processes: str = "") -> bool
     if processes and flag_values[processes].present:
         raise BadInput(f"--{processes} is of --runner=local; with --runner=beam give --workers")
     check_beam()
-    if "://" not in flag_values.blocks_dir:
+    if not is_elsewhere(flag_values.blocks_dir):
         check_directory("blocks_dir", flag_values.blocks_dir)
     return True
-
-
-def check_beam() -> None:
-    """Import Apache Beam, without what it says of clients of clouds that are not installed.
-
-    Raises
-    ------
-    BadInput
-        If it is not installed.
-    """
-    logging.disable(logging.WARNING)
-    try:
-        importlib.import_module("apache_beam")
-    except ImportError as error:
-        raise BadInput("--runner=beam needs Apache Beam: pip install 'attribution-benchmarks[beam]'") from error
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def arguments_of(flag_values: flags.FlagValues) -> tuple[str, ...]:
     """Return all flags of a command with their values, written out, but those that say how it is run."""
     kept = [flag_values[name] for name in flag_values if name not in HOW_RUN]
-    return tuple(flag.serialize() for flag in kept if flag.value not in (None, ""))
+    return tuple(written(flag) for flag in kept if flag.value not in (None, ""))

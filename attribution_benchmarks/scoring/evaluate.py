@@ -20,6 +20,7 @@ from absl import flags
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line.elsewhere import origin
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.leaderboard.store import ScoreStore
@@ -302,7 +303,7 @@ def _explainer(flag_values, benchmark: Benchmark):
     model = attribution.load_model(path, score=benchmark.score)
     controls = networks(benchmark.controls, flag_values.random_networks)
     explainer = Explainer(model, methods, controls, seed=flag_values.seed, batch_size=flag_values.batch_size)
-    return explainer, {path.as_posix() if flag_values.model else path.name: model.fingerprint}
+    return explainer, {origin(path) if flag_values.model else path.name: model.fingerprint}
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
     python tests/faults/killed_blocks.py --kills=50
     python tests/faults/killed_blocks.py --kills=10 --workers=2 -- -m svea.benchmark --methods=gradient --batch_size=500
+    python tests/faults/killed_blocks.py --data=data_dir --block_size=8 -- scripts/construct_bim_dataset.py --drawn \
+        --num_train=2 --num_val=2
 
 What is killed, always with signal 9: all processes of the run, its first process alone, or one of its workers.
 """
@@ -24,19 +26,24 @@ COMMAND = ["-m", "exact.evaluate", "--methods=gradient,rise", "--num_imgs=45", "
 WRITTEN = {"scores_dir": "scores", "output": "out.json", "input_scores": "inputs.json"}
 
 
-def run(command: list[str], folder: pathlib.Path) -> subprocess.Popen:
+def run(command: list[str], folder: pathlib.Path, data: str) -> subprocess.Popen:
     """Start a command in a group of its own, its standard output in a file."""
-    written = [f"--{flag}={folder / name}" for flag, name in WRITTEN.items()]
+    flags = {data: "data"} if data else WRITTEN
+    written = [f"--{flag}={folder / name}" for flag, name in flags.items()]
+    place = {**os.environ, "ATTRIBUTION_BENCHMARKS_CACHE": str(folder / "cache")} if data else None
     with open(folder / "printed", "wb") as out, open(folder / "said", "ab") as said:
         return subprocess.Popen(
-            [sys.executable, *command, *written], stdout=out, stderr=said, start_new_session=True
+            [sys.executable, *command, *written], stdout=out, stderr=said, start_new_session=True, env=place
         )  # fmt: skip
 
 
 def left(folder: pathlib.Path) -> dict[str, bytes]:
     """Return all that a run leaves, but the block files, which hold times."""
-    files = [*folder.glob("scores/*.jsonl"), folder / "printed", folder / "out.json", folder / "inputs.json"]
-    return {path.name: path.read_bytes() for path in files}
+    if (folder / "data").is_dir():
+        files = [path for path in (folder / "data").rglob("*") if path.is_file()]
+    else:
+        files = [*folder.glob("scores/*.jsonl"), folder / "printed", folder / "out.json", folder / "inputs.json"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def of_group(group: int) -> list[int]:
@@ -71,15 +78,19 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", default="", help="the flag of the directory, of a command that makes data")
+    parser.add_argument("--block_size", default="", help="that of --batch_size when empty")
     parser.add_argument("command", nargs="*", help="after --: a command of the house, without what it writes")
     given = parser.parse_args()
     draw = random.Random(given.seed)
     command = given.command or COMMAND
-    batch = next((flag.partition("=")[2] for flag in command if flag.startswith("--batch_size=")), None)
+    batch = given.block_size or next(
+        (flag.partition("=")[2] for flag in command if flag.startswith("--batch_size=")), None
+    )
     with tempfile.TemporaryDirectory() as temporary:
         undisturbed = pathlib.Path(temporary, "undisturbed")
         undisturbed.mkdir()
-        if run(command, undisturbed).wait():
+        if run(command, undisturbed, given.data).wait():
             raise SystemExit((undisturbed / "said").read_text())
         wanted = left(undisturbed)
         struck, ended, seconds = collections.Counter(), 0, 30.0
@@ -88,7 +99,7 @@ def main() -> None:
             folder.mkdir(exist_ok=True)
             beam = ["--runner=beam", f"--workers={given.workers}", *([f"--block_size={batch}"] if batch else [])]
             began = time.monotonic()
-            started = run([*command, *beam], folder)
+            started = run([*command, *beam], folder, given.data)
             try:
                 started.wait(None if sum(struck.values()) >= given.kills else draw.uniform(0.3, 1) * seconds)
             except subprocess.TimeoutExpired:

@@ -11,7 +11,7 @@ import time
 import pytest
 
 pytest.importorskip("apache_beam")
-from attribution_benchmarks.scale import block_files
+from attribution_benchmarks.command_line import file_systems
 from attribution_benchmarks.scale.ahead import MANIFEST
 from attribution_benchmarks.scale.work import Task
 
@@ -120,8 +120,8 @@ def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, b
     from attribution_benchmarks.scale import ahead, launch
 
     def twice(plan, job, workers, options):
-        text = block_files.get(plan)
-        block_files.put(plan, text + text)
+        text = file_systems.get(plan)
+        file_systems.put(plan, text + text)
         launch.launch(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
 
     monkeypatch.setattr(ahead, "_launch", lambda: twice)

@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 
 pytest.importorskip("apache_beam")
+from attribution_benchmarks.command_line import file_systems
 from attribution_benchmarks.scale import block_files
 from attribution_benchmarks.scale.block_files import BlockFile, Damaged
 from attribution_benchmarks.scale.work import Task
@@ -19,7 +20,7 @@ def test_results_come_back_in_their_order(tmp_path):
     block_files.write_block(str(tmp_path), TASK, BLOCK)
     found = block_files.read_block(str(tmp_path), TASK)
     assert found == BLOCK and list(found.results) == ["b", "a"] and list(found.results["b"]) == ["z", "a"]
-    assert block_files.there(str(tmp_path)) == {TASK.file}
+    assert file_systems.there(str(tmp_path)) == {TASK.file}
 
 
 def test_every_changed_byte_and_every_cut_is_found(tmp_path):
@@ -60,7 +61,7 @@ def test_a_failure_is_told_apart(tmp_path):
 def test_an_object_store_gets_one_put_and_no_renaming(object_store):
     block_files.write_block("toy://bucket/blocks", TASK, BLOCK)
     assert block_files.read_block("toy://bucket/blocks", TASK) == BLOCK
-    assert block_files.there("toy://bucket/blocks") == {TASK.file}
+    assert file_systems.there("toy://bucket/blocks") == {TASK.file}
     assert object_store.created == [f"toy://bucket/blocks/{TASK.file}"]
-    block_files.remove("toy://bucket/blocks", [TASK.file])
-    assert block_files.there("toy://bucket/blocks") == set()
+    file_systems.remove("toy://bucket/blocks", [TASK.file])
+    assert file_systems.there("toy://bucket/blocks") == set()

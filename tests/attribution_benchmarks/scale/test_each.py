@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, file_systems
 from attribution_benchmarks.scale.each import OnBeam, here, one_by_one
 
 CUBES = '''
@@ -152,11 +152,11 @@ def test_a_failed_block_is_told_and_the_others_go_on(run, tmp_path, monkeypatch)
 
 
 def test_a_block_that_runs_twice_at_once_leaves_the_same(run, tmp_path, monkeypatch):
-    from attribution_benchmarks.scale import ahead, block_files, launch
+    from attribution_benchmarks.scale import ahead, launch
 
     def twice(plan, job, workers, options):
-        text = block_files.get(plan)
-        block_files.put(plan, text + text)
+        text = file_systems.get(plan)
+        file_systems.put(plan, text + text)
         launch.launch(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
 
     monkeypatch.setattr(ahead, "_launch", lambda: twice)

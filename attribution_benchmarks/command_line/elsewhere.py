@@ -1,0 +1,183 @@
+"""A command's models, data and results on file systems elsewhere, such as gs://: it works on copies of them.
+
+Models and data are fetched once a machine, into the cache, and are found there again while what is elsewhere stays the
+same. Files of results are put when they are whole. Stores of scores only grow: the longer of two copies counts.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import hashlib
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+from absl import flags
+
+from attribution_benchmarks.command_line.directories import held, whole_directory
+from attribution_benchmarks.command_line.errors import BadInput
+from attribution_benchmarks.command_line.file_systems import check_beam, get, is_elsewhere, join, put
+from attribution_benchmarks.command_line.files import cache_directory, make_directory, write_whole
+
+FETCHED, RESULTS, STORE = ("model", "models", "models_dir", "data_dir"), ("output", "input_scores"), "scores_dir"
+_AT_ONCE = 16  # files under way
+
+_origins: dict[str, str] = {}  # copy -> where it is from
+
+
+def origin(path: str | os.PathLike) -> str:
+    """Return where a copy is from; any other path as it is."""
+    return _origins.get(os.fspath(path), os.fspath(path))
+
+
+def written(flag: flags.Flag) -> str:
+    """Return a flag with its value as on a command line, with the addresses that the user gave."""
+    text = flag.serialize()
+    for copy, address in _origins.items():
+        text = text.replace(copy, address)
+    return text
+
+
+@contextlib.contextmanager
+def brought(flag_values: flags.FlagValues) -> Iterator[None]:
+    """Let the flags of a command that scores name copies meanwhile, and put what it writes where it belongs.
+
+    Raises
+    ------
+    BadInput
+        If a place cannot be read or written, or is none of those that may be elsewhere.
+    """
+    if STORE not in flag_values or "runner" not in flag_values:
+        yield
+        return
+    with contextlib.ExitStack() as ending:
+        for name in (*RESULTS, STORE):
+            address = flag_values[name].value if name in flag_values else ""
+            if address and is_elsewhere(address):
+                check_beam(f"--{name}={address}")
+                bring = _result if name in RESULTS else _store
+                with _reached(name, address):
+                    flag_values[name].value = ending.enter_context(bring(name, address))
+                ending.callback(setattr, flag_values[name], "value", address)
+        before = bring_inputs(flag_values)
+        for name, value in before.items():
+            ending.callback(setattr, flag_values[name], "value", value)
+        yield
+
+
+def bring_inputs(flag_values: flags.FlagValues) -> dict[str, str | list[str]]:
+    """Fetch models and data, and let the flags name the copies; return the values before."""
+    before = {}
+    for name in FETCHED:
+        value = flag_values[name].value if name in flag_values else ""
+        given = value if isinstance(value, list) else [value or ""]
+        if any(map(is_elsewhere, given)):
+            address = ",".join(given)
+            check_beam(f"--{name}={address}")
+            with _reached(name, address):
+                copies = [_with_copy(entry) if is_elsewhere(entry) else entry for entry in given]
+            before[name] = value
+            flag_values[name].value = copies if isinstance(value, list) else copies[0]
+    return before
+
+
+def _with_copy(entry: str) -> str:
+    """Return an address as the path of a copy; a name before it, as in ``first=gs://bucket/model``, stays."""
+    name, mark, address = entry.partition("=")
+    if mark and not is_elsewhere(name):
+        return f"{name}={fetched(address)}"
+    return fetched(entry)
+
+
+def fetched(address: str) -> str:
+    """Return the path of a copy of a directory, made once while sizes and times of its files stay the same.
+
+    Raises
+    ------
+    BadInput
+        If there are no files, or one did not come whole.
+    """
+    from apache_beam.io.filesystems import FileSystems
+
+    address = address.rstrip("/")
+    if FileSystems.get_scheme(address) == "hdfs":  # Beam's client does not tell folders from files there
+        raise BadInput("models and data are not fetched from hdfs://; mount it, or name gs:// or s3://")
+    (found,) = FileSystems.match([f"{address}/**"])
+    files = sorted((entry.path, entry.size_in_bytes, entry.last_updated_in_seconds) for entry in found.metadata_list)
+    files = [entry for entry in files if not entry[0].endswith("/")]  # what stands for a folder in some stores
+    if not files:
+        raise BadInput("there are no files; name a directory")
+    above = cache_directory("fetched") / hashlib.sha256(repr([address, files]).encode()).hexdigest()[:24]
+    copy = above / address.rpartition("/")[2]
+    with held(above, "a copy"):
+        if not copy.exists():
+            with whole_directory(copy) as place, concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+                names = [path[len(address) + 1 :] for path, _, _ in files]
+                list(pool.map(_fetch, [path for path, _, _ in files], [place / name for name in names]))
+                for name, (_, size, _) in zip(names, files, strict=True):
+                    if (place / name).stat().st_size != size:
+                        raise BadInput(f"{name} did not come whole; give the command again")
+    _origins[str(copy)] = address
+    return str(copy)
+
+
+def _fetch(address: str, path: pathlib.Path) -> None:
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileSystems.open(address, compression_type=CompressionTypes.UNCOMPRESSED) as source, open(path, "wb") as file:
+        shutil.copyfileobj(source, file)
+
+
+@contextlib.contextmanager
+def _result(name: str, address: str) -> Iterator[str]:
+    """Yield the path of a file that is put elsewhere at the end, if it was written."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, address.rpartition("/")[2])
+        yield str(path)
+        if path.exists():
+            with _reached(name, address):
+                put(address, path.read_bytes())
+
+
+@contextlib.contextmanager
+def _store(name: str, address: str) -> Iterator[str]:
+    """Yield a copy of a store of scores; what has grown in it is put at the end, even of a run that failed."""
+    address = address.rstrip("/")
+    copy = make_directory(cache_directory("stores") / hashlib.sha256(address.encode()).hexdigest()[:24])
+    _origins[str(copy)] = address
+    sizes = _sizes(address)
+    for file, size in sizes.items():
+        if not (copy / file).exists() or (copy / file).stat().st_size < size:
+            write_whole(copy / file, get(join(address, file)))
+    try:
+        yield str(copy)
+    finally:
+        with _reached(name, address):
+            sizes = _sizes(address)  # of now: another run may have put more
+            for path in sorted(copy.glob("*.jsonl")):
+                if path.stat().st_size > sizes.get(path.name, 0):
+                    put(join(address, path.name), path.read_bytes())
+
+
+def _sizes(address: str) -> dict[str, int]:
+    from apache_beam.io.filesystems import FileSystems
+
+    (found,) = FileSystems.match([join(address, "*.jsonl")])
+    return {entry.path.rpartition("/")[2]: entry.size_in_bytes for entry in found.metadata_list}
+
+
+@contextlib.contextmanager
+def _reached(name: str, address: str) -> Iterator[None]:
+    """Say in one line what Beam or a client of a cloud says of a place."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"--{name}={address}: {error}") from error
+    except Exception as error:  # each client has errors of its own
+        said = " ".join(str(error).split())[:300]
+        raise BadInput(f"--{name}={address} cannot be used ({said}); name another place, or mount this one") from error
