@@ -1,7 +1,7 @@
 """What an input costs by benchmark and method, and a run of the whole CLEVR-XAI release on many workers, simulated.
 
     python benchmarks/scale.py --measure                           a few minutes; writes benchmarks/SCALE.json
-    python benchmarks/scale.py --memory                            peaks of 100 and of 10,000 inputs
+    python benchmarks/scale.py --memory                            peaks of few and of many inputs; half an hour
     python benchmarks/scale.py --blocks=SIMPLE_DIR,COMPLEX_DIR     takes up the block times of two runs on Beam
     python benchmarks/scale.py                                     writes the tables of docs/scale.md from that file
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 import importlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -128,44 +129,95 @@ network = Network()
 tf.saved_model.save(network, sys.argv[1], signatures=network.serve)
 """
 PEAK = """
-import re, resource, sys
+import importlib, importlib.util, resource, sys
 from attribution_benchmarks.command_line.run import execute
-from attribution_benchmarks.scoring import evaluate
-code = execute(evaluate.main, evaluate.FLAGS, "", sys.argv)
+door = sys.argv[1]
+if door.endswith(".py"):
+    specification = importlib.util.spec_from_file_location("door", door)
+    command = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(command)
+else:
+    command = importlib.import_module(door)
+code = execute(command.main, command.FLAGS, "", sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, code)
 """
-FEW_AND_MANY = (100, 10_000)
+MANY_DOOR = "attribution_benchmarks.scoring.evaluate"
+SMALL = "--benchmark={folder}/many.py:MANY --model={folder}/network --batch_size=500 --num_imgs={number}"
+ASKED = "--methods=gradient --controls=uniform --data_dir={folder}/questions --num_questions={number}"
+DRAWN = "--drawn --num_train=0 --num_val={hundreds} --data_dir={folder}/sets{number}"
+RENDERED = "--num_images={number} --image_size=48x32 --samples=1 --output_dir={folder}/rendered{number}"
+# What is done; door, flags, how many inputs. Scores and block files go to folders of their own.
+GROWTH = {
+    "12 x 12 pixels, two methods and two controls": (MANY_DOOR, SMALL, (100, 10_000)),
+    "the same, `--runner=beam`": (MANY_DOOR, f"{SMALL} --runner=beam", (100, 10_000)),
+    "CLEVR-XAI's questions, gradient": ("clevr_xai.evaluate", ASKED, (100, 10_000)),
+    "BIM's images, drawn and pasted": ("scripts/construct_bim_dataset.py", f"{DRAWN} --jobs=1", (100, 10_000)),
+    "the same on Beam": ("scripts/construct_bim_dataset.py", f"{DRAWN} --runner=beam", (100, 10_000)),
+    "CLEVR-XAI's images, with all questions": (
+        "scripts/generate_clevr_xai.py",
+        f"{RENDERED} --num_workers=1",
+        (100, 1_000),
+    ),
+}
+
+
+def ask_again(folder: pathlib.Path, count: int) -> None:
+    """Write so many simple questions about images that are those of the embedded set, under other names."""
+    from clevr_xai import layout
+    from clevr_xai.dataset import EMBEDDED, Dataset
+
+    data = Dataset("simple")
+    asked: dict[str, list[dict]] = {}
+    for question in data.questions:
+        asked.setdefault(question["image_filename"], []).append(question)
+    (folder / layout.IMAGES).mkdir(parents=True)
+    (folder / layout.MASKS).mkdir()
+    scenes, questions = [], []
+    while len(questions) < count:
+        scene = list(data.scenes.values())[len(scenes) % len(data.scenes)]
+        name = f"CLEVR_unique_{len(scenes):06d}.png"
+        for kind, key in ((layout.IMAGES, "image_filename"), (layout.MASKS, "mask_filename")):
+            (folder / kind / name).symlink_to((EMBEDDED / kind / scene[key]).resolve())
+        for question in asked.get(scene["image_filename"], ()):
+            questions.append(question | {"image_filename": name, "question_index": len(questions)})
+        scenes.append(scene | {"image_filename": name, "mask_filename": name})
+    layout.write_json(folder / layout.SCENES, {"scenes": scenes})
+    layout.write_json(folder / layout.QUESTIONS.format(kind="simple"), {"questions": questions[:count]})
 
 
 def peaks() -> dict[str, dict[str, int]]:
-    """Return runner -> number of inputs -> peak of resident memory in MB, of a benchmark of small inputs."""
+    """Return what is done -> number of inputs -> peak of resident memory of the command's process in MB."""
     found: dict[str, dict[str, int]] = {}
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-c", NETWORK, f"{folder}/network"], check=True, capture_output=True)
         pathlib.Path(folder, "many.py").write_text(MANY)
-        for runner in ("local", "beam"):
-            for number in FEW_AND_MANY:
-                command = [f"--benchmark={folder}/many.py:MANY", f"--model={folder}/network", f"--num_imgs={number}",
-                           f"--runner={runner}", f"--scores_dir={folder}/{runner}{number}",
-                           "--batch_size=500"]  # fmt: skip
+        ask_again(pathlib.Path(folder, "questions"), 10_000)
+        for place, (title, (door, given, numbers)) in enumerate(GROWTH.items()):
+            for number in numbers:
+                own = pathlib.Path(folder, f"{place}-{number}")
+                options = given.format(folder=folder, number=number, hundreds=number // 100).split()
+                if "scripts" not in door:
+                    options.append(f"--scores_dir={own}")
+                elif "beam" in given:
+                    options = [one.replace(f"{number}", f"{number}-beam") if "_dir=" in one else one for one in options]
                 done = subprocess.run(
-                    [sys.executable, "-c", PEAK, *command], check=True, capture_output=True, text=True
-                )
+                    [sys.executable, "-c", PEAK, door, *options], check=True, capture_output=True, text=True, cwd=ROOT,
+                    env={**os.environ, "ATTRIBUTION_BENCHMARKS_CACHE": str(own / "cache")},
+                )  # fmt: skip
                 peak, code = done.stdout.splitlines()[-1].split()
                 assert code == "0", done.stderr
-                found.setdefault(runner, {})[str(number)] = int(peak)
+                found.setdefault(title, {})[str(number)] = int(peak)
+                print(f"{title}, {number}: {peak} MB", file=sys.stderr)
     return found
 
 
-def memory_line(known: dict) -> str:
+def memory_table(known: dict) -> str:
     """Return what memory grows by."""
-    few, many = map(str, FEW_AND_MANY)
-    told = [
-        f"{found[few]:,} MB for {FEW_AND_MANY[0]} inputs and {found[many]:,} MB for {FEW_AND_MANY[1]:,} with "
-        f"`--runner={runner}`"
-        for runner, found in known["memory"].items()
-    ]
-    return f"A benchmark of pictures of 12 x 12 pixels, two methods and two controls: {', '.join(told)}."
+    lines = ["| | few | many | MB of few | MB of many |", "|---|---|---|---|---|"]
+    for title, found in known["memory"].items():
+        (few, least), (many, most) = found.items()
+        lines.append(f"| {title} | {int(few):,} | {int(many):,} | {least:,} | {most:,} |")
+    return "\n".join(lines)
 
 
 def batches_of(directory: str) -> dict:
@@ -238,7 +290,7 @@ def simulation_table(known: dict, seed: int) -> str:
 
 def rendered(known: dict, page: str, seed: int = 0) -> str:
     """Return the page with both tables in it."""
-    tables = {"costs": costs_table(known), "simulation": simulation_table(known, seed), "memory": memory_line(known)}
+    tables = {"costs": costs_table(known), "simulation": simulation_table(known, seed), "memory": memory_table(known)}
     for name, table in tables.items():
         pattern = rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- /{name} -->)"
         page, number = re.subn(pattern, lambda found, table=table: f"{found[1]}{table}\n{found[2]}", page, flags=re.S)

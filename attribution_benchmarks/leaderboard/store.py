@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.command_line.locks import lock
+from attribution_benchmarks.leaderboard.places import Places
 
 
 class ScoreStore:
@@ -34,6 +34,7 @@ class ScoreStore:
     def __init__(self, directory: str | None):
         self.directory = directory
         self._in_memory: dict[str, Series] = {}
+        self._numbers: dict[str, int] = {}  # of the inputs of all series
 
     def series(self, **key: Any) -> Series:
         """Return the series of scores with a key.
@@ -48,7 +49,7 @@ class ScoreStore:
         BadInput
             If the key cannot be written as JSON, or the file of that name belongs to another key.
         """
-        found = Series(self.directory, key)
+        found = Series(self.directory, key, self._numbers)
         # What is in memory alone would be lost with the first who asked for it.
         return found if found.path else self._in_memory.setdefault(found.name, found)
 
@@ -79,7 +80,7 @@ class Series:
         The file; None for scores that are kept in memory alone.
     """
 
-    def __init__(self, directory: str | None, key: Mapping):
+    def __init__(self, directory: str | None, key: Mapping, numbers: dict[str, int]):
         try:
             self._header = json.dumps(key, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -89,9 +90,14 @@ class Series:
         self.path = None if directory is None else os.path.join(directory, f"{self.name}.jsonl")
         self._seen = 0  # bytes of the file whose records are known
         # Input -> its record or, where there is a file, where its line begins: memory does not hold what disks do.
-        self._kept: dict[str, Any] = {}
+        self._records: dict[str, Any] = {}
+        self._places = Places(numbers)
         if self.path is not None:
             self._read()
+
+    @property
+    def _kept(self) -> Places | dict[str, Any]:
+        return self._records if self.path is None else self._places
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -120,9 +126,9 @@ class Series:
             If the file is no longer what it was.
         """
         if self.path is None:
-            yield from (self._kept[name] for name in names)
+            yield from (self._records[name] for name in names)
             return
-        places = ((name, self._kept[name]) for name in names)
+        places = ((name, self._places[name]) for name in names)
         try:
             with open(self.path, "rb") as file:
                 for name, place in places:
@@ -156,7 +162,7 @@ class Series:
             self._write(lines)
             return
         # Through JSON, so that a record is the same whether it was kept in memory or in a file.
-        self._kept.update((name, json.loads(line)[1]) for name, line in lines.items())
+        self._records.update((name, json.loads(line)[1]) for name, line in lines.items())
 
     def _write(self, lines: Mapping[str, str]) -> None:
         """Append lines by input to the file, below the key if it is new, but for inputs another process has written."""
@@ -174,13 +180,14 @@ class Series:
                 places = {}
                 for name, line in lines.items():
                     if name not in self._kept:
-                        places[sys.intern(name)] = end + len(content)
+                        places[name] = end + len(content)
                         content += line.encode()
                 file.write(content)
                 file.flush()
                 self._seen = end + len(content)
                 os.fsync(file.fileno())
-                self._kept.update(places)
+                for name, place in places.items():
+                    self._places.add(name, place)
         except OSError as error:
             raise BadInput(f"cannot write scores to {self.path}: {error.strerror}; choose another folder") from error
 
@@ -207,7 +214,7 @@ class Series:
         for number, line in enumerate(lines[1:], start=2):
             try:
                 name, _ = json.loads(line)
-                self._kept.setdefault(sys.intern(name), place)  # many series are of the same inputs
+                self._places.add(name, place)
             except (TypeError, ValueError) as error:
                 raise BadInput(f"{self.path}, line {number} is damaged; remove the file to compute anew") from error
             place += len(line) + 1
