@@ -1,5 +1,6 @@
 """docs/scale.md: its command runs as printed, in two processes, and its tables are those of the measured file."""
 
+import importlib.util
 import json
 import pathlib
 import re
@@ -20,7 +21,7 @@ def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsy
     pytest.importorskip("apache_beam")
     from exact import evaluate
 
-    install, printed = COMMANDS
+    install, printed, _ = COMMANDS
     assert install == ".venv/bin/pip install -q -e '.[beam]'\n"
     python, option, module, *arguments = shlex.split(printed.replace("\\\n", " "))
     assert (python, option, module) == ("python", "-m", "exact.evaluate")
@@ -35,6 +36,25 @@ def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsy
         store.rename(tmp_path / f"scores{len(found)}")
         assert [one["blocks"] for one in told] == ([3] if len(found) == 1 else [])
     assert found[0] == found[1] and len(found[0][1]) > 10
+
+
+def test_the_data_have_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("apache_beam")
+    python, file, *arguments = shlex.split(COMMANDS[2])
+    assert python == "python"
+    specification = importlib.util.spec_from_file_location("construct", ROOT / file)
+    script = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(script)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path / "cache"))
+    found = []
+    for given in (arguments, [*(one for one in arguments if not re.match("--(runner|workers)", one)), "--jobs=1"]):
+        assert execute(script.main, script.FLAGS, script.__doc__, ["construct", *given]) == 0
+        made = sorted(path for path in (tmp_path / "my_sets").rglob("*") if path.is_file())
+        found.append([(path.relative_to(tmp_path), path.read_bytes()) for path in made])
+        (tmp_path / "my_sets").rename(tmp_path / f"sets{len(found)}")
+    assert found[0] == found[1] and len(found[0]) > 300
+    capsys.readouterr()
 
 
 def test_every_flag_of_the_page_is_known_and_the_clusters_commands_are_whole():
