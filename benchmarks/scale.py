@@ -143,7 +143,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, code)
 """
 MANY_DOOR = "attribution_benchmarks.scoring.evaluate"
 SMALL = "--benchmark={folder}/many.py:MANY --model={folder}/network --batch_size=500 --num_imgs={number}"
-ASKED = "--methods=gradient --controls=uniform --data_dir={folder}/questions --num_questions={number}"
+ASKED = "--methods=gradient --controls=uniform --data_dir={folder}/questions{number} --num_questions=all"
 DRAWN = "--drawn --num_train=0 --num_val={hundreds} --data_dir={folder}/sets{number}"
 RENDERED = "--num_images={number} --image_size=48x32 --samples=1 --output_dir={folder}/rendered{number}"
 # What is done; door, flags, how many inputs. Scores and block files go to folders of their own.
@@ -191,7 +191,8 @@ def peaks() -> dict[str, dict[str, int]]:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-c", NETWORK, f"{folder}/network"], check=True, capture_output=True)
         pathlib.Path(folder, "many.py").write_text(MANY)
-        ask_again(pathlib.Path(folder, "questions"), 10_000)
+        for number in (100, 10_000):
+            ask_again(pathlib.Path(folder, f"questions{number}"), number)
         for place, (title, (door, given, numbers)) in enumerate(GROWTH.items()):
             for number in numbers:
                 own = pathlib.Path(folder, f"{place}-{number}")

@@ -19,6 +19,7 @@ from PIL import Image
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.command_line.reading import inside, read_array, read_picture
 from clevr_xai import layout, masks
+from clevr_xai.entries import Entries, NamedEntries
 from clevr_xai.programs import InvalidProgram, check_outputs
 from clevr_xai.vocabulary import answer_text
 
@@ -83,8 +84,8 @@ class Dataset:
 
     Attributes
     ----------
-    questions : list of dict
-        As the JSON holds them.
+    questions : Entries
+        As the JSON holds them; a change of one that was taken out changes nothing.
     ground_truths : tuple of str
         Names of the masks: ``masks.SIMPLE`` or ``masks.COMPLEX``.
 
@@ -110,14 +111,15 @@ class Dataset:
             raise BadInput(f"no directory {self.data_dir}; name one that holds {layout.SCENES}")
         self._questions_file = self._required(layout.QUESTIONS.format(kind=kind))
         scenes_file = self._scenes_file = self._required(layout.SCENES)
-        self.questions = layout.read_entries(self._questions_file, "questions", _QUESTION)
+        questions = layout.read_entries(self._questions_file, "questions", _QUESTION)
         scenes = layout.read_entries(scenes_file, "scenes", _SCENE)
-        self.scenes = {scene["image_filename"]: scene for scene in scenes}
+        self.scenes = NamedEntries(scenes, "image_filename")
         if len(self.scenes) < len(scenes):
             raise BadInput(f"{scenes_file}: some image_filename occurs twice")
         self._images = self._required(layout.IMAGES)
         self._masks = layout.find(self.data_dir, layout.MASKS)
-        self._check_questions(scenes_file)
+        self._check_questions(questions, scenes_file)
+        self.questions = Entries(questions)
         self._files = {name: self._ground_truth_folder(name, from_mask_images) for name in self.ground_truths}
         self._programs_seen: set[int] = set()
         # Questions on one image follow each other, and one ground truth is asked for after the other.
@@ -215,15 +217,15 @@ class Dataset:
             )
         return path
 
-    def _check_questions(self, scenes_file: pathlib.Path) -> None:
-        """Refuse questions without a number of their own or without a scene."""
-        numbers = [question.setdefault("question_index", row) for row, question in enumerate(self.questions)]
+    def _check_questions(self, questions: list[dict], scenes_file: pathlib.Path) -> None:
+        """Give numbers to questions that have none; refuse those without one of their own or without a scene."""
+        numbers = [question.setdefault("question_index", row) for row, question in enumerate(questions)]
         strange = [number for number in numbers if type(number) is not int or not 0 <= number < 1 << 53]
         if strange:
             raise BadInput(f"{self._questions_file}: question_index {strange[0]!r} is not a whole number from 0 on")
         if len(set(numbers)) != len(numbers):
             raise BadInput(f"{self._questions_file}: some question_index occurs twice")
-        for question in self.questions:
+        for question in questions:
             if not question["question"].isprintable():
                 raise BadInput(
                     f"{self._questions_file}: question {question['question_index']} holds what cannot be printed"

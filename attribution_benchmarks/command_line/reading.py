@@ -75,9 +75,11 @@ def read_json(path: str | os.PathLike) -> Any:
     """
     with opened(path, "JSON file") as file:
         source = gzip.GzipFile(fileobj=file) if pathlib.Path(path).suffix == ".gz" else file
-        data = source.read(MOST_JSON + 1)
-        if len(data) > MOST_JSON:
-            raise ValueError(f"it has more than {MOST_JSON >> 30} GiB")
+        data = bytearray()
+        while part := source.read(1 << 20):  # a file object makes room for all that it is asked for
+            data += part
+            if len(data) > MOST_JSON:
+                raise ValueError(f"it has more than {MOST_JSON >> 30} GiB")
         return json.loads(data.decode("utf-8"))
 
 
