@@ -172,9 +172,9 @@ def ask_again(folder: pathlib.Path, count: int) -> None:
         asked.setdefault(question["image_filename"], []).append(question)
     (folder / layout.IMAGES).mkdir(parents=True)
     (folder / layout.MASKS).mkdir()
-    scenes, questions = [], []
+    known, scenes, questions = list(data.scenes.values()), [], []
     while len(questions) < count:
-        scene = list(data.scenes.values())[len(scenes) % len(data.scenes)]
+        scene = known[len(scenes) % len(known)]
         name = f"CLEVR_unique_{len(scenes):06d}.png"
         for kind, key in ((layout.IMAGES, "image_filename"), (layout.MASKS, "mask_filename")):
             (folder / kind / name).symlink_to((EMBEDDED / kind / scene[key]).resolve())
