@@ -11,3 +11,12 @@ def test_a_refusal_names_the_file(tmp_path):
         open(tmp_path / "gone.txt")
     with pytest.raises(BadInput, match="another line"), disk.failures_in_one_line():
         raise BadInput("another line")
+
+
+def test_a_link_that_another_process_makes_at_the_same_time_stays_a_link(tmp_path, monkeypatch):
+    source, target = tmp_path / "a.jpg", tmp_path / "b.jpg"
+    source.write_bytes(b"picture")
+    disk.link(str(source), str(target))
+    monkeypatch.setattr(disk.os.path, "exists", lambda path: False)  # as it was a moment before
+    disk.link(str(source), str(target))
+    assert source.samefile(target)

@@ -183,3 +183,11 @@ def test_what_another_machine_is_writing_stays_for_a_day(tmp_path, monkeypatch):
     os.utime(there, (0, 0))
     write_whole(tmp_path / "table.csv", "whole")
     assert list(tmp_path.iterdir()) == [tmp_path / "table.csv"]
+
+
+def test_what_must_be_a_path_is_no_address():
+    """Else a folder called gs: would be made."""
+    with pytest.raises(BadInput, match="--maps_dir='gs://bucket/maps' is no path; name a directory"):
+        files.check_directory("maps_dir", "gs://bucket/maps")
+    with pytest.raises(BadInput, match=r"--output='gs://bucket/a\.json' is no path; name a file"):
+        files.check_file("output", "gs://bucket/a.json", [".json"])
