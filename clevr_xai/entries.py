@@ -1,4 +1,4 @@
-"""Questions and scenes in memory as the text that they are in their files: an eighth of what dictionaries take."""
+"""Questions and scenes in memory as the text that they are in their files: a fifth of what dictionaries take."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def brought(flag_values: flags.FlagValues) -> Iterator[None]:
         for name in (*RESULTS, STORE):
             address = flag_values[name].value if name in flag_values else ""
             if address and is_elsewhere(address):
-                check_beam(f"--{name}={address}")
+                _check(name, address)
                 bring = _result if name in RESULTS else _store
                 with _reached(name, address):
                     flag_values[name].value = ending.enter_context(bring(name, address))
@@ -76,12 +76,18 @@ def bring_inputs(flag_values: flags.FlagValues) -> dict[str, str | list[str]]:
         given = value if isinstance(value, list) else [value or ""]
         if any(map(is_elsewhere, given)):
             address = ",".join(given)
-            check_beam(f"--{name}={address}")
+            _check(name, address)
             with _reached(name, address):
                 copies = [_with_copy(entry) if is_elsewhere(entry) else entry for entry in given]
             before[name] = value
             flag_values[name].value = copies if isinstance(value, list) else copies[0]
     return before
+
+
+def _check(name: str, address: str) -> None:
+    if "hdfs://" in address:  # Beam's client does not tell folders from files there, nor replace a file in one step
+        raise BadInput(f"--{name}={address}: hdfs:// is for --blocks_dir alone; mount it, or name gs:// or s3://")
+    check_beam(f"--{name}={address}")
 
 
 def _with_copy(entry: str) -> str:
@@ -103,8 +109,6 @@ def fetched(address: str) -> str:
     from apache_beam.io.filesystems import FileSystems
 
     address = address.rstrip("/")
-    if FileSystems.get_scheme(address) == "hdfs":  # Beam's client does not tell folders from files there
-        raise BadInput("models and data are not fetched from hdfs://; mount it, or name gs:// or s3://")
     (found,) = FileSystems.match([f"{address}/**"])
     files = sorted((entry.path, entry.size_in_bytes, entry.last_updated_in_seconds) for entry in found.metadata_list)
     files = [entry for entry in files if not entry[0].endswith("/")]  # what stands for a folder in some stores

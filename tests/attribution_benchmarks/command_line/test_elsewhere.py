@@ -126,7 +126,8 @@ def test_results_are_put_whole_and_a_store_of_scores_grows(store, capsys):
 @pytest.mark.parametrize("arguments, said", [
     (["--model=toy://bucket/none"], "--model=toy://bucket/none: there are no files; name a directory"),
     (["--model=nosuch://bucket/x"], "--model=nosuch://bucket/x cannot be used (Unable to get filesystem"),
-    (["--data_dir=hdfs://server/x"], "--data_dir=hdfs://server/x: models and data are not fetched from hdfs://"),
+    (["--data_dir=hdfs://server/x"], "--data_dir=hdfs://server/x: hdfs:// is for --blocks_dir alone"),
+    (["--output=hdfs://server/x.csv"], "--output=hdfs://server/x.csv: hdfs:// is for --blocks_dir alone"),
     (["--scores_dir=nosuch://bucket/x"], "--scores_dir=nosuch://bucket/x cannot be used"),
 ])  # fmt: skip
 def test_what_cannot_be_reached_is_one_line(store, arguments, said, capsys):
