@@ -146,13 +146,14 @@ def _kept_draws(n: int, resamples: int, seed: int) -> tuple[np.ndarray, ...]:
 def _draws(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
     """Yield how often each of n inputs was drawn: (some resamples, n) of a small unsigned type, until it is enough."""
     generator = np.random.default_rng(seed)
-    step = max(1, _NUMBERS_AT_ONCE // n)
+    step, part = max(1, _NUMBERS_AT_ONCE // n), max(1, _NUMBERS_AT_ONCE // 8 // n)
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
-        drawn = generator.integers(n, size=(rows, n))
-        drawn += n * np.arange(rows)[:, None]
-        counts = np.bincount(drawn.reshape(-1), minlength=rows * n).reshape(rows, n).astype(np.min_scalar_type(n))
-        del drawn  # the greatest of all that is in memory, and no longer needed
+        counts = np.empty((rows, n), np.min_scalar_type(n))
+        for first in range(0, rows, part):  # numbers follow each other whatever the parts, which keep the memory small
+            drawn = generator.integers(n, size=(min(part, rows - first), n))
+            drawn += n * np.arange(len(drawn))[:, None]
+            counts[first : first + part] = np.bincount(drawn.reshape(-1), minlength=drawn.size).reshape(drawn.shape)
         yield counts
 
 
