@@ -21,6 +21,7 @@ from attribution_benchmarks.command_line.directories import held, whole_director
 from attribution_benchmarks.command_line.errors import BadInput
 from attribution_benchmarks.command_line.file_systems import check_beam, get, is_elsewhere, join, put
 from attribution_benchmarks.command_line.files import cache_directory, make_directory, write_whole
+from attribution_benchmarks.command_line.reading import inside
 
 FETCHED, RESULTS, STORE = ("model", "models", "models_dir", "data_dir"), ("output", "input_scores"), "scores_dir"
 _AT_ONCE = 16  # files under way
@@ -119,11 +120,12 @@ def fetched(address: str) -> str:
     with held(above, "a copy"):
         if not copy.exists():
             with whole_directory(copy) as place, concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-                names = [path[len(address) + 1 :] for path, _, _ in files]
-                list(pool.map(_fetch, [path for path, _, _ in files], [place / name for name in names]))
-                for name, (_, size, _) in zip(names, files, strict=True):
-                    if (place / name).stat().st_size != size:
-                        raise BadInput(f"{name} did not come whole; give the command again")
+                # A store of objects takes any name, such as one with dots that lead out of the copy.
+                paths = [inside(place, path[len(address) + 1 :], address) for path, _, _ in files]
+                list(pool.map(_fetch, [path for path, _, _ in files], paths))
+                for path, (source, size, _) in zip(paths, files, strict=True):
+                    if path.stat().st_size != size:
+                        raise BadInput(f"{source} did not come whole; give the command again")
     _origins[str(copy)] = address
     return str(copy)
 

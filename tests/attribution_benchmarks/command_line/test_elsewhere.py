@@ -70,6 +70,13 @@ def test_a_file_that_is_cut_off_leaves_no_copy(store, monkeypatch, tmp_path):
     assert content(elsewhere.fetched(ADDRESS)) == FILES
 
 
+def test_a_name_that_leads_out_of_the_copy_is_refused(store, tmp_path):
+    store.objects[f"{ADDRESS}/../../../../evil"] = b"x"
+    with pytest.raises(BadInput, match=r"names '\.\./.*evil', which is no file in"):
+        elsewhere.fetched(ADDRESS)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name in ("evil", "a.json")]
+
+
 def command(**defaults):
     flag_values = flags.FlagValues()
     for name in ("model", "data_dir", "output", "input_scores", "scores_dir", "runner"):
