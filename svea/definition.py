@@ -20,6 +20,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
             "methods of the other benchmarks, which the paper has no figure for.",
             metrics=tuple(METRICS),
             model_flag="--model=",
+            cost=20 if quick else 60,
         )
     ]  # fmt: skip
 

@@ -80,6 +80,23 @@ class _FirstImport(importlib.abc.MetaPathFinder):
         return spec
 
 
+def import_without_devices() -> None:
+    """Import TensorFlow in a process that is only copied: it asks for no GPU, which no copy could use after it."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with without_chatter():
+        import tensorflow  # noqa: F401
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+
+
+def go_on_quietly() -> None:
+    """Do in a copy of such a process what its import of TensorFlow has left."""
+    import tensorflow
+
+    with without_chatter():
+        tensorflow.config.list_physical_devices()
+    leave_chatter_out()
+
+
 @contextlib.contextmanager
 def without_chatter() -> Iterator[None]:
     """Leave the lines of ``CHATTER`` out of what this process writes to standard error meanwhile."""
