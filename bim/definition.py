@@ -23,7 +23,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
             "classify rightly. The paper scores up to 10,000 photographs.",
             metrics=("MCS", "IDR", "IIR"),
             model_flag="--models=obj=",
-            cost=30 if quick else 600,
+            cost=30 if quick else 500,
         ),
         Unit(
             "bim_rmcs", "bim", "BIM: relative MCS",

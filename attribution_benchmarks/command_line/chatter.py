@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import importlib.abc
 import importlib.machinery
 import logging
@@ -84,16 +85,14 @@ def import_without_devices() -> None:
     """Import TensorFlow in a process that is only copied: it asks for no GPU, which no copy could use after it."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with without_chatter():
-        import tensorflow  # noqa: F401
+        importlib.import_module("tensorflow")
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
 def go_on_quietly() -> None:
     """Do in a copy of such a process what its import of TensorFlow has left."""
-    import tensorflow
-
     with without_chatter():
-        tensorflow.config.list_physical_devices()
+        sys.modules["tensorflow"].config.list_physical_devices()
     leave_chatter_out()
 
 

@@ -3,9 +3,9 @@
     python -m attribution_benchmarks.report.copies DESCRIPTOR
 
 The process behind it reads requests from a socket and makes a copy of itself by ``fork`` for each, before TensorFlow
-has computed anything or asked for a GPU. A copy runs one module as ``python -m`` would and ends as any program does. Copies
-end with the process copied, and that ends when nobody holds the other end of its socket, whatever way that came about.
-Only Linux has both a fork that is safe here and the means to end a process with its parent.
+has computed anything or asked for a GPU. A copy runs one module as ``python -m`` would and ends as any program does.
+Copies end with the process copied, and that ends when nobody holds the other end of its socket, whatever way that came
+about. Only Linux has both a fork that is safe here and the means to end a process with its parent.
 """
 
 from __future__ import annotations
