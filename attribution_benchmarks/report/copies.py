@@ -1,6 +1,6 @@
 """Commands in copies of one process that has imported TensorFlow, which is most of what a short command takes.
 
-    python -m attribution_benchmarks.report.copies DESCRIPTOR
+    python -m attribution_benchmarks.report.copies DESCRIPTOR METHODS
 
 The process behind it reads requests from a socket and makes a copy of itself by ``fork`` for each, before TensorFlow
 has computed anything or asked for a GPU. A copy runs one module as ``python -m`` would and ends as any program does.
@@ -48,10 +48,12 @@ class Copies:
     ----------
     environment
         Of all copies.
+    methods
+        Names of the registry whose code is followed once for all copies, to know what stored scores depend on.
     """
 
-    def __init__(self, environment: Mapping[str, str]):
-        self._environment = dict(environment)
+    def __init__(self, environment: Mapping[str, str], methods: Sequence[str] = ()):
+        self._environment, self._methods = dict(environment), list(methods)
         self._starting = threading.Lock()
         self._original: subprocess.Popen | None = None
         self._requests: socket.socket | None = None
@@ -83,8 +85,9 @@ class Copies:
                 self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 with theirs:
                     self._original = subprocess.Popen(
-                        [sys.executable, "-m", __name__, str(theirs.fileno())], env=self._environment,
-                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+                        [sys.executable, "-m", __name__, str(theirs.fileno()), ",".join(self._methods)],
+                        env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                        pass_fds=[theirs.fileno()],
                         preexec_fn=end_with_parent,
                     )  # fmt: skip
             ended, ending = os.pipe()
@@ -108,10 +111,13 @@ class Copies:
 GONE = "the system ended the process that starts all commands, perhaps for lack of memory; --jobs=1 needs less"
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, methods: Sequence[str]) -> None:
     """Serve requests; in a copy, run what was asked for, and end with its exit code."""
     interruption = signal.signal(signal.SIGINT, signal.SIG_IGN)
     import_without_devices()
+    from attribution_benchmarks.scoring import explainer  # imports TensorFlow, which must have been quiet before
+
+    explainer.follow(methods)
     # Nothing of these is touched again, so that all copies share their memory.
     gc.collect()
     gc.freeze()
@@ -178,4 +184,4 @@ def _tell_who_ended(running: dict[int, int]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2].split(","))

@@ -141,7 +141,8 @@ def main(flag_values: flags.FlagValues) -> None:
     jobs = flag_values.jobs or side_by_side.usable(len(chosen))
     progress = Progress(len(chosen), jobs)
     with only_run(directory) as lock:
-        runner, results = Runner(directory, lock, depends, progress.hear), []
+        asked = dict.fromkeys(name for unit in chosen for name in (*unit.methods, *added))
+        runner, results = Runner(directory, lock, depends, progress.hear, list(asked)), []
         notes: dict[str, None] = {}
 
         def work(numbered: tuple[int, Unit]) -> Ran:

@@ -76,8 +76,9 @@ class Runner:
         lock: int,
         own: Mapping[str, str] | None = None,
         hear: Callable[[str, bytes], None] | None = None,
+        methods: Sequence[str] = (),
     ):
-        self.directory, self.commands = directory, Commands(lock)
+        self.directory, self.commands = directory, Commands(lock, methods)
         self.own = dict(own or {})
         self.hear = hear or (lambda name, said: pass_on(said))
         for name in ("tables", "pictures", "work"):
