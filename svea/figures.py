@@ -248,7 +248,9 @@ def positions_figure(
 
 
 def _by_roe(rows: Sequence[Mapping]) -> list[Mapping]:
-    return sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
+    return sorted(
+        (row for row in rows if row["metric"] == "roe_test" and "of" not in row), key=lambda row: row["value"]
+    )
 
 
 def _bare(axis) -> None:
