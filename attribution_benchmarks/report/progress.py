@@ -18,7 +18,7 @@ class Progress:
     """Writes to standard error; units at work at the same time may call it from their threads.
 
     One unit at a time is shown as it shows itself. Of several, what they say has their name in front, and their
-    progress bars become one line, on a terminal alone: ``bim 40 %, svea 85 %``.
+    progress bars become one line, on a terminal alone: ``first 40 %, second 85 %``.
 
     Parameters
     ----------

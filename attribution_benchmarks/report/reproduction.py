@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attribution_benchmarks.command_line import BadInput, write_whole
@@ -80,6 +81,8 @@ class Runner:
     ):
         self.directory, self.commands = directory, Commands(lock, methods)
         self.own = dict(own or {})
+        # What follows code reads each file once, and two threads that read one at the same time would have it twice.
+        self._following = threading.Lock()
         self.hear = hear or (lambda name, said: pass_on(said))
         for name in ("tables", "pictures", "work"):
             (directory / name).mkdir(parents=True, exist_ok=True)
@@ -194,6 +197,10 @@ class Runner:
 
     def _record(self, unit: Unit) -> dict:
         """Return all that a unit's table depends on."""
+        with self._following:
+            return self._read_record(unit)
+
+    def _read_record(self, unit: Unit) -> dict:
         return {
             "command": list(unit.command),
             "methods": list(unit.methods),
