@@ -8,6 +8,7 @@ import errno
 import io
 import math
 import os
+import re
 import signal
 import sys
 import threading
@@ -89,7 +90,7 @@ def execute(
             if error.errno not in _OF_THE_FILE_SYSTEM:
                 raise
             where = f"{error.filename}: " if error.filename is not None else ""
-            return _said(f"error: {printable(where + reason(error))}; make room, or name a place that can be used", 2)
+            return _said(f"error: {printable(where + reason(error))}; {_ROOM}", 2)
         except SystemExit as error:
             if error.code not in (0, None):
                 raise
@@ -99,6 +100,11 @@ def execute(
                 "done; a method returns its maps and does not call sys.exit",
                 2,
             )
+        except Exception as error:
+            told = _of_a_file_of_tensorflow(error)
+            if told is None:
+                raise
+            return _said(f"error: {printable(told)}; {_ROOM}", 2)
     return 0
 
 
@@ -145,6 +151,23 @@ _OF_THE_FILE_SYSTEM = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
     errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE,
 }  # fmt: skip
+_ROOM = "make room, or name a place that can be used"
+
+
+def _of_a_file_of_tensorflow(error: Exception) -> str | None:
+    """Return what was wrong with a file that TensorFlow wrote or read; None where the error says nothing of the kind.
+
+    TensorFlow opens the files of SavedModels itself and has no ``errno``: it ends its message with the file's name and
+    the system's words.
+    """
+    errors = sys.modules.get("tensorflow.python.framework.errors_impl")  # not imported here for the sake of this
+    if errors is None or not isinstance(error, errors.OpError):
+        return None
+    for number in _OF_THE_FILE_SYSTEM:
+        words = os.strerror(number)
+        if found := re.search(rf"(\S+); {re.escape(words)}", error.message):
+            return f"{found[1]}: {words}"
+    return None
 
 
 def _said(line: str, code: int) -> int:

@@ -1,5 +1,6 @@
 """Commands answer bad input in one line with exit code 2, and help without work."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -64,6 +65,17 @@ def test_bad_input_is_one_line_and_other_errors_are_not_hidden(capsys):
     assert capsys.readouterr().err == "error: no such thing; these exist: a\n"
     with pytest.raises(RuntimeError):
         command(break_down)()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_that_tensorflow_meets_is_one_line_and_its_other_errors_are_not_hidden(capsys):
+    import tensorflow as tf
+
+    assert command(lambda values: tf.io.write_file("/dev/full", "x"))() == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "error: /dev/full: No space left on device; make room, or name a place that can be used"
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        command(lambda values: tf.zeros((2, 3)) @ tf.zeros((2, 3)))()
 
 
 def test_help_shows_description_flags_and_defaults(capsys):
