@@ -144,6 +144,7 @@ def main(flag_values: flags.FlagValues) -> None:
         asked = dict.fromkeys(name for unit in chosen for name in (*unit.methods, *added))
         runner, results = Runner(directory, lock, depends, progress.hear, list(asked)), []
         notes: dict[str, None] = {}
+        unfit: dict[tuple[str, str], list[str]] = {}  # several units may refuse a model for one reason
 
         def work(numbered: tuple[int, Unit]) -> Ran:
             number, unit = numbered
@@ -160,7 +161,10 @@ def main(flag_values: flags.FlagValues) -> None:
                 results.append(result)
                 reasons.update(ran.reasons)
                 notes.update(dict.fromkeys(ran.notes))
+                if ran.model_refused:
+                    unfit.setdefault(ran.model_refused, []).append(result.title)
                 print(f"{result.title}\n{result.note}\n\n{result.printed or result.failed}\n", flush=True)
+        said_of_model = [f"{begins} {' and '.join(where)}, {ends}" for (begins, ends), where in unfit.items()]
         scores = {
             name: [
                 group
@@ -179,7 +183,7 @@ def main(flag_values: flags.FlagValues) -> None:
             publish.publish(
                 directory, results, scores, list(definitions.values()),
                 [column for one in definitions.values() for column in recipe.columns_of(one, list(metrics.values()))],
-                titles(definitions.values(), own), settings, reasons, own, list(notes), flag_values.seed,
+                titles(definitions.values(), own), settings, reasons, own, [*said_of_model, *notes], flag_values.seed,
                 other,
             )
         )  # fmt: skip
@@ -202,6 +206,8 @@ class Ran:
         What did not fit, in sentences.
     reasons
         (method, benchmark) -> why a method has no scores there.
+    model_refused
+        How a note begins and ends that says why the user's own model is not scored; its unit's title goes between.
     how
         In a word for who waits: "done", "is there already" or "failed".
     """
@@ -210,6 +216,7 @@ class Ran:
         self.result: Result
         self.notes: list[str] = []
         self.reasons: dict[tuple[str, str], str] = {}
+        self.model_refused: tuple[str, str] | None = None
         self.how = "done"
 
 
@@ -233,7 +240,7 @@ def run(runner: Runner, unit: Unit, added: Sequence[str], model: str) -> Ran:
             return ran
         except Refused as error:
             why = "crashed under" if error.crashed else "does not fit"
-            ran.notes.append(f"{model} {why} {unit.title}, whose own network is scored instead: {error}")
+            ran.model_refused = f"{model} {why}", f"whose own network is scored instead: {error}"
     try:
         _finish(ran, runner, unit, wanted)
     except Refused as error:
