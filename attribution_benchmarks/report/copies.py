@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
@@ -147,7 +148,10 @@ def _copied(requests: socket.socket) -> list[str]:
         if not request:
             os._exit(0)
         printed, said, ending, _ = descriptors
-        copy = os.fork()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of forks beside threads; the one there is jemalloc's, which knows of forks.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            copy = os.fork()
         if copy:
             running[copy] = ending
             for descriptor in set(descriptors) - {ending}:
