@@ -103,39 +103,80 @@ def example_maps(metric: str, benchmark: Benchmark, places=None):
 
 def _examples(metric: str, benchmark: Benchmark, titles, places=None):
     """Return a figure: two lines an image, one a member, and as many such pairs as its methods need."""
-    from matplotlib.figure import Figure
-
     images, maps, masks = example_maps(metric, benchmark, places)
     predicted = _predicted(metric, benchmark, places, images.shape[1])
     names, count = list(maps), images.shape[1]
     parts = [names[start : start + _ACROSS] for start in range(0, len(names), _ACROSS)]
-    columns, lines = 1 + min(_ACROSS, len(names)), 2 * len(parts)
-    figure = Figure(figsize=(1.25 * columns + 0.9, 1.42 * lines * count + 0.4), layout="constrained")
-    axes = figure.subplots(lines * count, columns, squeeze=False)
-    drawn = None
-    for axis in axes.flat:
-        axis.set_xticks([])
-        axis.set_yticks([])
-        axis.set_axis_off()
+    grid = _Grid(2 * len(parts) * count, 1 + min(_ACROSS, len(names)))
     for example in range(count):
         for number, part in enumerate(parts):
             for member in range(2):
-                line = axes[lines * example + 2 * number + member]
-                line[0].set_axis_on()
-                line[0].imshow(images[member, example])
-                line[0].set_ylabel(MEMBER_TITLES[metric][member], fontsize=7)
-                line[0].set_title(f"predicted:\n{predicted[member][example]}", fontsize=7)
-                for axis, name in zip(line[1:], part, strict=False):
-                    axis.set_axis_on()
-                    drawn = axis.imshow(maps[name][member, example], cmap="inferno", vmin=0, vmax=1)
-                    axis.contour(masks[example], levels=[0.5], colors="cyan", linewidths=0.7)
-                    if member == 0:
-                        axis.set_title(titles[name].replace(" ", "\n", 1), fontsize=7)
-    if drawn is not None:
-        bar = figure.colorbar(drawn, ax=list(axes.flat), location="right", shrink=0.3, aspect=40, ticks=[0, 0.5, 1])
-        bar.set_label("of the map's own 99th percentile", fontsize=8)
-        bar.ax.tick_params(labelsize=8)
-    return figure
+                line = 2 * len(parts) * example + 2 * number + member
+                grid.draw(line, 0, images[member, example], f"predicted:\n{predicted[member][example]}")
+                grid.name(line, MEMBER_TITLES[metric][member])
+                for column, name in enumerate(part, start=1):
+                    title = titles[name].replace(" ", "\n", 1) if member == 0 else ""
+                    grid.draw(line, column, maps[name][member, example], title, masks[example])
+    return grid.figure
+
+
+class _Grid:
+    """A figure of small pictures in lines and columns, all in one pair of axes: a pair each takes six times as long.
+
+    Parameters
+    ----------
+    lines, columns
+        Of pictures.
+
+    Attributes
+    ----------
+    figure : matplotlib.figure.Figure
+    """
+
+    SIDE, ACROSS, DOWN, LEFT, TOP, RIGHT = 1.13, 1.2, 1.45, 0.3, 0.34, 0.7  # inches
+
+    def __init__(self, lines: int, columns: int):
+        from matplotlib.figure import Figure
+
+        width, height = self.LEFT + self.ACROSS * columns, self.TOP + self.DOWN * lines
+        self.figure = Figure(figsize=(width + self.RIGHT, height))
+        self._axis = self.figure.add_axes((0, 0, width / (width + self.RIGHT), 1))
+        self._axis.set(xlim=(0, width), ylim=(height, 0))
+        self._axis.set_axis_off()
+        tall = min(4.5, height)  # of the scale
+        place = ((width + 0.1) / (width + self.RIGHT), 0.5 - tall / height / 2, 0.11 / (width + self.RIGHT))
+        self._scale, self._scaled = self.figure.add_axes((*place, tall / height)), False
+
+    def _place(self, line: int, column: int) -> tuple[float, float]:
+        return self.LEFT + self.ACROSS * column, self.TOP + self.DOWN * line
+
+    def draw(self, line: int, column: int, picture: np.ndarray, title: str, mask: np.ndarray | None = None) -> None:
+        """Draw an image, (H, W, 3) uint8, or a map, (H, W) in [0, 1], with a mask's outline."""
+        from matplotlib.patches import Rectangle
+
+        left, top = self._place(line, column)
+        right, bottom = left + self.SIDE, top + self.SIDE
+        drawn = self._axis.imshow(
+            picture, cmap="inferno", vmin=0, vmax=1, extent=(left, right, bottom, top), aspect="auto"
+        )
+        self._axis.add_patch(Rectangle((left, top), self.SIDE, self.SIDE, fill=False, linewidth=0.8))
+        if title:
+            middle = left + self.SIDE / 2
+            self._axis.text(middle, top - 0.05, title, fontsize=7, ha="center", va="bottom", linespacing=1.05)
+        if mask is None:
+            return
+        rows, columns = ((np.arange(size) + 0.5) * self.SIDE / size for size in mask.shape)
+        self._axis.contour(left + columns, top + rows, mask, levels=[0.5], colors="cyan", linewidths=0.7)
+        if not self._scaled:
+            self.figure.colorbar(drawn, cax=self._scale, ticks=[0, 0.5, 1])
+            self._scale.set_ylabel("of the map's own 99th percentile", fontsize=8)
+            self._scale.tick_params(labelsize=8)
+            self._scaled = True
+
+    def name(self, line: int, title: str) -> None:
+        """Write what a line shows at its left."""
+        left, top = self._place(line, 0)
+        self._axis.text(left - 0.06, top + self.SIDE / 2, title, fontsize=7, ha="right", va="center", rotation=90)
 
 
 def _predicted(metric: str, benchmark: Benchmark, places, count: int) -> list[list[str]]:

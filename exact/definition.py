@@ -10,6 +10,7 @@ from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.scoring.benchmark import Benchmark
 from attribution_benchmarks.scoring.controls import RANDOM, UNIFORM
 from attribution_benchmarks.scoring.examples import Examples
+from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS
 from exact.metrics import METRICS, OVERALL
 from exact.problems import FEATURES, HAND_SET, NAMES, TRAINED
 
@@ -60,7 +61,7 @@ _DEFINED = Benchmark(
     "closed form, and by putting all 4,096 coalitions of features to the network. Absent features are zero.",
     paper="after Lee et al., XAI-Units, FAccT 2025, and Clark et al., XAI-TRIS, Machine Learning 113, 2024",
     metrics=METRICS,
-    controls=(UNIFORM, RANDOM),
+    controls=(UNIFORM, RANDOM, RANDOM_WEIGHTS),
     methods=METHODS,
     examples=examples,
     network=str(default_model("exact/problems")),

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
@@ -36,6 +36,7 @@ from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scale.ahead import asked_ahead
 from attribution_benchmarks.scale.flags import define_scale_flags
 from attribution_benchmarks.scoring import shared as shared_metrics
+from attribution_benchmarks.scoring.random_weights import MOST
 from svea import methods as svea_methods
 from svea import paper_table
 from svea.metrics import METRICS
@@ -62,6 +63,10 @@ flags.DEFINE_list(
     "of roe_test, drop, increase and the metrics of all benchmarks, or file.py:NAME of your own",
     flag_values=FLAGS,
 )
+flags.DEFINE_integer(
+    "random_networks", 0, "networks of random weights, in turn shuffled and drawn anew, on which methods are tried, "
+    f"all but {listed(svea_methods.COSTLY)}; none when 0", 0, MOST, flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("maps_dir", "", "directory to save maps in, as METHOD/SIGNAL.npy", flag_values=FLAGS)
 flags.DEFINE_string("from_maps", "", "directory of maps to score in place of the network's own", flag_values=FLAGS)
 flags.DEFINE_string("plot_dir", "", "directory to write figures to", flag_values=FLAGS)
@@ -113,9 +118,7 @@ def main(flag_values: flags.FlagValues) -> None:
         if len(models) > 1:
             print(f"network {number} of {len(models)}: {name}", file=sys.stderr)
         explainers.append(
-            _saved_maps(flag_values, asked, model)
-            if flag_values.from_maps
-            else scoring.explainer(model, chosen, flag_values.seed, flag_values.batch_size)
+            _saved_maps(flag_values, asked, model) if flag_values.from_maps else _explainer(flag_values, model, chosen)
         )
         networks.append(
             scoring.score_network(
@@ -140,7 +143,8 @@ def main(flag_values: flags.FlagValues) -> None:
     notes = findings.findings(networks, rows, titles, flag_values.seed)
     shown = {name: metric.title for name, metric in metrics.items()}
     decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
-    text = tables.report(heading, tables.wide(rows, shown, titles, decimals=decimals), notes, width=118)
+    printed = [row for row in rows if "of" not in row]
+    text = tables.report(heading, tables.wide(printed, shown, titles, decimals=decimals), notes, width=118)
     print(text, end="")
     if flag_values.output:
         run = manifest.describe_run(
@@ -150,7 +154,7 @@ def main(flag_values: flags.FlagValues) -> None:
             seed=flag_values.seed,
             command=manifest.command_of("python -m svea.benchmark", flag_values),
         )
-        laid_out = tables.wide(rows, shown, titles, markdown=True, decimals=decimals)
+        laid_out = tables.wide(printed, shown, titles, markdown=True, decimals=decimals)
         markdown = tables.report(heading, laid_out, notes, width=None)
         tables.save(flag_values.output, rows, run, text=text, markdown=markdown)
     groups = table.input_scores(networks, metrics)
@@ -188,9 +192,15 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
 def _way(flag_values, name, model, data, chosen, metrics, store):
     from svea import scoring
 
-    explainer = scoring.explainer(model, chosen, flag_values.seed, flag_values.batch_size)
+    explainer = _explainer(flag_values, model, chosen)
     maps_directory = _maps_directory(flag_values, model, chosen) if flag_values.maps_dir else None
     return scoring.way(name, model, data, explainer, metrics, flag_values.batch_size, store, maps_directory)
+
+
+def _explainer(flag_values, model, chosen):
+    from svea import scoring
+
+    return scoring.explainer(model, chosen, flag_values.seed, flag_values.batch_size, flag_values.random_networks)
 
 
 def _loaded(path, chosen):

@@ -10,6 +10,7 @@ import numpy as np
 
 from attribution_benchmarks.scoring.block import Block
 from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS
 from svea.mnist1d import LENGTH
 from svea.roe import WINDOW
 
@@ -65,4 +66,6 @@ CONTROLS = (
         "random_window", "Random window", "the region lies anywhere, drawn at random for each signal", random_window
     ),
 )
-TITLES = {control.name: control.title for control in (RAW_SIGNAL, *CONTROLS)}
+# The method's own maps on networks that have learnt nothing; --random_networks says of how many.
+OWN = RANDOM_WEIGHTS
+TITLES = {control.name: control.title for control in (RAW_SIGNAL, *CONTROLS, OWN)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
-from svea.controls import CONTROLS, RAW_SIGNAL
+from svea.controls import CONTROLS, OWN, RAW_SIGNAL
 from svea.methods import METHODS
 from svea.metrics import METRICS
 
@@ -17,9 +17,12 @@ def units(quick: bool, seed: int) -> list[Unit]:
             ("-m", "svea.benchmark", f"--rise_masks={masks}", *((f"--seed={seed}",) if seed else ())),
             METHODS,
             f"All 5,000 signals, 1,000 of them scored; RISE with {masks:,} masks. The paper's nine methods, and "
-            "methods of the other benchmarks, which the paper has no figure for.",
+            "methods of the other benchmarks, which the paper has no figure for. Every method but RISE is also held "
+            "against its own regions on networks with random weights.",
             metrics=tuple(METRICS),
             model_flag="--model=",
+            random_networks=True,
+            cost=30 if quick else 150,
         )
     ]  # fmt: skip
 
@@ -31,7 +34,7 @@ BENCHMARK = Benchmark(
     "the 12 points around the highest point of a map, the region of explanation, are the points that matter.",
     paper="Sattarzadeh, Sudhakar and Plataniotis, ICCV Workshops 2021",
     metrics=tuple(METRICS.values()),
-    controls=(RAW_SIGNAL, *CONTROLS),
+    controls=(RAW_SIGNAL, *CONTROLS, OWN),
     methods=METHODS,
     method_note="SVEA takes the absolute gradient",
     beside_paper="Known to differ: another training of the network; windows that begin six points before the peak and "

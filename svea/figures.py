@@ -114,6 +114,8 @@ def examples_figure(
 ) -> Figure:
     """Draw signal, map and region: a line per method, a column per example.
 
+    A column is one pair of axes, in which each method has a height of one; a pair each would take five times as long.
+
     Parameters
     ----------
     data, network, maps, titles
@@ -130,28 +132,29 @@ def examples_figure(
     examples = example_rows(data, network)
     names = list(network.methods)
     figure, axes = plt.subplots(
-        len(names),
+        1,
         len(examples),
         figsize=(2.35 * len(examples) + 1.6, 1.12 * len(names) + 1.5),
         squeeze=False,
-        sharex=True,
+        sharey=True,
     )
-    for column, row in enumerate(examples):
-        for axis, name in zip(axes[:, column], names, strict=True):
-            scores = network.methods[name]
-            _draw_map(axis, data, row, maps[name][row], scores.starts[TRAIN_SIGNALS + row])
+    for axis, row in zip(axes[0], examples, strict=True):
+        found = [maps[name][row] for name in names]
+        starts = [int(network.methods[name].starts[TRAIN_SIGNALS + row]) for name in names]
+        _draw_maps(axis, data, row, found, starts)
         predicted = network.probabilities[row].argmax()
         truth = data.test.labels[row]
         verdict = f"{predicted}, right" if predicted == truth else f"{predicted}, wrong (true: {truth})"
-        axes[0, column].set_title(
+        axis.set_title(
             f"predicted {verdict}\nconfidence {network.probabilities[row].max():.2f}",
             fontsize=9,
             color="black" if predicted == truth else _PAPER,
         )
-        axes[-1, column].set_xticks([0, 10, 20, 30, 39])
-        axes[-1, column].tick_params(labelsize=7)
-    for axis, name in zip(axes[:, 0], names, strict=True):
-        axis.set_ylabel(_wrapped(titles[name]), rotation=0, ha="right", va="center", fontsize=9, labelpad=8)
+        axis.set_xticks([0, 10, 20, 30, 39])
+        axis.tick_params(labelsize=7)
+    axes[0, 0].set_yticks(
+        [-0.5 - line for line in range(len(names))], [_wrapped(titles[name]) for name in names], fontsize=9
+    )
     figure.legend(
         handles=[
             Line2D([], [], color="black", linewidth=1.2, label="signal"),
@@ -245,7 +248,9 @@ def positions_figure(
 
 
 def _by_roe(rows: Sequence[Mapping]) -> list[Mapping]:
-    return sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
+    return sorted(
+        (row for row in rows if row["metric"] == "roe_test" and "of" not in row), key=lambda row: row["value"]
+    )
 
 
 def _bare(axis) -> None:
@@ -254,31 +259,44 @@ def _bare(axis) -> None:
     axis.tick_params(axis="y", length=0)
 
 
-def _draw_map(axis, data: Mnist1D, row: int, explanation, start: int) -> None:
-    """Draw one example: the signal above, the map as a filled curve below it, the region behind both."""
+def _draw_maps(axis, data: Mnist1D, row: int, maps: Sequence[np.ndarray], starts: Sequence[int]) -> None:
+    """Draw one example, a map below the other: the signal above each as a filled curve, the region behind both."""
+    from matplotlib.collections import LineCollection, PolyCollection
+    from matplotlib.patches import Rectangle
+
     points = np.arange(LENGTH)
-    signal = data.test.signals[row]
-    axis.axvspan(start - 0.5, start + roe.WINDOW - 0.5, color=_REGION, alpha=0.35, linewidth=0)
-    # The signal takes the upper part of the axes and the map the lower one; both are scaled to the example.
-    axis.plot(points, 0.5 + 0.5 * _unit(signal), color="black", linewidth=1.1)
-    largest = np.abs(explanation).max()
-    scaled = explanation / largest if largest else explanation
-    span = max(scaled.max(), 0) - min(scaled.min(), 0) or 1.0
-    zero = 0.02 - 0.4 * min(scaled.min(), 0) / span
-    curve = zero + 0.4 * scaled / span
-    axis.axhline(zero, color="0.7", linewidth=0.5)
-    axis.fill_between(points, zero, curve, color="#8fa8d0", linewidth=0)
-    axis.plot(points, curve, color=_OURS, linewidth=0.9)
-    peak = explanation.argmax()
-    axis.plot(peak, curve[peak], "o", color=_OURS, markersize=3)
-    axis.plot(
-        [data.test.template_first[row], data.test.template_last[row]], [-0.07, -0.07], color=_TEMPLATE, linewidth=3
-    )
-    axis.set_xlim(-0.5, LENGTH - 0.5)
-    axis.set_ylim(-0.13, 1.04)
-    axis.set_yticks([])
+    signals, curves, fills, zeros, templates, bases, peaks = [], [], [], [], [], [], []
+    for line, (explanation, start) in enumerate(zip(maps, starts, strict=True)):
+        # The signal takes the upper part of a line and the map the lower one; both are scaled to the example.
+        largest = np.abs(explanation).max()
+        scaled = explanation / largest if largest else explanation
+        span = max(scaled.max(), 0) - min(scaled.min(), 0) or 1.0
+        zero = 0.02 - 0.4 * min(scaled.min(), 0) / span
+        signal, curve, zero, template = (
+            -line - 0.9 + 0.78 * height
+            for height in (0.5 + 0.5 * _unit(data.test.signals[row]), zero + 0.4 * scaled / span, zero, -0.07)
+        )
+        signals.append(np.column_stack([points, signal]))
+        curves.append(np.column_stack([points, curve]))
+        fills.append(np.concatenate([curves[-1], [(LENGTH - 1, zero), (0, zero)]]))
+        zeros.append([(-0.5, zero), (LENGTH - 0.5, zero)])
+        bases.append([(-0.5, -line - 1), (LENGTH - 0.5, -line - 1)])
+        templates.append([(data.test.template_first[row], template), (data.test.template_last[row], template)])
+        peaks.append(curves[-1][int(explanation.argmax())])
+        axis.add_patch(
+            Rectangle((start - 0.5, -line - 1), roe.WINDOW, 0.94, facecolor=_REGION, alpha=0.35, linewidth=0)
+        )
+    axis.add_collection(LineCollection(signals, colors="black", linewidths=1.1), autolim=False)
+    axis.add_collection(LineCollection(zeros, colors="0.7", linewidths=0.5), autolim=False)
+    axis.add_collection(PolyCollection(fills, facecolors="#8fa8d0", linewidths=0), autolim=False)
+    axis.add_collection(LineCollection(curves, colors=_OURS, linewidths=0.9), autolim=False)
+    axis.add_collection(LineCollection(templates, colors=_TEMPLATE, linewidths=3), autolim=False)
+    axis.add_collection(LineCollection(bases, colors="black", linewidths=0.8), autolim=False)
+    axis.plot(*np.transpose(peaks), "o", color=_OURS, markersize=3)
+    axis.set(xlim=(-0.5, LENGTH - 0.5), ylim=(-len(maps), 0))
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
+    axis.tick_params(axis="y", length=0)
 
 
 def _unit(values):

@@ -37,6 +37,7 @@ def findings(networks: Sequence[NetworkScores], rows: Sequence[dict], titles: di
         *_rank_correlations(networks, seed),
         *(_comparisons(networks, score, titles, seed) if regions_scored else ()),
         *(_zero_maps(rows, titles) if regions_scored else ()),
+        *_random_networks(rows, titles),
         *_what_holds(score, titles),
         *_divergences(rows),
     ]
@@ -104,6 +105,26 @@ def _zero_maps(rows, titles) -> list[str]:
     found = [f"{titles[row['method']]} {row['zero_maps']:.2f} %" for row in rows if row.get("zero_maps")]
     counted = ", ".join(found) or "none"
     return [f"Maps that are zero everywhere, whose window is the first, as a uniform map's: {counted}."]
+
+
+def _random_networks(rows, titles) -> list[str]:
+    """Say what is left of the methods' regions on networks that have learnt nothing."""
+    lines = []
+    for name, metric in METRICS.items():
+        found = [row for row in rows if row["metric"] == name and "of" in row]
+        if not found:
+            continue
+        each = [
+            f"{titles[row['of']]} {row['value']:.1f}"
+            + (f" [{min(row['networks']):.1f}–{max(row['networks']):.1f}]" if "networks" in row else "")
+            for row in found
+        ]
+        count = len(found[0].get("networks", "1"))
+        lines.append(
+            f"The methods' own regions on networks of random weights, {metric.title}, mean over {count} "
+            f"[least–largest]: {', '.join(each)}."
+        )
+    return lines
 
 
 def _what_holds(score, titles) -> list[str]:

@@ -24,6 +24,7 @@ METHODS = (
     "rise",
 )
 RISE_MASKS = 1000
+COSTLY = ("rise",)  # not tried on networks of random weights: as many masks on each would cost more than all else
 
 
 def absolute_gradient(passes: Passes) -> np.ndarray:

@@ -17,10 +17,12 @@ from attribution_benchmarks.scoring.block import Block, Label, Pending
 from attribution_benchmarks.scoring.explainer import Explainer
 from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.random_weights import has_variables, networks
 from attribution_benchmarks.scoring.run import Run
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps
 from attribution_benchmarks.scoring.way import Way
 from svea import controls, faithfulness, mnist1d, regions, roe
+from svea.methods import COSTLY
 from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
 
 if TYPE_CHECKING:
@@ -59,11 +61,14 @@ class NetworkScores:
         Name -> Scores.
     probabilities
         (1000, 10), the network's output for the test signals.
+    own
+        Label -> Scores of a method's own maps under a control, such as on a random network.
     """
 
     methods: Mapping[str, Scores]
     controls: Mapping[str, Scores]
     probabilities: np.ndarray
+    own: Mapping[Label, Scores] = dataclasses.field(default_factory=dict)
 
     def accuracy(self, data: Mnist1D) -> float:
         """Return the accuracy on the test signals in percent."""
@@ -171,20 +176,24 @@ def score_network(
         values = _window_values(model, data, signals, region.starts, probabilities, batch_size)
         curves = {}
         for name, measure in measures.items():
+            if not measure.applies_to(label):
+                continue
             numbers = found.numbers(label, measure)[TRAIN_SIGNALS:]
             values[name] = numbers[:, 0]
             if (shared or {})[name].curve:
                 curves[name] = numbers[:, 1:]
-        return Scores(values, int(region.zero.sum()) if label.method else None, region.starts, curves)
+        zero_maps = int(region.zero.sum()) if label.method and not label.control else None
+        return Scores(values, zero_maps, region.starts, curves)
 
     whole = roe.linear_svm_correct(data.train.signals, data.train.labels, data.test.signals, data.test.labels)
     return NetworkScores(
-        {label.method: scores(label) for label in found.labels if label.method},
+        {label.method: scores(label) for label in found.labels if label.method and not label.control},
         {
             controls.RAW_SIGNAL.name: Scores({"roe_test": 100.0 * whole}),
-            **{label.control: scores(label) for label in found.labels if label.control},
+            **{label.control: scores(label) for label in found.labels if label.control and not label.method},
         },
         probabilities,
+        {label: scores(label) for label in found.labels if label.control and label.method},
     )
 
 
@@ -218,9 +227,21 @@ def _run(model, explainer, measures: Mapping[str, Measure], store, maps_director
     )
 
 
-def explainer(model: Any, methods: Mapping, seed: int, batch_size: int) -> Explainer:
-    """Return what explains SVEA's signals: methods of ``methods.settings``, and SVEA's controls."""
-    return Explainer(model, methods, controls.CONTROLS, seed=seed, batch_size=batch_size)
+def explainer(model: Any, methods: Mapping, seed: int, batch_size: int, random_networks: int = 0) -> Explainer:
+    """Return what explains SVEA's signals: methods of ``methods.settings``, and SVEA's controls.
+
+    Parameters
+    ----------
+    model, methods, seed, batch_size
+        As of ``Explainer``.
+    random_networks
+        How many networks of random weights methods are held against, all but ``svea.methods.COSTLY``; a network without
+        variables, which has no weights to draw, against none.
+    """
+    count = random_networks if has_variables(model.path) else 0
+    own = [name for name in methods if name not in COSTLY]
+    chosen = (*networks([controls.OWN] if count else [], count), *controls.CONTROLS)
+    return Explainer(model, methods, chosen, own, seed=seed, batch_size=batch_size)
 
 
 def example_maps(
@@ -249,7 +270,7 @@ def example_maps(
     return {
         label.method: dict(zip(rows, found.numbers(label, _WHOLE), strict=True))
         for label in found.labels
-        if label.method
+        if label.method and not label.control
     }
 
 

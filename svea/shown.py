@@ -50,7 +50,7 @@ def save(
         (1000, 10), the network's output for them.
     """
     metrics = tuple(group.where["metric"] for group in groups)
-    methods = [label.method for label in explainer.labels if label.method]
+    methods = [label.method for label in explainer.labels if label.method and not label.control]
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
     own = [group for group in groups if group.where["metric"] in METRICS] or list(groups)
     rows = shown.choose(own, less, methods, COUNT)

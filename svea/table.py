@@ -10,6 +10,7 @@ import attribution
 from attribution_benchmarks.leaderboard import statistics
 from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.scoring import curves
+from attribution_benchmarks.scoring.block import by_kind
 from attribution_benchmarks.scoring.metric import Metric
 from svea import controls, paper_table
 from svea.metrics import METRICS
@@ -74,6 +75,31 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
                     every = [{**one.methods, **one.controls}[name].curves[metric] for one in networks]
                     points = curves.points(metrics[metric], np.mean(every, axis=0), seed=seed)
                     rows += [{"method": name, **point, "kind": row["kind"]} for point in points]
+    return rows + _own_rows(networks, metrics, seed)
+
+
+def _own_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], seed: int) -> list[dict]:
+    """Return the rows of methods' own maps under a control, each of the mean over the controls of its kind.
+
+    ``of`` and ``control`` say of which method and under what; where there are several, ``networks`` has the means of
+    each, in the order of their numbers.
+    """
+    rows = []
+    for label, members in by_kind(networks[0].own).items():
+        for name, metric in metrics.items():
+            if not all(name in networks[0].own[member].values for member in members):
+                continue
+            values = np.array([np.mean([one.own[member].values[name] for one in networks], 0) for member in members])
+            defined = np.isfinite(values).all(axis=0)
+            estimate = statistics.mean_interval(
+                values[:, defined].mean(axis=0), seed=seed, rate=metric.hit if len(members) == 1 else None,
+                bounds=(0.0, 100.0) if name in METRICS else metric.bounds,
+            )  # fmt: skip
+            row = {"method": label.name, "metric": name, **estimate._asdict(), "paper": None, "kind": "control",
+                   "of": label.method, "control": label.control}  # fmt: skip
+            if len(members) > 1:
+                row["networks"] = values[:, defined].mean(axis=1).tolist()
+            rows.append(row)
     return rows
 
 
@@ -88,6 +114,11 @@ def input_scores(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric
             {
                 name: values_of(networks, name, metric).mean(axis=0)
                 for name, scores in scored.items()
+                if metric in scores.values
+            }
+            | {
+                label.name: np.mean([one.own[label].values[metric] for one in networks], axis=0)
+                for label, scores in networks[0].own.items()
                 if metric in scores.values
             },
         )

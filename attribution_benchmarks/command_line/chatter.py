@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import importlib.abc
 import importlib.machinery
 import logging
@@ -78,6 +79,21 @@ class _FirstImport(importlib.abc.MetaPathFinder):
 
             spec.loader.exec_module = load_quietly
         return spec
+
+
+def import_without_devices() -> None:
+    """Import TensorFlow in a process that is only copied: it asks for no GPU, which no copy could use after it."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with without_chatter():
+        importlib.import_module("tensorflow")
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+
+
+def go_on_quietly() -> None:
+    """Do in a copy of such a process what its import of TensorFlow has left."""
+    with without_chatter():
+        sys.modules["tensorflow"].config.list_physical_devices()
+    leave_chatter_out()
 
 
 @contextlib.contextmanager

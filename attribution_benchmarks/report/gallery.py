@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -105,11 +106,18 @@ def packed(found: Sequence[Example], pictures: Mapping[str, shown.Pictures], bud
         Pictures lose quality, and then examples fall away from the end of each table, until they fit.
     """
     kept = list(found)
+
+    @functools.cache  # an example is encoded once a quality, however many fall away before the rest fits
+    def example(place: int, quality: int) -> dict:
+        return _example(found[place], quality)
+
+    places = {id(one): place for place, one in enumerate(found)}
+    sheets = functools.cache(functools.partial(_pictures, pictures))
     while True:
         for quality in _QUALITIES:
             result = {
-                "examples": [_example(one, quality) for one in kept],
-                "pictures": _pictures(pictures, quality),
+                "examples": [example(places[id(one)], quality) for one in kept],
+                "pictures": sheets(quality),
             }
             if _size(result) <= budget:
                 return result

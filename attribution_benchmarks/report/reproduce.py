@@ -14,7 +14,7 @@ Methods of your own are scored beside all others in every benchmark they fit, me
 --model=DIRECTORY puts a SavedModel of your own in place of the network of every benchmark whose inputs it takes; where
 a benchmark has several networks, its page says which.
 
-Cost: some 30 CPU minutes; with --quick some 5.
+Cost: some 30 CPU minutes; with --quick some 3. Commands run side by side, one a core (--jobs).
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ import attribution
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard import input_scores
-from attribution_benchmarks.report import publish, recipe
+from attribution_benchmarks.report import publish, recipe, side_by_side
 from attribution_benchmarks.report.compared import Other
 from attribution_benchmarks.report.page import Result
+from attribution_benchmarks.report.progress import Progress
 from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
 from attribution_benchmarks.scoring import shared
 from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
@@ -50,7 +51,7 @@ FLAGS[
 ].help = "methods to score besides the benchmarks' own: names of the registry, module:function or file.py:function"
 FLAGS["model"].help = "SavedModel of your own, scored in the benchmarks whose inputs it takes"
 flags.DEFINE_string("output_dir", "report", "directory of the report; made if missing", flag_values=FLAGS)
-flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in some 5 CPU minutes", flag_values=FLAGS)
+flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in some 3 CPU minutes", flag_values=FLAGS)
 flags.DEFINE_list(
     "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
 )
@@ -64,6 +65,10 @@ flags.DEFINE_integer(
     "random_networks", 0,
     f"networks of random weights that methods are held against, where a benchmark has this control; {NETWORKS}, or "
     f"{recipe.QUICK_NETWORKS} with --quick, when 0", 0, MOST, flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_integer(
+    "jobs", 0, "commands at a time, each on one core; as many as cores and memory allow when 0; same bytes", 0,
+    flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_string("compare", "", "another report, to say what changed since: its --output_dir", flag_values=FLAGS)
 
@@ -133,12 +138,33 @@ def main(flag_values: flags.FlagValues) -> None:
         for definition in definitions.values()
         for method, reason in definition.reasons.items()
     }
+    jobs = flag_values.jobs or side_by_side.usable(len(chosen))
+    progress = Progress(len(chosen), jobs)
     with only_run(directory) as lock:
-        runner, notes, results = Runner(directory, lock, depends), [], []
-        for number, unit in enumerate(chosen, start=1):
-            say(f"[{number}/{len(chosen)}] {unit.title}")
-            results.append(run(runner, unit, added, flag_values.model, reasons, notes))
-            print(f"{unit.title}\n{unit.note}\n\n{results[-1].printed or results[-1].failed}\n", flush=True)
+        asked = dict.fromkeys(name for unit in chosen for name in (*unit.methods, *added))
+        runner, results = Runner(directory, lock, depends, progress.hear, list(asked)), []
+        notes: dict[str, None] = {}
+        unfit: dict[tuple[str, str], list[str]] = {}  # several units may refuse a model for one reason
+
+        def work(numbered: tuple[int, Unit]) -> Ran:
+            number, unit = numbered
+            progress.begin(number, unit.name, unit.title)
+            ran = run(runner, unit, added, flag_values.model)
+            progress.end(number, unit.name, unit.title, ran.how)
+            return ran
+
+        with contextlib.closing(runner.commands):
+            for ran in side_by_side.in_order(
+                work, list(enumerate(chosen, start=1)), [unit.cost for unit in chosen], jobs, runner.commands.close
+            ):
+                result = ran.result
+                results.append(result)
+                reasons.update(ran.reasons)
+                notes.update(dict.fromkeys(ran.notes))
+                if ran.model_refused:
+                    unfit.setdefault(ran.model_refused, []).append(result.title)
+                print(f"{result.title}\n{result.note}\n\n{result.printed or result.failed}\n", flush=True)
+        said_of_model = [f"{begins} {' and '.join(where)}, {ends}" for (begins, ends), where in unfit.items()]
         scores = {
             name: [
                 group
@@ -157,7 +183,7 @@ def main(flag_values: flags.FlagValues) -> None:
             publish.publish(
                 directory, results, scores, list(definitions.values()),
                 [column for one in definitions.values() for column in recipe.columns_of(one, list(metrics.values()))],
-                titles(definitions.values(), own), settings, reasons, own, list(dict.fromkeys(notes)), flag_values.seed,
+                titles(definitions.values(), own), settings, reasons, own, [*said_of_model, *notes], flag_values.seed,
                 other,
             )
         )  # fmt: skip
@@ -169,32 +195,61 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput(f"{listed(result.title for result in failed)} could not be computed: {failed[0].failed}")
 
 
-def run(runner: Runner, unit: Unit, added: Sequence[str], model: str, reasons: dict, notes: list) -> Result:
+class Ran:
+    """What came of a unit.
+
+    Attributes
+    ----------
+    result
+        For the page.
+    notes
+        What did not fit, in sentences.
+    reasons
+        (method, benchmark) -> why a method has no scores there.
+    model_refused
+        How a note begins and ends that says why the user's own model is not scored; its unit's title goes between.
+    how
+        In a word for who waits: "done", "is there already" or "failed".
+    """
+
+    def __init__(self) -> None:
+        self.result: Result
+        self.notes: list[str] = []
+        self.reasons: dict[tuple[str, str], str] = {}
+        self.model_refused: tuple[str, str] | None = None
+        self.how = "done"
+
+
+def run(runner: Runner, unit: Unit, added: Sequence[str], model: str) -> Ran:
     """Run a unit with what the user added to it, as far as the benchmark takes it."""
+    ran = Ran()
     new = [name for name in added if name not in unit.methods] if unit.methods else []
     fitting = [name for name in new if not runner.known_refusal(unit, [name])]
     if fitting and not model:
         # All at once: a process of each one's own would load and check everything once more. Which of them does not fit
         # is asked only where that fails.
         with contextlib.suppress(Refused):
-            found = _result(runner, unit, unit.with_methods([*unit.methods, *fitting]))
-            _note(runner, unit, [name for name in new if name not in fitting], reasons, notes)
-            return found
-    accepted = _note(runner, unit, new, reasons, notes)
+            _finish(ran, runner, unit, unit.with_methods([*unit.methods, *fitting]))
+            _note(ran, runner, unit, [name for name in new if name not in fitting])
+            return ran
+    accepted = _note(ran, runner, unit, new)
     wanted = unit.with_methods([*unit.methods, *accepted])
     if model and unit.model_flag:
         try:
-            return _result(runner, unit, wanted.with_model(model), f" The network is your own, {model}.")
+            _finish(ran, runner, unit, wanted.with_model(model), f" The network is your own, {model}.")
+            return ran
         except Refused as error:
             why = "crashed under" if error.crashed else "does not fit"
-            notes.append(f"{model} {why} {unit.title}, whose own network is scored instead: {error}")
+            ran.model_refused = f"{model} {why}", f"whose own network is scored instead: {error}"
     try:
-        return _result(runner, unit, wanted)
+        _finish(ran, runner, unit, wanted)
     except Refused as error:
-        return Result(unit.name, unit.benchmark, unit.title, unit.note, None, failed=str(error))
+        ran.how = "failed"
+        ran.result = Result(unit.name, unit.benchmark, unit.title, unit.note, None, failed=str(error))
+    return ran
 
 
-def _note(runner: Runner, unit: Unit, names: Sequence[str], reasons: dict, notes: list) -> list[str]:
+def _note(ran: Ran, runner: Runner, unit: Unit, names: Sequence[str]) -> list[str]:
     """Try methods one by one, note why some do not fit, and return those that do."""
     accepted = []
     for name in names:
@@ -202,17 +257,18 @@ def _note(runner: Runner, unit: Unit, names: Sequence[str], reasons: dict, notes
         if refused is None:
             accepted.append(name)
         else:
-            reasons[name, unit.benchmark] = refused
-            notes.append(f"{name} under {unit.title} {refused}")
+            ran.reasons[name, unit.benchmark] = refused
+            ran.notes.append(f"{name} under {unit.title} {refused}")
     return accepted
 
 
-def _result(runner: Runner, unit: Unit, wanted: Unit, note: str = "") -> Result:
+def _finish(ran: Ran, runner: Runner, unit: Unit, wanted: Unit, note: str = "") -> None:
+    """Give a unit's table and take up what the page needs of it."""
     if not runner.run(wanted):
-        say("  is there already")
+        ran.how = "is there already"
     pictures = runner.directory / "pictures" / unit.name
     shown = pictures / FILE
-    return Result(
+    ran.result = Result(
         unit.name,
         unit.benchmark,
         unit.title,
@@ -237,7 +293,7 @@ def lead(quick: bool, own: Sequence[str], model: str) -> str:
 
 def _given(flag_values) -> list[str]:
     """Return the flags that were given and say what to compute."""
-    without = ("output_dir", "compare")
+    without = ("output_dir", "compare", "jobs")
     return [flag_values[name].serialize() for name in flag_values if flag_values[name].present and name not in without]
 
 

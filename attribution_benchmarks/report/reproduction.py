@@ -1,4 +1,4 @@
-"""Run the benchmarks' own commands one after the other, and never anything twice.
+"""Run the benchmarks' own commands, and never anything twice.
 
 A *unit* is one command that gives one table. Its scores go to a store as they are computed, so a run that was killed
 goes on where it stood; its finished table has a record of all it depends on (command, code, models, methods of one's
@@ -20,14 +20,14 @@ import json
 import os
 import pathlib
 import shutil
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attribution_benchmarks.command_line import BadInput, write_whole
 from attribution_benchmarks.command_line.locks import lock
 from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import manifest, tables
-from attribution_benchmarks.report.processes import Refused, output_of
+from attribution_benchmarks.report.processes import Commands, Refused, pass_on
 from attribution_benchmarks.scoring.benchmark import Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 
@@ -55,7 +55,7 @@ def only_run(directory: pathlib.Path) -> Iterator[int]:
 
 
 class Runner:
-    """Runs units in a directory.
+    """Runs units in a directory, from several threads at a time where wanted.
 
     Parameters
     ----------
@@ -66,11 +66,24 @@ class Runner:
     own
         What results depend on beside the house: name of a method, metric, benchmark or model of the user's own ->
         its fingerprint.
+    hear
+        Called with a unit's name and what its command writes to standard error, as it comes; this process's standard
+        error where None.
     """
 
-    def __init__(self, directory: pathlib.Path, lock: int, own: Mapping[str, str] | None = None):
-        self.directory, self.lock = directory, lock
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        lock: int,
+        own: Mapping[str, str] | None = None,
+        hear: Callable[[str, bytes], None] | None = None,
+        methods: Sequence[str] = (),
+    ):
+        self.directory, self.commands = directory, Commands(lock, methods)
         self.own = dict(own or {})
+        # What follows code reads each file once, and two threads that read one at the same time would have it twice.
+        self._following = threading.Lock()
+        self.hear = hear or (lambda name, said: pass_on(said))
         for name in ("tables", "pictures", "work"):
             (directory / name).mkdir(parents=True, exist_ok=True)
 
@@ -121,21 +134,21 @@ class Runner:
     def execute(self, unit: Unit, command: Sequence[str], flags: Sequence[str] = ()) -> str:
         """Run a command with the unit's methods and store, and return what it printed.
 
-        Its standard error is this process's, but for the last line of one that fails. It ends when this process does.
+        It ends when this process does.
 
         Raises
         ------
         Refused
             If its exit code is not 0.
         """
-        line = [sys.executable, *command, *flags]
+        line = [*command, *flags]
         if unit.methods:
             line.append(f"--methods={','.join(unit.methods)}")
         if unit.metrics:
             line.append(f"--metrics={','.join(unit.metrics)}")
         if unit.scores:
             line.append(f"--scores_dir={self.store(unit)}")
-        return output_of(line, self.lock)
+        return self.commands.output_of(line, lambda said: self.hear(unit.name, said))
 
     def attempt(self, unit: Unit, methods: Sequence[str]) -> str | None:
         """Score methods alone under a unit; their scores are kept, so that the unit finds them.
@@ -184,6 +197,10 @@ class Runner:
 
     def _record(self, unit: Unit) -> dict:
         """Return all that a unit's table depends on."""
+        with self._following:
+            return self._read_record(unit)
+
+    def _read_record(self, unit: Unit) -> dict:
         return {
             "command": list(unit.command),
             "methods": list(unit.methods),

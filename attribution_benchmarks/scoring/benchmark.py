@@ -88,6 +88,8 @@ class Unit:
         Flag that takes a user's own model, such as ``--model=``; empty where none applies.
     random_networks
         Whether it takes ``--random_networks``: networks of random weights are one of its controls.
+    cost
+        CPU seconds that it takes, roughly: the longest begin first where several run side by side.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Unit:
     metrics: tuple[str, ...] = ()
     model_flag: str = ""
     random_networks: bool = False
+    cost: float = 10.0
 
     def with_methods(self, methods: Sequence[str]) -> Unit:
         """Return the unit with other methods."""

@@ -110,15 +110,23 @@ class Explainer:
         )  # fmt: skip
 
 
-_METHODS: dict[int, tuple[Method, str]] = {}  # with the method, so that no other one gets its number
+_METHODS: dict[tuple[Callable, str | None], str] = {}
 
 
 def _followed(method: Method) -> str:
     """Return a method's fingerprint; its code is followed once in a process, however many members and controls ask."""
-    known = _METHODS.get(id(method))
-    if known is None:
-        known = _METHODS[id(method)] = method, method.fingerprint
-    return known[1]
+    known = method.function, method.library  # what it depends on
+    if known not in _METHODS:
+        _METHODS[known] = method.fingerprint
+    return _METHODS[known]
+
+
+def follow(names: Sequence[str]) -> None:
+    """Follow the code of methods of the registry now, so that copies of this process need not; others are left out."""
+    for name in names:
+        method = attribution.METHODS.get(name)
+        if method and not method.library:
+            _followed(method)
 
 
 class Again:

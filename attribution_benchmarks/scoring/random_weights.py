@@ -7,6 +7,7 @@ to their sizes, and weights drawn anew keep nothing of it.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Container, Iterable
@@ -182,10 +183,17 @@ def _variables(loaded: Any) -> list[Any]:
     return list(found.values())
 
 
+def has_variables(path: str | pathlib.Path) -> bool:
+    """Tell whether a SavedModel on disk has variables, without loading it."""
+    return (pathlib.Path(path) / "variables" / "variables.index").is_file()
+
+
 def network(number: int) -> Control:
     """Return the control that asks one random network, from 1: odd ones have shuffled weights, even ones new ones."""
 
     def other_weights(model: Any, block: Block, seed: int) -> tuple[object, Block]:
+        if block.targets is None:  # the same question: of the class that the trained network gives
+            block = dataclasses.replace(block, targets=model.scores(block.inputs).argmax(axis=1))
         return _random(model, seed, number), block
 
     how = "shuffled" if number % 2 else "drawn anew"

@@ -16,7 +16,8 @@ from exact.problems import FEATURES, NAMES
 def rows(tmp_path_factory):
     """Return the scores of ``python -m exact.evaluate`` on four inputs of each problem, (method, metric) -> row."""
     output = tmp_path_factory.mktemp("exact") / "exact.json"
-    command = [sys.executable, "-m", "exact.evaluate", f"--num_imgs={4 * len(NAMES)}", f"--output={output}"]
+    command = [sys.executable, "-m", "exact.evaluate", f"--num_imgs={4 * len(NAMES)}", f"--output={output}",
+               "--random_networks=1"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"Exact truth: {4 * len(NAMES)} inputs, problems")
@@ -71,6 +72,14 @@ def test_faithful_methods_mark_suppressors(rows):
     """Who is right about the network is on suppressors with half of the map: the two questions exclude each other."""
     assert rows["deeplift", "suppressor"]["value"] < 1e-3
     assert rows["deeplift", "suppressor_share"]["value"] > 0.3
+
+
+def test_on_a_network_of_random_weights_every_method_is_far_from_the_truth(rows):
+    own = {row["of"]: row["value"] for row in rows.values() if row["metric"] == "distance" and "of" in row}
+    assert (
+        set(own) == set(definition.METHODS)
+        and min(own.values()) > 0.8 > rows["integrated_gradients", "distance"]["value"] + 0.5
+    )
 
 
 def test_controls_are_far_from_the_truth_and_the_best_methods_are_not(rows):

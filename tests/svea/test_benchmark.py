@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import tensorflow as tf
 import attribution
 from attribution_benchmarks import command_line
 from attribution_benchmarks.leaderboard import input_scores
-from svea import baseline, benchmark, paper_table
+from svea import baseline, benchmark, paper_table, scoring
+from svea import methods as svea_methods
 
 NETWORKS = [baseline.SAVED_MODELS / name for name in ("baseline", "baseline_seed1")]
 
@@ -224,3 +226,32 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, capsys, monkeypatch):
         found[len(way)] = capsys.readouterr().out, (tmp_path / f"{len(way)}.json").read_bytes(), files
     assert found[0] == found[2]
     assert len(list((tmp_path / "2" / "blocks").rglob("[0-9]*.jsonl"))) == 3
+
+
+def test_methods_are_held_against_their_own_regions_on_networks_of_random_weights(tmp_path, capsys):
+    scores, values = tmp_path / "scores.json", tmp_path / "values.json"
+    flags = ["--methods=gradient,rise", "--rise_masks=2", "--random_networks=2"]
+    assert run(*flags, f"--output={scores}", f"--input_scores={values}") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    rows = json.loads(scores.read_text())["rows"]
+    own = {row["metric"]: row for row in rows if "of" in row}
+    assert len(own) == sum("of" in row for row in rows) == 3  # none of RISE
+    groups = {group.where["metric"]: group.values for group in input_scores.load(values)}
+    for metric, row in own.items():
+        assert (row["method"], row["of"], row["control"]) == ("gradient/random_weights", "gradient", "random_weights")
+        means = [np.mean(groups[metric][f"gradient/random_weights#{number}"]) for number in (1, 2)]
+        assert row["networks"] == pytest.approx(means) and row["value"] == pytest.approx(np.mean(means))
+        told = f"mean over 2 [least–largest]: Vanilla Gradient {row['value']:.1f} [{min(means):.1f}–{max(means):.1f}]."
+        assert told in printed
+    asked = next(row for row in rows if (row["method"], row["metric"]) == ("gradient", "roe_test"))
+    assert asked["low"] > max(own["roe_test"]["networks"])
+
+
+def test_a_network_without_variables_is_held_against_none(tmp_path):
+    asked = svea_methods.settings(["gradient"])
+    for has, count in ((False, 0), (True, 2)):
+        (tmp_path / "variables").mkdir(exist_ok=True)
+        if has:
+            (tmp_path / "variables" / "variables.index").write_text("")
+        labels = scoring.explainer(types.SimpleNamespace(path=tmp_path), asked, 0, 10, random_networks=2).labels
+        assert sum(bool(label.method and label.control) for label in labels) == count

@@ -93,10 +93,10 @@ def test_the_regions_drawn_are_the_regions_scored(network, maps):
     data = mnist1d.load()
     figure = figures.examples_figure(data, network, maps, table.titles([network]))
     right, wrong = figures.choose_examples(data.test.labels, network.probabilities)
-    axes = np.array(figure.axes).reshape(3, 6)
-    for column, row in enumerate([*right, *wrong]):
-        for line, name in enumerate(network.methods):
-            box = axes[line, column].patches[0].get_extents().transformed(axes[line, column].transData.inverted())
+    for axis, row in zip(figure.axes, [*right, *wrong], strict=True):
+        assert len(axis.patches) == len(network.methods)
+        for patch, name in zip(axis.patches, network.methods, strict=True):
+            box = patch.get_extents().transformed(axis.transData.inverted())
             start = network.methods[name].starts[4000 + row]
             assert (box.x0, box.x1) == pytest.approx((start - 0.5, start + 11.5))
     plt.close(figure)

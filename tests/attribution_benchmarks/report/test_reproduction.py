@@ -1,5 +1,6 @@
 """Units run once, go on after a kill, and end with the same bytes; told by a benchmark of a few milliseconds."""
 
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -11,6 +12,7 @@ import time
 import pytest
 
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.report import reproduction
 from attribution_benchmarks.report.processes import ROOT
 from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
 from attribution_benchmarks.scoring.benchmark import Unit
@@ -177,6 +179,23 @@ def test_a_model_goes_where_its_flag_says(fake, tmp_path):
     unit = dataclasses.replace(fake[0], model_flag="--model=")
     with pytest.raises(Refused, match="the model takes images"):
         run(tmp_path / "report", unit.with_model("my/model"))
+
+
+def test_code_is_followed_by_one_thread_at_a_time(fake, tmp_path, monkeypatch):
+    following, most = [], []
+
+    def follow(*code, files=()):
+        following.append(code)
+        most.append(len(following))
+        time.sleep(0.01)
+        following.pop()
+        return "code"
+
+    monkeypatch.setattr(reproduction, "code_fingerprint", follow)
+    with only_run(tmp_path / "report") as lock, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        runner = Runner(tmp_path / "report", lock)
+        assert set(pool.map(lambda _: runner.known_refusal(fake[0], ["own"]), range(8))) == {None}
+    assert len(most) == 16 and set(most) == {1}
 
 
 def test_two_runs_in_one_directory_are_refused(tmp_path):

@@ -133,3 +133,8 @@ def test_a_model_without_variables_is_refused(tmp_path):
         with_shuffled_weights(tmp_path, 0)
     with pytest.raises(BadInput, match="is no SavedModel on disk; leave random_weights out"):
         with_shuffled_weights("http://localhost:8501/mine", 0)
+
+
+def test_where_inputs_name_no_class_it_is_that_of_the_trained_network(model, inputs):
+    _, asked = RANDOM_WEIGHTS.disturb(model, Block(inputs, ["a", "b", "c"], explained="x"), 0)
+    np.testing.assert_array_equal(asked.targets, model.scores(inputs).argmax(axis=1))
