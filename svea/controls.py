@@ -68,4 +68,4 @@ CONTROLS = (
 )
 # The method's own maps on networks that have learnt nothing; --random_networks says of how many.
 OWN = RANDOM_WEIGHTS
-TITLES = {control.name: control.title for control in (RAW_SIGNAL, *CONTROLS, OWN)}
+TITLES = {control.name: control.title for control in (RAW_SIGNAL, *CONTROLS)}
