@@ -118,6 +118,7 @@ class SourceTree:
         self._files: dict[object, SourceFile] = {}
         self.uses = functools.cache(self._uses)
         self.text = functools.cache(self._text)
+        self.in_house = functools.cache(self._in_house)  # asked for tens of thousands of times
 
     def file_at(self, path: pathlib.Path) -> SourceFile | None:
         """Return a file of the house or of a user's own; None of one that belongs to a library."""
@@ -133,20 +134,27 @@ class SourceTree:
 
     def find(self, module: str, importer: SourceFile | None = None) -> SourceFile | None:
         """Return the file of a module of the house, or of one beside the file that imports it; None of a library's."""
-        for root, place in self._places(module, importer):
-            for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
-                if path.is_file():
-                    return self._read(path, root)
+        beside = None if importer is None or (root := _root(importer)) == self.house else self._below(root, module)
+        return beside or self.in_house(module)
+
+    def _in_house(self, module: str) -> SourceFile | None:
+        return self._below(self.house, module) if self._is_ours(module) else None
+
+    def _below(self, root: pathlib.Path, module: str) -> SourceFile | None:
+        place = root.joinpath(*module.split("."))
+        for path in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if path.is_file():
+                return self._read(path, root)
         return None
 
     def is_folder(self, module: str, importer: SourceFile | None = None) -> bool:
         """Return whether a module is a folder that may hold modules of the house or of a user's own."""
-        return any(place.is_dir() for _, place in self._places(module, importer))
+        roots = {self.house} if importer is None else {_root(importer), self.house}
+        places = (root.joinpath(*module.split(".")) for root in roots if root != self.house or self._is_ours(module))
+        return any(place.is_dir() for place in places)
 
-    def _places(self, module: str, importer: SourceFile | None) -> Iterator[tuple[pathlib.Path, pathlib.Path]]:
-        for root in dict.fromkeys([self.house] if importer is None else [_root(importer), self.house]):
-            if root != self.house or self._packages is None or module.split(".")[0] in self._packages:
-                yield root, root.joinpath(*module.split("."))
+    def _is_ours(self, module: str) -> bool:
+        return self._packages is None or module.split(".")[0] in self._packages
 
     def whole(self, file: SourceFile) -> list[Part]:
         """Return all parts of a file; of a package, what it offers from its modules too."""
@@ -188,6 +196,7 @@ def _packages_of_the_distribution(house: pathlib.Path) -> set[str] | None:
     return {line.split("/")[0] for line in record.read_text(encoding="utf-8").split("\n")} if record else None
 
 
+@functools.cache
 def _root(file: SourceFile) -> pathlib.Path:
     """Return the folder from which a file's dotted name begins."""
     depth = len(file.name.split(".")) if file.name else 0
