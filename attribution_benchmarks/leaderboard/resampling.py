@@ -70,7 +70,7 @@ def resampled_sums(columns: np.ndarray, resamples: int, seed: int = 0) -> np.nda
     # A benchmark asks for many scores over the same inputs; where they fit, the draws are kept for the next one.
     kept = n * resamples <= _NUMBERS_AT_ONCE
     draws = _kept_draws(n, resamples, seed) if kept else _draws(n, resamples, seed)
-    return np.concatenate([counts.astype(np.float64) @ columns for counts in draws])
+    return np.concatenate([counts.astype(np.float64, copy=False) @ columns for counts in draws])
 
 
 def studentised(sums: np.ndarray, sizes: np.ndarray, resamples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -139,8 +139,8 @@ def subset_means(sums: np.ndarray, sizes: np.ndarray, subsets: int, seed: int = 
 
 @functools.lru_cache(maxsize=4)  # of intervals and tests, of a whole set and its subsets
 def _kept_draws(n: int, resamples: int, seed: int) -> tuple[np.ndarray, ...]:
-    """Return what ``_draws`` yields, kept."""
-    return tuple(_draws(n, resamples, seed))
+    """Return what ``_draws`` yields, kept as what a product takes: to convert them costs as much as the product."""
+    return tuple(counts.astype(np.float64) for counts in _draws(n, resamples, seed))
 
 
 def _draws(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
