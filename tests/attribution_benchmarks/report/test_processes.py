@@ -38,7 +38,7 @@ if __name__ == "__main__":
         os.kill(os.getpid(), 9)
     if what == "last":
         pathlib.Path(sys.argv[2]).write_text(str(os.getpid()))
-        time.sleep(600)
+        time.sleep(60)
 """
 DRIVER = """
 import pathlib, sys
@@ -47,6 +47,14 @@ with only_run(pathlib.Path(sys.argv[1])) as lock:
     Runner(pathlib.Path(sys.argv[1]), lock).commands.output_of(["-m", "toy_command", "last", sys.argv[2]])
 """
 pytestmark = pytest.mark.skipif(not POSSIBLE, reason="copies are made on Linux alone")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hearing():
+    """Let what this process starts be interrupted; the background of a shell is deaf, and so is all it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")
