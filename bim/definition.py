@@ -23,7 +23,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
             "classify rightly. The paper scores up to 10,000 photographs.",
             metrics=("MCS", "IDR", "IIR"),
             model_flag="--models=obj=",
-            cost=30 if quick else 500,
+            cost=30 if quick else 440,
         ),
         Unit(
             "bim_rmcs", "bim", "BIM: relative MCS",
@@ -33,7 +33,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
             "would take longer than all else.",
             input_scores=False,
             shared=False,
-            cost=20 if quick else 200,
+            cost=20,
         ),
         Unit(
             "bim_tcav", "bim", "BIM: TCAV", ("-m", "bim.run_tcav", f"--num_random={counterparts}", *seeded),

@@ -42,7 +42,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
                 metrics=tuple(ACCURACIES),
                 model_flag="--model=",
                 random_networks=True,
-                cost=40 if quick else {"simple": 400, "complex": 750}[kind],
+                cost=40 if quick else {"simple": 450, "complex": 880}[kind],
             )
         )  # fmt: skip
     return found

@@ -22,7 +22,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
             metrics=tuple(METRICS),
             model_flag="--model=",
             random_networks=True,
-            cost=30 if quick else 150,
+            cost=30 if quick else 75,
         )
     ]  # fmt: skip
 

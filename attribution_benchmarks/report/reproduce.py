@@ -14,7 +14,7 @@ Methods of your own are scored beside all others in every benchmark they fit, me
 --model=DIRECTORY puts a SavedModel of your own in place of the network of every benchmark whose inputs it takes; where
 a benchmark has several networks, its page says which.
 
-Cost: some 30 CPU minutes; with --quick some 3. Commands run side by side, one a core (--jobs).
+Cost: some 28 CPU minutes; with --quick some 3. Commands run side by side, one a core (--jobs).
 """
 
 from __future__ import annotations
