@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -112,9 +113,20 @@ def _with_processes(run) -> None:
                 for number in workers():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(number, signal.SIGKILL)
-            threading.excepthook = before
+            threading.excepthook = _without(threading.enumerate(), before) if problems else before
     if problems:
         raise problems[0]
+
+
+def _without(threads: Sequence[threading.Thread], hook):
+    """Return a hook for all threads but some: those that read from a process that was killed say so a little later."""
+    deaf = weakref.WeakSet(threads)
+
+    def heard(told) -> None:
+        if told.thread not in deaf:
+            hook(told)
+
+    return heard
 
 
 _DIED = BadInput(

@@ -6,12 +6,14 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 pytest.importorskip("apache_beam")
-from attribution_benchmarks.command_line import file_systems
+from attribution_benchmarks.command_line import BadInput, file_systems
+from attribution_benchmarks.scale import launch
 from attribution_benchmarks.scale.ahead import MANIFEST
 from attribution_benchmarks.scale.work import Task
 
@@ -150,6 +152,30 @@ def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone
     assert (ended.returncode, ended.stdout) == (0, alone[0])
     assert bytes_of(store) == alone[1]
     assert sum(explained(tmp_path).values()) <= 5 + 4  # what was whole is not computed again
+
+
+def test_threads_that_a_killed_worker_leaves_say_nothing_and_later_ones_do(monkeypatch):
+    heard, going_on = [], threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda told: heard.append(told.thread.name))
+
+    def fail():
+        going_on.wait()
+        raise RuntimeError
+
+    left = threading.Thread(target=fail, name="left")
+
+    def run():
+        left.start()
+        raise BadInput("a worker was killed")
+
+    with pytest.raises(BadInput, match="a worker was killed"):
+        launch._with_processes(run)
+    later = threading.Thread(target=fail, name="later")
+    going_on.set()
+    later.start()
+    left.join()
+    later.join()
+    assert heard == ["later"]
 
 
 def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone, bytes_of, tmp_path):
