@@ -121,7 +121,7 @@ def _examples(metric: str, benchmark: Benchmark, titles, places=None):
 
 
 class _Grid:
-    """A figure of small pictures in lines and columns, all in one pair of axes: a pair each takes six times as long.
+    """A figure of small pictures in lines and columns, all in one pair of axes: a pair each takes three times as long.
 
     Parameters
     ----------

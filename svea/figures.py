@@ -114,7 +114,7 @@ def examples_figure(
 ) -> Figure:
     """Draw signal, map and region: a line per method, a column per example.
 
-    A column is one pair of axes, in which each method has a height of one; a pair each would take five times as long.
+    A column is one pair of axes, in which each method has a height of one: matplotlib is slow with many pairs.
 
     Parameters
     ----------
