@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from clevr_xai.tokens import FIRST_WORD
-from clevr_xai.training import compared, light, pair_samples
+from clevr_xai.training import compared, light, operands, pair_samples
 from clevr_xai.training.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
@@ -96,7 +96,8 @@ def answering_batch(
     targets : dict
         ``answer`` (B, num_questions), ``cells`` (B, 49, 5) and ``members`` (B, num_questions, 10, 24), int32: whether
         an object is in the set that a node of the program finds, -1 for no object or no set. ``compared``
-        (B, num_questions, num_pairs) int32, see ``compared.pair_targets``.
+        (B, num_questions, num_pairs) int32, see ``compared.pair_targets``; ``operands`` (B, num_questions, 2) int32,
+        see ``operands.operands``.
     """
     images, targets, chosen, mirrored, cells = _views(data, rng, num_images, mirror, shift, relit)
     centred = targets[..., 4] == CENTRE
@@ -123,6 +124,11 @@ def answering_batch(
             cells,
             pairs,
             of_centres,
+        ),
+        "operands": operands.operands(
+            data.programs[rows],
+            data.sets[rows],
+            np.repeat(data.attributes[chosen][:, None], num_questions, axis=1),
         ),
     }
 

@@ -10,9 +10,9 @@ import numpy as np
 from keras import layers, ops
 
 from clevr_xai import relation_network
-from clevr_xai.training import batches
+from clevr_xai.training import batches, operands
 from clevr_xai.training.training_set import MOST_NODES, MOST_OBJECTS, NODES, TrainingSet
-from clevr_xai.vocabulary import ATTRIBUTES
+from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES
 
 PAIR_SCALE = 0.01
 
@@ -97,7 +97,7 @@ class Learner:
         num_questions, num_pairs
             About each image in a step, and of its cells.
         follow
-            Tell the members of the programs' sets, too, and which pair of objects is compared.
+            Tell the members of the programs' sets, too, which pair of objects is compared, and what compared sides are.
         """
         pairs = keras.Input((num_pairs, 2), dtype="int32", name="pairs")
         weights = keras.Input((num_pairs,), name="pair_weights")
@@ -113,6 +113,8 @@ class Learner:
         if follow:
             outputs["members"] = layers.Dense(MOST_NODES, name="follow")(of_objects)
             outputs["compared"] = layers.Dense(3, name="compare")(values)
+            sides = layers.Dense(operands.NUMBER * len(ANSWERS), name="operands")(sums)
+            outputs["operands"] = ops.reshape(sides, (-1, num_questions, operands.NUMBER, len(ANSWERS)))
         return keras.Model(inputs, outputs)
 
     def codes(self, data: TrainingSet, batch_size: int = 1024) -> np.ndarray:

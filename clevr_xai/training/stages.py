@@ -171,7 +171,7 @@ def train(
         f"{light.TEMPERATURE:.0%}, noise of up to {light.NOISE:g} gray levels, {light.FADED:.0%} of the images faded "
         "towards black or gray",
         "aids": f"cells (weight {losses.CELL_LOSS}), from `following` on members of sets ({losses.MEMBER_LOSS}) and "
-        f"compared pairs ({losses.COMPARED_LOSS}); "
+        f"compared pairs ({losses.COMPARED_LOSS}) and what they compare ({losses.OPERAND_LOSS}); "
         "the question encoder stays as the reading left it",
         "optimizer": f"Adam, gradient norm at most {loop.GRADIENT_NORM}",
         "rate of the convolutions from `following` on": f"{loop.SLOW_SHARE} of the others'",
