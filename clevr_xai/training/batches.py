@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from clevr_xai.tokens import FIRST_WORD
-from clevr_xai.training import compared, light, operands, pair_samples
+from clevr_xai.training import compared, light, operands, pair_samples, phrases
 from clevr_xai.training.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
@@ -26,7 +26,7 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
     inputs : dict
         ``question`` (num_questions, L) int32.
     targets : dict
-        ``program`` (num_questions, 24) int32.
+        ``program`` (num_questions, 24) int32, and ``phrases`` (num_questions, 9, 5) int32, see ``phrases.phrases``.
     """
     rows = rng.integers(0, len(data.tokens), num_questions)
     mirrored = rng.random(num_questions) < 0.5
@@ -35,7 +35,10 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
     programs[mirrored] = MIRRORED_NODES[programs[mirrored]]
     length = -(-int((words > 0).any(axis=0).sum()) // 8) * 8  # few different lengths: each is compiled once
     words = np.pad(words, ((0, 0), (0, 8)))[:, :length]
-    return {"question": words.astype(np.int32)}, {"program": programs.astype(np.int32)}
+    return {"question": words.astype(np.int32)}, {
+        "program": programs.astype(np.int32),
+        "phrases": phrases.phrases(programs),
+    }
 
 
 def seeing_batch(

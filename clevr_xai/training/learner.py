@@ -10,7 +10,7 @@ import numpy as np
 from keras import layers, ops
 
 from clevr_xai import relation_network
-from clevr_xai.training import batches, operands
+from clevr_xai.training import batches, operands, phrases
 from clevr_xai.training.training_set import MOST_NODES, MOST_OBJECTS, NODES, TrainingSet
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES
 
@@ -76,8 +76,9 @@ class Learner:
         self.aids = aids or (
             layers.Dense(outputs, name="see"),
             layers.Dense(MOST_NODES * len(NODES), name="name"),
+            layers.Dense(phrases.PLACES * sum(phrases.SIZES), name="phrase"),
         )
-        see, name = self.aids
+        see, name, phrase = self.aids
         image = keras.Input((128, 128, 3), dtype="uint8", name="image")
         question = keras.Input((None,), dtype="int32", name="question")
         features = network.get_layer("convolutions")(layers.Rescaling(1 / 255)(image))
@@ -85,7 +86,11 @@ class Learner:
         code = network.get_layer("question_encoder")(question)
         self.seeing = keras.Model({"image": image}, {"cells": seen})
         self.reading = keras.Model(
-            {"question": question}, {"program": ops.reshape(name(code), (-1, MOST_NODES, len(NODES)))}
+            {"question": question},
+            {
+                "program": ops.reshape(name(code), (-1, MOST_NODES, len(NODES))),
+                "phrases": ops.reshape(phrase(code), (-1, phrases.PLACES, sum(phrases.SIZES))),
+            },
         )
         self._image, self._features, self._seen = image, features, seen
 

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from clevr_xai.training.batches import CENTRE
+from clevr_xai.training.phrases import SIZES
 from clevr_xai.vocabulary import ATTRIBUTES
 
 CELL_LOSS, MEMBER_LOSS, COMPARED_LOSS, OPERAND_LOSS = 0.5, 1.0, 2.0, 1.0  # weights beside the loss of the answers
@@ -58,6 +59,16 @@ def program_loss(targets, logits):
     return ops.mean(ops.sparse_categorical_crossentropy(targets, logits, from_logits=True), axis=-1) * 4.0
 
 
+def phrase_loss(targets, logits):
+    """Return the mean loss of a question: over the places of phrases, all that one may name together."""
+    total, start = 0.0, 0
+    for entry, size in enumerate(SIZES):
+        part = logits[..., start : start + size]
+        total += ops.sparse_categorical_crossentropy(targets[..., entry], part, from_logits=True)
+        start += size
+    return ops.mean(total, axis=-1) * 4.0
+
+
 LOSSES = {
     "answer": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     "cells": cell_loss,
@@ -65,6 +76,7 @@ LOSSES = {
     "compared": compared_loss,
     "operands": operand_loss,
     "program": program_loss,
+    "phrases": phrase_loss,
 }
 LOSS_WEIGHTS = {
     "answer": 1.0,
@@ -73,4 +85,5 @@ LOSS_WEIGHTS = {
     "compared": COMPARED_LOSS,
     "operands": OPERAND_LOSS,
     "program": 1.0,
+    "phrases": 1.0,
 }

@@ -125,7 +125,10 @@ def train(
             "reading",
             learner.reading,
             lambda rng: batches.reading_batch(data, rng, READ),
-            evaluate=lambda: {"programs": accuracy.program_accuracy(learner.reading, validation)},
+            evaluate=lambda: {
+                "programs": accuracy.program_accuracy(learner.reading, validation),
+                "phrases": accuracy.phrase_accuracy(learner.reading, validation),
+            },
         )
         data.codes = cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
         run(
