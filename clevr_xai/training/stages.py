@@ -21,6 +21,7 @@ LEARNING_RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 2e-3, "following": 1
 # Share of a stage's steps at a constant rate. Nothing follows the reading and the seeing that would continue them, and
 # the last stage ends in the network that counts.
 CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "following": 1.0, "final": 0.0}
+RETOLD = 40_000  # questions to which the first layer of g is fitted when the reading has gone on
 CHECKED = 600  # validation questions of each kind looked at during training
 
 
@@ -63,7 +64,8 @@ def train(
     command
         That trains this network, for its card.
     start_from
-        Base path of an exported network that takes the place of all stages before the last.
+        Base path of an exported network that takes the place of all stages before the last but the reading, which goes
+        on from its question encoder; no steps of that leave the encoder as it is.
     """
     checkpoint_dir, output_dir = pathlib.Path(checkpoint_dir), pathlib.Path(output_dir)
     if strangers := set(final_questions) - set(ROUNDS):
@@ -72,6 +74,8 @@ def train(
         raise BadInput(f"the last stage learns from no questions; name some of {listed(ROUNDS)}")
     if (output_dir / "1").exists():
         raise BadInput(f"{str(output_dir / '1')!r} exists; remove it, or name another directory with --output_dir")
+    if not (steps["reading"] or start_from):
+        raise BadInput("--reading_steps=0 leaves a question encoder as it is, and only --start_from has one")
     check_directory("checkpoint_dir", checkpoint_dir)
     check_directory("output_dir", output_dir)
     validation = training_set.load(validation_dir, {"simple": 1, "complex": 1})
@@ -113,14 +117,7 @@ def train(
         model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small")
         run(name, model, batch, evaluate=evaluate, **settings)
 
-    if start_from:
-        network = start.unfolded(start_from)
-        learner = Learner(network)
-        variables = pathlib.Path(start_from) / "1" / "variables" / "variables.index"
-        data.codes = cache.codes(checkpoint_dir / "codes.npy", variables, learner, data)
-    else:
-        network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
-        learner = Learner(network)
+    def read():
         run(
             "reading",
             learner.reading,
@@ -130,6 +127,22 @@ def train(
                 "phrases": accuracy.phrase_accuracy(learner.reading, validation),
             },
         )
+
+    if start_from:
+        network = start.unfolded(start_from)
+        learner = Learner(network)
+        encoder = pathlib.Path(start_from) / "1" / "variables" / "variables.index"
+        if steps["reading"]:
+            some = data.tokens[:: max(len(data.tokens) // RETOLD, 1)].astype(np.int32)
+            before = start.told(network, some)
+            read()
+            start.retell(network, some, before)
+            encoder = checkpoint_dir / "reading.npz"
+        data.codes = cache.codes(checkpoint_dir / "codes.npy", encoder, learner, data)
+    else:
+        network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
+        learner = Learner(network)
+        read()
         data.codes = cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
         run(
             "seeing",
@@ -157,7 +170,8 @@ def train(
             "learning rate": LEARNING_RATES[name],
             "share of it constant": CONSTANT[name],
         }
-        for name in (STAGES[-1:] if start_from else STAGES)
+        for name in STAGES
+        if steps[name] and (not start_from or name in ("reading", "final"))
     ]
     recipe = {
         "Training scenes": f"{len(data.images):,}, seed {data.seed}, rendered at {data.rendered}",
