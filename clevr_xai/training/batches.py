@@ -107,7 +107,8 @@ def answering_batch(
     pairs, weights = pair_samples.draw(centred, targets[..., 0] >= 0, num_pairs, rng)
     counted = np.take_along_axis(centred, pairs[..., 1], axis=1) & (weights > 0)
     of_centres = counted & np.take_along_axis(centred, pairs[..., 0], axis=1)
-    rows = np.stack([_some(rng, *data.first_question[image : image + 2], num_questions) for image in chosen])
+    about = [slice(*data.first_question[image : image + 2]) for image in chosen]
+    rows = np.stack([each.start + _some(rng, question_weights(data.families[each]), num_questions) for each in about])
     inputs = {
         "image": images,
         "pairs": pairs,
@@ -212,9 +213,22 @@ def _views(data: TrainingSet, rng, num_images: int, mirror: float, shift: int, r
     return light.relit(images, rng) if relit else images, cells, chosen, mirrored, cell_of(centres)
 
 
-def _some(rng, start: int, stop: int, number: int) -> np.ndarray:
-    """Return ``number`` of the questions start .. stop - 1, none twice as long as there are enough."""
-    return start + np.resize(rng.permutation(stop - start), number)
+# How often questions of a file of families are drawn, beside 1: those that follow two phrases are learnt last.
+DRAWN = {"comparison": 3, "compare_integer": 2, "single_and": 2, "single_or": 2}
+
+
+def question_weights(families: np.ndarray) -> np.ndarray:
+    """Return how often each question is drawn beside others about its image, (Q,)."""
+    return np.select([np.char.startswith(families, f"{name} ") for name in DRAWN], list(DRAWN.values()), 1)
+
+
+def _some(rng, weights: np.ndarray, number: int) -> np.ndarray:
+    """Return the places of ``number`` of some questions, none twice as long as there are enough.
+
+    The order is that of a race in which each arrives after a time drawn from an exponential distribution at its weight:
+    the first ones are a draw by weight without putting back (Efraimidis and Spirakis, 2006).
+    """
+    return np.resize(np.argsort(rng.exponential(size=len(weights)) / weights), number)
 
 
 def _exchange(names, first: str, second: str, offset: int = 0) -> np.ndarray:

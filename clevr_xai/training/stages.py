@@ -38,6 +38,7 @@ def train(
     threads: int = 2,
     command: str = "",
     start_from: str = "",
+    precision: str = "float32",
 ) -> None:
     """Train a network stage by stage and export it.
 
@@ -66,6 +67,8 @@ def train(
     start_from
         Base path of an exported network that takes the place of all stages before the last but the reading, which goes
         on from its question encoder; no steps of that leave the encoder as it is.
+    precision
+        Of g in training, "float32" or "bfloat16".
     """
     checkpoint_dir, output_dir = pathlib.Path(checkpoint_dir), pathlib.Path(output_dir)
     if strangers := set(final_questions) - set(ROUNDS):
@@ -114,7 +117,7 @@ def train(
                 network, validation, checked
             )
 
-        model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small")
+        model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small", precision=precision)
         run(name, model, batch, evaluate=evaluate, **settings)
 
     def read():
@@ -183,6 +186,8 @@ def train(
             else {"g in the stage `small`": f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown"}
         ),
         "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
+        "g in training": precision,
+        "questions drawn more often": ", ".join(f"{name} {times} times" for name, times in batches.DRAWN.items()),
         "augmentation": "moved by up to 6 pixels, half of the images mirrored, "
         f"exposure by up to {light.GAIN} times, contrast by {light.CONTRAST:.0%}, red and blue by "
         f"{light.TEMPERATURE:.0%}, noise of up to {light.NOISE:g} gray levels, {light.FADED:.0%} of the images faded "
