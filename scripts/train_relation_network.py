@@ -48,7 +48,9 @@ flags.DEFINE_integer("small_steps", 10_000, "steps with a g of three layers of 1
 flags.DEFINE_integer(
     "following_steps", 10_000, "steps that also teach the sets a question's program finds", 1, flag_values=FLAGS
 )
-flags.DEFINE_integer("final_steps", 6_000, "steps with the paper's g, at a falling rate", 1, flag_values=FLAGS)
+flags.DEFINE_integer(
+    "final_steps", 26_000, "steps with the paper's g, most of them at a falling rate", 1, flag_values=FLAGS
+)
 flags.DEFINE_string(
     "start_from", "", "exported network to go on from: only the reading and the last stage are run", flag_values=FLAGS
 )

@@ -12,7 +12,7 @@ GAIN = 1.6  # exposure is divided or multiplied by up to this
 CONTRAST = 0.25  # of each image around its mean, more or less by up to this
 TEMPERATURE = 0.12  # red is multiplied, blue divided, by up to 1 plus this, or the reverse
 NOISE = 4.0  # largest standard deviation, in gray levels
-FADED = 0.2  # share of the images that are mixed with an even picture
+FADED = 0.12  # share of the images that are mixed with an even picture
 BLACK = 0.5  # share of the even pictures that are black; the others have one random gray level
 
 

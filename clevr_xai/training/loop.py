@@ -17,8 +17,7 @@ from attribution_benchmarks.command_line import BadInput, write_whole
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.losses import LOSS_WEIGHTS, LOSSES
 
-SLOW = ("convolutions",)  # learn at a share of the others' rate as soon as the members of sets are told
-SLOW_SHARE = 0.3
+SLOW = ("convolutions",)  # learn at a share of the others' rate, if a stage says so
 WARM_UP = 200  # steps
 SHOWN = 100  # steps between lines of the log
 GRADIENT_NORM = 5.0
@@ -37,12 +36,15 @@ class Stage:
         The highest; it rises over the first 200 steps.
     constant
         Share of the steps after which it falls linearly to zero: 1.0 for a stage that another one continues.
+    slow_share
+        What the rate of ``SLOW`` is multiplied by.
     """
 
     name: str
     steps: int
     learning_rate: float
     constant: float = 1.0
+    slow_share: float = 1.0
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step."""
@@ -96,8 +98,7 @@ def run(
         Steps between checkpoints and evaluations.
     """
     outputs = list(model.output)
-    share = SLOW_SHARE if "members" in outputs else 1.0
-    optimizer = Adam(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=share)
+    optimizer = Adam(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
     model.compile(
         optimizer=optimizer,
         loss={name: LOSSES[name] for name in outputs},

@@ -20,7 +20,8 @@ NUM_IMAGES = dict.fromkeys(STAGES, 32)
 LEARNING_RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 2e-3, "following": 1e-3, "final": 8e-4}
 # Share of a stage's steps at a constant rate. Nothing follows the reading and the seeing that would continue them, and
 # the last stage ends in the network that counts.
-CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "following": 1.0, "final": 0.0}
+CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "following": 1.0, "final": 0.25}
+SLOW_SHARES = {"following": 0.3}  # of the convolutions' rate, while g begins to use what they see
 RETOLD = 40_000  # questions to which the first layer of g is fitted when the reading has gone on
 CHECKED = 600  # validation questions of each kind looked at during training
 
@@ -105,7 +106,7 @@ def train(
     checked = np.concatenate([rows[:CHECKED] for rows in validation.rows_of_kind().values()])
 
     def run(name, model, make_batch, title="", **settings):
-        stage = loop.Stage(title or name, steps[name], LEARNING_RATES[name], CONSTANT[name])
+        stage = loop.Stage(title or name, steps[name], LEARNING_RATES[name], CONSTANT[name], SLOW_SHARES.get(name, 1.0))
         loop.run(model, stage, make_batch, checkpoint_dir, seed, **settings)
 
     def answer(name, used, **settings):
@@ -196,7 +197,11 @@ def train(
         f"compared pairs ({losses.COMPARED_LOSS}) and what they compare ({losses.OPERAND_LOSS}); "
         "the question encoder stays as the reading left it",
         "optimizer": f"Adam, gradient norm at most {loop.GRADIENT_NORM}",
-        "rate of the convolutions from `following` on": f"{loop.SLOW_SHARE} of the others'",
+        **(
+            {}
+            if start_from
+            else {"rate of the convolutions": ", ".join(f"{n} of the others' in `{s}`" for s, n in SLOW_SHARES.items())}
+        ),
         "no dropout, no weight decay; seed": seed,
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,

@@ -74,8 +74,8 @@ def test_a_slow_variable_takes_a_share_of_the_others_step():
     np.testing.assert_allclose(slow, other * 0.25, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("follow", "moved"), [(True, {"relations", "f"}), (False, {"convolutions", "relations", "f"})])
-def test_convolutions_are_slow_where_members_are_told(learner, training_data, tmp_path, monkeypatch, follow, moved):
+@pytest.mark.parametrize(("share", "moved"), [(0.0, {"relations", "f"}), (1.0, {"convolutions", "relations", "f"})])
+def test_convolutions_are_as_slow_as_a_stage_says(learner, training_data, tmp_path, share, moved):
     aided = learner()
     training_data = dataclasses.replace(training_data, codes=aided.codes(training_data))
 
@@ -85,10 +85,9 @@ def test_convolutions_are_slow_where_members_are_told(learner, training_data, tm
         return {name: [w.copy() for w in layer.get_weights() if w.ndim > 1] for name, layer in layers.items()}
 
     before = kernels()
-    monkeypatch.setattr(loop, "SLOW_SHARE", 0.0)
     loop.run(
-        aided.answering(2, 128, follow=follow),
-        stage(2),
+        aided.answering(2, 128),
+        dataclasses.replace(stage(2), slow_share=share),
         lambda rng: batches.answering_batch(training_data, rng, 2, 2, 128),
         tmp_path,
         seed=0,
