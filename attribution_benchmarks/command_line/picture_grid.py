@@ -99,7 +99,7 @@ class PictureGrid:
 
     def scale(self, drawn: Any, title: str, height: float = 4.5) -> None:
         """Put the colour scale of a picture into the right margin, as high as the figure or less."""
-        tall = min(height, self._height)
+        tall = min(height, self._height - 0.3)  # numbers stand half beyond its ends
         left = (self._width - self._right + 0.18) / self._width
         axis = self.figure.add_axes((left, 0.5 - tall / self._height / 2, 0.11 / self._width, tall / self._height))
         self.figure.colorbar(drawn, cax=axis, ticks=[0, 0.5, 1])
