@@ -159,14 +159,21 @@ def compare_pairs(
         found[:, part] = _test(sums, sizes, draws, seed)
         if kept is not None:
             kept.keep(sums, sizes, found[:, part])
-    found[4, counted] = holm(found[3, counted])
     n = known.sum(axis=0)
-    return [
+    tests = [
         PairComparison._make(
             [*pair, *map(float, found[:5, i]), int(n[i]), float(found[5, i]), int(np.nan_to_num(found[6, i]))]
         )
         for i, pair in enumerate(pairs)
     ]
+    return as_one_family(tests)
+
+
+def as_one_family(tests: Sequence[PairComparison]) -> list[PairComparison]:
+    """Return tests corrected for their own number by Holm's rule, whatever they were corrected for before."""
+    counted = [test.p_value for test in tests if test.n]
+    corrected = iter(holm(counted).tolist())
+    return [test._replace(p_corrected=next(corrected)) if test.n else test for test in tests]
 
 
 def above_every(tests: Sequence[PairComparison], higher_is_better: bool = True) -> list[PairComparison]:

@@ -14,6 +14,7 @@ from attribution_benchmarks.leaderboard.comparisons import (
     LEVEL,
     PairComparison,
     above_every,
+    as_one_family,
     compare_pairs,
     detectable,
     smallest_p,
@@ -181,7 +182,8 @@ def judge(
             for method in methods
             for control in (*controls, *(name for name in group.values if name.startswith(f"{method}/")))
         ]
-        compared = compare_pairs(group.values, pairs, group.clusters, seed=seed, kept=kept)
-        rivals = compare_pairs(group.values, against, group.clusters, seed=seed, kept=kept)
+        # Tested at once, since they share their draws; each family is corrected by itself.
+        tests = compare_pairs(group.values, [*pairs, *against], group.clusters, seed=seed, kept=kept)
+        compared, rivals = as_one_family(tests[: len(pairs)]), tests[len(pairs) :]
         found.append(Verdicts(column, methods, compared, above_every(rivals, column.higher_is_better)))
     return found
