@@ -43,7 +43,7 @@ def publish(
     seed: int = 0,
     other: compared.Other | None = None,
 ) -> str:
-    """Write ``FILES`` below a directory, each whole or not at all.
+    """Write ``FILES`` below a directory, each whole or not at all; paired tests are kept in its store of scores.
 
     Parameters
     ----------
