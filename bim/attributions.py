@@ -8,16 +8,22 @@ means. The noise of a copy follows from the run's seed, the input's key and the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from attribution import METHODS, Method, explain, resolve_method
 from attribution.modified_relu import guided_backprop, guided_rules
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.scoring.random_weights import network as random_network
 from bim.layout import CHANNEL_MEANS
 from bim.regions import resize_like_skimage
 
 CAM_LAYER = "block_layer4"
 SAMPLES, NOISE, POINTS = 25, 0.15, 25
+COSTLY = ("integrated_gradients_smoothgrad",)  # 625 gradients a map: not held against maps on random networks
+MASKED = ("score_cam", "sise", "rise")  # hundreds of masked images a map: held against one of those networks
 
 
 def noise(passes, sample: int, rows=None) -> np.ndarray:
@@ -128,6 +134,12 @@ def guided_grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
     """Guided Backprop SmoothGrad times Grad-CAM SmoothGrad."""
     guided = guided_backprop_smoothgrad(passes, samples=samples)
     return guided * grad_cam_smoothgrad(passes, layer=layer, samples=samples)[..., None]
+
+
+def on_random_networks(control: Control, names: Iterable[str]) -> list[str]:
+    """Return those of some methods that are asked about a random network; see ``random_weights.network``."""
+    further = control.name != random_network(1).name
+    return [name for name in names if name not in COSTLY and not (further and name in MASKED)]
 
 
 def cam_layer(model, wanted: str = "") -> str | None:

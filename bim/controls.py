@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from attribution_benchmarks.scoring.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM
+from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS
 
 # The same region of one image gets the same from them under every model: no contrast, and no change by a patch.
 CONTROLS = (
@@ -12,3 +13,6 @@ CONTROLS = (
     dataclasses.replace(CENTRE_PRIOR, ceiling_of=("mcs", "idr", "iir")),
     dataclasses.replace(EDGE_DETECTOR, ceiling_of=("mcs",)),
 )
+# The method's own maps on networks that have learnt nothing, each in place of each member's; --random_networks says of
+# how many.
+OWN = RANDOM_WEIGHTS

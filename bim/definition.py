@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from attribution_benchmarks.scoring.benchmark import Benchmark, Trend, Unit
 from attribution_benchmarks.scoring.controls import GROUND_TRUTH
-from bim.attributions import MAPS, PRINTED
-from bim.controls import CONTROLS
+from bim.attributions import COSTLY, MAPS, PRINTED
+from bim.controls import CONTROLS, OWN
 from bim.scores import METRICS
-
-COSTLY = "integrated_gradients_smoothgrad"  # nine tenths of the cost of all methods
 
 
 def units(quick: bool, seed: int) -> list[Unit]:
@@ -18,19 +16,22 @@ def units(quick: bool, seed: int) -> list[Unit]:
     return [
         Unit(
             "bim", "bim", "BIM: MCS, IDR and IIR", ("-m", "bim.metrics", f"--num_imgs={images}", *seeded),
-            tuple(name for name in PRINTED if not (quick and name == COSTLY)),
+            tuple(name for name in PRINTED if not (quick and name in COSTLY)),
             f"{images} images of each drawn set with the authors' parameters; those count that both networks of a pair "
-            "classify rightly. The paper scores up to 10,000 photographs.",
+            "classify rightly. The paper scores up to 10,000 photographs. Methods are also held against their own maps "
+            f"on networks with random weights, all but {MAPS[COSTLY[0]].title}; Score-CAM and SISE "
+            "against one of them.",
             metrics=("MCS", "IDR", "IIR"),
             model_flag="--models=obj=",
+            random_networks=True,
             cost=30 if quick else 440,
         ),
         Unit(
             "bim_rmcs", "bim", "BIM: relative MCS",
             ("-m", "bim.metrics", "--metrics=RMCS", f"--num_imgs={contrast_images}", *seeded),
-            tuple(name for name in PRINTED if name != COSTLY)[: 4 if quick else None],
-            f"{contrast_images} images under ten networks, without {MAPS[COSTLY].title}, whose 625 gradients an image "
-            "would take longer than all else.",
+            tuple(name for name in PRINTED if name not in COSTLY)[: 4 if quick else None],
+            f"{contrast_images} images under ten networks, without {MAPS[COSTLY[0]].title}, whose 625 gradients an "
+            "image would take longer than all else.",
             input_scores=False,
             shared=False,
             cost=20,
@@ -51,14 +52,14 @@ BENCHMARK = Benchmark(
     "drawn; figures of the paper, which are of photographs, cannot be compared with them.",
     paper="Yang and Kim, Benchmarking Attribution Methods with Relative Feature Importance, 2019",
     metrics=tuple(METRICS[name] for name in ("MCS", "IDR", "IIR")),
-    controls=(*CONTROLS, GROUND_TRUTH),
+    controls=(*CONTROLS, GROUND_TRUTH, OWN),
     methods=PRINTED,
     method_titles={name: method.title for name, method in MAPS.items()},
     method_note="BIM the mean of squared noisy gradients",
     units=units,
     reasons={
         "rise": "a thousand masked images an explanation: more than all other methods together",
-        COSTLY: "625 gradients an explanation; left out of the quick run",
+        COSTLY[0]: "625 gradients an explanation; left out of the quick run",
         "integrated_gradients_gray": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",
         "integrated_gradients_median": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",
         "lrp_clevr_xai": "its rule for the first layer needs inputs between 0 and 1; see LRP-α1β0",

@@ -13,13 +13,16 @@ import numpy as np
 from attribution import Method
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.scoring.block import Label
 from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.scoring.explainer import Explainer
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.random_weights import has_variables, networks
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps, with_all_maps
 from attribution_benchmarks.scoring.way import Way
 from bim import layout, scores
-from bim.attributions import CAM_LAYER, cam_layer
+from bim.attributions import CAM_LAYER, cam_layer, on_random_networks
+from bim.controls import OWN
 from bim.dataset import BimSet, check_same_objects, load_set
 from bim.layout import CONTRAST_SETS, MODEL_NAMES
 from bim.measure import Measured, Member, classifier_at, load_classifier, measure, way
@@ -108,6 +111,8 @@ class Comparison:
         (n,) which of these images are not independent, by ``bim.layout.cluster``; None where that is not known.
     curves
         (n, points) what is behind the values of a metric with a curve; None for another.
+    label
+        What ``method`` is, where it is a method under a control; None for any other.
     """
 
     metric: str
@@ -119,6 +124,7 @@ class Comparison:
     flat: int
     clusters: tuple[str, ...] | None = None
     curves: np.ndarray | None = None
+    label: Label | None = None
 
     @property
     def metric_name(self) -> str:
@@ -159,6 +165,9 @@ class Benchmark:
         Where maps are saved; None saves none.
     from_maps
         Method -> folder of maps to score in place of the models' own.
+    random_networks
+        How many networks of random weights methods are held against, each in place of each member's network; see
+        ``bim.attributions.on_random_networks``. A network without variables has none.
     client : serving.Client or None
         Server to ask in place of files. ``own_models`` then are names of its models; the others are called as
         ``saved_models/models.config`` calls them, ``bim_obj`` and so on.
@@ -180,6 +189,7 @@ class Benchmark:
     layer: str = ""
     maps_directory: MapsDirectory | None = None
     from_maps: Mapping[str, pathlib.Path] | None = None
+    random_networks: int = 0
 
     def __post_init__(self):
         self.models = {}
@@ -218,12 +228,18 @@ class Benchmark:
             name: (method, {"layer": layer} if layer != CAM_LAYER and "layer" in method.defaults else {})
             for name, method in self.methods.items()
         }
-        return Explainer(model, methods, controls, seed=self.seed, batch_size=self.batch_size)
+        controlled = {control.name: on_random_networks(control, methods) for control in controls}
+        return Explainer(model, methods, controls, controlled, self.seed, self.batch_size)
 
     def explainer_of(self, member: Member) -> Explainer | SavedMaps:
-        """Return what makes a member's maps; metrics of all benchmarks are held against the truth itself, too."""
+        """Return what makes a member's maps, and those that they are held against.
+
+        Those are the maps of networks of random weights and, under metrics of all benchmarks, the truth itself.
+        """
         truth = (GROUND_TRUTH,) if self._shared_of(member) and self.controls else ()
-        return self.explainer(member.model, truth)
+        asked = self.random_networks and self.from_maps is None and has_variables(member.model.path)
+        place = MODEL_NAMES.index(member.model_name)
+        return self.explainer(member.model, (*truth, *networks([OWN] if asked else [], self.random_networks, place)))
 
     def measured(self, model_name: str, set_name: str, rows) -> Measured:
         """Return a model's attributions on some images of a set.
@@ -379,7 +395,7 @@ class Benchmark:
             Comparison(
                 metric, None, name, column[correct], np.flatnonzero(correct), len(rows),
                 int(found.flat[name][correct].sum()), clusters,
-                found.curves[metric][name][correct] if metric in found.curves else None,
+                found.curves[metric][name][correct] if metric in found.curves else None, _own(found, name),
             )
             for name, column in found.shared[metric].items()
         ]  # fmt: skip
@@ -397,7 +413,14 @@ class Benchmark:
                 drawn,
                 int((first.flat[name] | second.flat[name])[correct].sum()),
                 tuple(cluster for cluster, counted in zip(clusters, correct, strict=True) if counted),
+                label=_own(first, name),
             )
             for name in first.attributions
-            if name != GROUND_TRUTH.name
+            if name != GROUND_TRUTH.name and name in second.attributions
         ]
+
+
+def _own(measured: Measured, name: str) -> Label | None:
+    """Return the label of a method under a control, None of any other."""
+    label = measured.made_by.get(name)
+    return label if label and label.method and label.control else None

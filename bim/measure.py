@@ -12,7 +12,7 @@ from PIL import Image
 import attribution
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.block import Block, Pending
+from attribution_benchmarks.scoring.block import Block, Label, Pending
 from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.run import Answers, Run
@@ -40,6 +40,8 @@ class Measured:
         Metric of all benchmarks -> method or control -> (n,) float64.
     curves
         Such a metric with a curve -> method or control -> (n, points) float64.
+    made_by
+        Name of a method, a control, or a method under one -> what it is.
     """
 
     predicted: np.ndarray
@@ -48,6 +50,7 @@ class Measured:
     flat: dict[str, np.ndarray]
     shared: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
     curves: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
+    made_by: dict[str, Label] = dataclasses.field(default_factory=dict)
 
     def with_zero_by_zero(self) -> Measured:
         """Return NaN as the attribution of flat maps, as 0 / 0 gives in the authors' code."""
@@ -257,20 +260,26 @@ def measure(
     with tqdm.tqdm(total=len(rows), desc=member.name.replace("-", " on "), leave=False, disable=not progress) as bar:
         scored = run.run(member.blocks(rows, batch_size), bar.update)
     numbers = {label.name: scored.numbers(label, OBJECT) for label in scored.labels}
+    of_all = {
+        name: {
+            label.name: scored.numbers(label, metric.measure)
+            for label in scored.labels
+            if metric.measure.applies_to(label)
+        }
+        for name, metric in shared.items()
+    }
     return Measured(
         np.array(scored.answers, np.int64).reshape(len(rows)),
         member.images.labels[rows],
         {name: column[:, 0] for name, column in numbers.items()},
         {name: column[:, 1].astype(bool) for name, column in numbers.items()},
+        {name: {label: found[:, 0] for label, found in each.items()} for name, each in of_all.items()},
         {
-            name: {label.name: scored.numbers(label, metric.measure)[:, 0] for label in scored.labels}
-            for name, metric in shared.items()
+            name: {label: found[:, 1:] for label, found in each.items()}
+            for name, each in of_all.items()
+            if shared[name].curve
         },
-        {
-            name: {label.name: scored.numbers(label, metric.measure)[:, 1:] for label in scored.labels}
-            for name, metric in shared.items()
-            if metric.curve
-        },
+        {label.name: label for label in scored.labels},
     )
 
 

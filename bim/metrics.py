@@ -28,6 +28,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 
 import numpy as np
@@ -44,9 +45,12 @@ from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scale.ahead import asked_ahead
 from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_flags
 from attribution_benchmarks.scoring import shared as shared_metrics
+from attribution_benchmarks.scoring.block import by_kind
 from attribution_benchmarks.scoring.controls import GROUND_TRUTH
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.random_weights import MOST
 from attribution_benchmarks.scoring.way import Way
+from bim.attributions import COSTLY, MASKED
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.compat import define_compat
 from bim.controls import CONTROLS
@@ -123,6 +127,10 @@ flags.DEFINE_string(
 flags.DEFINE_float("deadline", 60, "seconds that one request to --server may take", flag_values=FLAGS)
 flags.DEFINE_float("patience", 120, "seconds to wait for a --server that went away", flag_values=FLAGS)
 flags.DEFINE_bool("controls", True, "score random map, centre prior and edge detector too", flag_values=FLAGS)
+flags.DEFINE_integer(
+    "random_networks", 0, "networks of random weights, in turn shuffled and drawn anew, on which methods are tried, "
+    f"all but {listed(COSTLY)}; {listed(MASKED)} on one; none when 0", 0, MOST, flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("compare", "random", "method to compare the others with, image by image", flag_values=FLAGS)
 flags.DEFINE_string("scores_dir", "", "folder of stored scores; 'scores' beside the sets when empty", flag_values=FLAGS)
 define_compat(FLAGS, "and 0/0 where a map is flat, as in their code")
@@ -144,6 +152,10 @@ def main(flag_values: flags.FlagValues) -> None:
     command_line.check_directory("maps_dir", flag_values.maps_dir)
     if flag_values.from_maps and (flag_values.maps_dir or flag_values.server):
         raise BadInput("--from_maps makes no maps; leave out --maps_dir and --server")
+    if flag_values.random_networks and (flag_values.from_maps or flag_values.server):
+        raise BadInput("--random_networks needs networks in files; leave it out, or --from_maps and --server")
+    if flag_values.random_networks and flag_values.compat == "upstream":
+        raise BadInput("--random_networks has no tensors of the authors' names; leave it out, or --compat=upstream")
     if flag_values.server and flag_values.compat == "upstream":
         raise BadInput("--compat=upstream addresses files by tensor names, a server has none; leave one of the two out")
     replaced = own_models(flag_values.models, metrics, served=bool(flag_values.server))
@@ -283,6 +295,7 @@ def _benchmark(flag_values, data_dir, methods, store, shared, replaced, **more) 
         flag_values.compat == "upstream",
         own_models=replaced,
         layer=flag_values.layer,
+        random_networks=flag_values.random_networks,
         **more,
     )
 
@@ -312,11 +325,12 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     -------
     list of dict
         Keys of ``leaderboard.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps,
-        ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value.
+        ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value. Behind them the
+        rows of methods' own maps under a control, see ``own_rows``.
     """
     tests = _tests(comparisons, compared_with, seed)
     rows = []
-    for comparison in comparisons:
+    for comparison in (each for each in comparisons if each.label is None):
         row = {"method": comparison.method, "metric": comparison.metric_name}
         if comparison.scene_model is not None:
             row["scene_model"] = comparison.scene_model
@@ -347,6 +361,40 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
         if paired:
             row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
         rows.append(row)
+    return rows + own_rows(comparisons, seed)
+
+
+def own_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
+    """Return the scores of methods' own maps under a control, each the mean over the controls of its kind.
+
+    ``of`` and ``control`` say of which method and under what; where there are several, ``networks`` has the means of
+    each, in the order of their numbers.
+    """
+    groups: dict[tuple[str, int | None], dict] = {}
+    for one in comparisons:
+        if one.label is not None:
+            groups.setdefault((one.metric, one.scene_model), {})[one.label] = one
+    rows = []
+    for (metric, number), found in groups.items():
+        known = METRICS.get(metric) or shared_metrics.SHARED.get(metric)
+        for label, alike in by_kind(found).items():
+            first, values = found[alike[0]], np.array([found[one].values for one in alike])
+            defined = values.size and not np.isnan(values).any()
+            estimate = statistics.mean_interval(
+                values.mean(axis=0) if defined else [],
+                seed=seed,
+                clusters=first.clusters if defined else None,
+                rate=known.hit if known and len(alike) == 1 else None,
+                bounds=(-1.0, 1.0) if metric in METRICS else known.bounds if known else None,
+            )
+            row = {"method": label.name, "metric": first.metric_name, "value": estimate.value, "low": estimate.low,
+                   "high": estimate.high, "n": values.shape[1], "paper": None, "kind": "control", "of": label.method,
+                   "control": label.control}  # fmt: skip
+            if number is not None:
+                row["scene_model"] = number
+            if len(alike) > 1:
+                row["networks"] = values.mean(axis=1).tolist() if values.shape[1] else [np.nan] * len(alike)
+            rows.append(row)
     return rows
 
 
@@ -376,7 +424,7 @@ def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
     return [
         {"method": one.method, **point, "kind": _kind_of(one.method)}
         for one in comparisons
-        if one.curves is not None and one.metric in shared_metrics.SHARED
+        if one.curves is not None and one.metric in shared_metrics.SHARED and one.label is None
         for point in curves.points(shared_metrics.SHARED[one.metric], one.curves, one.clusters, seed)
     ]
 
@@ -390,6 +438,8 @@ def _kind_of(method: str) -> str:
 
 def table(metric: Metric, rows: list[dict], titles: dict[str, str]) -> str:
     """Return one metric's scores for reading."""
+    own_maps = [row for row in rows if "of" in row]
+    rows = [row for row in rows if "of" not in row]
     drawn, counted = max(row["drawn"] for row in rows), sorted({row["n"] for row in rows})
     shown = str(counted[0]) if len(counted) == 1 else f"{counted[0]} to {counted[-1]}"
     own = metric in METRICS.values()
@@ -422,7 +472,22 @@ def table(metric: Metric, rows: list[dict], titles: dict[str, str]) -> str:
             body.append(line)
     lines.append(tables.text_table(header, body).rstrip())
     reasons = {f"{titles[row['method']]}: {row['reason']}" for row in rows if "reason" in row}
-    return "\n".join([*lines, *sorted(reasons), ""])
+    return "\n".join([*lines, *sorted(reasons), *_on_random_networks(metric, own_maps, titles), ""])
+
+
+def _on_random_networks(metric: Metric, rows: list[dict], titles: dict[str, str]) -> list[str]:
+    """Say what is left of the methods' scores on networks that have learnt nothing."""
+    if not rows or metric is METRICS["RMCS"]:  # whose curve is the score
+        return []
+    each = [
+        f"{titles[row['of']]} {_figure(row['value'])}"
+        + (f" [{_figure(min(row['networks']))}, {_figure(max(row['networks']))}]" if "networks" in row else "")
+        for row in rows
+    ]
+    count = max(len(row.get("networks", "1")) for row in rows)
+    several = f", mean over {count} [least, largest]" if count > 1 else ""
+    text = f"The methods' own maps on networks of random weights{several}: {', '.join(each)}."
+    return textwrap.wrap(text, 118)
 
 
 def _figure(value, decimals: int = 3) -> str:

@@ -58,7 +58,7 @@ def write_pictures(
     written = []
     for metric in metrics:
         name = METRICS[metric].name if metric in METRICS else metric
-        chosen = [row for row in rows if row["metric"] == name]
+        chosen = [row for row in rows if row["metric"] == name and "of" not in row]
         figure = _curves(chosen, titles) if metric == "RMCS" else _bars(metric, chosen, titles)
         written += save_figure(figure, directory, f"{name}_scores", formats, trim=False)
         if metric in PAIRS and (benchmark.from_maps or benchmark.methods):

@@ -39,15 +39,25 @@ flags.DEFINE_string(
     flag_values=FLAGS,
 )
 flags.DEFINE_list("final_questions", ["simple", "complex"], "kinds of questions of the last stage", flag_values=FLAGS)
-flags.DEFINE_integer("reading_steps", 19_000, "steps that teach the question's program", 1, flag_values=FLAGS)
+flags.DEFINE_integer(
+    "reading_steps", 19_000,
+    "steps that teach the question's program; 0 with --start_from leaves its encoder as it is", 0, flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_integer("seeing_steps", 12_000, "steps that teach what is in each cell", 1, flag_values=FLAGS)
 flags.DEFINE_integer("small_steps", 10_000, "steps with a g of three layers of 128", 1, flag_values=FLAGS)
 flags.DEFINE_integer(
     "following_steps", 10_000, "steps that also teach the sets a question's program finds", 1, flag_values=FLAGS
 )
 flags.DEFINE_integer("final_steps", 6_000, "steps with the paper's g, at a falling rate", 1, flag_values=FLAGS)
-flags.DEFINE_string("start_from", "", "exported network to go on from: only the last stage is run", flag_values=FLAGS)
+flags.DEFINE_string(
+    "start_from", "", "exported network to go on from: only the reading and the last stage are run", flag_values=FLAGS
+)
 flags.DEFINE_integer("pairs", 128, "pairs of cells that a step sums over", 104, 2401, flag_values=FLAGS)
+flags.DEFINE_enum(
+    "precision", "float32", ["float32", "bfloat16"],
+    "of g in training; bfloat16 takes processors that compute with it (AVX512_BF16) three quarters of the time",
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FLAGS)
 
 
@@ -70,13 +80,22 @@ def main(flag_values: flags.FlagValues) -> None:
             seed=flag_values.seed,
             threads=flag_values.threads,
             start_from=flag_values.start_from,
+            precision=flag_values.precision,
             command=" ".join(["python scripts/train_relation_network.py", *_given(flag_values)]),
         )
 
 
 def _given(flag_values: flags.FlagValues) -> list[str]:
     """Return the flags that decide the network, as far as they are not left at their defaults."""
-    names = ["num_images", "final_questions", *(f"{name}_steps" for name in _STAGES), "pairs", "seed", "start_from"]
+    names = [
+        "num_images",
+        "final_questions",
+        *(f"{name}_steps" for name in _STAGES),
+        "pairs",
+        "seed",
+        "start_from",
+        "precision",
+    ]
     given = [flag_values[name] for name in names if flag_values[name].value != flag_values[name].default]
     return [flag.serialize() for flag in given]
 

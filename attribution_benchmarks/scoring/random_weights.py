@@ -215,13 +215,22 @@ def has_variables(path: str | pathlib.Path) -> bool:
     return (pathlib.Path(path) / "variables" / "variables.index").is_file()
 
 
-def network(number: int) -> Control:
-    """Return the control that asks one random network, from 1: odd ones have shuffled weights, even ones new ones."""
+def network(number: int, place: int = 0) -> Control:
+    """Return the control that asks one random network, from 1: odd ones have shuffled weights, even ones new ones.
+
+    Parameters
+    ----------
+    number
+        Which of several of one trained network.
+    place
+        Of the trained network among several whose maps are compared: no two have the same draws.
+    """
+    drawn = number + 2 * MOST * place  # odd where the number is
 
     def other_weights(model: Any, block: Block, seed: int) -> tuple[object, Block]:
         if block.targets is None:  # the same question: of the class that the trained network gives
             block = dataclasses.replace(block, targets=model.scores(block.inputs).argmax(axis=1))
-        return _random(model, seed, number), block
+        return _random(model, seed, drawn), block
 
     how = "shuffled" if number % 2 else "drawn anew"
     return Control(
@@ -229,13 +238,13 @@ def network(number: int) -> Control:
         f"random net {number}",
         f"the method's map on a network whose weights are {how}",
         disturb=other_weights,
-        depends_on=str(number),
+        depends_on=str(drawn),
     )
 
 
-def networks(controls: Iterable[Control], count: int = NETWORKS) -> list[Control]:
+def networks(controls: Iterable[Control], count: int = NETWORKS, place: int = 0) -> list[Control]:
     """Return controls with ``RANDOM_WEIGHTS`` replaced by so many random networks, each a control of its own."""
-    members = [network(number) for number in range(1, count + 1)]
+    members = [network(number, place) for number in range(1, count + 1)]
     return [one for control in controls for one in (members if control == RANDOM_WEIGHTS else [control])]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import numpy as np
 
-from clevr_xai.training import batches
+from clevr_xai.training import batches, phrases
 from clevr_xai.training.batches import CENTRE
 from clevr_xai.training.training_set import TrainingSet
 from clevr_xai.vocabulary import ATTRIBUTES
@@ -42,6 +42,18 @@ def program_accuracy(reading: keras.Model, data: TrainingSet, num_questions: int
     rows = np.random.default_rng(0).permutation(len(data.tokens))[:num_questions]
     logits = reading.predict({"question": data.tokens[rows].astype(np.int32)}, batch_size=100, verbose=0)["program"]
     return round(float((logits.argmax(axis=-1) == data.programs[rows]).all(axis=-1).mean()), 4)
+
+
+def phrase_accuracy(reading: keras.Model, data: TrainingSet, num_questions: int = 1000) -> dict:
+    """Return the share of questions all of whose phrases are told rightly, of each file of families."""
+    rows = np.random.default_rng(0).permutation(len(data.tokens))[:num_questions]
+    logits = reading.predict({"question": data.tokens[rows].astype(np.int32)}, batch_size=100, verbose=0)["phrases"]
+    wanted, right, start = phrases.phrases(data.programs[rows]), np.ones(len(rows), bool), 0
+    for entry, size in enumerate(phrases.SIZES):
+        right &= (logits[..., start : start + size].argmax(axis=-1) == wanted[..., entry]).all(axis=-1)
+        start += size
+    files = np.array([family.rsplit(" ", 1)[0] for family in data.families[rows]])
+    return {str(name): round(float(right[files == name].mean()), 3) for name in np.unique(files)}
 
 
 def cell_accuracy(seeing: keras.Model, data: TrainingSet, num_images: int = 400) -> dict:

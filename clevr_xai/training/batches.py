@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from clevr_xai.tokens import FIRST_WORD
-from clevr_xai.training import compared, light, pair_samples
+from clevr_xai.training import compared, light, operands, pair_samples, phrases
 from clevr_xai.training.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
@@ -26,7 +26,7 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
     inputs : dict
         ``question`` (num_questions, L) int32.
     targets : dict
-        ``program`` (num_questions, 24) int32.
+        ``program`` (num_questions, 24) int32, and ``phrases`` (num_questions, 9, 5) int32, see ``phrases.phrases``.
     """
     rows = rng.integers(0, len(data.tokens), num_questions)
     mirrored = rng.random(num_questions) < 0.5
@@ -35,7 +35,10 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
     programs[mirrored] = MIRRORED_NODES[programs[mirrored]]
     length = -(-int((words > 0).any(axis=0).sum()) // 8) * 8  # few different lengths: each is compiled once
     words = np.pad(words, ((0, 0), (0, 8)))[:, :length]
-    return {"question": words.astype(np.int32)}, {"program": programs.astype(np.int32)}
+    return {"question": words.astype(np.int32)}, {
+        "program": programs.astype(np.int32),
+        "phrases": phrases.phrases(programs),
+    }
 
 
 def seeing_batch(
@@ -96,14 +99,16 @@ def answering_batch(
     targets : dict
         ``answer`` (B, num_questions), ``cells`` (B, 49, 5) and ``members`` (B, num_questions, 10, 24), int32: whether
         an object is in the set that a node of the program finds, -1 for no object or no set. ``compared``
-        (B, num_questions, num_pairs) int32, see ``compared.pair_targets``.
+        (B, num_questions, num_pairs) int32, see ``compared.pair_targets``; ``operands`` (B, num_questions, 2) int32,
+        see ``operands.operands``.
     """
     images, targets, chosen, mirrored, cells = _views(data, rng, num_images, mirror, shift, relit)
     centred = targets[..., 4] == CENTRE
     pairs, weights = pair_samples.draw(centred, targets[..., 0] >= 0, num_pairs, rng)
     counted = np.take_along_axis(centred, pairs[..., 1], axis=1) & (weights > 0)
     of_centres = counted & np.take_along_axis(centred, pairs[..., 0], axis=1)
-    rows = np.stack([_some(rng, *data.first_question[image : image + 2], num_questions) for image in chosen])
+    about = [slice(*data.first_question[image : image + 2]) for image in chosen]
+    rows = np.stack([each.start + _some(rng, question_weights(data.families[each]), num_questions) for each in about])
     inputs = {
         "image": images,
         "pairs": pairs,
@@ -123,6 +128,11 @@ def answering_batch(
             cells,
             pairs,
             of_centres,
+        ),
+        "operands": operands.operands(
+            data.programs[rows],
+            data.sets[rows],
+            np.repeat(data.attributes[chosen][:, None], num_questions, axis=1),
         ),
     }
 
@@ -203,9 +213,22 @@ def _views(data: TrainingSet, rng, num_images: int, mirror: float, shift: int, r
     return light.relit(images, rng) if relit else images, cells, chosen, mirrored, cell_of(centres)
 
 
-def _some(rng, start: int, stop: int, number: int) -> np.ndarray:
-    """Return ``number`` of the questions start .. stop - 1, none twice as long as there are enough."""
-    return start + np.resize(rng.permutation(stop - start), number)
+# How often questions of a file of families are drawn, beside 1: those that follow two phrases are learnt last.
+DRAWN = {"comparison": 3, "compare_integer": 2, "single_and": 2, "single_or": 2}
+
+
+def question_weights(families: np.ndarray) -> np.ndarray:
+    """Return how often each question is drawn beside others about its image, (Q,)."""
+    return np.select([np.char.startswith(families, f"{name} ") for name in DRAWN], list(DRAWN.values()), 1)
+
+
+def _some(rng, weights: np.ndarray, number: int) -> np.ndarray:
+    """Return the places of ``number`` of some questions, none twice as long as there are enough.
+
+    The order is that of a race in which each arrives after a time drawn from an exponential distribution at its weight:
+    the first ones are a draw by weight without putting back (Efraimidis and Spirakis, 2006).
+    """
+    return np.resize(np.argsort(rng.exponential(size=len(weights)) / weights), number)
 
 
 def _exchange(names, first: str, second: str, offset: int = 0) -> np.ndarray:

@@ -6,9 +6,10 @@ import keras
 from keras import ops
 
 from clevr_xai.training.batches import CENTRE
+from clevr_xai.training.phrases import SIZES
 from clevr_xai.vocabulary import ATTRIBUTES
 
-CELL_LOSS, MEMBER_LOSS, COMPARED_LOSS = 0.5, 1.0, 0.5  # weights beside the loss of the answers
+CELL_LOSS, MEMBER_LOSS, COMPARED_LOSS, OPERAND_LOSS = 0.5, 1.0, 2.0, 1.0  # weights beside the loss of the answers
 PRESENCE_LOSS = 5.0  # beside the attributes'
 PART_WEIGHT = 0.3  # of a cell that shows an object whose centre is elsewhere, beside 1
 
@@ -46,9 +47,26 @@ def compared_loss(targets, logits):
     return total
 
 
+def operand_loss(targets, logits):
+    """Return the mean loss of an image's questions: over both sides of those that compare."""
+    known = ops.cast(targets >= 0, logits.dtype)
+    losses = ops.sparse_categorical_crossentropy(ops.maximum(targets, 0), logits, from_logits=True)
+    return ops.sum(losses * known, axis=(1, 2)) / ops.maximum(ops.sum(known, axis=(1, 2)), 1.0)
+
+
 def program_loss(targets, logits):
     """Return the mean loss of a question: over the program's nodes, counted to its first."""
     return ops.mean(ops.sparse_categorical_crossentropy(targets, logits, from_logits=True), axis=-1) * 4.0
+
+
+def phrase_loss(targets, logits):
+    """Return the mean loss of a question: over the places of phrases, all that one may name together."""
+    total, start = 0.0, 0
+    for entry, size in enumerate(SIZES):
+        part = logits[..., start : start + size]
+        total += ops.sparse_categorical_crossentropy(targets[..., entry], part, from_logits=True)
+        start += size
+    return ops.mean(total, axis=-1) * 4.0
 
 
 LOSSES = {
@@ -56,6 +74,16 @@ LOSSES = {
     "cells": cell_loss,
     "members": member_loss,
     "compared": compared_loss,
+    "operands": operand_loss,
     "program": program_loss,
+    "phrases": phrase_loss,
 }
-LOSS_WEIGHTS = {"answer": 1.0, "cells": CELL_LOSS, "members": MEMBER_LOSS, "compared": COMPARED_LOSS, "program": 1.0}
+LOSS_WEIGHTS = {
+    "answer": 1.0,
+    "cells": CELL_LOSS,
+    "members": MEMBER_LOSS,
+    "compared": COMPARED_LOSS,
+    "operands": OPERAND_LOSS,
+    "program": 1.0,
+    "phrases": 1.0,
+}

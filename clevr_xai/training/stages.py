@@ -21,6 +21,7 @@ LEARNING_RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 2e-3, "following": 1
 # Share of a stage's steps at a constant rate. Nothing follows the reading and the seeing that would continue them, and
 # the last stage ends in the network that counts.
 CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "following": 1.0, "final": 0.0}
+RETOLD = 40_000  # questions to which the first layer of g is fitted when the reading has gone on
 CHECKED = 600  # validation questions of each kind looked at during training
 
 
@@ -37,6 +38,7 @@ def train(
     threads: int = 2,
     command: str = "",
     start_from: str = "",
+    precision: str = "float32",
 ) -> None:
     """Train a network stage by stage and export it.
 
@@ -63,7 +65,10 @@ def train(
     command
         That trains this network, for its card.
     start_from
-        Base path of an exported network that takes the place of all stages before the last.
+        Base path of an exported network that takes the place of all stages before the last but the reading, which goes
+        on from its question encoder; no steps of that leave the encoder as it is.
+    precision
+        Of g in training, "float32" or "bfloat16".
     """
     checkpoint_dir, output_dir = pathlib.Path(checkpoint_dir), pathlib.Path(output_dir)
     if strangers := set(final_questions) - set(ROUNDS):
@@ -72,6 +77,8 @@ def train(
         raise BadInput(f"the last stage learns from no questions; name some of {listed(ROUNDS)}")
     if (output_dir / "1").exists():
         raise BadInput(f"{str(output_dir / '1')!r} exists; remove it, or name another directory with --output_dir")
+    if not (steps["reading"] or start_from):
+        raise BadInput("--reading_steps=0 leaves a question encoder as it is, and only --start_from has one")
     check_directory("checkpoint_dir", checkpoint_dir)
     check_directory("output_dir", output_dir)
     validation = training_set.load(validation_dir, {"simple": 1, "complex": 1})
@@ -110,23 +117,35 @@ def train(
                 network, validation, checked
             )
 
-        model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small")
+        model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small", precision=precision)
         run(name, model, batch, evaluate=evaluate, **settings)
 
-    if start_from:
-        network = start.unfolded(start_from)
-        learner = Learner(network)
-        variables = pathlib.Path(start_from) / "1" / "variables" / "variables.index"
-        data.codes = cache.codes(checkpoint_dir / "codes.npy", variables, learner, data)
-    else:
-        network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
-        learner = Learner(network)
+    def read():
         run(
             "reading",
             learner.reading,
             lambda rng: batches.reading_batch(data, rng, READ),
-            evaluate=lambda: {"programs": accuracy.program_accuracy(learner.reading, validation)},
+            evaluate=lambda: {
+                "programs": accuracy.program_accuracy(learner.reading, validation),
+                "phrases": accuracy.phrase_accuracy(learner.reading, validation),
+            },
         )
+
+    if start_from:
+        network = start.unfolded(start_from)
+        learner = Learner(network)
+        encoder = pathlib.Path(start_from) / "1" / "variables" / "variables.index"
+        if steps["reading"]:
+            some = data.tokens[:: max(len(data.tokens) // RETOLD, 1)].astype(np.int32)
+            before = start.told(network, some)
+            read()
+            start.retell(network, some, before)
+            encoder = checkpoint_dir / "reading.npz"
+        data.codes = cache.codes(checkpoint_dir / "codes.npy", encoder, learner, data)
+    else:
+        network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
+        learner = Learner(network)
+        read()
         data.codes = cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
         run(
             "seeing",
@@ -154,7 +173,8 @@ def train(
             "learning rate": LEARNING_RATES[name],
             "share of it constant": CONSTANT[name],
         }
-        for name in (STAGES[-1:] if start_from else STAGES)
+        for name in STAGES
+        if steps[name] and (not start_from or name in ("reading", "final"))
     ]
     recipe = {
         "Training scenes": f"{len(data.images):,}, seed {data.seed}, rendered at {data.rendered}",
@@ -166,12 +186,14 @@ def train(
             else {"g in the stage `small`": f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown"}
         ),
         "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
+        "g in training": precision,
+        "questions drawn more often": ", ".join(f"{name} {times} times" for name, times in batches.DRAWN.items()),
         "augmentation": "moved by up to 6 pixels, half of the images mirrored, "
         f"exposure by up to {light.GAIN} times, contrast by {light.CONTRAST:.0%}, red and blue by "
         f"{light.TEMPERATURE:.0%}, noise of up to {light.NOISE:g} gray levels, {light.FADED:.0%} of the images faded "
         "towards black or gray",
         "aids": f"cells (weight {losses.CELL_LOSS}), from `following` on members of sets ({losses.MEMBER_LOSS}) and "
-        f"compared pairs ({losses.COMPARED_LOSS}); "
+        f"compared pairs ({losses.COMPARED_LOSS}) and what they compare ({losses.OPERAND_LOSS}); "
         "the question encoder stays as the reading left it",
         "optimizer": f"Adam, gradient norm at most {loop.GRADIENT_NORM}",
         "rate of the convolutions from `following` on": f"{loop.SLOW_SHARE} of the others'",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import keras
+import numpy as np
 
 from attribution_benchmarks.command_line import BadInput
 from clevr_xai import relation_network
@@ -40,3 +41,37 @@ def unfolded(directory: str | pathlib.Path) -> keras.Model:
     first = network.get_layer("f").layers[0]
     first.kernel.assign(first.kernel / PAIR_SCALE)
     return network
+
+
+def told(network: keras.Model, tokens: np.ndarray, batch_size: int = 1024) -> np.ndarray:
+    """Return what the first layer of g gets from questions, (N, 256) float64, given their tokens, (N, L) int32."""
+    code = network.get_layer("question_encoder").predict(tokens, batch_size=batch_size, verbose=0)
+    kernel, bias = network.get_layer("relations").parts[2].get_weights()
+    return code.astype(np.float64) @ kernel + bias
+
+
+def retell(network: keras.Model, tokens: np.ndarray, wanted: np.ndarray, batch_size: int = 1024) -> float:
+    """Fit the first layer of g to an encoder that has learnt on, so that it gets from questions what it got before.
+
+    Parameters
+    ----------
+    network
+        Its kernel and bias of the question are replaced by those of the least squares.
+    tokens : (N, L) int32
+        Questions, some thousands.
+    wanted : (N, 256)
+        What ``told`` gave before.
+    batch_size
+        Of the encoder.
+
+    Returns
+    -------
+    float
+        Share of the variance of ``wanted`` that the layer gets again.
+    """
+    code = network.get_layer("question_encoder").predict(tokens, batch_size=batch_size, verbose=0)
+    inputs = np.concatenate([code.astype(np.float64), np.ones((len(code), 1))], axis=1)
+    fitted = np.linalg.lstsq(inputs, wanted, rcond=None)[0]
+    network.get_layer("relations").parts[2].set_weights([fitted[:-1], fitted[-1]])
+    left = np.square(wanted - inputs @ fitted).sum()
+    return 1 - float(left / np.square(wanted - wanted.mean(axis=0)).sum())

@@ -6,7 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bim import construct, drawings, models
+from bim import construct, drawings, measure, models
+from bim.dataset import load_set
 
 NUM_VAL = 2
 
@@ -97,3 +98,17 @@ def upstream_models(tmp_path_factory):
             builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={})
             builder.save()
     return directory
+
+
+@pytest.fixture
+def predicted(sets, tiny_models, tmp_path):
+    """Sets labelled with what the model obj predicts, so that all images count where it stands twice."""
+    data_dir = str(tmp_path / "data")
+    shutil.copytree(sets, data_dir)
+    model = measure.load_classifier(tiny_models, "obj")
+    for set_name in ("obj", "scene", "dog_bedroom"):
+        images = load_set(data_dir, set_name)
+        labels = model.predict(measure.network_inputs(images.images(range(len(images))), 32))
+        with open(os.path.join(data_dir, set_name, "val.txt"), "w") as file:
+            file.writelines(f"{name} {label}\n" for name, label in zip(images.names, labels, strict=True))
+    return data_dir

@@ -13,20 +13,6 @@ from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, tcav,
 from bim.attributions import method_named
 
 
-@pytest.fixture
-def predicted(sets, tiny_models, tmp_path):
-    """Sets labelled with what the model obj predicts, so that all images count where it stands twice."""
-    data_dir = str(tmp_path / "data")
-    shutil.copytree(sets, data_dir)
-    model = measure.load_classifier(tiny_models, "obj")
-    for set_name in ("obj", "scene", "dog_bedroom"):
-        images = evaluate.load_set(data_dir, set_name)
-        labels = model.predict(measure.network_inputs(images.images(range(len(images))), 32))
-        with open(os.path.join(data_dir, set_name, "val.txt"), "w") as file:
-            file.writelines(f"{name} {label}\n" for name, label in zip(images.names, labels, strict=True))
-    return data_dir
-
-
 def scored(tmp_path, *flags, code=0):
     arguments = ["metrics", f"--scores_dir={tmp_path / 'scores'}", "--methods=gradient", "--nocontrols", *flags]
     assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == code

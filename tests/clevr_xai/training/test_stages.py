@@ -44,7 +44,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     elsewhere = directories[0], directories[1], tmp_path / "others"
     stages.train(*elsewhere, tmp_path / "third", ("simple",), STEPS, start_from=str(tmp_path / "first"))
     logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
-    assert logged == ["final_simple"]
+    assert logged == ["reading", "final_simple"]
     assert "starts from: an exported network" in (tmp_path / "third" / "MODEL_CARD.md").read_text()
 
     rng = np.random.default_rng(0)
@@ -67,6 +67,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
         ({"final_questions": ()}, "no questions; name"),
         ({"validation_dir": "training"}, "must differ"),
         ({"output_dir": "there"}, "exists; remove it"),
+        ({"steps": STEPS | {"reading": 0}}, "only --start_from has one"),
         ({"start_from": "nowhere"}, "'nowhere' holds no network"),
         ({"checkpoint_dir": "a_file"}, "is a file; name a directory"),
     ],

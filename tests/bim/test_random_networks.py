@@ -1,0 +1,86 @@
+"""BIM's methods held against their own maps on networks of random weights, in place of each member's network."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from attribution import explain
+from attribution_benchmarks import command_line
+from attribution_benchmarks.leaderboard import input_scores
+from attribution_benchmarks.scoring.controls import RANDOM
+from attribution_benchmarks.scoring.random_weights import MOST, network, with_new_weights, with_shuffled_weights
+from bim import evaluate, measure, metrics
+from bim.attributions import method_named, on_random_networks
+
+
+def run(tmp_path, *flags, code=0):
+    arguments = ["metrics", f"--scores_dir={tmp_path / 'scores'}", "--nocontrols", "--num_imgs=6", *flags]
+    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == code
+
+
+def test_a_model_against_itself_has_no_contrast_but_its_random_networks_have(predicted, tiny_models):
+    """Step by step: the network with other weights, none drawn twice, asked for the class of the trained one."""
+    own = os.path.join(tiny_models, "obj")
+    bench = evaluate.Benchmark(
+        predicted, tiny_models, {"gradient": method_named("gradient")}, num_imgs=6, random_networks=2,
+        own_models={"obj": own, "scene": own},
+    )  # fmt: skip
+    found = {one.method: one.values for one in bench.compare("MCS")}
+    assert set(found) == {"gradient", "gradient/random_weights#1", "gradient/random_weights#2"}
+    assert not found["gradient"].any()
+    for number, made in ((1, with_shuffled_weights), (2, with_new_weights)):
+        sides = []
+        for place, name in enumerate(("obj", "scene")):
+            member = bench.member(name, name)
+            block = member.block(bench.drawn(name))
+            other = made(member.model.path, 0, "logits", number=number + 2 * MOST * place)
+            maps = explain("gradient", other, block.inputs, member.model.predict(block.inputs))
+            sides.append(measure.map_attributions(maps, block.masks["object"])[0])
+        contrast = found[f"gradient/random_weights#{number}"]
+        np.testing.assert_allclose(contrast, sides[0] - sides[1], atol=1e-6)
+        assert np.abs(contrast).max() > 1e-3
+
+
+def test_rows_files_and_words_agree(predicted, tiny_models, tmp_path, capsys):
+    own = os.path.join(tiny_models, "obj")
+    flags = [
+        f"--data_dir={predicted}", f"--models_dir={tiny_models}", f"--models=obj={own},scene={own}", "--metrics=MCS",
+        "--methods=gradient", "--random_networks=2",
+    ]  # fmt: skip
+    run(tmp_path, *flags, f"--output={tmp_path / 'o.json'}", f"--input_scores={tmp_path / 'i.json'}")
+    printed = " ".join(capsys.readouterr().out.split())
+    asked, row = json.loads((tmp_path / "o.json").read_text())["rows"]
+    assert "of" not in asked and (row["of"], row["control"]) == ("gradient", "random_weights")
+    (group,) = input_scores.load(tmp_path / "i.json")
+    means = [np.mean(group.values[f"gradient/random_weights#{number}"]) for number in (1, 2)]
+    assert row["networks"] == pytest.approx(means) and row["value"] == pytest.approx(np.mean(means))
+    assert f"Vanilla Gradient {row['value']:.3f} [{min(means):.3f}, {max(means):.3f}]." in printed
+
+
+def test_costly_methods_are_not_asked_about_all_networks():
+    names = ["gradient", "score_cam", "integrated_gradients_smoothgrad"]
+    assert on_random_networks(network(1), names) == ["gradient", "score_cam"]
+    assert on_random_networks(network(2), names) == on_random_networks(RANDOM, names) == ["gradient"]
+    assert on_random_networks(network(1, place=2), names) == ["gradient", "score_cam"]
+
+
+def test_a_network_without_variables_is_held_against_none(predicted, tiny_models, tmp_path):
+    own = shutil.copytree(os.path.join(tiny_models, "obj"), tmp_path / "own")
+    bench = evaluate.Benchmark(
+        predicted, tiny_models, {"gradient": method_named("gradient")}, random_networks=2, own_models={"obj": str(own)}
+    )
+    member = bench.member("obj", "obj")
+    assert len(bench.explainer_of(member).labels) == 3
+    for variables in own.rglob("variables"):
+        shutil.rmtree(variables)
+    assert len(bench.explainer_of(member).labels) == 1
+
+
+@pytest.mark.parametrize("flag", ["--server=grpc://localhost:1", "--from_maps=maps", "--compat=upstream"])
+def test_networks_that_have_no_weights_here_are_refused(tmp_path, capsys, flag):
+    run(tmp_path, "--random_networks=1", flag, code=2)
+    told = capsys.readouterr().err
+    assert "--random_networks" in told and flag.partition("=")[0] in told
