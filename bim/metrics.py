@@ -328,9 +328,10 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
         ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value. Behind them the
         rows of methods' own maps under a control, see ``own_rows``.
     """
-    tests = _tests(comparisons, compared_with, seed)
+    asked = [each for each in comparisons if each.label is None]
+    tests = _tests(asked, compared_with, seed)
     rows = []
-    for comparison in (each for each in comparisons if each.label is None):
+    for comparison in asked:
         row = {"method": comparison.method, "metric": comparison.metric_name}
         if comparison.scene_model is not None:
             row["scene_model"] = comparison.scene_model
