@@ -7,7 +7,9 @@ import copy
 import dataclasses
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ def load_model(
     output: str | None = None,
     position: Sequence[int] | str | None = None,
     jit_compile: bool = False,
+    loaded: Any = None,
 ) -> Model:
     """Load a SavedModel to be explained.
 
@@ -52,6 +55,9 @@ def load_model(
         brings its own: the model then has one more input, ``position``, whole numbers ``(N, axes)``.
     jit_compile
         Compile with XLA. Worth it on a GPU; on a CPU it is slower.
+    loaded
+        What ``attribution.saved_model.load`` gave of the path, where it is there already: its variables may have had
+        other values since, and are taken as they are now.
 
     Returns
     -------
@@ -70,6 +76,7 @@ def load_model(
         output=output,
         position=position,
         jit_compile=jit_compile,
+        loaded=loaded,
     )
 
 
@@ -79,7 +86,7 @@ class Model:
     Attributes
     ----------
     path : pathlib.Path
-        The directory that was loaded.
+        The directory that was loaded; of weights that are no file's, a directory of their own, once it is asked for.
     score : str
         ``"logits"`` or ``"probabilities"``.
     inputs : dict[str, tf.TensorSpec]
@@ -88,8 +95,9 @@ class Model:
         Number of scores per input.
     live : keras.Model or None
         The live network, where ``attribution.peers.attach`` gave one.
-    directory
-        A temporary directory that holds the file and lives as long as the model; None for a file of the user's.
+    write : Callable or None
+        Writes a network whose weights are no file's into a temporary directory, ``tempfile.TemporaryDirectory``, which
+        lives as long as the model; None where ``path`` is there.
     live_source : Callable or None
         Attaches the live network to the model it is called with when a method asks for it; see
         ``attribution.peers.offer``.
@@ -99,19 +107,20 @@ class Model:
         because it costs.
     """
 
-    def __init__(self, path, *, score, signature, inputs, output, jit_compile, position=None):
+    def __init__(self, path, *, score, signature, inputs, output, jit_compile, position=None, loaded=None):
         if score not in SCORES:
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
-        self.path = saved_model.find_saved_model(path)
+        self._path = saved_model.find_saved_model(path)
+        self.write: Callable[[], tempfile.TemporaryDirectory] | None = None
+        self._directory: tempfile.TemporaryDirectory | None = None
         self.score = score
         self.live = None
         self.live_source = None
-        self.directory: Any = None
         self.counts = collections.Counter()
         per_row = isinstance(position, str) and position == row_positions.PER_ROW
         self._position = () if per_row else _whole_numbers(position)
         self._jit_compile = jit_compile
-        frozen = saved_model.freeze(path, signature, inputs, output)
+        frozen = saved_model.freeze(path, signature, inputs, output, loaded)
         self._positions_end = row_positions.limits(frozen) if per_row else None
         self._take(row_positions.with_position(frozen) if per_row else frozen)
         self.num_classes = self._number_of_classes()
@@ -127,6 +136,19 @@ class Model:
         self._layers = {}
         self._inner = {}
         self._channels_first = {}
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The directory that holds the network."""
+        if self.write is not None:
+            self._directory, self.write = self.write(), None
+            self._path = pathlib.Path(self._directory.name)
+        return self._path
+
+    @property
+    def keeps_loaded(self) -> bool:
+        """Whether what was loaded still computes, so that its variables must stay as they are."""
+        return self._frozen.held is not None
 
     @property
     def fingerprint(self) -> str:

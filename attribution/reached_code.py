@@ -14,6 +14,7 @@ import functools
 import pathlib
 import sysconfig
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from attribution.source_file import Import, SourceFile, Use
 
@@ -26,13 +27,31 @@ _LIBRARIES = {
 Part = tuple[SourceFile, str]  # a file and the name of one of its definitions
 
 
+class Reached(NamedTuple):
+    """What one definition reaches.
+
+    Attributes
+    ----------
+    bound
+        What its names stand for: of ``regions.SIZE``, ``["package.regions:SIZE"]``.
+    targets
+        The definitions reached.
+    libraries
+        The top-level modules outside that are imported on the way.
+    """
+
+    bound: dict[str, list[str]]
+    targets: list[Part]
+    libraries: set[str]
+
+
 class ReachedCode:
     """What is reached from some definitions.
 
     Attributes
     ----------
     parts : dict[Part, dict[str, list[str]]]
-        Each definition reached, with what its names stand for: of ``regions.SIZE``, ``["package.regions:SIZE"]``.
+        Each definition reached, with what its names stand for, see ``Reached``.
     libraries : set[str]
         The top-level modules outside that are imported on the way.
     """
@@ -46,16 +65,10 @@ class ReachedCode:
             part = waiting.pop()
             if part in self.parts:
                 continue
-            file = part[0]
-            code, types = tree.uses(*part)
-            reached = {use: list(self._resolved(file, use)) for use in code | types}
-            bound: dict[str, list[str]] = {}
-            for use in code:  # a name that is imported and assigned is two uses of one text; a set has no order
-                text, names = str(use), _names(reached[use])
-                bound[text] = sorted({*bound[text], *names}) if text in bound else names
-            self.parts[part] = bound
-            waiting += [target for targets in reached.values() for target in targets if isinstance(target, tuple)]
-            waiting += tree.imported_with(file)
+            reached = tree.reached(part)
+            self.parts[part] = reached.bound
+            self.libraries |= reached.libraries
+            waiting += reached.targets
 
     def texts(self) -> Iterator[str]:
         """Yield each definition reached, as text, in an order that does not depend on where it stands in its file."""
@@ -63,12 +76,20 @@ class ReachedCode:
             bound = [f"{use} = {', '.join(targets)}" for use, targets in sorted(uses.items()) if targets]
             yield "\n".join([f"{file.name}:{name}", self._tree.text(file, name), *bound])
 
-    def _resolved(self, file: SourceFile, use: Use) -> Iterator[Part | str]:
+
+class _Resolver:
+    """Finds what the names in a file stand for, and which libraries are imported on the way."""
+
+    def __init__(self, tree: SourceTree, file: SourceFile):
+        self._tree, self._file = tree, file
+        self.libraries: set[str] = set()
+
+    def resolved(self, use: Use) -> Iterator[Part | str]:
         """Yield what a use stands for: definitions, and names of what comes from outside."""
         if isinstance(use.name, Import):
-            yield from self._imported(file, use.name, list(use.attributes))
+            yield from self._imported(self._file, use.name, list(use.attributes))
         else:
-            yield from self._named(file, use.name, list(use.attributes))
+            yield from self._named(self._file, use.name, list(use.attributes))
 
     def _named(self, file: SourceFile, name: str, attributes: list[str]) -> Iterator[Part | str]:
         if name in file.definitions:
@@ -119,6 +140,22 @@ class SourceTree:
         self.uses = functools.cache(self._uses)
         self.text = functools.cache(self._text)
         self.in_house = functools.cache(self._in_house)  # asked for tens of thousands of times
+        self._reached_in_house = functools.cache(self._reached)  # many results depend on the same code
+
+    def reached(self, part: Part) -> Reached:
+        """Return what a definition reaches; it is followed once, but for a user's own, which may change meanwhile."""
+        return self._reached_in_house(part) if _root(part[0]) == self.house else self._reached(part)
+
+    def _reached(self, part: Part) -> Reached:
+        file, resolver = part[0], _Resolver(self, part[0])
+        code, types = self.uses(*part)
+        found = {use: list(resolver.resolved(use)) for use in code | types}
+        bound: dict[str, list[str]] = {}
+        for use in code:  # a name that is imported and assigned is two uses of one text; a set has no order
+            text, names = str(use), _names(found[use])
+            bound[text] = sorted({*bound[text], *names}) if text in bound else names
+        targets = [target for each in found.values() for target in each if isinstance(target, tuple)]
+        return Reached(bound, [*dict.fromkeys([*targets, *self.imported_with(file)])], resolver.libraries)
 
     def file_at(self, path: pathlib.Path) -> SourceFile | None:
         """Return a file of the house or of a user's own; None of one that belongs to a library."""

@@ -109,10 +109,35 @@ def fingerprint(directory: str | os.PathLike) -> str:
     return digest.hexdigest()
 
 
+def load(path: str | os.PathLike) -> Any:
+    """Load a SavedModel (tag ``serve``) with its variables.
+
+    Parameters
+    ----------
+    path
+        See ``find_saved_model``.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or could do more than compute (``attribution.trust``).
+    """
+    directory = find_saved_model(path)
+    trust.check(directory)
+    try:
+        return tf.saved_model.load(str(directory), tags=["serve"])
+    except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
+        raise BadInput(f"'{path}' cannot be read as a SavedModel with the tag 'serve': {_gist(error)}") from error
+
+
 def freeze(
-    path: str | os.PathLike, signature: str | None = None, inputs: Any = None, output: str | None = None
+    path: str | os.PathLike,
+    signature: str | None = None,
+    inputs: Any = None,
+    output: str | None = None,
+    loaded: Any = None,
 ) -> FrozenModel:
-    """Load a SavedModel (tag ``serve``) and freeze one signature, or one pair of tensors, of it.
+    """Load a SavedModel and freeze one signature, or one pair of tensors, of it.
 
     Parameters
     ----------
@@ -124,18 +149,15 @@ def freeze(
         For a TensorFlow 1 file without a fitting signature: tensor names such as ``["input_tensor:0"]``.
     output
         Name of one of the signature's outputs; with ``inputs``, a tensor name such as ``"dense:0"``.
+    loaded
+        What ``load`` gave of the path, where it is there already; its variables count as they are now.
 
     Raises
     ------
     BadInput
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
-    directory = find_saved_model(path)
-    trust.check(directory)
-    try:
-        loaded = tf.saved_model.load(str(directory), tags=["serve"])
-    except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
-        raise BadInput(f"'{path}' cannot be read as a SavedModel with the tag 'serve': {_gist(error)}") from error
+    loaded = load(path) if loaded is None else loaded
     if inputs:
         function, input_names, output_names = _prune(loaded, path, list(inputs), output)
     else:

@@ -40,7 +40,7 @@ from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
-from attribution_benchmarks.leaderboard.comparisons import compare
+from attribution_benchmarks.leaderboard.comparisons import PairComparison, compare_pairs
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scale.ahead import asked_ahead
 from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_flags
@@ -328,9 +328,10 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
         ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value. Behind them the
         rows of methods' own maps under a control, see ``own_rows``.
     """
-    reference = {(c.metric, c.scene_model): c.values for c in comparisons if c.method == compared_with}
+    asked = [each for each in comparisons if each.label is None]
+    tests = _tests(asked, compared_with, seed)
     rows = []
-    for comparison in (each for each in comparisons if each.label is None):
+    for comparison in asked:
         row = {"method": comparison.method, "metric": comparison.metric_name}
         if comparison.scene_model is not None:
             row["scene_model"] = comparison.scene_model
@@ -357,9 +358,8 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
             kind=_kind_of(comparison.method),
             drawn=comparison.drawn, flat=comparison.flat,
         )  # fmt: skip
-        others = reference.get((comparison.metric, comparison.scene_model))
-        if defined and others is not None and not np.isnan(others).any() and comparison.method != compared_with:
-            paired = compare(values, others, comparison.clusters, seed=seed)
+        paired = tests.get((comparison.metric, comparison.scene_model, comparison.method))
+        if paired:
             row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
         rows.append(row)
     return rows + own_rows(comparisons, seed)
@@ -397,6 +397,25 @@ def own_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
                 row["networks"] = values.mean(axis=1).tolist() if values.shape[1] else [np.nan] * len(alike)
             rows.append(row)
     return rows
+
+
+def _tests(comparisons: list[Comparison], compared_with: str, seed: int) -> dict[tuple, PairComparison]:
+    """Return the tests of methods against one of them, by metric, scene model and method."""
+    groups: dict[tuple, dict[str, Comparison]] = {}
+    for one in comparisons:
+        if len(one.values) and not np.isnan(one.values).any():
+            groups.setdefault((one.metric, one.scene_model), {})[one.method] = one
+    return {
+        (*place, test.first): test
+        for place, group in groups.items()
+        if compared_with in group
+        for test in compare_pairs(
+            {method: one.values for method, one in group.items()},
+            [(method, compared_with) for method in group if method != compared_with],
+            group[compared_with].clusters,
+            seed=seed,
+        )
+    }
 
 
 def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from attribution_benchmarks.command_line.drawn_text import plain_text
 from attribution_benchmarks.command_line.figures import save_figure
+from attribution_benchmarks.command_line.picture_grid import PictureGrid
 from bim import regions, shown
 from bim.evaluate import PAIRS, Benchmark
 from bim.measure import input_side
@@ -59,10 +60,10 @@ def write_pictures(
         name = METRICS[metric].name if metric in METRICS else metric
         chosen = [row for row in rows if row["metric"] == name and "of" not in row]
         figure = _curves(chosen, titles) if metric == "RMCS" else _bars(metric, chosen, titles)
-        written += save_figure(figure, directory, f"{name}_scores", formats)
+        written += save_figure(figure, directory, f"{name}_scores", formats, trim=False)
         if metric in PAIRS and (benchmark.from_maps or benchmark.methods):
             figure = _examples(metric, benchmark, titles, (places or {}).get(metric))
-            written += save_figure(figure, directory, f"{metric.lower()}_examples", formats)
+            written += save_figure(figure, directory, f"{metric.lower()}_examples", formats, trim=False)
     return written
 
 
@@ -107,7 +108,8 @@ def _examples(metric: str, benchmark: Benchmark, titles, places=None):
     predicted = _predicted(metric, benchmark, places, images.shape[1])
     names, count = list(maps), images.shape[1]
     parts = [names[start : start + _ACROSS] for start in range(0, len(names), _ACROSS)]
-    grid = _Grid(2 * len(parts) * count, 1 + min(_ACROSS, len(names)))
+    grid = PictureGrid(2 * len(parts) * count, 1 + min(_ACROSS, len(names)), 1.13, 0.07, 0.32, left=0.3, right=0.8)
+    drawn = None
     for example in range(count):
         for number, part in enumerate(parts):
             for member in range(2):
@@ -116,67 +118,11 @@ def _examples(metric: str, benchmark: Benchmark, titles, places=None):
                 grid.name(line, MEMBER_TITLES[metric][member])
                 for column, name in enumerate(part, start=1):
                     title = titles[name].replace(" ", "\n", 1) if member == 0 else ""
-                    grid.draw(line, column, maps[name][member, example], title, masks[example])
+                    drawn = grid.draw(line, column, maps[name][member, example], title)
+                    grid.outline(line, column, masks[example], "cyan")
+    if drawn is not None:
+        grid.scale(drawn, "of the map's own 99th percentile")
     return grid.figure
-
-
-class _Grid:
-    """A figure of small pictures in lines and columns, all in one pair of axes: a pair each takes three times as long.
-
-    Parameters
-    ----------
-    lines, columns
-        Of pictures.
-
-    Attributes
-    ----------
-    figure : matplotlib.figure.Figure
-    """
-
-    SIDE, ACROSS, DOWN, LEFT, TOP, RIGHT = 1.13, 1.2, 1.45, 0.3, 0.34, 0.7  # inches
-
-    def __init__(self, lines: int, columns: int):
-        from matplotlib.figure import Figure
-
-        width, height = self.LEFT + self.ACROSS * columns, self.TOP + self.DOWN * lines
-        self.figure = Figure(figsize=(width + self.RIGHT, height))
-        self._axis = self.figure.add_axes((0, 0, width / (width + self.RIGHT), 1))
-        self._axis.set(xlim=(0, width), ylim=(height, 0))
-        self._axis.set_axis_off()
-        tall = min(4.5, height)  # of the scale
-        place = ((width + 0.1) / (width + self.RIGHT), 0.5 - tall / height / 2, 0.11 / (width + self.RIGHT))
-        self._scale, self._scaled = self.figure.add_axes((*place, tall / height)), False
-
-    def _place(self, line: int, column: int) -> tuple[float, float]:
-        return self.LEFT + self.ACROSS * column, self.TOP + self.DOWN * line
-
-    def draw(self, line: int, column: int, picture: np.ndarray, title: str, mask: np.ndarray | None = None) -> None:
-        """Draw an image, (H, W, 3) uint8, or a map, (H, W) in [0, 1], with a mask's outline."""
-        from matplotlib.patches import Rectangle
-
-        left, top = self._place(line, column)
-        right, bottom = left + self.SIDE, top + self.SIDE
-        drawn = self._axis.imshow(
-            picture, cmap="inferno", vmin=0, vmax=1, extent=(left, right, bottom, top), aspect="auto"
-        )
-        self._axis.add_patch(Rectangle((left, top), self.SIDE, self.SIDE, fill=False, linewidth=0.8))
-        if title:
-            middle = left + self.SIDE / 2
-            self._axis.text(middle, top - 0.05, title, fontsize=7, ha="center", va="bottom", linespacing=1.05)
-        if mask is None:
-            return
-        rows, columns = ((np.arange(size) + 0.5) * self.SIDE / size for size in mask.shape)
-        self._axis.contour(left + columns, top + rows, mask, levels=[0.5], colors="cyan", linewidths=0.7)
-        if not self._scaled:
-            self.figure.colorbar(drawn, cax=self._scale, ticks=[0, 0.5, 1])
-            self._scale.set_ylabel("of the map's own 99th percentile", fontsize=8)
-            self._scale.tick_params(labelsize=8)
-            self._scaled = True
-
-    def name(self, line: int, title: str) -> None:
-        """Write what a line shows at its left."""
-        left, top = self._place(line, 0)
-        self._axis.text(left - 0.06, top + self.SIDE / 2, title, fontsize=7, ha="right", va="center", rotation=90)
 
 
 def _predicted(metric: str, benchmark: Benchmark, places, count: int) -> list[list[str]]:

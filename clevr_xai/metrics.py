@@ -104,6 +104,13 @@ def summary(values: npt.ArrayLike) -> Summary:
     return Summary(len(defined), undefined, *map(float, figures))
 
 
+def mean(values: npt.ArrayLike) -> float:
+    """Return the mean of (N,) values, as ``summary`` has it."""
+    values = np.asarray(values, np.float64)
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else float("nan")
+
+
 def _by_blocks(pooled, mask, score) -> np.ndarray:
     """Check maps and masks and score them block by block."""
     pooled, mask = np.asarray(pooled), np.asarray(mask)

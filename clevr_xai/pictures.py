@@ -9,6 +9,7 @@ import numpy as np
 
 from attribution_benchmarks.command_line.drawn_text import plain_text
 from attribution_benchmarks.command_line.figures import save_figure
+from attribution_benchmarks.command_line.picture_grid import PictureGrid
 from clevr_xai import controls, methods, paper_table
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.dataset import Dataset
@@ -68,10 +69,12 @@ def write_pictures(
         found = {name: one[0] for name, one in maps([row]).items()}
         scores = {label.method: measured.scores(label)[place] for label in measured.labels if not label.control}
         figure = question_figure(dataset, row, found, scores, ground_truths[0])
-        written += save_figure(figure, directory, f"question_{measured.indices[place]}", formats)
+        written += save_figure(figure, directory, f"question_{measured.indices[place]}", formats, trim=False)
     for truth in ground_truths:
         for metric in metrics:
-            written += save_figure(box_plot(measured, truth, metric), directory, f"{metric}_{truth}", formats)
+            written += save_figure(
+                box_plot(measured, truth, metric), directory, f"{metric}_{truth}", formats, trim=False
+            )
     return written
 
 
@@ -89,43 +92,37 @@ def question_figure(dataset: Dataset, row: int, maps, scores, ground_truth: str)
     ground_truth
         Outlined on the maps, and what the accuracies below them are of.
     """
-    from matplotlib.figure import Figure
-
     (batch,) = dataset.batches(1, [row])
     truths = {name: mask[0] for name, mask in batch.masks.items() if batch.available[name][0]}
     cells = 1 + len(truths) + len(maps)
     columns = 5 if cells <= 15 else 6
-    lines = -(-cells // columns)
-    figure = Figure(figsize=(1.75 * columns, 2.05 * lines + 0.8), layout="constrained")
-    figure.suptitle("\n".join(textwrap.wrap(f"{batch.questions[0]}  –  {batch.answers[0]}", 19 * columns)), fontsize=11)
-    figure.supxlabel(f"outlined and scored: {TRUTH_TITLES[ground_truth]}; maps pooled by {SHOWN}", fontsize=8)
-    drawn = None
-    axes = figure.subplots(lines, columns, squeeze=False).reshape(-1)
-    for axis in axes:
-        axis.set_axis_off()
-    axes[0].imshow(batch.images[0])
-    axes[0].set_title("image", fontsize=9)
-    for axis, (name, mask) in zip(axes[1:], truths.items(), strict=False):
-        axis.imshow(mask, cmap="gray", vmin=0, vmax=1)
-        axis.set_title(TRUTH_TITLES[name], fontsize=9)
+    heading = textwrap.wrap(f"{batch.questions[0]}  –  {batch.answers[0]}", 19 * columns)
+    top = 0.2 + 0.19 * len(heading)
+    grid = PictureGrid(-(-cells // columns), columns, 1.5, 0.1, 0.42, top=top, right=0.8, bottom=0.36, font=8)
+    height = grid.figure.get_figheight()
+    grid.figure.suptitle("\n".join(heading), fontsize=11, y=1 - 0.1 / height)
+    below = f"outlined and scored: {TRUTH_TITLES[ground_truth]}; maps pooled by {SHOWN}"
+    grid.figure.supxlabel(below, fontsize=8, y=0.1 / height)
+    places = (divmod(place, columns) for place in range(cells))
+    grid.draw(*next(places), batch.images[0], "image")
+    for (name, mask), place in zip(truths.items(), places, strict=False):
+        grid.draw(*place, mask, TRUTH_TITLES[name], cmap="gray")
     truth = dataset.ground_truths.index(ground_truth)
-    for axis, (name, one) in zip(axes[1 + len(truths) :], maps.items(), strict=False):
+    drawn = None
+    for (name, one), place in zip(maps.items(), places, strict=True):
         pooled = pool(one[np.newaxis], [SHOWN])[SHOWN][0]
         # A handful of pixels would otherwise leave all others dark.
         top = np.quantile(pooled, 0.998) or pooled.max() or 1.0
-        drawn = axis.imshow(pooled / top, cmap="inferno", vmin=0, vmax=1)
-        axis.contour(truths[ground_truth], levels=[0.5], colors="white", linewidths=0.6)
         figures = [
-            f"{metric} {scores[name][truth, place, list(POOLINGS).index(HEADING[metric])]:.2f}"
-            for place, metric in enumerate(METRICS)
+            f"{metric} {scores[name][truth, place_, list(POOLINGS).index(HEADING[metric])]:.2f}"
+            for place_, metric in enumerate(METRICS)
         ]
         below = ", ".join(figures) if pooled.any() else "zero everywhere"
-        axis.set_title(f"{methods.title(name)}\n{below}", fontsize=8)
+        drawn = grid.draw(*place, pooled / top, f"{methods.title(name)}\n{below}")
+        grid.outline(*place, truths[ground_truth], "white", 0.6)
     if drawn is not None:
-        bar = figure.colorbar(drawn, ax=list(axes), location="right", shrink=0.4, aspect=30, ticks=[0, 0.5, 1])
-        bar.set_label("share of the map's own 99.8th percentile", fontsize=8)
-        bar.ax.tick_params(labelsize=8)
-    return figure
+        grid.scale(drawn, "share of the map's own 99.8th percentile")
+    return grid.figure
 
 
 def box_plot(measured: Measured, ground_truth: str, metric: str):

@@ -16,7 +16,7 @@ from attribution_benchmarks.scoring.shared import SHARED
 from clevr_xai import controls, methods, paper_table, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS, Summary, summary
+from clevr_xai.metrics import METRICS, Summary, mean, summary
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
 
@@ -75,6 +75,7 @@ def long_rows(
                 if counted is None:
                     continue
                 intervals = _intervals(of_truth, counted, cluster, seed)
+                gap = summary(measured.gaps[label.method][counted]).median if label.method in measured.gaps else None
                 for metric in metrics:
                     place = list(METRICS).index(metric)
                     for number, pooling in enumerate(POOLINGS):
@@ -97,9 +98,9 @@ def long_rows(
                         if label.method and label.control:
                             row.update(of=label.method, control=label.control)
                             if label not in members:
-                                row["networks"] = [summary(one).mean for one in of_each[:, counted, place, number]]
-                        elif label.method in measured.gaps:
-                            row["gap"] = summary(measured.gaps[label.method][counted]).median
+                                row["networks"] = [mean(one) for one in of_each[:, counted, place, number]]
+                        elif gap is not None:
+                            row["gap"] = gap
                         if not found.n:
                             row["reason"] = _reason(counted, found.undefined)
                         rows.append(row)
@@ -148,7 +149,7 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             if label.method and label.control:
                 row.update(of=label.method, control=label.control)
                 if label not in members:
-                    row["networks"] = [summary(column[counted]).mean for column in columns]
+                    row["networks"] = [mean(column[counted]) for column in columns]
             if not found.n:
                 row["reason"] = "undefined for every question"
             rows.append(row)

@@ -58,11 +58,6 @@ def save_figures(
     list of pathlib.Path
         The files.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     paths = []
     for name, figure in (
         ("examples", examples_figure(data, network, maps, titles)),
@@ -70,7 +65,6 @@ def save_figures(
         ("positions", positions_figure(data, network, rows, titles)),
     ):
         paths += map(pathlib.Path, save_figure(figure, directory, name, formats, dpi=130))
-        plt.close(figure)
     return paths
 
 
@@ -125,19 +119,14 @@ def examples_figure(
     -------
     matplotlib.figure.Figure
     """
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     examples = example_rows(data, network)
     names = list(network.methods)
-    figure, axes = plt.subplots(
-        1,
-        len(examples),
-        figsize=(2.35 * len(examples) + 1.6, 1.12 * len(names) + 1.5),
-        squeeze=False,
-        sharey=True,
-    )
+    figure = Figure(figsize=(2.35 * len(examples) + 1.6, 1.12 * len(names) + 1.5))
+    axes = figure.subplots(1, len(examples), squeeze=False, sharey=True)
     for axis, row in zip(axes[0], examples, strict=True):
         found = [maps[name][row] for name in names]
         starts = [int(network.methods[name].starts[TRAIN_SIGNALS + row]) for name in names]
@@ -183,10 +172,11 @@ def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     scored = _by_roe(rows)
-    figure, bars = plt.subplots(figsize=(6.4, 0.36 * len(scored) + 1.5))
+    figure = Figure(figsize=(6.4, 0.36 * len(scored) + 1.5))
+    bars = figure.subplots()
     heights = np.arange(len(scored))
     values = np.array([row["value"] for row in scored])
     margins = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in scored]).T
@@ -221,11 +211,12 @@ def positions_figure(
     -------
     matplotlib.figure.Figure
     """
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     everything = {**network.methods, **network.controls}
     scored = [row for row in _by_roe(rows) if everything[row["method"]].starts is not None]
-    figure, positions = plt.subplots(figsize=(7.2, 0.36 * len(scored) + 1.5))
+    figure = Figure(figsize=(7.2, 0.36 * len(scored) + 1.5))
+    positions = figure.subplots()
     positions.set_yticks(range(len(scored)), [titles[row["method"]] for row in scored], fontsize=9)
     edges = np.arange(-32.5, 33.5)
     image = np.full((len(scored), len(edges) - 1), np.nan)

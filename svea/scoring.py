@@ -22,6 +22,7 @@ from attribution_benchmarks.scoring.run import Run
 from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps
 from attribution_benchmarks.scoring.way import Way
 from svea import controls, faithfulness, mnist1d, regions, roe
+from svea.kept_machines import KeptMachines
 from svea.methods import COSTLY
 from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
 
@@ -171,9 +172,11 @@ def score_network(
     with tqdm.tqdm(total=len(signals), desc="signals explained", unit="signal", disable=not progress) as bar:
         found = run.run(regions.blocks(data, batch_size), bar.update)
 
+    machines = KeptMachines(data, store)
+
     def scores(label: Label) -> Scores:
         region = regions.regions_of(found, label)
-        values = _window_values(model, data, signals, region.starts, probabilities, batch_size)
+        values = _window_values(model, data, signals, region.starts, probabilities, batch_size, machines)
         curves = {}
         for name, measure in measures.items():
             if not measure.applies_to(label):
@@ -185,7 +188,7 @@ def score_network(
         zero_maps = int(region.zero.sum()) if label.method and not label.control else None
         return Scores(values, zero_maps, region.starts, curves)
 
-    whole = roe.linear_svm_correct(data.train.signals, data.train.labels, data.test.signals, data.test.labels)
+    whole = machines.correct(signals)
     return NetworkScores(
         {label.method: scores(label) for label in found.labels if label.method and not label.control},
         {
@@ -303,10 +306,11 @@ def _of_test_signals(measure: Measure) -> Measure:
     return dataclasses.replace(measure, function=of_test_signals)
 
 
-def _window_values(model, data: Mnist1D, signals, starts, probabilities, batch_size) -> dict[str, np.ndarray]:
+def _window_values(
+    model, data: Mnist1D, signals, starts, probabilities, batch_size, machines: KeptMachines
+) -> dict[str, np.ndarray]:
     """Return the three metrics' values of the test signals, in percent."""
-    cut = roe.windows(signals, starts)
-    correct = roe.linear_svm_correct(cut[:TRAIN_SIGNALS], data.train.labels, cut[TRAIN_SIGNALS:], data.test.labels)
+    correct = machines.correct(roe.windows(signals, starts))
     kept = faithfulness.keep_windows(data.test.signals, starts[TRAIN_SIGNALS:])
     rows, top = np.arange(len(kept)), probabilities.argmax(axis=1)
     before, after = probabilities[rows, top], model.scores(kept[..., None], batch_size)[rows, top]

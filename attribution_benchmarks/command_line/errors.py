@@ -14,4 +14,6 @@ class BadInput(ValueError):
 
 def printable(text: str) -> str:
     """Return text in which control characters are escapes, so that a name cannot move a terminal's cursor."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

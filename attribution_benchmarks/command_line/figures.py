@@ -15,6 +15,8 @@ from attribution_benchmarks.command_line.flags import listed
 # What a file says of itself; a date would make every run's bytes others.
 FORMATS: dict[str, dict] = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
+_LEVEL = 4  # of compression: a hundredth larger than by the usual one, in two thirds of the time
+
 
 def define_plot_format(flag_values: flags.FlagValues) -> None:
     """Define ``--plot_format``."""
@@ -38,7 +40,12 @@ def check_plot_format(formats: Sequence[str]) -> None:
 
 
 def save_figure(
-    figure: Any, directory: str | os.PathLike, stem: str, formats: Sequence[str] = ("png",), dpi: int = 110
+    figure: Any,
+    directory: str | os.PathLike,
+    stem: str,
+    formats: Sequence[str] = ("png",),
+    dpi: int = 110,
+    trim: bool = True,
 ) -> list[str]:
     """Write a figure of matplotlib whole or not at all, once a format.
 
@@ -54,6 +61,9 @@ def save_figure(
         Of ``FORMATS``.
     dpi
         Pixels an inch of what has pixels.
+    trim
+        Whether to look for what sticks out or is left over at the edges, for which a figure is drawn twice; one that
+        was laid out to its edges needs it not.
 
     Returns
     -------
@@ -63,11 +73,13 @@ def save_figure(
     import matplotlib
 
     written = []
+    edges = {"bbox_inches": "tight", "pad_inches": 0.06} if trim else {}
     for name in dict.fromkeys(formats):
         path = os.path.join(directory, f"{stem}.{name}")
 
         def save(file: Any, name: str = name) -> None:
-            figure.savefig(file, format=name, dpi=dpi, metadata=FORMATS[name], bbox_inches="tight", pad_inches=0.06)
+            packed = {"pil_kwargs": {"compress_level": _LEVEL}} if name == "png" else {}
+            figure.savefig(file, format=name, dpi=dpi, metadata=FORMATS[name], **edges, **packed)
 
         # Names inside an SVG are random unless they have a salt.
         with matplotlib.rc_context({"svg.hashsalt": stem, "pdf.fonttype": 42}):

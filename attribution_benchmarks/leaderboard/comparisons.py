@@ -16,19 +16,23 @@ stands for it, and is corrected for the number of methods alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from attribution_benchmarks.leaderboard import resampling
+from attribution_benchmarks.leaderboard.kept_tests import KeptTests
 from attribution_benchmarks.leaderboard.statistics import CONFIDENCE
 
 DRAWS = 19_999  # the smallest p-value is 0.0001: enough for Holm's correction of 500 pairs
 LEVEL = 0.05
 POWER = 0.8
 _PAIRS_AT_ONCE = 64  # bounds the memory: some 100 MB of draws
+# Products of matrices compute so many columns alike; those left over may differ in the last digit. With none left over,
+# a pair has the same digits beside whichever others it is tested, and whether its test was kept or not.
+_TOGETHER = 16
 
 
 class PairComparison(NamedTuple):
@@ -102,6 +106,7 @@ def compare_pairs(
     clusters: Sequence | np.ndarray | None = None,
     draws: int = DRAWS,
     seed: int = 0,
+    kept: KeptTests | None = None,
 ) -> list[PairComparison]:
     """Compare pairs of methods scored on the same inputs; the pairs are one family for Holm's correction.
 
@@ -120,6 +125,8 @@ def compare_pairs(
         number of clusters alone, so that a pair has the same p-value in every family.
     seed
         Seed of the draws.
+    kept
+        Tests of the same draws and seed: what was tested before is found there, what is new is added.
 
     Returns
     -------
@@ -140,20 +147,33 @@ def compare_pairs(
     differences = np.stack([columns[first] - columns[second] for first, second in pairs], axis=1)
     known = np.isfinite(differences)
     counted = np.flatnonzero(known.any(axis=0))
+    differences[~known] = 0.0
     found = np.full((7, len(pairs)), np.nan)
-    for start in range(0, len(counted), _PAIRS_AT_ONCE):
-        part = counted[start : start + _PAIRS_AT_ONCE]
-        sums = resampling.by_cluster(np.where(known, differences, 0.0)[:, part], clusters)
-        sizes = resampling.by_cluster(known[:, part], clusters)
+    waiting = counted
+    if kept is not None:
+        for part in _parts(counted):
+            found[:, part] = kept.taken_up(*_by_cluster(differences, known, part, clusters))
+        waiting = counted[np.isnan(found[6, counted])]
+    for part in _parts(waiting):
+        sums, sizes = _by_cluster(differences, known, part, clusters)
         found[:, part] = _test(sums, sizes, draws, seed)
-    found[4, counted] = holm(found[3, counted])
+        if kept is not None:
+            kept.keep(sums, sizes, found[:, part])
     n = known.sum(axis=0)
-    return [
+    tests = [
         PairComparison._make(
             [*pair, *map(float, found[:5, i]), int(n[i]), float(found[5, i]), int(np.nan_to_num(found[6, i]))]
         )
         for i, pair in enumerate(pairs)
     ]
+    return as_one_family(tests)
+
+
+def as_one_family(tests: Sequence[PairComparison]) -> list[PairComparison]:
+    """Return tests corrected for their own number by Holm's rule, whatever they were corrected for before."""
+    counted = [test.p_value for test in tests if test.n]
+    corrected = iter(holm(counted).tolist())
+    return [test._replace(p_corrected=next(corrected)) if test.n else test for test in tests]
 
 
 def above_every(tests: Sequence[PairComparison], higher_is_better: bool = True) -> list[PairComparison]:
@@ -222,40 +242,66 @@ def smallest_p(clusters: int) -> float:
     return max(2.0 ** (1 - clusters), 2 / (DRAWS + 1))
 
 
+def _parts(places: np.ndarray) -> Iterator[np.ndarray]:
+    return (places[start : start + _PAIRS_AT_ONCE] for start in range(0, len(places), _PAIRS_AT_ONCE))
+
+
+def _by_cluster(differences: np.ndarray, known: np.ndarray, part: np.ndarray, clusters) -> tuple[np.ndarray, ...]:
+    return tuple(resampling.by_cluster(columns[:, part], clusters) for columns in (differences, known))
+
+
+def _filled_up(sums: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns of sums and sizes with others behind them, so that they are a multiple of ``_TOGETHER``."""
+    more = ((0, 0), (0, -sums.shape[1] % _TOGETHER))
+    # By line: what is kept by column is added up in another order.
+    return (
+        np.pad(np.ascontiguousarray(sums, np.float64), more),
+        np.pad(np.ascontiguousarray(sizes, np.float64), more, constant_values=1.0),
+    )
+
+
 def _test(sums: np.ndarray, sizes: np.ndarray, draws: int, seed: int) -> np.ndarray:
     """Return difference, low, high, p-value, NaN, error and clusters of each column of clusters' sums, (7, K)."""
+    columns = sums.shape[1]
+    sums, sizes = _filled_up(sums, sizes)
     total = sizes.sum(axis=0)
     difference = sums.sum(axis=0) / total
     clusters = np.count_nonzero(sizes, axis=0)
     flipped = resampling.subset_means(sums, sizes, draws, seed)
-    errors, strayed = resampling.studentised(sums, sizes, draws, seed)
+    errors = resampling.standard_errors(sums, sizes)
     # What rounding leaves of differences that are all the same is no error.
     errors[errors <= 1e-12 * np.abs(sums).max(axis=0)] = 0.0
     alone = clusters < 2
     errors = np.where(alone, np.nan, errors)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        observed = np.where(errors > 0, difference / errors, np.sign(difference) * np.inf)
-    observed[(errors == 0) & (difference == 0)] = 0.0
-    slack = 1e-9 * np.maximum(1.0, np.where(np.isfinite(observed), np.abs(observed), 1.0))
     # Differences of hits and misses, each input for itself, are symmetric wherever the rates are equal: the flips are
     # exact, and the bootstrap, whose draws may be all alike, has nothing to add.
     largest = np.abs(sums).max(axis=0)
     exact = (sizes <= 1).all(axis=0) & ((sums == 0) | (np.abs(sums) == largest)).all(axis=0) & ~alone
     # Evidence for a mean above and below zero, each: of subsets and of t; a subset without values flips nothing.
     above, below = _share(~(flipped > 0)), _share(~(flipped < 0))
-    above = np.where(exact, above, np.maximum(above, np.where(alone, 1.0, _share(strayed >= observed - slack))))
-    below = np.where(exact, below, np.maximum(below, np.where(alone, 1.0, _share(strayed <= observed + slack))))
-    p_values = np.minimum(2 * np.minimum(above, below), 1.0)
     low, high = _ends(flipped)
-    ends = _ends(strayed)
-    with np.errstate(invalid="ignore"):
-        near = np.where(alone, -np.inf, difference - np.nan_to_num(errors) * ends[1])
-        far = np.where(alone, np.inf, difference - np.nan_to_num(errors) * ends[0])
-    low, high = np.where(exact, low, np.minimum(low, near)), np.where(exact, high, np.maximum(high, far))
+    rest = np.flatnonzero(~exact)
+    if len(rest):
+        _, strayed = resampling.studentised(*_filled_up(sums[:, rest], sizes[:, rest]), draws, seed)
+        strayed = strayed[:, : len(rest)]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            observed = np.where(errors > 0, difference / errors, np.sign(difference) * np.inf)
+        observed[(errors == 0) & (difference == 0)] = 0.0
+        observed = observed[rest]
+        slack = 1e-9 * np.maximum(1.0, np.where(np.isfinite(observed), np.abs(observed), 1.0))
+        lonely = alone[rest]
+        above[rest] = np.maximum(above[rest], np.where(lonely, 1.0, _share(strayed >= observed - slack)))
+        below[rest] = np.maximum(below[rest], np.where(lonely, 1.0, _share(strayed <= observed + slack)))
+        ends = _ends(strayed)
+        with np.errstate(invalid="ignore"):
+            near = np.where(lonely, -np.inf, difference[rest] - np.nan_to_num(errors[rest]) * ends[1])
+            far = np.where(lonely, np.inf, difference[rest] - np.nan_to_num(errors[rest]) * ends[0])
+        low[rest], high[rest] = np.minimum(low[rest], near), np.maximum(high[rest], far)
+    p_values = np.minimum(2 * np.minimum(above, below), 1.0)
     for end in (low, high):
         end[np.abs(end) <= 1e-9 * np.nan_to_num(errors)] = 0.0
     low, high = np.minimum(low, difference), np.maximum(high, difference)
-    return np.stack([difference, low, high, p_values, np.full_like(p_values, np.nan), errors, clusters])
+    return np.stack([difference, low, high, p_values, np.full_like(p_values, np.nan), errors, clusters])[:, :columns]
 
 
 def _share(counted: np.ndarray) -> np.ndarray:

@@ -73,6 +73,30 @@ def resampled_sums(columns: np.ndarray, resamples: int, seed: int = 0) -> np.nda
     return np.concatenate([counts.astype(np.float64, copy=False) @ columns for counts in draws])
 
 
+def standard_errors(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the standard errors of ratios of sums by linearisation.
+
+    Parameters
+    ----------
+    sums, sizes
+        As of ``studentised``.
+
+    Returns
+    -------
+    np.ndarray
+        (K,) float64; NaN for a single cluster.
+    """
+    return np.sqrt(_variances(sums, sizes)[1])
+
+
+def _variances(sums: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what of each cluster's sum its size does not explain, (C, K), and the variances of ratios, (K,)."""
+    clusters, total = np.count_nonzero(sizes, axis=0), sizes.sum(axis=0)
+    left = sums - sizes * (sums.sum(axis=0) / total)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return left, clusters / (clusters - 1.0) * (left**2).sum(axis=0) / total**2
+
+
 def studentised(sums: np.ndarray, sizes: np.ndarray, resamples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return the standard errors of ratios of sums, and how far bootstrap draws stray, each in its own error.
 
@@ -94,7 +118,7 @@ def studentised(sums: np.ndarray, sizes: np.ndarray, resamples: int, seed: int =
     """
     clusters = np.count_nonzero(sizes, axis=0)
     total = sizes.sum(axis=0)
-    left = sums - sizes * (sums.sum(axis=0) / total)
+    left, variance = _variances(sums, sizes)
     alone = bool((sizes == 1).all())  # each input a cluster: the products with sizes need no sums of their own
     parts = [left, left**2] if alone else [left, left**2, left * sizes, sizes, sizes**2]
     drawn = np.split(resampled_sums(np.concatenate(parts, axis=1), resamples, seed), len(parts), axis=1)
@@ -102,7 +126,6 @@ def studentised(sums: np.ndarray, sizes: np.ndarray, resamples: int, seed: int =
         drawn = [*drawn, drawn[0], total, total]
     with np.errstate(invalid="ignore", divide="ignore"):
         correction = clusters / (clusters - 1.0)
-        variance = correction * (left**2).sum(axis=0) / total**2
         shift = drawn[0] / drawn[3]
         of_draw = np.maximum(drawn[1] - 2 * shift * drawn[2] + shift**2 * drawn[4], 0.0) / drawn[3] ** 2
         errors = np.sqrt(correction * of_draw + _SMOOTHING * variance / clusters)

@@ -212,6 +212,29 @@ def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     return float((ranks[0] * ranks[1]).sum() / norm) if norm > 0 else float("nan")
 
 
+def spearman_of_rows(rows: npt.ArrayLike, values: npt.ArrayLike) -> np.ndarray:
+    """Spearman's rank correlation of each of many rows with the same values, which are ranked once.
+
+    Parameters
+    ----------
+    rows
+        (R, N) finite numbers.
+    values
+        (N,) finite numbers.
+
+    Returns
+    -------
+    np.ndarray
+        (R,) float64, of each row what ``spearman`` gives.
+    """
+    from scipy.stats import rankdata
+
+    middle = (len(np.asarray(values)) + 1) / 2
+    ranks, other = rankdata(rows, axis=1) - middle, average_ranks(values) - middle
+    norm = np.sqrt((ranks**2).sum(axis=1) * (other**2).sum())
+    return np.divide((ranks * other).sum(axis=1), norm, out=np.full(len(ranks), np.nan), where=norm > 0)
+
+
 def kendall(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """Kendall's rank correlation tau-b: of all pairs, those ordered alike minus those ordered otherwise, as a share.
 

@@ -114,13 +114,21 @@ def packed(found: Sequence[Example], pictures: Mapping[str, shown.Pictures], bud
     places = {id(one): place for place, one in enumerate(found)}
     sheets = functools.cache(functools.partial(_pictures, pictures))
     while True:
-        for quality in _QUALITIES:
+        best = None
+        better, worse = 0, len(_QUALITIES)  # the best that fits lies between, and is found by halving
+        while better < worse:
+            middle = (better + worse) // 2
+            quality = _QUALITIES[middle]
             result = {
                 "examples": [example(places[id(one)], quality) for one in kept],
                 "pictures": sheets(quality),
             }
             if _size(result) <= budget:
-                return result
+                best, worse = result, middle
+            else:
+                better = middle + 1
+        if best is not None:
+            return best
         if not kept:
             return {"examples": [], "pictures": {}}
         counts = {one.unit: sum(other.unit == one.unit for other in kept) for one in kept}

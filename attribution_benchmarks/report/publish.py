@@ -10,12 +10,15 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from attribution_benchmarks.command_line import write_whole
-from attribution_benchmarks.leaderboard import tables
+from attribution_benchmarks.leaderboard import comparisons, manifest, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.leaderboard.kept_tests import KeptTests
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.report import compared, matrix_table, page, sections, summary, verdicts
 from attribution_benchmarks.report import matrix as matrices
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.scoring.benchmark import Benchmark, Column
+from attribution_benchmarks.scoring.fingerprint import followed
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
@@ -40,7 +43,7 @@ def publish(
     seed: int = 0,
     other: compared.Other | None = None,
 ) -> str:
-    """Write ``FILES`` below a directory, each whole or not at all.
+    """Write ``FILES`` below a directory, each whole or not at all; paired tests are kept in its store of scores.
 
     Parameters
     ----------
@@ -70,7 +73,7 @@ def publish(
     """
     documents = [result.document for result in results if result.document]
     built = matrices.build(documents, columns, reasons)
-    agreement, judged = matrices.agreement(built, seed), verdicts.judge(built, scores, seed)
+    agreement, judged = matrices.agreement(built, seed), verdicts.judge(built, scores, seed, _tests(directory, seed))
     rows = matrix_table.long_rows(built, judged)
     described = {
         "benchmark": "all",
@@ -110,6 +113,13 @@ def publish(
         page.page(built, agreement, judged, results, definitions, titles, settings, own, notes, scores, changed),
     )
     return "\n".join([*parts, *agreed])
+
+
+def _tests(directory: pathlib.Path, seed: int) -> KeptTests:
+    """Return the tests that are kept beside the scores: most pairs are those of the run before."""
+    depends = {"tests": followed(comparisons.compare_pairs), "draws": comparisons.DRAWS, "seed": seed}
+    store = ScoreStore(str(directory / "work" / "scores"))
+    return KeptTests(store.series(**depends, versions=manifest.versions()))
 
 
 def pairs_csv(rows: Sequence[Mapping]) -> str:

@@ -142,7 +142,8 @@ def main(flag_values: flags.FlagValues) -> None:
     progress = Progress(len(chosen), jobs)
     with only_run(directory) as lock:
         asked = dict.fromkeys(name for unit in chosen for name in (*unit.methods, *added))
-        runner, results = Runner(directory, lock, depends, progress.hear, list(asked)), []
+        modules = [unit.command[1] for unit in chosen if unit.command[0] == "-m"]
+        runner, results = Runner(directory, lock, depends, progress.hear, list(asked), modules), []
         notes: dict[str, None] = {}
         unfit: dict[tuple[str, str], list[str]] = {}  # several units may refuse a model for one reason
 

@@ -15,6 +15,7 @@ own, versions), so a unit is run again only when one of these has changed. The d
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -69,6 +70,8 @@ class Runner:
     hear
         Called with a unit's name and what its command writes to standard error, as it comes; this process's standard
         error where None.
+    methods, modules
+        As of ``copies.Copies``.
     """
 
     def __init__(
@@ -78,11 +81,15 @@ class Runner:
         own: Mapping[str, str] | None = None,
         hear: Callable[[str, bytes], None] | None = None,
         methods: Sequence[str] = (),
+        modules: Sequence[str] = (),
     ):
-        self.directory, self.commands = directory, Commands(lock, methods)
+        self.directory, self.commands = directory, Commands(lock, methods, modules)
         self.own = dict(own or {})
         # What follows code reads each file once, and two threads that read one at the same time would have it twice.
         self._following = threading.Lock()
+        # Asked for once a unit and once for each method of the user's own under it; a run has one answer.
+        self._code_of = functools.cache(_code_of)
+        self._models_of = functools.cache(lambda benchmark: code_fingerprint(files=[default_model(benchmark)]))
         self.hear = hear or (lambda name, said: pass_on(said))
         for name in ("tables", "pictures", "work"):
             (directory / name).mkdir(parents=True, exist_ok=True)
@@ -205,8 +212,8 @@ class Runner:
             "command": list(unit.command),
             "methods": list(unit.methods),
             "metrics": list(unit.metrics),
-            "code": _code_of(unit.command),
-            "models": code_fingerprint(files=[default_model(unit.benchmark)]),
+            "code": self._code_of(tuple(unit.command[:2])),
+            "models": self._models_of(unit.benchmark),
             "own": {name: value for name, value in self.own.items() if _names(unit, name)},
             "versions": manifest.versions(),
         }
@@ -227,8 +234,8 @@ def _names(unit: Unit, name: str) -> bool:
     return name in (*unit.methods, *unit.metrics) or any(part.endswith(f"={name}") for part in unit.command)
 
 
-def _code_of(command: Sequence[str]) -> str:
-    """Return the fingerprint of the code that a command runs, and of what the house has under that."""
+def _code_of(command: tuple[str, ...]) -> str:
+    """Return the fingerprint of the code that a command runs, by its first two words, and of what is under that."""
     if command[0] == "-m":
         return code_fingerprint(command[1])
     return code_fingerprint(files=[path for path in map(pathlib.Path, command[:1]) if path.is_file()])

@@ -14,11 +14,13 @@ from attribution_benchmarks.leaderboard.comparisons import (
     LEVEL,
     PairComparison,
     above_every,
+    as_one_family,
     compare_pairs,
     detectable,
     smallest_p,
 )
 from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.leaderboard.kept_tests import KeptTests
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.scoring.block import MEMBER
 
@@ -149,7 +151,9 @@ class Verdicts(NamedTuple):
         return max((test.clusters for test in (*self.methods, *self.controls)), default=0)
 
 
-def judge(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int = 0) -> list[Verdicts]:
+def judge(
+    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int = 0, kept: KeptTests | None = None
+) -> list[Verdicts]:
     """Compare the methods of every column whose inputs' scores are known.
 
     Parameters
@@ -161,6 +165,8 @@ def judge(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int
         tested against those asked of itself, "method/control".
     seed
         Of the tests' draws.
+    kept
+        As of ``comparisons.compare_pairs``.
     """
     found = []
     for column in matrix.columns:
@@ -176,7 +182,8 @@ def judge(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int
             for method in methods
             for control in (*controls, *(name for name in group.values if name.startswith(f"{method}/")))
         ]
-        compared = compare_pairs(group.values, pairs, group.clusters, seed=seed)
-        rivals = compare_pairs(group.values, against, group.clusters, seed=seed)
+        # Tested at once, since they share their draws; each family is corrected by itself.
+        tests = compare_pairs(group.values, [*pairs, *against], group.clusters, seed=seed, kept=kept)
+        compared, rivals = as_one_family(tests[: len(pairs)]), tests[len(pairs) :]
         found.append(Verdicts(column, methods, compared, above_every(rivals, column.higher_is_better)))
     return found

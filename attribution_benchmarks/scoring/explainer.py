@@ -121,8 +121,13 @@ def _followed(method: Method) -> str:
     return _METHODS[known]
 
 
-def follow(names: Sequence[str]) -> None:
-    """Follow the code of methods of the registry now, so that copies of this process need not; others are left out."""
+def follow(names: Sequence[str], modules: Sequence[str] = ()) -> None:
+    """Follow code now, so that copies of this process need not: of modules, and of methods of the registry.
+
+    Methods that it does not have are left out.
+    """
+    for module in modules:
+        followed(module)
     for name in names:
         method = attribution.METHODS.get(name)
         if method and not method.library:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+import tempfile
 from collections.abc import Callable, Container, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,25 +102,51 @@ def with_new_weights(path: str | pathlib.Path, seed: int, score: str = "logits",
     return _with_weights(path, score, drawn)
 
 
+class _Original(NamedTuple):
+    """A file as it was loaded, and what its variables held then."""
+
+    loaded: Any
+    variables: list[Any]
+    values: list[np.ndarray]
+
+
+@functools.lru_cache(maxsize=1)  # loading takes as long as many maps, and networks of one file follow each other
+def _original(path: str, written: tuple) -> _Original:
+    from attribution import saved_model
+
+    loaded = saved_model.load(path)
+    variables = _variables(loaded)
+    return _Original(loaded, variables, [variable.numpy() for variable in variables])
+
+
+def _changed(path: pathlib.Path, values_of: Callable[[int, str, np.ndarray], np.ndarray]) -> Any:
+    """Return what was loaded of a file, its variables with other values, until the next call."""
+    files = [file.stat() for file in sorted(path.rglob("*")) if file.is_file()]
+    original = _original(str(path), tuple((file.st_mtime_ns, file.st_size) for file in files))
+    if not original.variables:
+        raise BadInput(f"{path} has no variables that could be shuffled; leave random_weights out of --controls")
+    for place, (variable, values) in enumerate(zip(original.variables, original.values, strict=True)):
+        variable.assign(values_of(place, variable.name, values).astype(values.dtype))
+    return original.loaded
+
+
 def _with_weights(path, score: str, values_of: Callable[[int, str, np.ndarray], np.ndarray]) -> Any:
     """Return a model of a file whose variables have other values: ``values_of(place, name, values)``."""
-    import tensorflow as tf
-
-    if not pathlib.Path(path).is_dir():
+    path = pathlib.Path(path)
+    if not path.is_dir():
         raise BadInput(f"{path} is no SavedModel on disk; leave random_weights out of --controls")
-    loaded = tf.saved_model.load(str(path), tags=["serve"])
-    variables = _variables(loaded)
-    if not variables:
-        raise BadInput(f"{path} has no variables that could be shuffled; leave random_weights out of --controls")
-    for place, variable in enumerate(variables):
-        values = variable.numpy()
-        variable.assign(values_of(place, variable.name, values).astype(values.dtype))
-    directory = temporary_directory("random_weights")
-    tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
-    model = load_model(directory.name, score=score)
-    vars(model)["directory"] = (
-        directory  # goes with the model: a live network is read from there when a method asks for it
-    )
+    model = load_model(path, score=score, loaded=_changed(path, values_of))
+    if model.keeps_loaded:
+        _original.cache_clear()
+
+    def write() -> tempfile.TemporaryDirectory:
+        import tensorflow as tf
+
+        directory, loaded = temporary_directory("random_weights"), _changed(path, values_of)
+        tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
+        return directory
+
+    vars(model)["write"] = write  # a live network is read from a file, when a method asks for one
     return model
 
 

@@ -10,7 +10,7 @@ from clevr_xai.pooling import POOLINGS
 
 
 def texts(figure):
-    return [axis.get_title() for axis in figure.axes]
+    return [text.get_text() for text in figure.axes[0].texts]
 
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
@@ -31,7 +31,7 @@ def test_a_question_with_its_masks_and_maps(kind):
     assert shown[0] == "image" and len(shown) == masks + 3
     assert shown[-3:-1] == ["Vanilla Gradient\nmass 0.75, rank 0.25", "Grad-CAM\nmass 0.25, rank 0.25"]
     assert shown[-1] == "Guided Backprop\nzero everywhere"
-    drawn = [axis.images[0].get_array() for axis in figure.axes if axis.images]
+    drawn = [image.get_array() for image in figure.axes[0].images]
     np.testing.assert_array_equal(drawn[0], data.images([row])[0])
     np.testing.assert_array_equal(drawn[1], data.masks(truth, [row])[0][0])
     pooled = np.abs(maps["gradient"]).max(axis=2)

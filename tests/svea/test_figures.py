@@ -57,8 +57,6 @@ def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, 
 
 
 def test_methods_of_other_libraries_have_a_colour_of_their_own(network):
-    import matplotlib.pyplot as plt
-
     titles = table.titles([network])
     rows = [
         {**row, "kind": "peer"} if row["method"] == "my:own" else row for row in table.long_rows([network], METRICS, 0)
@@ -69,14 +67,11 @@ def test_methods_of_other_libraries_have_a_colour_of_their_own(network):
     for row, bar in zip(scored, figure.axes[0].patches, strict=False):
         drawn.setdefault(row["kind"], set()).add(bar.get_facecolor())
     legend = {text.get_text().split(",")[0] for text in figure.axes[0].get_legend().get_texts()}
-    plt.close(figure)
     assert all(len(colours) == 1 for colours in drawn.values()) and len(set.union(*drawn.values())) == 3
     assert legend == {"paper", "method", "control", "peer"}
 
 
 def test_the_places_of_windows_are_drawn_for_all_that_have_windows(network):
-    import matplotlib.pyplot as plt
-
     rows, titles = table.long_rows([network], METRICS, 0), table.titles([network])
     figure = figures.positions_figure(mnist1d.load(), network, rows, titles)
     mesh = np.asarray(figure.axes[0].collections[0].get_array())
@@ -84,12 +79,9 @@ def test_the_places_of_windows_are_drawn_for_all_that_have_windows(network):
     assert mesh.shape[0] == len(figure.axes[0].get_yticklabels()) == len(windows)
     np.testing.assert_allclose((mesh**2).sum(axis=1), 100, atol=1e-6)  # every window is somewhere
     assert figure.axes[1].get_ylabel() == "of the test signals, a point"
-    plt.close(figure)
 
 
 def test_the_regions_drawn_are_the_regions_scored(network, maps):
-    import matplotlib.pyplot as plt
-
     data = mnist1d.load()
     figure = figures.examples_figure(data, network, maps, table.titles([network]))
     right, wrong = figures.choose_examples(data.test.labels, network.probabilities)
@@ -99,4 +91,3 @@ def test_the_regions_drawn_are_the_regions_scored(network, maps):
             box = patch.get_extents().transformed(axis.transData.inverted())
             start = network.methods[name].starts[4000 + row]
             assert (box.x0, box.x1) == pytest.approx((start - 0.5, start + 11.5))
-    plt.close(figure)

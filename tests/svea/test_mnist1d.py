@@ -1,5 +1,7 @@
 """MNIST-1D is the published data set, and the template's position is where the generator put it."""
 
+import dataclasses
+import functools
 import random
 
 import numpy as np
@@ -80,14 +82,14 @@ def test_the_data_of_another_generator_are_refused(monkeypatch):
     generate = mnist1d._generate
     monkeypatch.setattr(mnist1d, "_generate", lambda **changes: generate(**{"iid_noise_scale": 0.021, **changes}))
     with pytest.raises(BadInput, match=r"does not generate the published MNIST-1D; install mnist1d=="):
-        mnist1d.load.__wrapped__()
+        mnist1d.generate()
 
 
 def test_generating_leaves_the_callers_random_state_alone():
     np.random.seed(7)  # noqa: NPY002
     random.seed(7)
     expected = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    mnist1d.load.__wrapped__()
+    mnist1d.generate()
     np.testing.assert_array_equal(np.random.get_state()[1], expected[0])  # noqa: NPY002
     assert random.getstate() == expected[1]
 
@@ -95,3 +97,20 @@ def test_generating_leaves_the_callers_random_state_alone():
 def test_arrays_kept_for_the_next_caller_cannot_be_changed(data):
     with pytest.raises(ValueError, match="read-only"):
         data.train.signals[0, 0] = 0
+
+
+def test_what_was_generated_is_kept_and_a_damaged_file_is_made_anew(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path))
+    generated = []
+    monkeypatch.setattr(mnist1d, "generate", functools.partial(lambda: generated.append(1) or data))
+    for count, change in ((1, None), (1, None), (2, b"damaged"), (2, None)):
+        for file in (tmp_path / "mnist1d").glob("*") if change else ():
+            file.write_bytes(change)
+        found = mnist1d.load.__wrapped__()
+        assert len(list((tmp_path / "mnist1d").iterdir())) == 1
+        assert len(generated) == count
+        for split in ("train", "test"):
+            for field in dataclasses.fields(mnist1d.Split):
+                array = getattr(getattr(found, split), field.name)
+                np.testing.assert_array_equal(array, getattr(getattr(data, split), field.name))
+                assert not array.flags.writeable

@@ -214,3 +214,12 @@ def test_spearman_sees_order_alone():
 @pytest.mark.parametrize("first", [[], [1.0], [2.0, 2.0, 2.0]])
 def test_spearman_of_nothing_to_order_is_nan(first):
     assert np.isnan(statistics.spearman(first, range(len(first))))
+
+
+def test_spearman_of_many_rows_is_that_of_each():
+    rows = np.random.default_rng(0).integers(0, 5, (50, 7)).astype(float)  # with ties
+    rows[3] = 1.0
+    values = [3, 1, 4, 1, 5, 9, 2]
+    expected = [statistics.spearman(row, values) for row in rows]
+    np.testing.assert_array_equal(statistics.spearman_of_rows(rows, values), expected)
+    assert np.isnan(expected[3]) and np.isnan(statistics.spearman_of_rows(rows, np.ones(7))).all()

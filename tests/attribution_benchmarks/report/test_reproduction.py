@@ -181,7 +181,7 @@ def test_a_model_goes_where_its_flag_says(fake, tmp_path):
         run(tmp_path / "report", unit.with_model("my/model"))
 
 
-def test_code_is_followed_by_one_thread_at_a_time(fake, tmp_path, monkeypatch):
+def test_code_is_followed_once_and_by_one_thread_at_a_time(fake, tmp_path, monkeypatch):
     following, most = [], []
 
     def follow(*code, files=()):
@@ -194,8 +194,9 @@ def test_code_is_followed_by_one_thread_at_a_time(fake, tmp_path, monkeypatch):
     monkeypatch.setattr(reproduction, "code_fingerprint", follow)
     with only_run(tmp_path / "report") as lock, concurrent.futures.ThreadPoolExecutor(4) as pool:
         runner = Runner(tmp_path / "report", lock)
-        assert set(pool.map(lambda _: runner.known_refusal(fake[0], ["own"]), range(8))) == {None}
-    assert len(most) == 16 and set(most) == {1}
+        units = [dataclasses.replace(fake[0], command=("-m", f"fake{n}"), benchmark=f"fake{n}") for n in range(4)]
+        assert set(pool.map(lambda unit: runner.known_refusal(unit, ["own"]), units * 4)) == {None}
+    assert len(most) == 8 and set(most) == {1}  # the code and the models of each of them
 
 
 def test_two_runs_in_one_directory_are_refused(tmp_path):

@@ -138,3 +138,38 @@ def test_a_model_without_variables_is_refused(tmp_path):
 def test_where_inputs_name_no_class_it_is_that_of_the_trained_network(model, inputs):
     _, asked = RANDOM_WEIGHTS.disturb(model, Block(inputs, ["a", "b", "c"], explained="x"), 0)
     np.testing.assert_array_equal(asked.targets, model.scores(inputs).argmax(axis=1))
+
+
+def test_its_file_is_written_when_asked_for_and_holds_the_same_weights(model, inputs):
+    """One that was made meanwhile, of what was loaded once, changes nothing."""
+    shuffled = with_shuffled_weights(model.path, 3)
+    scores = shuffled.scores(inputs)
+    drawn = with_new_weights(model.path, 3)
+    assert np.abs(drawn.scores(inputs) - scores).max() > 0.1
+    assert shuffled.path != model.path and shuffled.path == shuffled.path
+    np.testing.assert_array_equal(attribution.load_model(shuffled.path).scores(inputs), scores)
+    np.testing.assert_array_equal(shuffled.scores(inputs), scores)
+    assert drawn.fingerprint != shuffled.fingerprint != model.fingerprint
+
+
+def test_a_network_that_computes_with_what_was_loaded_keeps_its_weights(tmp_path):
+    """Here it needs its table, so that nothing else is made of what was loaded for it."""
+
+    class Table(tf.Module):
+        def __init__(self):
+            names = tf.lookup.KeyValueTensorInitializer(tf.range(3, dtype=tf.int64), tf.constant([2.0, 0.5, 1.0]))
+            self.table = tf.lookup.StaticHashTable(names, 0.0)
+            self.kernel = tf.Variable(tf.reshape(tf.range(6.0), (3, 2)))
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 3), tf.int64, name="x")])
+        def __call__(self, x):
+            return {"scores": tf.matmul(self.table.lookup(x), self.kernel)}
+
+    module = Table()
+    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
+    x = np.array([[0, 1, 2], [1, 1, 0]])
+    first = with_shuffled_weights(tmp_path, 0)
+    before = first.scores(x)
+    other = with_shuffled_weights(tmp_path, 1)
+    assert np.abs(other.scores(x) - before).max() > 0.1
+    np.testing.assert_array_equal(first.scores(x), before)

@@ -1,0 +1,41 @@
+"""Machines of the ROE test are trained once for the same windows, and say the same the next time."""
+
+import numpy as np
+import pytest
+
+from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard.store import ScoreStore
+from svea import mnist1d, roe
+from svea.kept_machines import KeptMachines
+from svea.mnist1d import TRAIN_SIGNALS
+from svea.regions import signals_of
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    found, train = [], roe.linear_svm_correct
+
+    def counting(*arguments):
+        found.append(1)
+        return train(*arguments)
+
+    monkeypatch.setattr(roe, "linear_svm_correct", counting)
+    return found
+
+
+def test_only_machines_of_other_windows_are_trained(trained, tmp_path):
+    data = mnist1d.load()
+    signals = signals_of(data)
+    first, other = (roe.windows(signals, np.full(len(signals), start)) for start in (3, 20))
+    plain = roe.linear_svm_correct(first[:TRAIN_SIGNALS], data.train.labels, first[TRAIN_SIGNALS:], data.test.labels)
+    trained.clear()
+    for _ in range(2):
+        machines = KeptMachines(data, ScoreStore(str(tmp_path)))
+        for _ in range(2):
+            np.testing.assert_array_equal(machines.correct(first), plain)
+        assert len(trained) == 1
+    assert (machines.correct(other) != plain).any() and len(trained) == 2
+    (file,) = tmp_path.iterdir()
+    file.write_text(file.read_text().replace("0", "2"))
+    with pytest.raises(BadInput):
+        KeptMachines(data, ScoreStore(str(tmp_path))).correct(first)
