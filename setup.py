@@ -75,6 +75,7 @@ setup(
     },
     install_requires=[
         "absl-py>=2.1,<3",
+        "contourpy>=1.2,<2",  # matplotlib finds contours with it
         "importlib_resources>=6",  # tensorflow-datasets imports it and declares it for Python 3.8 only
         "jinja2>=3.1,<4",
         "keras>=3.12,<4",

@@ -17,6 +17,7 @@ import functools
 import hashlib
 import random
 import zipfile
+import zlib
 from dataclasses import dataclass, fields
 from importlib import metadata
 
@@ -97,7 +98,7 @@ def load() -> Mnist1D:
         data = Mnist1D(*map(_read_only, splits))
         if fingerprint(data) == FINGERPRINT:
             return data
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
         pass  # not there, or damaged
     data = generate()
     arrays = {
