@@ -28,13 +28,14 @@ def model_card(
     stages: Sequence[Mapping[str, object]],
     command: str,
     blank: Mapping[str, blank_images.Facts] | None = None,
+    unseen: bool = False,
 ) -> str:
     """Return the text of ``MODEL_CARD.md``.
 
     Parameters
     ----------
     right : (Q,) bool
-        Which validation questions the network answers rightly.
+        Which of the questions counted the network answers rightly.
     families : (Q,) of str
         "simple 0", "one_hop 3", ...
     answers : (Q,) int
@@ -47,6 +48,8 @@ def model_card(
         That trains this network.
     blank
         For each kind of questions what ``blank_images.facts`` found; no such section without.
+    unseen
+        Whether the questions counted are of scenes that nothing was chosen on, unlike those of the validation.
     """
     files = np.array([family.rsplit(" ", 1)[0] for family in families])
     simple = files == "simple"
@@ -70,7 +73,8 @@ def model_card(
             "",
             "## Accuracy",
             "",
-            f"On {len(right):,} questions about scenes of another seed, which had no part in training.",
+            f"On {len(right):,} questions about scenes of another seed, which had no part in training"
+            + (" nor in any choice." if unseen else "; some were looked at meanwhile."),
             "",
             *_table(["questions", "%", "number"], by_kind),
             *_table(["file of families", "%", "number"], by_file),

@@ -40,6 +40,7 @@ def train(
     command: str = "",
     start_from: str = "",
     precision: str = "float32",
+    test_dir="",
 ) -> None:
     """Train a network stage by stage and export it.
 
@@ -70,6 +71,9 @@ def train(
         on from its question encoder; no steps of that leave the encoder as it is.
     precision
         Of g in training, "float32" or "bfloat16".
+    test_dir
+        Data of a third seed that the card counts questions of; the validation data, which are looked at during the
+        training, when empty.
     """
     checkpoint_dir, output_dir = pathlib.Path(checkpoint_dir), pathlib.Path(output_dir)
     if strangers := set(final_questions) - set(ROUNDS):
@@ -83,9 +87,12 @@ def train(
     check_directory("checkpoint_dir", checkpoint_dir)
     check_directory("output_dir", output_dir)
     validation = training_set.load(validation_dir, {"simple": 1, "complex": 1})
+    counted = training_set.load(test_dir, {"simple": 1, "complex": 1}) if test_dir else validation
     data = cache.load(checkpoint_dir / "training_set.npz", data_dir, ROUNDS, num_images)
     if data.seed == validation.seed:
         raise BadInput(f"training and validation data both have the seed {data.seed}; the scenes must differ")
+    if test_dir and counted.seed in (data.seed, validation.seed):
+        raise BadInput(f"--test_dir has the seed {counted.seed}, as other data here have; the scenes must differ")
 
     import keras
 
@@ -164,7 +171,7 @@ def train(
         print(f"trained; run the same command on TensorFlow to export from {checkpoint_dir}", file=sys.stderr)
         return
     plain = relation_network.folded(network)
-    right = accuracy.accuracy(plain, validation, np.arange(len(validation.answers)))
+    right = accuracy.accuracy(plain, counted, np.arange(len(counted.answers)))
     stages = [
         {
             "stage": name,
@@ -209,14 +216,14 @@ def train(
     blank = {
         kind: blank_images.facts(
             lambda images, questions: plain.predict_on_batch([images, questions.astype(np.int32)]),
-            validation.images[validation.image_of[rows]],
-            validation.tokens[rows],
-            validation.answers[rows],
+            counted.images[counted.image_of[rows]],
+            counted.tokens[rows],
+            counted.answers[rows],
         )
-        for kind, rows in validation.rows_of_kind().items()
+        for kind, rows in counted.rows_of_kind().items()
     }
-    card = model_card(right, validation.families, validation.answers, recipe, stages, command, blank)
+    card = model_card(right, counted.families, counted.answers, recipe, stages, command, blank, bool(test_dir))
     relation_network.export(plain, output_dir, card)
-    for kind, rows in validation.rows_of_kind().items():
+    for kind, rows in counted.rows_of_kind().items():
         print(f"{kind} questions: {100 * right[rows].mean():.1f} % of {len(rows):,} right")
     print(f"exported to {output_dir / '1'}")

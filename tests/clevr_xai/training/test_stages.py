@@ -42,10 +42,16 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     assert logged[5:] == ["final_complex"]  # the others are done
 
     elsewhere = directories[0], directories[1], tmp_path / "others"
-    stages.train(*elsewhere, tmp_path / "third", ("simple",), STEPS, start_from=str(tmp_path / "first"))
+    test_dir = shutil.copytree(validation_dir, tmp_path / "test")
+    content = json.loads((test_dir / layout.SCENES).read_text())
+    (test_dir / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 7}}))
+    further = {"start_from": str(tmp_path / "first"), "test_dir": test_dir, "precision": "bfloat16"}
+    stages.train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
     logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
     assert logged == ["reading", "final_simple"]
-    assert "starts from: an exported network" in (tmp_path / "third" / "MODEL_CARD.md").read_text()
+    third = (tmp_path / "third" / "MODEL_CARD.md").read_text()
+    assert "starts from: an exported network" in third and "g in training: bfloat16" in third
+    assert "looked at meanwhile" in card and "nor in any choice" in third
 
     rng = np.random.default_rng(0)
     inputs = {"image": rng.random((2, 128, 128, 3), np.float32), "question": rng.integers(0, 82, (2, 5), np.int32)}
@@ -66,6 +72,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
         ({"final_questions": ("easy",)}, "no questions 'easy'"),
         ({"final_questions": ()}, "no questions; name"),
         ({"validation_dir": "training"}, "must differ"),
+        ({"test_dir": "training"}, "--test_dir has the seed 5"),
         ({"output_dir": "there"}, "exists; remove it"),
         ({"steps": STEPS | {"reading": 0}}, "only --start_from has one"),
         ({"start_from": "nowhere"}, "'nowhere' holds no network"),
