@@ -24,7 +24,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
             metrics=("MCS", "IDR", "IIR"),
             model_flag="--models=obj=",
             random_networks=True,
-            cost=30 if quick else 440,
+            cost=45 if quick else 640,
         ),
         Unit(
             "bim_rmcs", "bim", "BIM: relative MCS",
