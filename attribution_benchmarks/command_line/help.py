@@ -17,7 +17,7 @@ GROUPS = {
         "data_dir", "image", "images", "preprocessing", "fit", "other_inputs", "class_names", "target",
         "labels", "contrast_target", "limit", "num_imgs", "num_images", "num_questions", "num_right",
         "questions", "drawn", "coco_dir", "coco_annotations", "miniplaces_dir", "num_train", "num_val",
-        "validation_dir", "image_size", "stored_size", "traced", "compressed", "ground_truth_files",
+        "validation_dir", "test_dir", "image_size", "stored_size", "traced", "compressed", "ground_truth_files",
         "benchmark", "benchmarks", "num_maps",
     ),
     "Methods": (
