@@ -93,7 +93,7 @@ def _process() -> concurrent.futures.Executor:
 
 def _render(scene, width, height, samples):
     world = _load({**_world(scene), **_lights(scene)}, _sensor(scene, width, height, samples))
-    light = np.array(_mitsuba().render(world, spp=samples, seed=scene["image_index"]), np.float32)[..., :3]
+    light = _rendered(world, world.integrator(), spp=samples, seed=scene["image_index"])[..., :3]
     image = np.round(_srgb(denoise(light)) * 255).astype(np.uint8)
     return image, _render_indices(scene, width, height)
 
@@ -117,11 +117,27 @@ def _render_indices(scene, width, height) -> np.ndarray:
         }
     )
     integrator = mitsuba.load_dict({"type": "aov", "aovs": "index:shape_index"})
-    position = np.array(mitsuba.render(world, sensor=sensor, integrator=integrator, spp=1))[..., -1]
+    position = _rendered(world, integrator, sensor=sensor, spp=1)[..., -1]
     # Positions count from 1, in the order of the scene's shapes; 0 is nothing at all.
     objects = {f"object_{index}": index for index in range(len(scene["objects"]))}
     index_of = np.array([-1] + [objects.get(shape.id(), -1) for shape in world.shapes()], np.int16)
     return index_of[np.round(position).astype(int)]
+
+
+def _rendered(world, integrator, **settings) -> np.ndarray:
+    """Return what Mitsuba renders, (height, width, channels) float32, whole or not at all.
+
+    Mitsuba takes SIGINT for itself while it renders, even in a process that ignores it, and returns what it has.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If that happened.
+    """
+    light = np.array(_mitsuba().render(world, integrator=integrator, **settings), np.float32)
+    if integrator.should_stop():
+        raise KeyboardInterrupt
+    return light
 
 
 def mask_image(indices: np.ndarray) -> Image.Image:

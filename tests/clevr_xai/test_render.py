@@ -115,3 +115,25 @@ def test_a_process_with_tensorflow_renders_elsewhere_and_ends_well(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0 and int(done.stdout) >= 2
+
+
+def test_what_an_interrupt_leaves_of_a_picture_is_no_picture():
+    """Mitsuba hears SIGINT while it renders, whoever ignores it, and gives what it has: a dark picture, half a mask."""
+    program = (
+        "import os, signal, threading, time\n"
+        "from clevr_xai import render, scenes\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "scene = scenes.sample_scene(0, 1, 96, 64)\n"
+        "render.render(scene, 96, 64, 1)\n"
+        "def press():\n"
+        "    while True:\n"
+        "        time.sleep(0.02)\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=press, daemon=True).start()\n"
+        "try:\n"
+        "    render.render(scene, 96, 64, 64)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert done.stdout == "interrupted\n", done.stderr[-500:]
