@@ -48,7 +48,11 @@ flags.DEFINE_integer(
     "reading_steps", 19_000,
     "steps that teach the question's program; 0 with --start_from leaves its encoder as it is", 0, flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_integer("seeing_steps", 12_000, "steps that teach what is in each cell", 1, flag_values=FLAGS)
+flags.DEFINE_integer(
+    "seeing_steps", 12_000,
+    "steps that teach what is in each cell; 0 with --start_from leaves its convolutions as they are", 0,
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_integer("small_steps", 10_000, "steps with a g of three layers of 128", 1, flag_values=FLAGS)
 flags.DEFINE_integer(
     "following_steps", 10_000, "steps that also teach the sets a question's program finds", 1, flag_values=FLAGS
@@ -57,8 +61,9 @@ flags.DEFINE_integer(
     "final_steps", 26_000, "steps with the paper's g, most of them at a falling rate", 1, flag_values=FLAGS
 )
 flags.DEFINE_string(
-    "start_from", "", "exported network to go on from: only the reading and the last stage are run", flag_values=FLAGS
-)
+    "start_from", "", "exported network to go on from: only reading, seeing and the last stage are run",
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_integer("pairs", 128, "pairs of cells that a step sums over", 104, 2401, flag_values=FLAGS)
 flags.DEFINE_enum(
     "precision", "float32", ["float32", "bfloat16"],

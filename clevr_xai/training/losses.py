@@ -10,8 +10,8 @@ from clevr_xai.training.phrases import SIZES
 from clevr_xai.vocabulary import ATTRIBUTES
 
 CELL_LOSS, MEMBER_LOSS, COMPARED_LOSS, OPERAND_LOSS = 0.5, 1.0, 2.0, 1.0  # weights beside the loss of the answers
-PRESENCE_LOSS = 5.0  # beside the attributes'
-PART_WEIGHT = 0.3  # of a cell that shows an object whose centre is elsewhere, beside 1
+SHAPE_LOSS = 2.0  # of the cells, beside the other attributes': of all four a network reads shapes worst
+PART_WEIGHT = 0.05  # of a cell that shows an object whose centre is elsewhere, beside 1
 
 
 def cell_loss(targets, logits):
@@ -20,14 +20,13 @@ def cell_loss(targets, logits):
     presence = ops.binary_crossentropy(present, logits[..., 0], from_logits=True)
     weight = ops.where(targets[..., 4] == CENTRE, 1.0, PART_WEIGHT * present)
     attributes, start = 0.0, 1
-    for position, values in enumerate(ATTRIBUTES.values()):
+    for position, (name, values) in enumerate(ATTRIBUTES.items()):
         wanted = ops.maximum(targets[..., position], 0)
-        attributes += ops.sparse_categorical_crossentropy(
-            wanted, logits[..., start : start + len(values)], from_logits=True
-        )
+        loss = ops.sparse_categorical_crossentropy(wanted, logits[..., start : start + len(values)], from_logits=True)
+        attributes += loss * (SHAPE_LOSS if name == "shape" else 1.0)
         start += len(values)
     total = ops.maximum(ops.sum(weight, axis=-1), 1.0)
-    return ops.mean(presence, axis=-1) * PRESENCE_LOSS + ops.sum(attributes * weight, axis=-1) / total
+    return ops.mean(presence, axis=-1) + ops.sum(attributes * weight, axis=-1) / total
 
 
 def member_loss(targets, logits):

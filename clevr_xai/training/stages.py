@@ -22,7 +22,8 @@ LEARNING_RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 2e-3, "following": 1
 # the last stage ends in the network that counts.
 CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "following": 1.0, "final": 0.25}
 SLOW_SHARES = {"following": 0.3}  # of the convolutions' rate, while g begins to use what they see
-RETOLD = 40_000  # questions to which the first layer of g is fitted when the reading has gone on
+# Questions and images to which the first layer of g is fitted when the reading and the seeing have gone on.
+RETOLD, RESHOWN = 40_000, 1_000
 CHECKED = 600  # validation questions of each kind looked at during training
 
 
@@ -67,8 +68,8 @@ def train(
     command
         That trains this network, for its card.
     start_from
-        Base path of an exported network that takes the place of all stages before the last but the reading, which goes
-        on from its question encoder; no steps of that leave the encoder as it is.
+        Base path of an exported network that takes the place of all stages before the last but the reading and the
+        seeing, which go on from its question encoder and its convolutions; no steps of these leave them as they are.
     precision
         Of g in training, "float32" or "bfloat16".
     test_dir
@@ -84,6 +85,8 @@ def train(
         raise BadInput(f"{str(output_dir / '1')!r} exists; remove it, or name another directory with --output_dir")
     if not (steps["reading"] or start_from):
         raise BadInput("--reading_steps=0 leaves a question encoder as it is, and only --start_from has one")
+    if not (steps["seeing"] or start_from):
+        raise BadInput("--seeing_steps=0 leaves convolutions as they are, and only --start_from has some")
     check_directory("checkpoint_dir", checkpoint_dir)
     check_directory("output_dir", output_dir)
     validation = training_set.load(validation_dir, {"simple": 1, "complex": 1})
@@ -128,6 +131,14 @@ def train(
         model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small", precision=precision)
         run(name, model, batch, evaluate=evaluate, **settings)
 
+    def see():
+        run(
+            "seeing",
+            learner.seeing,
+            lambda rng: batches.seeing_batch(data, rng, NUM_IMAGES["seeing"]),
+            evaluate=lambda: accuracy.cell_accuracy(learner.seeing, validation),
+        )
+
     def read():
         run(
             "reading",
@@ -149,18 +160,18 @@ def train(
             read()
             start.retell(network, some, before)
             encoder = checkpoint_dir / "reading.npz"
+        if steps["seeing"]:
+            some = data.images[:: max(len(data.images) // RESHOWN, 1)]
+            before = start.shown(network, some)
+            see()
+            start.show_again(network, some, before)
         data.codes = cache.codes(checkpoint_dir / "codes.npy", encoder, learner, data)
     else:
         network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
         learner = Learner(network)
         read()
         data.codes = cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
-        run(
-            "seeing",
-            learner.seeing,
-            lambda rng: batches.seeing_batch(data, rng, NUM_IMAGES["seeing"]),
-            evaluate=lambda: accuracy.cell_accuracy(learner.seeing, validation),
-        )
+        see()
         answer("small", data, every=2000)
         answer("following", data, every=2000)
         network = growth.grown(network, dropout=0.0)
@@ -182,7 +193,7 @@ def train(
             "share of it constant": CONSTANT[name],
         }
         for name in STAGES
-        if steps[name] and (not start_from or name in ("reading", "final"))
+        if steps[name] and (not start_from or name in ("reading", "seeing", "final"))
     ]
     recipe = {
         "Training scenes": f"{len(data.images):,}, seed {data.seed}, rendered at {data.rendered}",
@@ -198,11 +209,11 @@ def train(
         "questions drawn more often": ", ".join(f"{name} {times} times" for name, times in batches.DRAWN.items()),
         "augmentation": "moved by up to 6 pixels, half of the images mirrored, "
         f"exposure by up to {light.GAIN} times, contrast by {light.CONTRAST:.0%}, red and blue by "
-        f"{light.TEMPERATURE:.0%}, noise of up to {light.NOISE:g} gray levels, {light.FADED:.0%} of the images faded "
-        "towards black or gray",
-        "aids": f"cells (weight {losses.CELL_LOSS}), from `following` on members of sets ({losses.MEMBER_LOSS}) and "
-        f"compared pairs ({losses.COMPARED_LOSS}) and what they compare ({losses.OPERAND_LOSS}); "
-        "the question encoder stays as the reading left it",
+        f"{light.TEMPERATURE:.0%}, noise of up to {light.NOISE:g} gray levels, {light.FADED:.0%} faded "
+        f"towards black or gray, all this in {light.RELIT:.0%} of the images",
+        "aids": f"cells (weight {losses.CELL_LOSS}, shapes {losses.SHAPE_LOSS:g} times), from `following` on members "
+        f"of sets ({losses.MEMBER_LOSS}) and compared pairs ({losses.COMPARED_LOSS}) and what they compare "
+        f"({losses.OPERAND_LOSS}); the question encoder stays as the reading left it",
         "optimizer": f"Adam, gradient norm at most {loop.GRADIENT_NORM}",
         **(
             {}

@@ -45,9 +45,8 @@ def unfolded(directory: str | pathlib.Path) -> keras.Model:
 
 def told(network: keras.Model, tokens: np.ndarray, batch_size: int = 1024) -> np.ndarray:
     """Return what the first layer of g gets from questions, (N, 256) float64, given their tokens, (N, L) int32."""
-    code = network.get_layer("question_encoder").predict(tokens, batch_size=batch_size, verbose=0)
     kernel, bias = network.get_layer("relations").parts[2].get_weights()
-    return code.astype(np.float64) @ kernel + bias
+    return _codes(network, tokens, batch_size) @ kernel + bias
 
 
 def retell(network: keras.Model, tokens: np.ndarray, wanted: np.ndarray, batch_size: int = 1024) -> float:
@@ -69,9 +68,68 @@ def retell(network: keras.Model, tokens: np.ndarray, wanted: np.ndarray, batch_s
     float
         Share of the variance of ``wanted`` that the layer gets again.
     """
-    code = network.get_layer("question_encoder").predict(tokens, batch_size=batch_size, verbose=0)
-    inputs = np.concatenate([code.astype(np.float64), np.ones((len(code), 1))], axis=1)
+    kernel, bias, share = _fitted(_codes(network, tokens, batch_size), wanted)
+    network.get_layer("relations").parts[2].set_weights([kernel, bias])
+    return share
+
+
+def shown(network: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
+    """Return what the first layer of g gets from each cell as a pair's first and as its second.
+
+    ``images`` are (N, 128, 128, 3) uint8, the result is (N x 49, 512) float64.
+    """
+    first, second, _ = network.get_layer("relations").parts
+    kernels = np.concatenate([part.get_weights()[0] for part in (first, second)], axis=1)
+    return _cells(network, images, batch_size) @ kernels
+
+
+def show_again(network: keras.Model, images: np.ndarray, wanted: np.ndarray, batch_size: int = 100) -> float:
+    """Fit the first layer of g to convolutions that have learnt on: ``retell`` for what images show.
+
+    Both kernels of cells are replaced; what they lack a constant for goes to the question's bias.
+
+    Parameters
+    ----------
+    network
+    images : (N, 128, 128, 3) uint8
+        Some hundreds.
+    wanted : (N x 49, 512)
+        What ``shown`` gave before.
+    batch_size
+        Of the convolutions.
+
+    Returns
+    -------
+    float
+        Share of the variance of ``wanted`` that the layer gets again.
+    """
+    kernel, constant, share = _fitted(_cells(network, images, batch_size), wanted)
+    first, second, question = network.get_layer("relations").parts
+    for part, columns in zip((first, second), np.split(kernel, 2, axis=1), strict=True):
+        part.set_weights([columns])
+    of_question, bias = question.get_weights()
+    question.set_weights([of_question, bias + sum(np.split(constant, 2))])
+    return share
+
+
+def _codes(network, tokens, batch_size) -> np.ndarray:
+    """Return the encoder's codes, (N, 128) float64."""
+    encoder = network.get_layer("question_encoder")
+    return encoder.predict(tokens, batch_size=batch_size, verbose=0).astype(np.float64)
+
+
+def _cells(network, images, batch_size) -> np.ndarray:
+    """Return the features of each cell with its place, (N x 49, 26) float64."""
+    found = []
+    for start in range(0, len(images), batch_size):
+        features = network.get_layer("convolutions")(images[start : start + batch_size].astype(np.float32) / 255)
+        found.append(keras.ops.convert_to_numpy(network.get_layer("coordinates")(features)))
+    return np.concatenate(found).reshape(-1, found[0].shape[-1]).astype(np.float64)
+
+
+def _fitted(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return kernel, constant and share of the variance of the least squares from ``values`` to ``wanted``."""
+    inputs = np.concatenate([values, np.ones((len(values), 1))], axis=1)
     fitted = np.linalg.lstsq(inputs, wanted, rcond=None)[0]
-    network.get_layer("relations").parts[2].set_weights([fitted[:-1], fitted[-1]])
     left = np.square(wanted - inputs @ fitted).sum()
-    return 1 - float(left / np.square(wanted - wanted.mean(axis=0)).sum())
+    return fitted[:-1], fitted[-1], 1 - float(left / np.square(wanted - wanted.mean(axis=0)).sum())

@@ -18,15 +18,22 @@ def test_the_same_draws_give_the_same_images_and_leave_the_given_ones():
     np.testing.assert_array_equal(given, images(5))
 
 
+def test_half_of_the_images_stay_as_they_are():
+    given = images(2000)
+    kept = (light.relit(given, np.random.default_rng(0)) == given).all(axis=(1, 2, 3))
+    assert abs(kept.mean() - (1 - light.RELIT)) < 0.04
+    assert not (light.changed(given, np.random.default_rng(0)) == given).all(axis=(1, 2, 3)).any()
+
+
 def test_exposure_contrast_and_colour_stay_in_their_ranges(monkeypatch):
     monkeypatch.setattr(light, "FADED", 0.0)
     monkeypatch.setattr(light, "NOISE", 0.0)
-    relit = light.relit(images(), np.random.default_rng(0)).astype(float)
-    green = relit[..., 1].mean(axis=(1, 2)) / 120
+    altered = light.changed(images(), np.random.default_rng(0)).astype(float)
+    green = altered[..., 1].mean(axis=(1, 2)) / 120
     assert 1 / light.GAIN - 0.02 <= green.min() < 0.7 and 1.5 < green.max() <= light.GAIN + 0.02
-    contrast = (relit[:, :, 4:, 1].mean(axis=(1, 2)) - relit[:, :, :4, 1].mean(axis=(1, 2))) / (40 * green)
+    contrast = (altered[:, :, 4:, 1].mean(axis=(1, 2)) - altered[:, :, :4, 1].mean(axis=(1, 2))) / (40 * green)
     assert 1 - light.CONTRAST - 0.04 <= contrast.min() < 0.8 and 1.2 < contrast.max() <= 1 + light.CONTRAST + 0.04
-    warmth = relit[..., 0].mean(axis=(1, 2)) / relit[..., 2].mean(axis=(1, 2))
+    warmth = altered[..., 0].mean(axis=(1, 2)) / altered[..., 2].mean(axis=(1, 2))
     assert warmth.min() < 0.85 and warmth.max() > 1.18
 
 
@@ -34,12 +41,12 @@ def test_some_images_are_faded_and_half_of_those_towards_black(monkeypatch):
     for name in ("GAIN", "NOISE", "CONTRAST", "TEMPERATURE"):
         monkeypatch.setattr(light, name, 1.0 if name == "GAIN" else 0.0)
     monkeypatch.setattr(light, "BLACK", 0.5)
-    relit = light.relit(images(4000), np.random.default_rng(0)).astype(float)
-    difference = relit[:, 0, 4, 0] - relit[:, 0, 0, 0]
+    altered = light.changed(images(4000), np.random.default_rng(0)).astype(float)
+    difference = altered[:, 0, 4, 0] - altered[:, 0, 0, 0]
     faded = difference < 39
     assert abs(faded.mean() - light.FADED) < 0.03
     share = 1 - difference[faded] / 40
-    level = (relit[faded, 0, 0, 0] - (1 - share) * 100) / np.maximum(share, 0.2)
+    level = (altered[faded, 0, 0, 0] - (1 - share) * 100) / np.maximum(share, 0.2)
     dark = level[share > 0.5] < 3
     assert 0.4 < dark.mean() < 0.6
 
@@ -49,6 +56,6 @@ def test_noise_is_what_is_said(monkeypatch):
     monkeypatch.setattr(light, "CONTRAST", 0.0)
     monkeypatch.setattr(light, "GAIN", 1.0)
     monkeypatch.setattr(light, "TEMPERATURE", 0.0)
-    relit = light.relit(np.full((300, 16, 16, 3), 128, np.uint8), np.random.default_rng(0))
-    deviations = relit.std(axis=(1, 2, 3))
+    altered = light.changed(np.full((300, 16, 16, 3), 128, np.uint8), np.random.default_rng(0))
+    deviations = altered.std(axis=(1, 2, 3))
     assert deviations.max() < light.NOISE * 1.15 and abs(deviations.mean() - light.NOISE / 2) < 0.3

@@ -15,7 +15,7 @@ def test_cells_that_are_right_and_sure_cost_nothing():
         logits[0, 1, position] = 40
     assert float(losses.cell_loss(targets, logits)[0]) == pytest.approx(0, abs=1e-6)
     undecided = losses.cell_loss(targets, np.zeros_like(logits))
-    assert float(undecided[0]) == pytest.approx(5 * np.log(2) + np.log(2 * 8 * 2 * 3), rel=1e-5)
+    assert float(undecided[0]) == pytest.approx(np.log(2) + np.log(2 * 8 * 2 * 3**losses.SHAPE_LOSS), rel=1e-5)
 
 
 def test_members_count_where_there_are_an_object_and_a_set():
@@ -33,7 +33,7 @@ def test_cells_that_show_a_part_count_less():
     logits = np.zeros((1, 2, 16), np.float32)
     logits[0, :, 0] = 40  # both show an object: right
     logits[0, 0, [1, 3, 11, 13]] = 40  # the centre's attributes are right, the part's undecided
-    expected = losses.PART_WEIGHT * np.log(2 * 8 * 2 * 3) / (1 + losses.PART_WEIGHT)
+    expected = losses.PART_WEIGHT * np.log(2 * 8 * 2 * 3**losses.SHAPE_LOSS) / (1 + losses.PART_WEIGHT)
     assert float(losses.cell_loss(targets, logits)[0]) == pytest.approx(expected, rel=1e-5)
 
 

@@ -48,7 +48,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     further = {"start_from": str(tmp_path / "first"), "test_dir": test_dir, "precision": "bfloat16"}
     stages.train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
     logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
-    assert logged == ["reading", "final_simple"]
+    assert logged == ["reading", "seeing", "final_simple"]
     third = (tmp_path / "third" / "MODEL_CARD.md").read_text()
     assert "starts from: an exported network" in third and "g in training: bfloat16" in third
     assert "looked at meanwhile" in card and "nor in any choice" in third
@@ -75,6 +75,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
         ({"test_dir": "training"}, "--test_dir has the seed 5"),
         ({"output_dir": "there"}, "exists; remove it"),
         ({"steps": STEPS | {"reading": 0}}, "only --start_from has one"),
+        ({"steps": STEPS | {"seeing": 0}}, "seeing_steps=0 leaves convolutions as they are, and only"),
         ({"start_from": "nowhere"}, "'nowhere' holds no network"),
         ({"checkpoint_dir": "a_file"}, "is a file; name a directory"),
     ],

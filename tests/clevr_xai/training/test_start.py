@@ -1,4 +1,4 @@
-"""Networks that learn on: what an exported one computes, and what its g is told after the reading went on."""
+"""Networks that learn on: what an exported one's g is told and shown after the reading and the seeing went on."""
 
 import numpy as np
 import pytest
@@ -40,3 +40,19 @@ def test_what_a_code_has_forgotten_cannot_be_told(questions):
     encoder.set_weights([np.zeros_like(weight) for weight in encoder.get_weights()])
     assert start.retell(network, questions, before) == pytest.approx(0, abs=1e-6)
     np.testing.assert_allclose(start.told(network, questions[:1])[0], before.mean(axis=0), atol=1e-4)
+
+
+def test_g_is_shown_the_same_by_convolutions_whose_channels_changed_places_and_scales():
+    network = relation_network.build(dropout=0.0)
+    rng = np.random.default_rng(1)
+    images = rng.integers(0, 256, (6, 128, 128, 3), np.uint8)
+    inputs = [images.astype(np.float32) / 255, rng.integers(2, 82, (6, 12)).astype(np.int32)]
+    before, logits = start.shown(network, images), network.predict_on_batch(inputs)
+    assert before.shape == (6 * relation_network.CELLS**2, 2 * relation_network.WIDTHS[0])
+    norm = network.get_layer("convolutions").layers[-1]
+    scale = rng.uniform(0.5, 2, relation_network.CHANNELS).astype(np.float32)
+    gamma, beta, mean, variance = norm.get_weights()
+    norm.set_weights([gamma * scale, beta + 1, mean, variance])  # another zero, too: the question's bias takes it up
+    assert np.abs(start.shown(network, images) - before).max() > 0.1
+    assert start.show_again(network, images, before) == pytest.approx(1, abs=1e-6)
+    np.testing.assert_allclose(network.predict_on_batch(inputs), logits, rtol=1e-3, atol=1e-3)
