@@ -44,6 +44,7 @@ from attribution_benchmarks.leaderboard.comparisons import PairComparison, compa
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scale.ahead import asked_ahead
 from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_flags
+from attribution_benchmarks.scoring import own_maps
 from attribution_benchmarks.scoring import shared as shared_metrics
 from attribution_benchmarks.scoring.block import by_kind
 from attribution_benchmarks.scoring.controls import GROUND_TRUTH
@@ -326,7 +327,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     list of dict
         Keys of ``leaderboard.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps,
         ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value. Behind them the
-        rows of methods' own maps under a control, see ``own_rows``.
+        rows of methods' own maps under a control, see ``own_maps.own_row``.
     """
     asked = [each for each in comparisons if each.label is None]
     tests = _tests(asked, compared_with, seed)
@@ -362,15 +363,11 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
         if paired:
             row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
         rows.append(row)
-    return rows + own_rows(comparisons, seed)
+    return rows + _own_rows(comparisons, seed)
 
 
-def own_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
-    """Return the scores of methods' own maps under a control, each the mean over the controls of its kind.
-
-    ``of`` and ``control`` say of which method and under what; where there are several, ``networks`` has the means of
-    each, in the order of their numbers.
-    """
+def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
+    """Return the scores of methods' own maps under a control, see ``own_maps.own_row``."""
     groups: dict[tuple[str, int | None], dict] = {}
     for one in comparisons:
         if one.label is not None:
@@ -381,20 +378,18 @@ def own_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
         for label, alike in by_kind(found).items():
             first, values = found[alike[0]], np.array([found[one].values for one in alike])
             defined = values.size and not np.isnan(values).any()
-            estimate = statistics.mean_interval(
-                values.mean(axis=0) if defined else [],
+            row = own_maps.own_row(
+                label,
+                first.metric_name,
+                values if defined else values[:, :0],
+                known.hit if known else None,
                 seed=seed,
                 clusters=first.clusters if defined else None,
-                rate=known.hit if known and len(alike) == 1 else None,
                 bounds=(-1.0, 1.0) if metric in METRICS else known.bounds if known else None,
             )
-            row = {"method": label.name, "metric": first.metric_name, "value": estimate.value, "low": estimate.low,
-                   "high": estimate.high, "n": values.shape[1], "paper": None, "kind": "control", "of": label.method,
-                   "control": label.control}  # fmt: skip
+            row["n"] = values.shape[1]
             if number is not None:
                 row["scene_model"] = number
-            if len(alike) > 1:
-                row["networks"] = values.mean(axis=1).tolist() if values.shape[1] else [np.nan] * len(alike)
             rows.append(row)
     return rows
 
@@ -480,14 +475,9 @@ def _on_random_networks(metric: Metric, rows: list[dict], titles: dict[str, str]
     """Say what is left of the methods' scores on networks that have learnt nothing."""
     if not rows or metric is METRICS["RMCS"]:  # whose curve is the score
         return []
-    each = [
-        f"{titles[row['of']]} {_figure(row['value'])}"
-        + (f" [{_figure(min(row['networks']))}, {_figure(max(row['networks']))}]" if "networks" in row else "")
-        for row in rows
-    ]
-    count = max(len(row.get("networks", "1")) for row in rows)
+    each, count = own_maps.told(rows, titles, _figure)
     several = f", mean over {count} [least, largest]" if count > 1 else ""
-    text = f"The methods' own maps on networks of random weights{several}: {', '.join(each)}."
+    text = f"The methods' own maps on networks of random weights{several}: {each}."
     return textwrap.wrap(text, 118)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import attribution
 from attribution_benchmarks.leaderboard import comparisons
+from attribution_benchmarks.scoring import own_maps
 from svea import paper_table
 from svea.metrics import METRICS
 from svea.scoring import NetworkScores
@@ -114,16 +115,9 @@ def _random_networks(rows, titles) -> list[str]:
         found = [row for row in rows if row["metric"] == name and "of" in row]
         if not found:
             continue
-        each = [
-            f"{titles[row['of']]} {row['value']:.1f}"
-            + (f" [{min(row['networks']):.1f}–{max(row['networks']):.1f}]" if "networks" in row else "")
-            for row in found
-        ]
-        count = len(found[0].get("networks", "1"))
-        lines.append(
-            f"The methods' own regions on networks of random weights, {metric.title}, mean over {count} "
-            f"[least–largest]: {', '.join(each)}."
-        )
+        each, count = own_maps.told(found, titles, "{:.1f}".format)
+        several = f", mean over {count} [least, largest]" if count > 1 else ""
+        lines.append(f"The methods' own regions on networks of random weights, {metric.title}{several}: {each}.")
     return lines
 
 

@@ -12,6 +12,7 @@ from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.scoring import curves
 from attribution_benchmarks.scoring.block import by_kind
 from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.scoring.own_maps import own_row
 from svea import controls, paper_table
 from svea.metrics import METRICS
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
@@ -79,27 +80,16 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
 
 
 def _own_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], seed: int) -> list[dict]:
-    """Return the rows of methods' own maps under a control, each of the mean over the controls of its kind.
-
-    ``of`` and ``control`` say of which method and under what; where there are several, ``networks`` has the means of
-    each, in the order of their numbers.
-    """
+    """Return the rows of methods' own maps under a control, see ``own_maps.own_row``."""
     rows = []
     for label, members in by_kind(networks[0].own).items():
         for name, metric in metrics.items():
             if not all(name in networks[0].own[member].values for member in members):
                 continue
             values = np.array([np.mean([one.own[member].values[name] for one in networks], 0) for member in members])
-            defined = np.isfinite(values).all(axis=0)
-            estimate = statistics.mean_interval(
-                values[:, defined].mean(axis=0), seed=seed, rate=metric.hit if len(members) == 1 else None,
-                bounds=(0.0, 100.0) if name in METRICS else metric.bounds,
-            )  # fmt: skip
-            row = {"method": label.name, "metric": name, **estimate._asdict(), "paper": None, "kind": "control",
-                   "of": label.method, "control": label.control}  # fmt: skip
-            if len(members) > 1:
-                row["networks"] = values[:, defined].mean(axis=1).tolist()
-            rows.append(row)
+            bounds = (0.0, 100.0) if name in METRICS else metric.bounds
+            defined = values[:, np.isfinite(values).all(axis=0)]
+            rows.append(own_row(label, name, defined, metric.hit, seed=seed, bounds=bounds))
     return rows
 
 

@@ -146,7 +146,7 @@ def _with_weights(path, score: str, values_of: Callable[[int, str, np.ndarray], 
         tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
         return directory
 
-    vars(model)["write"] = write  # a live network is read from a file, when a method asks for one
+    model.write = write  # a live network is read from a file, when a method asks for one
     return model
 
 

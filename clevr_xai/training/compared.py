@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from clevr_xai.training.training_set import MOST_NODES, NODES
+from clevr_xai.training.operands import asked_sets
+from clevr_xai.training.training_set import NODES
 from clevr_xai.vocabulary import ANSWERS
 
 OTHER, ALIKE, UNLIKE = 0, 1, 2  # what a pair of cells is to a question that compares; -1 where none is told
@@ -34,13 +35,7 @@ def compared_objects(programs: np.ndarray, sets: np.ndarray) -> np.ndarray:
         Their positions in the scene, -1 twice for any other question and for a program longer than 24 nodes.
     """
     queries = np.isin(programs, _QUERY)
-    # A comparison's arguments are two queried attributes, and what is queried is the node before.
-    found = []
-    for number in (1, 2):
-        query = (np.cumsum(queries, axis=-1) == number).argmax(axis=-1)
-        node = np.minimum(query + 1, MOST_NODES - 1)[..., None]
-        found.append(np.take_along_axis(sets.astype(np.int64), node, axis=-1)[..., 0])
-    both = np.stack(found, axis=-1)
+    both = asked_sets(programs, sets, queries)[1]
     told = np.isin(programs[..., 0], _COMPARE) & (queries.sum(axis=-1) == 2) & (both > 0).all(axis=-1)
     objects = np.log2(np.maximum(both, 1)).round().astype(np.int64)
     return np.where(told[..., None], objects, -1)

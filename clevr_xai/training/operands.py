@@ -46,18 +46,34 @@ def operands(programs: np.ndarray, sets: np.ndarray, attributes: np.ndarray) -> 
         that compare nothing and for programs longer than 24 nodes.
     """
     asked = (_ATTRIBUTE_OF[programs] >= 0) | (programs == _COUNT)
-    found = []
-    for number in range(1, NUMBER + 1):
-        place = (np.cumsum(asked, axis=-1) == number).argmax(axis=-1)[..., None]
-        node = np.take_along_axis(programs, place, axis=-1)
-        which = np.take_along_axis(sets.astype(np.int64), np.minimum(place + 1, MOST_NODES - 1), axis=-1)
-        size = sum(which >> bit & 1 for bit in range(attributes.shape[-2]))
-        lowest = np.maximum(which & -which, 1)  # the only one where an attribute is asked
-        item = np.log2(lowest).astype(np.int64)
-        attribute = np.maximum(_ATTRIBUTE_OF[node], 0)
-        values = np.take_along_axis(attributes, item[..., None], axis=-2)[..., 0, :]
-        value = _ANSWER_OF[attribute, np.take_along_axis(values, attribute, axis=-1)]
-        found.append(np.where(which < 0, -1, np.where(node == _COUNT, _FIRST_NUMBER + size, value))[..., 0])
-    both = np.stack(found, axis=-1)
+    nodes, which = asked_sets(programs, sets, asked)
+    size = sum(which >> bit & 1 for bit in range(attributes.shape[-2]))
+    item = np.log2(np.maximum(which & -which, 1)).astype(np.int64)  # the only one where an attribute is asked
+    attribute = np.maximum(_ATTRIBUTE_OF[nodes], 0)
+    values = np.take_along_axis(attributes, item[..., None], axis=-2)
+    value = _ANSWER_OF[attribute, np.take_along_axis(values, attribute[..., None], axis=-1)[..., 0]]
+    both = np.where(which < 0, -1, np.where(nodes == _COUNT, _FIRST_NUMBER + size, value))
     told = (asked.sum(axis=-1) == NUMBER) & (both >= 0).all(axis=-1)
     return np.where(told[..., None], both, -1).astype(np.int32)
+
+
+def asked_sets(programs: np.ndarray, sets: np.ndarray, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first two nodes that ask something and the sets that they ask it of.
+
+    Parameters
+    ----------
+    programs, sets : (..., 24) int
+        See ``operands``.
+    asked : (..., 24) bool
+        Which nodes ask.
+
+    Returns
+    -------
+    nodes : (..., 2)
+    which : (..., 2) int64
+        Of the node after each; neither means anything where fewer than two ask.
+    """
+    order = np.cumsum(asked, axis=-1)
+    place = np.stack([(order == number).argmax(axis=-1) for number in range(1, NUMBER + 1)], axis=-1)
+    after = np.minimum(place + 1, MOST_NODES - 1)
+    return np.take_along_axis(programs, place, axis=-1), np.take_along_axis(sets.astype(np.int64), after, axis=-1)

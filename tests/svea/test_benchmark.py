@@ -241,7 +241,8 @@ def test_methods_are_held_against_their_own_regions_on_networks_of_random_weight
         assert (row["method"], row["of"], row["control"]) == ("gradient/random_weights", "gradient", "random_weights")
         means = [np.mean(groups[metric][f"gradient/random_weights#{number}"]) for number in (1, 2)]
         assert row["networks"] == pytest.approx(means) and row["value"] == pytest.approx(np.mean(means))
-        told = f"mean over 2 [least–largest]: Vanilla Gradient {row['value']:.1f} [{min(means):.1f}–{max(means):.1f}]."
+        told = f"mean over 2 [least, largest]: Vanilla Gradient {row['value']:.1f} "
+        told += f"[{min(means):.1f}, {max(means):.1f}]."
         assert told in printed
     asked = next(row for row in rows if (row["method"], row["metric"]) == ("gradient", "roe_test"))
     assert asked["low"] > max(own["roe_test"]["networks"])
