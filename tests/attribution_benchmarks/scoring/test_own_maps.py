@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from attribution_benchmarks.leaderboard import statistics
 from attribution_benchmarks.scoring import own_maps
