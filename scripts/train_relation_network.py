@@ -10,7 +10,7 @@ On two cores rendering takes about half an hour and the five stages two and a ha
 each; where the processor computes with bfloat16, ``--precision=bfloat16`` saves half an hour. A run that was stopped
 goes on from its last checkpoint. Stages that are done are not repeated: a second run with ``--final_questions=simple``
 branches off before the last stage, and one with ``--start_from=saved_models/clevr_xai/relation_network`` goes on from
-an exported network, on larger data, say. Training runs on any backend of Keras; with
+an exported network: with its reading, its seeing (0 steps leave each as it is), and then the last stage. Training runs on any backend of Keras; with
 KERAS_BACKEND=jax it ends with the weights, and the same command on TensorFlow exports them.
 
 Cost: three hours on two cores, half an hour of which is rendering.
@@ -49,7 +49,7 @@ flags.DEFINE_integer(
     "steps that teach the question's program; 0 with --start_from leaves its encoder as it is", 0, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(
-    "seeing_steps", 12_000,
+    "seeing_steps", 24_000,
     "steps that teach what is in each cell; 0 with --start_from leaves its convolutions as they are", 0,
     flag_values=FLAGS,
 )  # fmt: skip

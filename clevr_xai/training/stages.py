@@ -13,7 +13,7 @@ from clevr_xai.training import batches, cache, training_set
 
 STAGES = ("reading", "seeing", "small", "following", "final")
 SMALL_WIDTHS = (128, 128, 128)
-ROUNDS = {"simple": 4, "complex": 3}  # times that the questions of each kind are asked anew
+ROUNDS = {"simple": 4, "complex": 4}  # times that the questions of each kind are asked anew
 READ = 128  # questions in a step of reading
 NUM_QUESTIONS = {"small": 8, "following": 8, "final": 4}  # about each image in a step
 NUM_IMAGES = dict.fromkeys(STAGES, 32)
