@@ -213,8 +213,9 @@ def _views(data: TrainingSet, rng, num_images: int, mirror: float, shift: int, r
     return light.relit(images, rng) if relit else images, cells, chosen, mirrored, cell_of(centres)
 
 
-# How often questions of a file of families are drawn, beside 1: those that follow two phrases are learnt last.
-DRAWN = {"comparison": 3, "compare_integer": 2, "single_and": 2, "single_or": 2}
+# How often questions of a file of families are drawn, beside 1: simple ones are few, and those that follow two phrases
+# are learnt last.
+DRAWN = {"simple": 2, "comparison": 3, "compare_integer": 2, "single_and": 2, "single_or": 2}
 
 
 def question_weights(families: np.ndarray) -> np.ndarray:

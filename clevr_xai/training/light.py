@@ -15,6 +15,7 @@ CONTRAST = 0.25  # of each image around its mean, more or less by up to this
 TEMPERATURE = 0.12  # red is multiplied, blue divided, by up to 1 plus this, or the reverse
 NOISE = 4.0  # largest standard deviation, in gray levels
 FADED = 0.24  # share of these that are mixed with an even picture
+EVEN = 0.2  # share of the faded images of which nothing is left
 BLACK = 0.5  # share of the even pictures that are black; the others have one random gray level
 
 
@@ -53,6 +54,6 @@ def changed(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     values = mean + (values - mean) * drawn(1 - CONTRAST, 1 + CONTRAST)
     values += rng.standard_normal(images.shape, np.float32) * drawn(0, NOISE)
     even = np.where(drawn(0, 1) < BLACK, 0, drawn(0, 255))
-    share = np.where(drawn(0, 1) < FADED, drawn(0, 1), 0)
+    share = np.where(drawn(0, 1) < FADED, np.minimum(drawn(0, 1 / (1 - EVEN)), 1), 0)
     values += share * (even - values)
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)

@@ -49,6 +49,9 @@ def test_some_images_are_faded_and_half_of_those_towards_black(monkeypatch):
     level = (altered[faded, 0, 0, 0] - (1 - share) * 100) / np.maximum(share, 0.2)
     dark = level[share > 0.5] < 3
     assert 0.4 < dark.mean() < 0.6
+    even = difference == 0
+    assert abs(even[faded].mean() - light.EVEN) < 0.06
+    assert abs((altered[even] == 0).all(axis=(1, 2, 3)).mean() - light.BLACK) < 0.1
 
 
 def test_noise_is_what_is_said(monkeypatch):
