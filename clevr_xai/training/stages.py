@@ -210,7 +210,7 @@ def train(
         "augmentation": "moved by up to 6 pixels, half of the images mirrored, "
         f"exposure by up to {light.GAIN} times, contrast by {light.CONTRAST:.0%}, red and blue by "
         f"{light.TEMPERATURE:.0%}, noise of up to {light.NOISE:g} gray levels, {light.FADED:.0%} faded "
-        f"towards black or gray, all this in {light.RELIT:.0%} of the images",
+        f"towards black or gray, {light.EVEN:.0%} of these wholly, all this in {light.RELIT:.0%} of the images",
         "aids": f"cells (weight {losses.CELL_LOSS}, shapes {losses.SHAPE_LOSS:g} times), from `following` on members "
         f"of sets ({losses.MEMBER_LOSS}) and compared pairs ({losses.COMPARED_LOSS}) and what they compare "
         f"({losses.OPERAND_LOSS}); the question encoder stays as the reading left it",
