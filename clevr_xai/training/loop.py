@@ -16,8 +16,8 @@ import numpy as np
 from attribution_benchmarks.command_line import BadInput, write_whole
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.losses import LOSS_WEIGHTS, LOSSES
+from clevr_xai.training.optimizer import Muon
 
-SLOW = ("convolutions",)  # learn at a share of the others' rate, if a stage says so
 WARM_UP = 200  # steps
 SHOWN = 100  # steps between lines of the log
 GRADIENT_NORM = 5.0
@@ -37,7 +37,7 @@ class Stage:
     constant
         Share of the steps after which it falls linearly to zero: 1.0 for a stage that another one continues.
     slow_share
-        What the rate of ``SLOW`` is multiplied by.
+        What the rate of ``optimizer.SLOW`` is multiplied by.
     """
 
     name: str
@@ -50,24 +50,6 @@ class Stage:
         """Return the learning rate of a step."""
         left = (self.steps - step) / max(self.steps * (1 - self.constant), 1)
         return self.learning_rate * min((step + 1) / WARM_UP, 1.0, left)
-
-
-class Adam(keras.optimizers.Adam):
-    """Adam with a lower rate for some variables."""
-
-    def __init__(self, *arguments, slow_share: float = 1.0, **settings):
-        super().__init__(*arguments, **settings)
-        self._slow_share = slow_share
-
-    def build(self, variables):
-        """Make the moments, and remember which variables are slow."""
-        super().build(variables)
-        self._slow = [any(name in variable.path for name in SLOW) for variable in variables]
-
-    def update_step(self, gradient, variable, learning_rate):
-        """Take a step for one variable."""
-        share = self._slow_share if self._slow[self._get_variable_index(variable)] else 1.0
-        super().update_step(gradient, variable, learning_rate * share)
 
 
 def run(
@@ -98,7 +80,7 @@ def run(
         Steps between checkpoints and evaluations.
     """
     outputs = list(model.output)
-    optimizer = Adam(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
+    optimizer = Muon(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
     model.compile(
         optimizer=optimizer,
         loss={name: LOSSES[name] for name in outputs},

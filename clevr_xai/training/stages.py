@@ -100,7 +100,7 @@ def train(
     import keras
 
     from clevr_xai import blank_images, relation_network
-    from clevr_xai.training import accuracy, growth, light, loop, losses, start
+    from clevr_xai.training import accuracy, growth, light, loop, losses, optimizer, start
     from clevr_xai.training.learner import PAIR_SCALE, Learner
     from clevr_xai.training.model_card import model_card
 
@@ -214,7 +214,8 @@ def train(
         "aids": f"cells (weight {losses.CELL_LOSS}, shapes {losses.SHAPE_LOSS:g} times), from `following` on members "
         f"of sets ({losses.MEMBER_LOSS}) and compared pairs ({losses.COMPARED_LOSS}) and what they compare "
         f"({losses.OPERAND_LOSS}); the question encoder stays as the reading left it",
-        "optimizer": f"Adam, gradient norm at most {loop.GRADIENT_NORM}",
+        "optimizer": f"Adam, and Muon for kernels of convolutions (steps of {optimizer.KERNEL_STEP:g} times the rate); "
+        f"gradient norm at most {loop.GRADIENT_NORM}",
         **(
             {}
             if start_from

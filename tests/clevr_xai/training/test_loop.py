@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import keras
 import numpy as np
 import pytest
 
@@ -62,16 +61,6 @@ def test_a_checkpoint_of_another_network_is_refused(learner, seen, tmp_path):
     other = Learner(relation_network.build((6, 5), channels=4))
     with pytest.raises(BadInput, match="another network"):
         loop.run(other.seeing, stage(1), seen, tmp_path, seed=0)
-
-
-def test_a_slow_variable_takes_a_share_of_the_others_step():
-    variables = [keras.Variable([1.0, 2.0], name=name) for name in ("convolutions_kernel", "relations_kernel")]
-    optimizer = loop.Adam(0.1, slow_share=0.25)
-    for _ in range(3):
-        optimizer.apply([keras.ops.convert_to_tensor([3.0, -4.0])] * 2, variables)
-    slow, other = (variable.numpy() - [1.0, 2.0] for variable in variables)
-    np.testing.assert_allclose(other, [-0.3, 0.3], rtol=1e-5)
-    np.testing.assert_allclose(slow, other * 0.25, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("share", "moved"), [(0.0, {"relations", "f"}), (1.0, {"convolutions", "relations", "f"})])
