@@ -1,7 +1,9 @@
 """Ask several networks the same questions: how much of the methods' order is the network's, and how much theirs.
 
-    python -m clevr_xai.compare_networks --models=saved_models/clevr_xai/relation_network,data/another_seed/1
+    python -m clevr_xai.compare_networks --num_questions=50 --steps=64 --samples=16
     python -m clevr_xai.compare_networks --models=first,second,third --questions=complex --output=networks.md
+
+Without --models the two networks that come with the project are asked: the default, and one of another seed.
 
 Only questions that all of them answer rightly count, so that every figure is of the same images, masks and answers.
 Scores are those of clevr_xai.evaluate, and are found again where it has made them. --output=FILE.md writes what is
@@ -20,12 +22,13 @@ from absl import flags
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
-from attribution_benchmarks.command_line.shipped_models import shown_model
+from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
 
+_SHIPPED = ("relation_network", "relation_network_seed1")
 _TRUTHS = {"simple": "single_object", "complex": "union"}
 _PLACES = ("cache_dir", "output", "scores_dir")
 
@@ -34,7 +37,10 @@ command_line.define_common_flags(
     FLAGS, methods=list(methods.TITLES), data_dir="", num_questions=100, batch_size=8, seed=0, output="", cache_dir=""
 )
 command_line.define_trust(FLAGS)
-flags.DEFINE_list("models", [], "directories of two SavedModels or more, separated by commas", flag_values=FLAGS)
+flags.DEFINE_list(
+    "models", [], "directories of two SavedModels or more, separated by commas; the two that come with the project "
+    "when empty", flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_enum("questions", "simple", list(masks.GROUND_TRUTHS), "which questions to ask", flag_values=FLAGS)
 flags.DEFINE_string(
     "ground_truth", "", "mask to score against; single_object, or union of complex questions", flag_values=FLAGS
@@ -67,7 +73,8 @@ def main(flag_values: flags.FlagValues) -> None:
     for name in flag_values.controls:
         if name not in controls.MAPS:
             raise BadInput(f"--controls has no {name!r}; choose of {listed(controls.MAPS)}")
-    paths = list(dict.fromkeys(flag_values.models))
+    shipped = [str(default_model("clevr_xai") / name) for name in _SHIPPED]
+    paths = list(dict.fromkeys(flag_values.models or shipped))
     if len(paths) < 2:
         raise BadInput("--models names fewer than two networks; write --models=first,second")
     chosen = methods.settings(

@@ -7,11 +7,12 @@
     python scripts/train_relation_network.py --test_dir=data/clevr_xai_test
 
 On two cores rendering takes about half an hour and the five stages two and a half hours, reckoned from the speed of
-each; where the processor computes with bfloat16, ``--precision=bfloat16`` saves half an hour. A run that was stopped
-goes on from its last checkpoint. Stages that are done are not repeated: a second run with ``--final_questions=simple``
-branches off before the last stage. One with ``--start_from=saved_models/clevr_xai/relation_network`` goes on from an
-exported network with its reading, its seeing (0 steps leave each as it is) and the last stage. Training runs on any
-backend of Keras; with KERAS_BACKEND=jax it ends with the weights, and the same command on TensorFlow exports them.
+each; where the processor computes with bfloat16, ``--precision=bfloat16`` took an hour and three quarters. A run that
+was stopped goes on from its last checkpoint. Stages that are done are not repeated: a second run with
+``--final_questions=simple`` branches off before the last stage. One with
+``--start_from=saved_models/clevr_xai/relation_network`` goes on from an exported network with its reading, its seeing
+(0 steps leave each as it is) and the last stage. Training runs on any backend of Keras; with KERAS_BACKEND=jax it ends
+with the weights, and the same command on TensorFlow exports them.
 
 Cost: three hours on two cores, half an hour of which is rendering.
 """

@@ -21,6 +21,7 @@ MODELS = (
     "bim/scene_only",
     "bim/scene10",
     "clevr_xai/relation_network",
+    "clevr_xai/relation_network_seed1",
     "exact/problems",
 )
 

@@ -131,6 +131,18 @@ def test_the_command_asks_the_same_questions(command, tmp_path):
     assert [row["value"] for row in rows if row["metric"] == "kendall" and row["other"].endswith("copy")] == [1.0]
 
 
+def test_without_models_the_two_of_the_project_are_asked(tmp_path, capsys):
+    few = ["--num_questions=4", "--methods=gradient,grad_cam", "--controls=", f"--scores_dir={tmp_path / 'scores'}"]
+    code = execute(compare_networks.main, compare_networks.FLAGS, compare_networks.__doc__, ["compare", *few])
+    out = capsys.readouterr().out
+    assert code == 0
+    for line in (
+        "network 1: saved_models/clevr_xai/relation_network, ",
+        "network 2: saved_models/clevr_xai/relation_network_seed1, ",
+    ):
+        assert line in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
