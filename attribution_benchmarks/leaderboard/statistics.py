@@ -260,8 +260,9 @@ def kendall(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
         raise ValueError(f"{len(first)} values against {len(second)}")
     from scipy.stats import kendalltau
 
-    # The p-value is not asked for; the exact one would cost most of the time.
-    return float(kendalltau(first, second, method="asymptotic").statistic)
+    # The p-value is not asked for. The exact one would cost most of the time; the other divides by zero for two values.
+    method = "asymptotic" if len(first) > 2 else "auto"
+    return float(kendalltau(first, second, method=method).statistic)
 
 
 def average_ranks(values: npt.ArrayLike) -> np.ndarray:

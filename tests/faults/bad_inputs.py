@@ -385,7 +385,7 @@ def cases_of_later_commands() -> list[tuple]:
                  "methods=gradient"):  # fmt: skip
         add(f"networks --{flag}", "networks", [*two, f"--{flag}"], word=flag.partition("=")[0])
     add("networks --data_dir=none", "networks", ["--models=MODEL,MODEL/", "--data_dir=none"], word="none")
-    for value in ("", "model", "model,model", "MODEL,model", "/dev/null,/dev/zero"):
+    for value in ("model", "model,model", "MODEL,model", "/dev/null,/dev/zero"):
         add(f"networks --models={value}", "networks", [f"--models={value}"], word="" if "," in value else "--models")
     for what, files in {
         "missing": {},

@@ -205,6 +205,11 @@ def test_kendall_counts_pairs_and_a_tie_on_neither_side(seed):
         statistics.kendall(first, [1.0, 2.0])
 
 
+def test_kendall_of_two_values_is_their_one_pair():
+    assert [statistics.kendall([0.0, 1.0], other) for other in ([2.0, 3.0], [3.0, 2.0])] == [1.0, -1.0]
+    assert np.isnan(statistics.kendall([0.0, 1.0], [2.0, 2.0]))
+
+
 def test_spearman_sees_order_alone():
     values = np.random.default_rng(13).normal(size=30)
     assert statistics.spearman(values, np.exp(values)) == pytest.approx(1.0)
