@@ -4,7 +4,7 @@
 
 One process for all: most of the time of a single export is TensorFlow's start. ``scripts/serve.sh`` runs it.
 
-Cost: 75 CPU seconds and 1.2 GB on a fresh clone; nothing for what is there.
+Cost: 57 to 75 CPU seconds and 1.2 GB on a fresh clone; nothing for what is there.
 """
 
 import os
