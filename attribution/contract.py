@@ -97,9 +97,6 @@ class ScoredModel(Protocol):
     def feed(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Check inputs and return them by name."""
 
-    def check_targets(self, targets: Any, total: int) -> np.ndarray:
-        """Return targets as ``(total,)`` int32, checked."""
-
     def batch_size(self, wanted: int) -> int:
         """Return the rows per pass."""
 

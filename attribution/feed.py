@@ -1,9 +1,10 @@
-"""Whether what a caller gives fits a model's inputs."""
+"""Whether what a caller gives fits a model: its inputs and its classes."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -76,3 +77,30 @@ def checked_feed(inputs: Inputs, expected: Mapping[str, Expected], owner: str) -
     if len(set(lengths.values())) > 1:
         raise BadInput(f"inputs differ in length: {lengths}")
     return feed
+
+
+def checked_targets(targets: Any, total: int, num_classes: int) -> np.ndarray:
+    """Return the classes to explain as ``(total,)`` int32.
+
+    Parameters
+    ----------
+    targets
+        ``(total,)`` whole numbers, or one for all.
+    total
+        Inputs.
+    num_classes
+        Of the model.
+
+    Raises
+    ------
+    BadInput
+        If they are no whole numbers, not as many as inputs, or no classes of the model.
+    """
+    array = np.asarray(targets)
+    if not (np.issubdtype(array.dtype, np.integer) and array.shape in ((), (total,))):
+        shown = f"{array.dtype} of shape {array.shape}"
+        raise BadInput(f"targets must be {total} whole numbers, one per input, not {shown}")
+    wrong = array[(array < 0) | (array >= num_classes)]
+    if wrong.size:
+        raise BadInput(f"target {wrong.flat[0]} is outside the model's classes 0 to {num_classes - 1}")
+    return np.broadcast_to(array, (total,)).astype(np.int32)

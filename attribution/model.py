@@ -19,7 +19,7 @@ from attribution import batching, layers, reroot, row_positions, saved_model
 from attribution.compiled import CompiledGraph
 from attribution.composite import Composite
 from attribution.contract import Inputs, NodeRules
-from attribution.feed import Expected, checked_feed
+from attribution.feed import Expected, checked_feed, checked_targets
 from attribution.graph_nodes import node_of
 from attribution.layers import Layers
 from attribution.scores import classes_of
@@ -385,25 +385,13 @@ class Model:
         """
         feed = self.feed(inputs)
         name = self.explained_input(wrt)
-        targets = self.check_targets(targets, len(feed[name]))
+        targets = checked_targets(targets, len(feed[name]), self.num_classes)
         gradients = np.empty(feed[name].shape, np.float32)
         for rows, real in self.chunks(len(gradients), batch_size):
             chunk = {key: batching.take(array, rows) for key, array in feed.items()}
             result = self.backward(chunk, targets[rows], name, rules=rules)
             gradients[rows[:real]] = result.input_gradient[:real]
         return gradients
-
-    def check_targets(self, targets: Any, total: int) -> np.ndarray:
-        """Return targets as ``(total,)`` int32, after checking that each is one of the classes."""
-        array = np.asarray(targets)
-        if not (np.issubdtype(array.dtype, np.integer) and array.shape in ((), (total,))):
-            raise BadInput(
-                f"targets must be {total} whole numbers, one per input, not {array.dtype} of shape {array.shape}"
-            )
-        wrong = array[(array < 0) | (array >= self.num_classes)]
-        if wrong.size:
-            raise BadInput(f"target {wrong.flat[0]} is outside the model's classes 0 to {self.num_classes - 1}")
-        return np.broadcast_to(array, (total,)).astype(np.int32)
 
     def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
         """Yield row indices for one pass each (``attribution.batching.chunks``)."""

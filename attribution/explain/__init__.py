@@ -10,6 +10,7 @@ import numpy as np
 from attribution import resizing
 from attribution.contract import Inputs, ScoredModel
 from attribution.explain.own_code import BrokenContract, called
+from attribution.feed import checked_targets
 from attribution.method import Method
 from attribution.passes import Needs, Passes, Place
 from attribution.resolve import resolve_method
@@ -128,7 +129,7 @@ def explain_many(
     turned = explained is not None and explained.channels_first
     total = len(feed[wrt])
     if targets is not None:
-        targets = model.check_targets(targets, total)
+        targets = checked_targets(targets, total, model.num_classes)
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")

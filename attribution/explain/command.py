@@ -27,6 +27,7 @@ from absl import flags
 
 from attribution import input_files, plotting
 from attribution.explain import explain_many, with_parameters
+from attribution.feed import checked_targets
 from attribution.loading_flags import define_loading_flags, load_flagged_model
 from attribution.methods import METHODS
 from attribution.preprocessing import PREPROCESSINGS, likely_preprocessing, preprocessing_named
@@ -217,10 +218,7 @@ def _targets(wanted, names, scores):
             raise BadInput(f"--target={entry} is no class; give {known}")
     if len(found) not in (1, len(scores)):
         raise BadInput(f"--target has {len(found)} classes for {len(scores)} inputs; give one, or one for each")
-    wrong = [target for target in found if target >= scores.shape[1]]
-    if wrong:
-        raise BadInput(f"target {wrong[0]} is outside the model's classes 0 to {scores.shape[1] - 1}")
-    return np.broadcast_to(np.array(found, np.int32), (len(scores),)).copy()
+    return checked_targets(found[0] if len(found) == 1 else found, *scores.shape)
 
 
 def _kind(score: str) -> str:

@@ -177,18 +177,6 @@ class ServedModel:
         """Return the class of the highest score, ``(N,)`` int64."""
         return self.scores(inputs, batch_size).argmax(axis=1)
 
-    def check_targets(self, targets: Any, total: int) -> np.ndarray:
-        """Return targets as ``(total,)`` int32, after checking that each is one of the classes."""
-        array = np.asarray(targets)
-        if not (np.issubdtype(array.dtype, np.integer) and array.shape in ((), (total,))):
-            raise BadInput(
-                f"targets must be {total} whole numbers, one per input, not {array.dtype} of shape {array.shape}"
-            )
-        wrong = array[(array < 0) | (array >= self.num_classes)]
-        if wrong.size:
-            raise BadInput(f"target {wrong.flat[0]} is outside the model's classes 0 to {self.num_classes - 1}")
-        return np.broadcast_to(array, (total,)).astype(np.int32)
-
     def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
         """Ask for the scores of one chunk, ``(rows, num_classes)``."""
         scores = self.client.predict(self.name, self._signature, feed, [self._output])[self._output]
