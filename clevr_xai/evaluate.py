@@ -175,7 +175,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.check_model:
         print(_fit(flag_values))
         return
-    from clevr_xai import findings, mask_shares, table
+    from clevr_xai import covariates, findings, mask_shares, table
 
     score = _from_maps if flag_values.from_maps else _explained
     measured, questions, explainer, sources = score(flag_values, truths[0], shared)
@@ -196,11 +196,14 @@ def main(flag_values: flags.FlagValues) -> None:
     else:
         notes.append(_DRAWN)
     shares = mask_shares.by_family(measured, dataset, truths)
+    going = covariates.correlations(measured, dataset, truths[0], own, flag_values.seed)
     notes += mask_shares.explained(shares)
     text, markdown = (
         tables.report(
             heading,
-            table.text(rows, poolings, bounds, markdown=marked, shared=shared) + mask_shares.text(shares, marked),
+            table.text(rows, poolings, bounds, markdown=marked, shared=shared)
+            + mask_shares.text(shares, marked)
+            + covariates.text(going, marked),
             notes,
             width,
         )

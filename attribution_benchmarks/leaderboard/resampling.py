@@ -64,13 +64,21 @@ def resampled_sums(columns: np.ndarray, resamples: int, seed: int = 0) -> np.nda
     ValueError
         If there is nothing to draw, or no draw is wanted.
     """
-    n = len(columns)
+    return np.concatenate([counts @ columns for counts in drawn_counts(len(columns), resamples, seed)])
+
+
+def drawn_counts(n: int, resamples: int, seed: int = 0) -> Iterator[np.ndarray]:
+    """Yield how often each of n inputs was drawn with replacement, (some resamples, n) float64, until it is enough.
+
+    Parameters and errors as of ``resampled_sums``, which draws the same.
+    """
     if n < 1 or resamples < 1:
         raise ValueError(f"{resamples} draws of {n} inputs; at least one of each is needed")
     # A benchmark asks for many scores over the same inputs; where they fit, the draws are kept for the next one.
-    kept = n * resamples <= _NUMBERS_AT_ONCE
-    draws = _kept_draws(n, resamples, seed) if kept else _draws(n, resamples, seed)
-    return np.concatenate([counts.astype(np.float64, copy=False) @ columns for counts in draws])
+    if n * resamples <= _NUMBERS_AT_ONCE:
+        yield from _kept_draws(n, resamples, seed)
+    else:
+        yield from (counts.astype(np.float64) for counts in _draws(n, resamples, seed))
 
 
 def standard_errors(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
