@@ -1,9 +1,8 @@
 """What an accuracy goes with, question by question: how sure the answer is, how large the mask, how full the scene.
 
 Two tables of means may differ because methods do, or because the questions do: a network that is less sure, smaller
-objects, fuller scenes. Rank correlations over a run's own questions say on which of these a method's accuracy hangs,
-and so which way its mean would move under a surer network or on larger masks. They are of what was seen, and no proof
-of what would be.
+objects, fuller scenes. Rank correlations over a run's own questions say which of these a method's accuracy goes with.
+They hint at how its mean would move under a surer network or on larger masks, and prove nothing of it.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import numpy as np
 
 from attribution_benchmarks.leaderboard import rank_correlation, tables
 from attribution_benchmarks.leaderboard.statistics import Estimate
-from clevr_xai import controls, methods, subsets
+from clevr_xai import subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
-from clevr_xai.table import TRUTH_TITLES
+from clevr_xai.table import TRUTH_TITLES, titled
 
 FEWEST = 30  # questions, below which a correlation says nothing of use
 
@@ -39,7 +38,7 @@ class Covariates(NamedTuple):
     columns
         What it is correlated with, as a table's heading has it.
     rows
-        Title of a method or control -> one estimate a column.
+        Method or control -> one estimate a column.
     """
 
     ground_truth: str
@@ -91,7 +90,7 @@ def correlations(
         for label in labels:
             values = measured.counted(label)[where]
             has = np.isfinite(values)  # maps of zeros that are left out
-            rows[controls.TITLES.get(label.name) or methods.title(label.name)] = [
+            rows[label.name] = [
                 rank_correlation.spearman_interval(
                     values[has], np.asarray(column)[has], clusters=images[has], seed=seed
                 )
@@ -107,7 +106,10 @@ def text(found: Sequence[Covariates], markdown: bool = False) -> str:
     parts = []
     for one in found:
         header = ["method", *(cell for column in one.columns for cell in (column, "95 %"))]
-        body = [[name, *(cell for estimate in row for cell in _cells(estimate))] for name, row in one.rows.items()]
+        body = [
+            [titled({"method": name}), *(cell for estimate in row for cell in _cells(estimate))]
+            for name, row in one.rows.items()
+        ]
         parts.append(
             f"\nWhat the {ACCURACIES[one.metric].title.lower()} goes with, ground truth "
             f"{TRUTH_TITLES[one.ground_truth]}: Spearman's correlation over {one.n:,} questions\n\n"

@@ -17,6 +17,7 @@ from attribution_benchmarks.leaderboard.statistics import Estimate
 
 RESAMPLES = 1000
 FEWEST = 10  # clusters, below which a bootstrap knows too little
+_NUMBERS_AT_ONCE = 500_000  # bounds the memory, whatever the number of inputs
 
 
 def spearman_interval(
@@ -60,8 +61,13 @@ def spearman_interval(
         return Estimate(value, -1.0, 1.0, n)
     if abs(value) == 1:
         return Estimate(value, value, value, n)
+    at_once = max(1, _NUMBERS_AT_ONCE // n)
     draws = np.concatenate(
-        [_correlations(first, second, drawn[:, group]) for drawn in resampling.drawn_counts(count, resamples, seed)]
+        [
+            _correlations(first, second, drawn[start : start + at_once, group])
+            for drawn in resampling.drawn_counts(count, resamples, seed)
+            for start in range(0, len(drawn), at_once)
+        ]
     )
     from scipy import special
 

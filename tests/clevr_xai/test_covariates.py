@@ -48,12 +48,12 @@ def test_correlations_are_those_of_the_questions_that_count(measured, data):
     (found,) = covariates.correlations(measured, data, "single_object", ["mass"])
     assert found.n == len(ROWS) - 2
     assert list(found.columns) == ["answer's softmax", "mask's pixels", "objects in scene"]
-    assert list(found.rows) == ["Vanilla Gradient", "Grad-CAM", "Edge detector"]
+    assert list(found.rows) == ["gradient", "grad_cam", "edge_detector"]
     place = found.columns.index("mask's pixels")
-    np.testing.assert_allclose([found.rows[name][place].value for name in ("Vanilla Gradient", "Grad-CAM")], [1, -1])
-    gradient = found.rows["Vanilla Gradient"]
+    np.testing.assert_allclose([found.rows[name][place].value for name in ("gradient", "grad_cam")], [1, -1])
+    gradient = found.rows["gradient"]
     assert all(one.n == found.n and one.low <= one.value <= one.high for one in gradient)
-    assert np.isnan([one.value for one in found.rows["Edge detector"]]).all()
+    assert np.isnan([one.value for one in found.rows["edge_detector"]]).all()
 
 
 def test_the_table_shows_dashes_for_what_does_not_vary(measured, data):
