@@ -29,6 +29,7 @@ def model_card(
     command: str,
     blank: Mapping[str, blank_images.Facts] | None = None,
     unseen: bool = False,
+    missed: Sequence[str] = (),
 ) -> str:
     """Return the text of ``MODEL_CARD.md``.
 
@@ -50,6 +51,8 @@ def model_card(
         For each kind of questions what ``blank_images.facts`` found; no such section without.
     unseen
         Whether the questions counted are of scenes that nothing was chosen on, unlike those of the validation.
+    missed
+        Lines of ``misses.card_lines``; no such section without.
     """
     files = np.array([family.rsplit(" ", 1)[0] for family in families])
     simple = files == "simple"
@@ -79,6 +82,7 @@ def model_card(
             *_table(["questions", "%", "number"], by_kind),
             *_table(["file of families", "%", "number"], by_file),
             *_table(["answer", "simple, %", "number", "complex, %", "number"], by_answer),
+            *missed,
             *(blank_images.card_lines(blank) if blank else []),
             "## Training",
             "",

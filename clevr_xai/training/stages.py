@@ -25,6 +25,7 @@ SLOW_SHARES = {"following": 0.3}  # of the convolutions' rate, while g begins to
 # Questions and images to which the first layer of g is fitted when the reading and the seeing have gone on.
 RETOLD, RESHOWN = 40_000, 1_000
 CHECKED = 600  # validation questions of each kind looked at during training
+LEARNT = 4000  # training questions of each kind that the card tells the accuracy on
 
 
 def train(
@@ -100,7 +101,7 @@ def train(
     import keras
 
     from clevr_xai import blank_images, relation_network
-    from clevr_xai.training import accuracy, growth, light, loop, losses, optimizer, start
+    from clevr_xai.training import accuracy, growth, light, loop, losses, misses, optimizer, start
     from clevr_xai.training.learner import PAIR_SCALE, Learner
     from clevr_xai.training.model_card import model_card
 
@@ -234,7 +235,13 @@ def train(
         )
         for kind, rows in counted.rows_of_kind().items()
     }
-    card = model_card(right, counted.families, counted.answers, recipe, stages, command, blank, bool(test_dir))
+    simple = counted.rows_of_kind()["simple"]
+    learnt = misses.spread_rows(data, LEARNT)
+    missed = misses.card_lines(
+        misses.by_shown_pixels(counted, simple, right[simple]),
+        misses.by_kind(data, learnt, accuracy.accuracy(plain, data, learnt)),
+    )
+    card = model_card(right, counted.families, counted.answers, recipe, stages, command, blank, bool(test_dir), missed)
     relation_network.export(plain, output_dir, card)
     for kind, rows in counted.rows_of_kind().items():
         print(f"{kind} questions: {100 * right[rows].mean():.1f} % of {len(rows):,} right")
