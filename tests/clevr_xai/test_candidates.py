@@ -123,3 +123,10 @@ def test_a_network_without_these_parts_is_refused(tmp_path):
 def test_a_table_calls_them_by_their_functions():
     name = "clevr_xai.candidates:deconvnet_outside_g"
     assert list(methods.settings([name])) == [name] and methods.title(name) == "deconvnet_outside_g"
+
+
+def test_guided_grad_cam_takes_the_candidate_for_its_factor(model, asked):
+    maps = maps_of("clevr_xai.candidates:guided_grad_cam_in_convolutions", model, asked)
+    factor = maps_of("clevr_xai.candidates:guided_backprop_in_convolutions", model, asked)
+    np.testing.assert_allclose(maps, maps_of("grad_cam", model, asked)[..., np.newaxis] * factor, rtol=1e-5, atol=1e-9)
+    assert maps.any()
