@@ -10,6 +10,7 @@ These methods apply a rule to a part of the Relation Network and leave the true 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -78,8 +79,8 @@ def within(rules: Callable[[Any, str, str], dict[str, str]], parts: tuple[str, .
 
 def _part(name: str) -> str:
     """Return the part that a node belongs to, "" for none; TensorFlow may have numbered the layer ("f_1")."""
-    layers = (layer.rstrip("0123456789").removesuffix("_") for layer in name.split("/"))
-    return next((layer for layer in layers if layer in PARTS), "")
+    found = re.search(rf"(?:^|/)({'|'.join(PARTS)})(?:_\d+)?/", name)
+    return found[1] if found else ""
 
 
 # The passes know rules again by their identity, so that each is made once.
