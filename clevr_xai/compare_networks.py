@@ -7,7 +7,8 @@ Without --models the two networks that come with the project are asked: the defa
 
 Only questions that all of them answer rightly count, so that every figure is of the same images, masks and answers.
 Scores are those of clevr_xai.evaluate, and are found again where it has made them. --output=FILE.md writes what is
-printed, with the command; .json, the scores in long form.
+printed, with the command; .json, the scores in long form. --plot_dir=FOLDER draws each method's mean under each network
+with its interval, and the poster's.
 
 Cost: for each network what clevr_xai.evaluate costs, and nothing for scores that are there; see its --help for figures
 of 100 questions.
@@ -22,6 +23,7 @@ from absl import flags
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format, save_figure
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import manifest, tables
 from attribution_benchmarks.leaderboard.store import ScoreStore
@@ -30,7 +32,7 @@ from clevr_xai.accuracies import ACCURACIES
 
 _SHIPPED = ("relation_network", "relation_network_seed1")
 _TRUTHS = {"simple": "single_object", "complex": "union"}
-_PLACES = ("cache_dir", "output", "scores_dir")
+_PLACES = ("cache_dir", "output", "plot_dir", "plot_format", "scores_dir")
 
 FLAGS = flags.FlagValues()
 command_line.define_common_flags(
@@ -60,12 +62,16 @@ flags.DEFINE_list(
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_string("scores_dir", "", "folder of stored scores; below the user's cache when empty", flag_values=FLAGS)
+flags.DEFINE_string("plot_dir", "", "folder for a picture of the order", flag_values=FLAGS)
+define_plot_format(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Check everything the user gave, score every network, print, save."""
     tables.check_output(flag_values.output)
-    command_line.check_directory("scores_dir", flag_values.scores_dir)
+    check_plot_format(flag_values.plot_format)
+    for flag in ("plot_dir", "scores_dir"):
+        command_line.check_directory(flag, flag_values[flag].value)
     truth = flag_values.ground_truth or _TRUTHS[flag_values.questions]
     if truth not in masks.GROUND_TRUTHS[flag_values.questions]:
         known = listed(masks.GROUND_TRUTHS[flag_values.questions])
@@ -107,6 +113,14 @@ def main(flag_values: flags.FlagValues) -> None:
         markdown = network_order.text(found, markdown=True, command=command)
         tables.save(flag_values.output, network_order.long_rows(found), described,
                     text=network_order.text(found), markdown=markdown)  # fmt: skip
+    if flag_values.plot_dir:
+        from clevr_xai.order_picture import order_figure
+
+        stem = f"order_{flag_values.metric}_{truth}"
+        for written in save_figure(
+            order_figure(found), flag_values.plot_dir, stem, flag_values.plot_format, trim=False
+        ):
+            print(f"picture: {written}", file=sys.stderr)
 
 
 def _measured(flag_values, path, chosen, store):

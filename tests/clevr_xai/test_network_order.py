@@ -119,8 +119,9 @@ def command(small_network, answered, tmp_path, capsys):
 
 def test_the_command_asks_the_same_questions(command, tmp_path):
     few = ("--methods=gradient,grad_cam,lrp_clevr_xai", "--controls=uniform")
-    code, out, err = command(*few, f"--output={tmp_path / 'out.md'}")
+    code, out, err = command(*few, f"--output={tmp_path / 'out.md'}", f"--plot_dir={tmp_path / 'plots'}")
     assert code == 0, err
+    assert (tmp_path / "plots" / "order_mass_single_object.png").stat().st_size > 5000
     assert "11 of 12 answered rightly" in out and "11 questions about" in out
     assert "All networks put 3 of 3 pairs of methods in the same order." in out
     written = (tmp_path / "out.md").read_text()
@@ -148,6 +149,7 @@ def test_without_models_the_two_of_the_project_are_asked(tmp_path, capsys):
     [
         (("--models=one",), "--models names fewer than two networks; write --models=first,second"),
         (("--methods=gradient",), "--methods names fewer than two methods"),
+        (("--plot_format=gif",), "--plot_format has 'gif'; choose of 'png'"),
         (("--ground_truth=union",), "--ground_truth has no 'union'; choose of 'single_object', 'all_objects'"),
         (("--controls=wrong_class",), "--controls has no 'wrong_class'; choose of 'uniform'"),
         (("--subset=confident", "--methods=gradient,grad_cam"), "none of the 12 questions counts for every network"),
