@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from attribution_benchmarks.leaderboard import tables
-from clevr_xai.training.training_set import TrainingSet
+from clevr_xai.training.training_set import MOST_OBJECTS, TrainingSet
 
 SHOWN = (0, 40, 100, 200)  # pixels of 128x128 at which a row of the card begins
 
@@ -43,8 +43,8 @@ def shown_pixels(data: TrainingSet, rows: np.ndarray) -> np.ndarray:
     found = data.sets[rows]
     asked_for = found[np.arange(len(rows)), (found > 0).argmax(axis=1)]  # of the node nearest to the answer: "unique"
     position = np.round(np.log2(asked_for)).astype(np.int64)
-    owners = data.owners[data.image_of[rows]]
-    return (owners == position[:, None, None] + 1).sum(axis=(1, 2))
+    counts = np.array([np.bincount(owners.ravel(), minlength=MOST_OBJECTS + 1) for owners in data.owners])
+    return counts[data.image_of[rows], position + 1]
 
 
 def by_shown_pixels(data: TrainingSet, rows: np.ndarray, right: np.ndarray) -> dict[str, Share]:
