@@ -17,8 +17,8 @@ Relevance mass accuracy: the share of a map's total inside the mask. Relevance r
 mask's number of highest pixels. All ten poolings of a map's channels are scored; the tables show l2-norm,sq for mass
 and max-norm for rank, as reproductions of the paper have it, and --output holds all.
 
-Cost: with --tolerance=0.02 9 to 12 CPU seconds a question of 300 steps and samples, 75 to 100 CPU minutes and 1.5 GB
-for 500 questions under all controls; without, some 15 seconds, reckoned from its paths' cost on 8 questions.
+Cost: with --tolerance=0.02 9 to 12 CPU seconds a question of 300 steps and samples, some 75 to 100 CPU minutes and
+1.5 GB for 500 questions under all controls; without, some 15 seconds, reckoned from its paths' cost on 8 questions.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from attribution_benchmarks.command_line.drawn_text import plain_text
 from clevr_xai import controls, methods, paper_table, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.network_order import Orders
+from clevr_xai.pictures import POSTER
 from clevr_xai.table import TRUTH_TITLES
 
 # Told apart by those who do not see red and green, and by their shapes in print.
 _COLORS = ("#3b5b92", "#d08a2e", "#4c9a8f", "#8c5a8c", "#7a7a7a", "#a3a34a")
 _MARKERS = "os^vDP"
-_POSTER = "#c8553d"
 _ROW = 0.66  # of a row's height, over which many networks are spread
 
 
@@ -58,7 +58,7 @@ def order_figure(found: Orders) -> Any:
     ]
     published = [(one.mean, height) for one, height in zip(figures, heights, strict=True) if one is not None]
     if published:
-        axis.plot(*zip(*published, strict=True), "D", color=_POSTER, markersize=5, label="poster", zorder=1.5)
+        axis.plot(*zip(*published, strict=True), "D", color=POSTER, markersize=5, label="poster", zorder=1.5)
     axis.set_yticks(heights, [controls.TITLES.get(name) or methods.title(name) for name in names], fontsize=9)
     axis.set_xlim(-0.02, 1.02)
     axis.set_ylim(-0.6, len(names) - 0.4)

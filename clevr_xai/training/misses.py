@@ -1,4 +1,4 @@
-"""What a trained Relation Network gets wrong: how much of an object is to be seen, and what more scenes could bring."""
+"""What a trained Relation Network gets wrong: by how much of an object is to be seen, and on scenes it learnt from."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def card_lines(shown: Mapping[str, Share], learnt: Mapping[str, Share]) -> list[
         "Simple questions, by how many of the image's 16,384 pixels show the object asked for:", "",
         *tables.markdown_table(["pixels", "%", "number"], rows).splitlines(), "",
         "Of questions about scenes that it was trained on it answers", f"{told} rightly.",
-        "What this is above the accuracy on unseen scenes is about what more scenes could bring.", "",
+        "Where that is no more than on unseen scenes, it is a hint, and no proof, that more of them would not help.",
+        "",
     ]  # fmt: skip
 
 
