@@ -37,6 +37,9 @@ flags.DEFINE_string(
     "test_dir", "", "data of a third seed for the card; the validation data when empty", flag_values=FLAGS
 )
 flags.DEFINE_integer("num_images", 0, "use the first so many images; 0 for all", 0, flag_values=FLAGS)
+flags.DEFINE_integer(
+    "rounds", 4, "times that questions of each kind are asked about the training scenes", 1, flag_values=FLAGS
+)
 flags.DEFINE_string("checkpoint_dir", "data/relation_network", "for checkpoints and the log", flag_values=FLAGS)
 flags.DEFINE_string(
     "output_dir",
@@ -95,6 +98,7 @@ def main(flag_values: flags.FlagValues) -> None:
             start_from=flag_values.start_from,
             precision=flag_values.precision,
             test_dir=flag_values.test_dir,
+            rounds=flag_values.rounds,
             command=" ".join(["python scripts/train_relation_network.py", *_given(flag_values)]),
         )
 
@@ -103,6 +107,7 @@ def _given(flag_values: flags.FlagValues) -> list[str]:
     """Return the flags that decide the network, as far as they are not left at their defaults."""
     names = [
         "num_images",
+        "rounds",
         "final_questions",
         *(f"{name}_steps" for name in _STAGES),
         "pairs",

@@ -15,7 +15,7 @@ from attribution_benchmarks.command_line import write_whole
 from attribution_benchmarks.command_line.directories import held
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from clevr_xai import layout
-from clevr_xai.training import training_set
+from clevr_xai.training import loading
 from clevr_xai.training.training_set import TrainingSet
 
 # Data that the code behind a training set reads besides its scenes.
@@ -23,17 +23,17 @@ FAMILIES = pathlib.Path(layout.__file__).parent / "families"
 
 
 def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int = 0) -> TrainingSet:
-    """Return ``training_set.load`` of the arguments, read from ``file`` if it holds just that, else written there."""
+    """Return ``loading.load`` of the arguments, read from ``file`` if it holds just that, else written there."""
     scenes = layout.find(pathlib.Path(data_dir), layout.SCENES)
     if scenes is None:
-        return training_set.load(data_dir, rounds, num_images)  # says what is missing
-    code = code_fingerprint("clevr_xai.training.training_set:load", files=[FAMILIES])
+        return loading.load(data_dir, rounds, num_images)  # says what is missing
+    code = code_fingerprint("clevr_xai.training.loading:load", files=[FAMILIES])
     described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, code])
     with held(file.parent, "a training set"):
         stored = _stored(file, described)
         if stored is not None:
             return stored
-        data = training_set.load(data_dir, rounds, num_images)
+        data = loading.load(data_dir, rounds, num_images)
         fields = {name: value for name, value in vars(data).items() if value is not None}
         write_whole(file, lambda stream: np.savez(stream, described=described, **fields))
         return data

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clevr_xai import dataset, layout, questions
-from clevr_xai.training import training_set
+from clevr_xai.training import loading
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def training_dir(tmp_path_factory, embedded_scenes):
 
 @pytest.fixture(scope="session")
 def training_data(training_dir):
-    return training_set.load(training_dir, {"simple": 2, "complex": 1})
+    return loading.load(training_dir, {"simple": 2, "complex": 1})
 
 
 @pytest.fixture(scope="session")

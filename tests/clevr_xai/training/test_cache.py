@@ -7,7 +7,7 @@ import pytest
 
 from attribution_benchmarks.command_line import BadInput
 from clevr_xai import layout
-from clevr_xai.training import cache, training_set
+from clevr_xai.training import cache, loading
 
 ROUNDS = {"simple": 1}
 
@@ -15,13 +15,13 @@ ROUNDS = {"simple": 1}
 @pytest.fixture
 def loads(monkeypatch):
     """The arguments with which data were read from their directory."""
-    found, load = [], training_set.load
+    found, load = [], loading.load
 
     def counted(*arguments):
         found.append(arguments)
         return load(*arguments)
 
-    monkeypatch.setattr(training_set, "load", counted)
+    monkeypatch.setattr(loading, "load", counted)
     return found
 
 

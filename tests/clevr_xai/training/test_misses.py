@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from clevr_xai.training import misses, training_set
+from clevr_xai.training import loading, misses, training_set
 
 
 @pytest.fixture(scope="module")
 def data(training_dir):
-    return training_set.load(training_dir, {"simple": 1, "complex": 1})
+    return loading.load(training_dir, {"simple": 1, "complex": 1})
 
 
 def test_the_object_asked_for_is_the_one_the_program_ends_at(data):
