@@ -9,21 +9,11 @@ import sys
 import numpy as np
 
 from attribution_benchmarks.command_line import BadInput, check_directory, listed
+from clevr_xai import blank_images
 from clevr_xai.dataset import KINDS
-from clevr_xai.training import batches, cache, loading
+from clevr_xai.training import batches, cache, loading, recipe
+from clevr_xai.training.training_set import TrainingSet
 
-STAGES = ("reading", "seeing", "small", "following", "final")
-SMALL_WIDTHS = (128, 128, 128)
-READ = 128  # questions in a step of reading
-NUM_QUESTIONS = {"small": 8, "following": 8, "final": 4}  # about each image in a step
-NUM_IMAGES = dict.fromkeys(STAGES, 32)
-LEARNING_RATES = {"reading": 2e-3, "seeing": 2e-3, "small": 2e-3, "following": 1e-3, "final": 8e-4}
-# Share of a stage's steps at a constant rate. Nothing follows the reading and the seeing that would continue them, and
-# the last stage ends in the network that counts.
-CONSTANT = {"reading": 0.6, "seeing": 0.6, "small": 1.0, "following": 1.0, "final": 0.25}
-# Of the convolutions' rate: while g begins to use what they see, and in the last stage, whose rate would undo what the
-# seeing's end at a falling rate has brought: cells that told 94.9 % of the shapes told 93.1 % after 1,000 steps.
-SLOW_SHARES = {"following": 0.3, "final": 0.1}
 # Questions and images to which the first layer of g is fitted when the reading and the seeing have gone on.
 RETOLD, RESHOWN = 40_000, 1_000
 CHECKED = 600  # validation questions of each kind looked at during training
@@ -105,8 +95,8 @@ def train(
 
     import keras
 
-    from clevr_xai import blank_images, relation_network
-    from clevr_xai.training import accuracy, growth, light, loop, losses, misses, optimizer, start
+    from clevr_xai import relation_network
+    from clevr_xai.training import accuracy, growth, loop, start
     from clevr_xai.training.learner import PAIR_SCALE, Learner
     from clevr_xai.training.model_card import model_card
 
@@ -122,26 +112,27 @@ def train(
     checked = np.concatenate([rows[:CHECKED] for rows in validation.rows_of_kind().values()])
 
     def run(name, model, make_batch, title="", **settings):
-        stage = loop.Stage(title or name, steps[name], LEARNING_RATES[name], CONSTANT[name], SLOW_SHARES.get(name, 1.0))
+        rates = recipe.LEARNING_RATES[name], recipe.CONSTANT[name], recipe.SLOW_SHARES.get(name, 1.0)
+        stage = loop.Stage(title or name, steps[name], *rates)
         loop.run(model, stage, make_batch, checkpoint_dir, seed, **settings)
 
     def answer(name, used, **settings):
         def batch(rng):
-            return batches.answering_batch(used, rng, NUM_IMAGES[name], NUM_QUESTIONS[name], num_pairs)
+            return batches.answering_batch(used, rng, recipe.NUM_IMAGES[name], recipe.NUM_QUESTIONS[name], num_pairs)
 
         def evaluate():
             return accuracy.cell_accuracy(learner.seeing, validation) | accuracy.accuracy_by_kind(
                 network, validation, checked
             )
 
-        model = learner.answering(NUM_QUESTIONS[name], num_pairs, follow=name != "small", precision=precision)
+        model = learner.answering(recipe.NUM_QUESTIONS[name], num_pairs, follow=name != "small", precision=precision)
         run(name, model, batch, evaluate=evaluate, **settings)
 
     def see():
         run(
             "seeing",
             learner.seeing,
-            lambda rng: batches.seeing_batch(data, rng, NUM_IMAGES["seeing"]),
+            lambda rng: batches.seeing_batch(data, rng, recipe.NUM_IMAGES["seeing"]),
             evaluate=lambda: accuracy.cell_accuracy(learner.seeing, validation),
         )
 
@@ -149,7 +140,7 @@ def train(
         run(
             "reading",
             learner.reading,
-            lambda rng: batches.reading_batch(data, rng, READ),
+            lambda rng: batches.reading_batch(data, rng, recipe.READ),
             evaluate=lambda: {
                 "programs": accuracy.program_accuracy(learner.reading, validation),
                 "phrases": accuracy.phrase_accuracy(learner.reading, validation),
@@ -173,7 +164,7 @@ def train(
             start.show_again(network, some, before)
         data.codes = cache.codes(checkpoint_dir / "codes.npy", encoder, learner, data)
     else:
-        network = relation_network.build(SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
+        network = relation_network.build(recipe.SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
         learner = Learner(network)
         read()
         data.codes = cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
@@ -189,62 +180,45 @@ def train(
         return
     plain = relation_network.folded(network)
     right = accuracy.accuracy(plain, counted, np.arange(len(counted.answers)))
-    stages = [
-        {
-            "stage": name,
-            "steps": f"{steps[name]:,}",
-            "images a step": NUM_IMAGES[name] if name != "reading" else f"{READ} questions",
-            "questions an image": NUM_QUESTIONS.get(name, "–"),
-            "learning rate": LEARNING_RATES[name],
-            "share of it constant": CONSTANT[name],
-        }
-        for name in STAGES
-        if steps[name] and (not start_from or name in ("reading", "seeing", "final"))
-    ]
-    slow = {name: share for name, share in SLOW_SHARES.items() if name == "final" or not start_from}
-    recipe = {
-        "Training scenes": f"{len(data.images):,}, seed {data.seed}, rendered at {data.rendered}",
-        "questions": f"{len(data.answers):,} ({rounds} rounds of each kind)",
-        "last stage": f"{listed(final_questions)} questions",
-        **(
-            {"starts from": "an exported network"}
-            if start_from
-            else {"g in the stage `small`": f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown"}
-        ),
-        "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
-        "g in training": precision,
-        "questions drawn more often": ", ".join(f"{name} {times} times" for name, times in batches.DRAWN.items()),
-        "augmentation": "moved by up to 6 pixels, half of the images mirrored, "
-        f"exposure by up to {light.GAIN} times, contrast by {light.CONTRAST:.0%}, red and blue by "
-        f"{light.TEMPERATURE:.0%}, noise of up to {light.NOISE:g} gray levels, {light.FADED:.0%} faded "
-        f"towards black or gray, {light.EVEN:.0%} of these wholly, all this in {light.RELIT:.0%} of the images",
-        "aids": f"cells (weight {losses.CELL_LOSS}, shapes {losses.SHAPE_LOSS:g} times), from `following` on members "
-        f"of sets ({losses.MEMBER_LOSS}) and compared pairs ({losses.COMPARED_LOSS}) and what they compare "
-        f"({losses.OPERAND_LOSS}); the question encoder stays as the reading left it",
-        "optimizer": f"Adam, and Muon for kernels of convolutions (steps of {optimizer.KERNEL_STEP:g} times the rate); "
-        f"gradient norm at most {loop.GRADIENT_NORM}",
-        "rate of the convolutions": ", ".join(f"{n} of the others' in `{s}`" for s, n in slow.items()),
-        "no dropout, no weight decay; seed": seed,
-        "TensorFlow": tf.__version__,
-        "Keras": keras.__version__,
-    }
-    blank = {
+    settings = recipe.told(data, final_questions, rounds, num_pairs, precision, seed, bool(start_from))
+    taken = recipe.stage_rows(steps, bool(start_from))
+    card = model_card(
+        right,
+        counted.families,
+        counted.answers,
+        settings,
+        taken,
+        command,
+        _blank(plain, counted),
+        bool(test_dir),
+        _missed(plain, data, counted, right),
+    )
+    relation_network.export(plain, output_dir, card)
+    for kind, rows in counted.rows_of_kind().items():
+        print(f"{kind} questions: {100 * right[rows].mean():.1f} % of {len(rows):,} right")
+    print(f"exported to {output_dir / '1'}")
+
+
+def _blank(network, counted: TrainingSet) -> dict[str, blank_images.Facts]:
+    """Return what a network says about blank images, for each kind of the questions counted."""
+    return {
         kind: blank_images.facts(
-            lambda images, questions: plain.predict_on_batch([images, questions.astype(np.int32)]),
+            lambda images, questions: network.predict_on_batch([images, questions.astype(np.int32)]),
             counted.images[counted.image_of[rows]],
             counted.tokens[rows],
             counted.answers[rows],
         )
         for kind, rows in counted.rows_of_kind().items()
     }
+
+
+def _missed(network, data: TrainingSet, counted: TrainingSet, right: np.ndarray) -> list[str]:
+    """Return the card's lines on what a network gets wrong of the questions counted, and of those it learnt from."""
+    from clevr_xai.training import accuracy, misses
+
     simple = counted.rows_of_kind()["simple"]
     learnt = misses.spread_rows(data, LEARNT)
-    missed = misses.card_lines(
+    return misses.card_lines(
         misses.by_shown_pixels(counted, simple, right[simple]),
-        misses.by_kind(data, learnt, accuracy.accuracy(plain, data, learnt)),
+        misses.by_kind(data, learnt, accuracy.accuracy(network, data, learnt)),
     )
-    card = model_card(right, counted.families, counted.answers, recipe, stages, command, blank, bool(test_dir), missed)
-    relation_network.export(plain, output_dir, card)
-    for kind, rows in counted.rows_of_kind().items():
-        print(f"{kind} questions: {100 * right[rows].mean():.1f} % of {len(rows):,} right")
-    print(f"exported to {output_dir / '1'}")

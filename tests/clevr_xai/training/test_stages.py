@@ -7,11 +7,11 @@ import pytest
 import attribution
 from attribution_benchmarks.command_line import BadInput
 from clevr_xai import layout, tokens
-from clevr_xai.training import stages
+from clevr_xai.training import recipe, stages
 from clevr_xai.training.model_card import model_card
 from clevr_xai.vocabulary import ANSWERS
 
-STEPS = dict.fromkeys(stages.STAGES, 1)
+STEPS = dict.fromkeys(recipe.STAGES, 1)
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +24,12 @@ def validation_dir(training_dir, tmp_path_factory):
 
 
 def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation_dir, tmp_path, monkeypatch):
-    for name, value in (
-        ("NUM_IMAGES", dict.fromkeys(STEPS, 2)),
-        ("NUM_QUESTIONS", dict.fromkeys(STEPS, 2)),
-        ("CHECKED", 4),
+    for module, name, value in (
+        (recipe, "NUM_IMAGES", dict.fromkeys(STEPS, 2)),
+        (recipe, "NUM_QUESTIONS", dict.fromkeys(STEPS, 2)),
+        (stages, "CHECKED", 4),
     ):
-        monkeypatch.setattr(stages, name, value)
+        monkeypatch.setattr(module, name, value)
     directories = training_dir, validation_dir, tmp_path / "checkpoints"
     stages.train(*directories, tmp_path / "first", ("simple",), STEPS, command="the command")
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
