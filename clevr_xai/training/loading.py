@@ -1,8 +1,8 @@
 """Read a directory of our generator as a training set.
 
 The questions of the files there are not read, since any number of rounds of other ones can be asked about the same
-scenes. A block of scenes with their images, masks and questions becomes arrays at once, in processes beside each other:
-what a question says as JSON takes a hundred times the memory of its numbers.
+scenes. A block of scenes with their images, masks and questions becomes arrays at once, in processes beside each other,
+so that no more than some blocks' questions are held with all that they say.
 """
 
 from __future__ import annotations
