@@ -68,7 +68,7 @@ def generate(
         found = list(each("images", make_image, range(settings.num_images)))
         info = {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
         layout.write_entries(output_dir / layout.SCENES, info, "scenes", found, compressed)
-        blocks = [found[start : start + questions.BLOCK] for start in range(0, len(found), questions.BLOCK)]
+        blocks = questions.in_blocks(found)
         for kind in kinds:
             asked = each(
                 f"{kind} questions", functools.partial(parts.ask, kind, settings.seed), blocks, questions.BLOCK

@@ -42,9 +42,15 @@ def generate(scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = ma
         ``value_inputs``, ``_output``), ``answer`` (a bool, an int or a word), ``template_filename``,
         ``question_family_index``, ``question_index``.
     """
-    blocks = [scenes[start : start + BLOCK] for start in range(0, len(scenes), BLOCK)]
-    asked = itertools.chain.from_iterable(mapped(functools.partial(generate_block, kind=kind, seed=seed), blocks))
+    asked = itertools.chain.from_iterable(
+        mapped(functools.partial(generate_block, kind=kind, seed=seed), in_blocks(scenes))
+    )
     return [{**question, "question_index": number} for number, question in enumerate(asked)]
+
+
+def in_blocks(scenes: Sequence) -> list[Sequence]:
+    """Return scenes, in whatever form, in the blocks that questions are asked about."""
+    return [scenes[start : start + BLOCK] for start in range(0, len(scenes), BLOCK)]
 
 
 def generate_block(scenes: Sequence[dict], kind: str, seed: int) -> list[dict]:

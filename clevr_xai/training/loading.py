@@ -52,7 +52,7 @@ def load(data_dir: str | pathlib.Path, rounds: dict[str, int], num_images: int =
     if seed is None or seed == 0:
         raise BadInput(f"{data_dir} has the seed {seed}; training data need one other than 0, that of the embedded set")
     scenes = content["scenes"][: num_images or None]
-    blocks = [scenes[start : start + questions.BLOCK] for start in range(0, len(scenes), questions.BLOCK)]
+    blocks = questions.in_blocks(scenes)
     seen = _empty(len(scenes))
     asked: list[dict[str, np.ndarray]] = []
     read = functools.partial(_block, data_dir, rounds, seed)
