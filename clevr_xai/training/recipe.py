@@ -66,7 +66,7 @@ def told(
     small = f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown"
     return {
         "Training scenes": f"{len(data.images):,}, seed {data.seed}, rendered at {data.rendered}",
-        "questions": f"{len(data.answers):,} ({rounds} rounds of each kind)",
+        "questions": f"{len(data.answers):,} ({rounds} round{'s' * (rounds > 1)} of each kind)",
         "last stage": f"{listed(final_questions)} questions",
         **({"starts from": "an exported network"} if goes_on else {"g in the stage `small`": small}),
         "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
