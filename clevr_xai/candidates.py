@@ -4,7 +4,7 @@ Where a network's every ReLU follows Deconvnet's rule, its map is the same for e
 the poster it has .18 of its mass on the object, a uniform map .03 here, so the authors' rule left some ReLUs alone, or
 acted otherwise. These methods apply a rule to a part of the Relation Network and leave the true gradient in the others.
 Their parts were found by trying several and keeping the two that brought Guided Backprop nearest to the poster, which
-agrees with anything now and then: docs/clevr_xai_table.md has the figures.
+agrees with anything now and then, and a second network does not bear it out: docs/clevr_xai_table.md has the figures.
 
     python -m clevr_xai.evaluate --methods=guided_backprop,clevr_xai.candidates:guided_backprop_in_convolutions
 """
