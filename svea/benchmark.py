@@ -14,7 +14,7 @@ Every method explains the probability of the predicted class for all 5,000 signa
 linear support vector machine tells the class from the 12 points around the map's peak (higher is better). Drop and
 Increase: what becomes of the network's confidence when it sees these points alone.
 
-Cost: some 40 seconds on two cores and under 1 GB.
+Cost: 40 to 50 seconds on two cores and under 1 GB.
 """
 
 from __future__ import annotations

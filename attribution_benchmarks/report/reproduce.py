@@ -14,7 +14,8 @@ Methods of your own are scored beside all others in every benchmark they fit, me
 --model=DIRECTORY puts a SavedModel of your own in place of the network of every benchmark whose inputs it takes; where
 a benchmark has several networks, its page says which.
 
-Cost: some 28 CPU minutes; with --quick some 3. Commands run side by side, one a core (--jobs).
+Cost: 38 CPU minutes on one machine and 63 on another; with --quick 3 to 4. Commands run side by side, one a core
+(--jobs).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ FLAGS[
 ].help = "methods to score besides the benchmarks' own: names of the registry, module:function or file.py:function"
 FLAGS["model"].help = "SavedModel of your own, scored in the benchmarks whose inputs it takes"
 flags.DEFINE_string("output_dir", "report", "directory of the report; made if missing", flag_values=FLAGS)
-flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in some 3 CPU minutes", flag_values=FLAGS)
+flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in 3 to 4 CPU minutes", flag_values=FLAGS)
 flags.DEFINE_list(
     "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
 )
