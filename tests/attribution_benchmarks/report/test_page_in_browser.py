@@ -4,6 +4,7 @@ The browser is the system's (Debian: apt-get install chromium) or Playwright's o
 chromium). Where there is none these tests are left out, and the summary says so; .ci/run installs one.
 """
 
+import copy
 import os
 import pathlib
 import re
@@ -36,8 +37,12 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def address(built, judged, documents, groups, drawn_inputs, tmp_path_factory, definitions):
+def address(judged, documents, columns, groups, drawn_inputs, tmp_path_factory, definitions):
     directory = tmp_path_factory.mktemp("report")
+    documents = copy.deepcopy(documents)
+    for row in documents[0]["rows"]:
+        row["paper"] = 42.12
+    built = matrix.build(documents, columns, {(OWN, "bim"): "too slow"})
     picture = directory / "examples.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (600, 2000, 3), np.uint8)).save(picture)
     results = [
@@ -102,6 +107,17 @@ def test_the_page_fits_its_screen_and_its_pictures_load(opened, viewport):
     before = left.bounding_box()["x"]
     page.evaluate("document.querySelector('#matrix .scroll').scrollLeft = 200")
     assert left.bounding_box()["x"] == pytest.approx(before, abs=1)  # names stay while figures scroll
+
+
+@pytest.mark.parametrize("width", [1024, 1280, 1440, 1920])
+def test_on_a_desk_a_metrics_table_shows_all_its_columns(opened, width):
+    frames = opened({"width": width, "height": 900}).locator(".metric .scroll")
+    assert frames.count()
+    assert "Paper" in "".join(frames.locator("thead").all_inner_texts())
+    assert (
+        frames.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)")
+        == []
+    )
 
 
 def column(page, place):
