@@ -104,7 +104,8 @@ setup(
             "jax>=0.5",  # the Relation Network's second backend
             "pytest>=8,<10",
             "pytest-xdist>=3.6,<4",  # two processes: the tests of one file stay together
-            "ruff>=0.17,<0.18",
+            "radon>=6,<7",  # tools/measure.py counts complexity with it
+        "ruff>=0.17,<0.18",
             "saliency>=0.2.1,<0.3",
             "setuptools>=77",  # a test builds the wheel
             *BEAM,

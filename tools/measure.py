@@ -1,0 +1,161 @@
+"""Measure the size and the structure of this code base, and hold what was reached.
+
+python tools/measure.py             # prints the table
+python tools/measure.py --modules   # adds the number of modules that two commands load (a minute)
+python tools/measure.py --types     # adds the number of errors of mypy --strict (some minutes)
+python tools/measure.py --check     # exit code 1 where a measure exceeds its limit in LIMITS
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from radon.complexity import cc_visit
+from radon.visitors import Class
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "exact", "svea")  # installed packages
+
+# What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
+LIMITS = {
+    "lines outside tests": 51_500,
+    "files outside tests": 364,
+    "lines of tests": 27_500,
+    "functions of complexity > 10": 246,
+    "highest complexity": 53,
+    "public names": 1_640,
+    "imports of attribution_benchmarks by attribution": 47,
+}
+# Run in a process of its own: a module as a command, then the names of the modules that it has loaded.
+_LOADED = """
+import runpy, sys
+module, *sys.argv[1:] = sys.argv[1:]
+sys.argv[0] = module
+try:
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+except SystemExit:
+    pass
+ours = sorted(name for name in sys.modules if name.split(".")[0] in {ours!r})
+print("\\nloaded", len(ours))
+"""
+
+
+def python_files() -> tuple[list[pathlib.Path], list[pathlib.Path]]:
+    """Return the Python files that git tracks, outside tests and in tests."""
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=TOP, capture_output=True, text=True, check=True)
+    files = [TOP / name for name in listed.stdout.splitlines() if (TOP / name).is_file()]
+    tests = [file for file in files if file.is_relative_to(TOP / "tests")]
+    return [file for file in files if file not in set(tests)], tests
+
+
+def lines(files: list[pathlib.Path]) -> int:
+    """Return the number of lines of some files."""
+    return sum(len(file.read_text().splitlines()) for file in files)
+
+
+def complexities(files: list[pathlib.Path]) -> list[int]:
+    """Return the cyclomatic complexity of every function and method, as radon counts it."""
+    blocks = [block for file in files for block in cc_visit(file.read_text())]
+    return [block.complexity for block in blocks if not isinstance(block, Class)]
+
+
+def public_names(files: list[pathlib.Path]) -> int:
+    """Return the number of public functions and classes at the top of public modules of the installed packages."""
+    count = 0
+    for file in files:
+        parts = file.relative_to(TOP).parts
+        if parts[0] in OURS and not any(part.startswith("_") and part != "__init__.py" for part in parts):
+            body = ast.parse(file.read_text()).body
+            definitions = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+            count += sum(not node.name.startswith("_") for node in definitions)
+    return count
+
+
+def imports(package: str, of: str) -> int:
+    """Return how many import statements of one package name another."""
+    count = 0
+    for file in sorted((TOP / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            count += any(name.split(".")[0] == of for name in named)
+    return count
+
+
+def loaded_modules(module: str, *arguments: str) -> int:
+    """Return how many modules of this project a command has loaded when it ends."""
+    with tempfile.TemporaryDirectory() as cache:
+        result = subprocess.run(
+            [sys.executable, "-c", _LOADED.replace("{ours!r}", repr(OURS)), module, *arguments, f"--cache_dir={cache}"],
+            cwd=TOP,
+            capture_output=True,
+            text=True,
+        )
+    found = re.search(r"^loaded (\d+)$", result.stdout, re.MULTILINE)
+    if not found:
+        raise RuntimeError(f"{module} ended with an error: {result.stderr[-500:]}")
+    return int(found[1])
+
+
+def strict_errors() -> int:
+    """Return the number of errors that ``mypy --strict`` finds in the installed packages."""
+    result = subprocess.run([sys.executable, "-m", "mypy", "--strict", *OURS], cwd=TOP, capture_output=True, text=True)
+    found = re.search(r"Found (\d+) errors? in", result.stdout)
+    return int(found[1]) if found else 0
+
+
+def measures(arguments: argparse.Namespace) -> dict[str, int]:
+    """Return the measures by name."""
+    code, tests = python_files()
+    complexity = complexities(code)
+    found = {
+        "lines outside tests": lines(code),
+        "files outside tests": len(code),
+        "lines of tests": lines(tests),
+        "functions of complexity > 10": sum(value > 10 for value in complexity),
+        "highest complexity": max(complexity),
+        "public names": public_names(code),
+        "imports of attribution_benchmarks by attribution": imports("attribution", "attribution_benchmarks"),
+    }
+    if arguments.modules:
+        with tempfile.TemporaryDirectory() as folder:
+            picture = next((TOP / "clevr_xai" / "embedded" / "images").glob("*.png"))
+            found["modules loaded by attribution.explain"] = loaded_modules(
+                "attribution.explain", "--model=saved_models/bim/obj", f"--image={picture}", f"--output={folder}/a.png"
+            )
+        found["modules loaded by bim.metrics"] = loaded_modules(
+            "bim.metrics", "--metrics=MCS", "--methods=gradient", "--num_imgs=2"
+        )
+    if arguments.types:
+        found["errors of mypy --strict"] = strict_errors()
+    return found
+
+
+def main() -> int:
+    """Print the table and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, text in (
+        ("modules", "count the modules that two commands load"),
+        ("types", "count the errors of mypy --strict"),
+        ("check", "exit with 1 where a measure exceeds its limit"),
+    ):
+        parser.add_argument(f"--{name}", action="store_true", help=text)
+    arguments = parser.parse_args()
+    found = measures(arguments)
+    too_large = [name for name, value in found.items() if value > LIMITS.get(name, value)]
+    for name, value in found.items():
+        print(f"{name:50} {value:>7,}{'  limit ' + format(LIMITS[name], ',') if name in LIMITS else ''}")
+    if arguments.check and too_large:
+        print(f"above the limit: {', '.join(too_large)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
