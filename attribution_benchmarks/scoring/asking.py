@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -33,6 +34,15 @@ def originals(block: Block, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of a block's inputs, (N, classes), and the explained class of each, (N,) int64."""
     found = np.asarray(scores(block.inputs), np.float64)
     return found, found.argmax(axis=1) if block.targets is None else np.asarray(block.targets, np.int64)
+
+
+def with_targets(block: Block, scores: Callable[[Any], np.ndarray]) -> Block:
+    """Return a block with its targets set: its own, or else the classes that the network predicts for its inputs.
+
+    Maps of one input are compared across networks, noise and controls. All of them must explain the same class, so it
+    is fixed before the first map is made; otherwise a random network would explain the class that it predicts itself.
+    """
+    return block if block.targets is not None else dataclasses.replace(block, targets=originals(block, scores)[1])
 
 
 def changed_scores(block: Block, scores: Scores, changes: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:

@@ -55,7 +55,8 @@ class Block:
     seeds
         N names that what is drawn for an input depends on, besides the run's seed.
     targets
-        (N,) int, the classes to explain; None for the predicted ones.
+        (N,) int, the classes to explain; None for the predicted ones, which a run with a model fills in before it makes
+        maps, so that metrics and controls find them.
     explained
         Name of the input that is explained, where there are several.
     masks

@@ -31,6 +31,7 @@ class Control:
         ``maps(block, seed)``: maps that know no network, (N, positions...). None for a control of methods.
     disturb
         ``disturb(model, block, seed)``: the model and the block that a method is asked about instead of the true ones.
+        ``block.targets`` are set; a control that changes the model or the inputs keeps them.
         None for a control that knows no network.
     bound
         Whether it knows the truth: a bound for methods, nothing to beat.

@@ -11,6 +11,7 @@ import attribution
 from attribution import Method
 from attribution.contract import Inputs
 from attribution.explain import with_parameters
+from attribution_benchmarks.scoring.asking import with_targets
 from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.controls import Control
 from attribution_benchmarks.scoring.fingerprint import followed
@@ -71,6 +72,10 @@ class Explainer:
         """Return the model's scores of inputs, (N, classes)."""
         return self.model.scores(inputs, self.batch_size)
 
+    def with_targets(self, block: Block) -> Block:
+        """Return a block with its targets set, by default the classes that the model of the run predicts."""
+        return with_targets(block, self.scores)
+
     def again(self, label: Label) -> Again:
         """Return what explains other inputs, targets or networks by a label's method."""
         return Again(self, label.method)
@@ -86,11 +91,15 @@ class Explainer:
             }
         if label.control:
             control = self.controls[label.control]
-            key["control"] = [control.depends_on, followed(_definition(control.maps or control.disturb))]
+            code = (control.maps,) if control.maps else (control.disturb, with_targets)
+            key["control"] = [control.depends_on, followed(*(_definition(one) for one in code))]
         return key
 
     def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:
-        """Yield the maps of some labels, control by control, so that no more than one control's are in memory."""
+        """Yield the maps of some labels, control by control, so that no more than one control's are in memory.
+
+        Controls of methods need the block's targets, see ``with_targets``.
+        """
         for control in dict.fromkeys(label.control for label in labels):
             asked = [label for label in labels if label.control == control]
             if control and self.controls[control].maps:
@@ -145,7 +154,11 @@ class Again:
         return self.explainer.scores(inputs)
 
     def __call__(self, block: Block, model: Any = None) -> np.ndarray:
-        """Return maps of a block, (N, positions...) or with channels; of another model where one is given."""
+        """Return maps of a block, (N, positions...) or with channels; of another model where one is given.
+
+        A block without targets is explained for the classes that the model of the run predicts, on either model.
+        """
+        block = self.explainer.with_targets(block)
         return self.explainer._explained(model or self.model, [self.method], block)[self.method]
 
     def __eq__(self, other: object) -> bool:

@@ -7,7 +7,6 @@ to their sizes, and weights drawn anew keep nothing of it.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import pathlib
 import tempfile
@@ -228,8 +227,6 @@ def network(number: int, place: int = 0) -> Control:
     drawn = number + 2 * MOST * place  # odd where the number is
 
     def other_weights(model: Any, block: Block, seed: int) -> tuple[object, Block]:
-        if block.targets is None:  # the same question: of the class that the trained network gives
-            block = dataclasses.replace(block, targets=model.scores(block.inputs).argmax(axis=1))
         return _random(model, seed, drawn), block
 
     how = "shuffled" if number % 2 else "drawn anew"

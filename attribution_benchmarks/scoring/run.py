@@ -15,6 +15,7 @@ import numpy as np
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard.store import ScoreStore, Series
 from attribution_benchmarks.scoring import zero_maps
+from attribution_benchmarks.scoring.asking import with_targets
 from attribution_benchmarks.scoring.block import Block, Label, Pending
 from attribution_benchmarks.scoring.fingerprint import followed
 from attribution_benchmarks.scoring.measure import Measure
@@ -78,9 +79,7 @@ class Run:
                 measure.check(getattr(explainer, "model", None))
         self.store = store if store and explainer.lasting else ScoreStore(None)
         prepared = {**key, "prepared": followed(*code) if code else ""}
-        kept = {
-            measure.name: [measure.name, followed(measure.function), measure.zero_maps] for measure in self.measures
-        }
+        kept = {measure.name: [measure.name, _code_of(measure), measure.zero_maps] for measure in self.measures}
         self._series: dict[tuple[Label, str], Series] = {}
         for label in explainer.labels:
             made = explainer.key(label)
@@ -175,6 +174,7 @@ class Run:
         explained = block().take(places)
         if targets is not None:
             explained = dataclasses.replace(explained, targets=np.asarray(targets)[places])
+        explained = self.explainer.with_targets(explained)
         for label, maps in self.explainer.maps(wanted, explained):
             for measure in self.measures:
                 series = self._series.get((label, measure.name))
@@ -200,6 +200,11 @@ class Run:
                 if label.method and not label.control and not self.maps_directory.has(label.method, file)
             }
         return found
+
+
+def _code_of(measure: Measure) -> str:
+    """Return the fingerprint of a measure's code; one that explains again depends on which class is fixed, too."""
+    return followed(measure.function, with_targets) if measure.again else followed(measure.function)
 
 
 class Scored:

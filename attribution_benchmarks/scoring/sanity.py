@@ -3,6 +3,8 @@
 Weights are randomised from the output towards the input (Adebayo et al., "Sanity Checks for Saliency Maps", NeurIPS
 2018), each variable's values in random order, in the order in which the graph uses them. Positions count by their
 magnitude, so that a map that only changes sign is the same; each map is divided by its largest value.
+
+All maps of an input explain ``block.targets``, whatever the random network or the noisy copy is classified as.
 """
 
 from __future__ import annotations
@@ -178,9 +180,7 @@ def smooth(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
 
 def other_class(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
     """Return Spearman's correlation with the map of the runner-up class, (N,)."""
-    scores = again.scores(block.inputs)
-    targets = scores.argmax(axis=1) if block.targets is None else block.targets
-    asked = dataclasses.replace(block, targets=runner_up(scores, targets))
+    asked = dataclasses.replace(block, targets=runner_up(again.scores(block.inputs), block.targets))
     return spearman(_scaled(maps, block), _scaled(again(asked), block))
 
 
@@ -219,7 +219,8 @@ METRICS = (
         1 + STAGES,
         better="less",
         about="How like a method's maps stay when the network's weights are shuffled, from the output towards the "
-        "input in four stages: Spearman's correlation of magnitudes, averaged over stages. Less is better.",
+        "input in four stages: Spearman's correlation of magnitudes, averaged over stages. All maps explain the class "
+        "that the trained network's map explains. Less is better.",
         source=_ADEBAYO,
         bounds=(-1.0, 1.0),
         cost=f"{STAGES} explanations a map",
@@ -263,7 +264,9 @@ METRICS = (
         bounds=(-1.0, np.inf),
         cost="none beside randomised weights",
         chance="near 0",
-        criticism="Entropy of a histogram knows nothing of places: a map in another order has the same.",
+        criticism="Entropy of a histogram knows nothing of places: a map in another order has the same. A map of zeros "
+        "has entropy 0, so methods that clip at 0, such as Grad-CAM, get -1 where all evidence of the random network "
+        "is against the class.",
     ),
     _metric(
         "smprt",

@@ -16,6 +16,7 @@ import numpy as np
 
 from attribution.contract import Inputs
 from attribution_benchmarks.command_line import BadInput, listed, write_whole
+from attribution_benchmarks.scoring.asking import with_targets
 from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.controls import Control
 
@@ -108,6 +109,10 @@ class SavedMaps:
         if self._scores is None:
             raise BadInput("--from_maps asks no network, and one of the metrics does; leave it out of --metrics")
         return self._scores(inputs)
+
+    def with_targets(self, block: Block) -> Block:
+        """Return a block with its targets set where the run has a model, by default the classes that it predicts."""
+        return block if self._scores is None else with_targets(block, self._scores)
 
     def again(self, label: Label) -> Any:
         """Refuse: maps that were saved cannot be made again.

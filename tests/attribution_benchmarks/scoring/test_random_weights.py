@@ -135,11 +135,6 @@ def test_a_model_without_variables_is_refused(tmp_path):
         with_shuffled_weights("http://localhost:8501/mine", 0)
 
 
-def test_where_inputs_name_no_class_it_is_that_of_the_trained_network(model, inputs):
-    _, asked = RANDOM_WEIGHTS.disturb(model, Block(inputs, ["a", "b", "c"], explained="x"), 0)
-    np.testing.assert_array_equal(asked.targets, model.scores(inputs).argmax(axis=1))
-
-
 def test_its_file_is_written_when_asked_for_and_holds_the_same_weights(model, inputs):
     """One that was made meanwhile, of what was loaded once, changes nothing."""
     shuffled = with_shuffled_weights(model.path, 3)

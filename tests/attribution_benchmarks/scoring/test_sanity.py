@@ -1,4 +1,4 @@
-"""Sanity: the order of variables, what is shuffled, closed forms of similarity, and methods that pass and fail."""
+"""Sanity: the class explained, the order of variables, what is shuffled, closed forms, methods that pass and fail."""
 
 import numpy as np
 import pytest
@@ -9,10 +9,11 @@ import attribution
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.scoring import sanity
 from attribution_benchmarks.scoring.block import Block, Label
-from attribution_benchmarks.scoring.controls import EDGE_DETECTOR
+from attribution_benchmarks.scoring.controls import EDGE_DETECTOR, WRONG_CLASS
 from attribution_benchmarks.scoring.examples import Examples
 from attribution_benchmarks.scoring.explainer import Explainer
-from attribution_benchmarks.scoring.random_weights import graph_order
+from attribution_benchmarks.scoring.measure import Measure
+from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS, graph_order, networks
 from attribution_benchmarks.scoring.run import Run
 from attribution_benchmarks.scoring.saved_maps import SavedMaps
 from attribution_benchmarks.scoring.shared import SHARED
@@ -126,3 +127,63 @@ def test_similarity_in_closed_form():
 def test_saved_maps_cannot_be_made_again(tmp_path):
     with pytest.raises(BadInput, match="--from_maps makes no maps"):
         SavedMaps({"mine": tmp_path}).again(Label("mine"))
+
+
+def on_blocks_of_its_own(maps, block, again):
+    """A metric that forgets the targets."""
+    return again(Block(block.inputs, block.seeds), sanity.randomised(again.model, 1)).reshape(len(block), -1)[:, 0]
+
+
+AGAIN = {name: metric.measure for name, metric in SHARED.items() if metric.measure.again and not metric.measure.check}
+AGAIN["on_blocks_of_its_own"] = Measure("own", on_blocks_of_its_own, again=True)
+COUNT = 300
+
+
+@pytest.fixture(scope="module")
+def classes(model):
+    """Return a function from measures and controls to the classes that a run without targets explains, call by call.
+
+    Its second result are the classes that the trained network scores highest, and the runners-up.
+    """
+    pictures = np.random.default_rng(3).random((COUNT, 8, 8, 1)).astype(np.float32)
+    ranked = np.argsort(-model.scores(pictures, COUNT), axis=1)
+
+    def explained(measures=(), controls=()):
+        found = []
+
+        def recording(passes):
+            found.append(np.array(passes.targets))
+            return passes.inputs
+
+        explainer = Explainer(model, {"recording": (recording, {})}, controls, batch_size=COUNT)
+        Run(explainer, [Measure("first", lambda maps, block, scores: maps[:, 0, 0, 0]), *measures], {}).run(
+            Examples(pictures).blocks(COUNT)
+        )
+        return np.stack(found), ranked[:, 0], ranked[:, 1]
+
+    return explained
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_every_metric_explains_the_class_of_the_trained_network(classes, name):
+    """Networks with random weights and noisy inputs are classified otherwise, and that class must not be explained."""
+    found, first, second = classes([AGAIN[name]])
+    assert len(found) > 1
+    np.testing.assert_array_equal(found[0], first)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, second if name == "other_class" else first)
+
+
+def test_every_control_explains_the_class_of_the_trained_network_or_its_runner_up(classes):
+    found, first, second = classes(controls=networks([WRONG_CLASS, RANDOM_WEIGHTS], 2))
+    np.testing.assert_array_equal(found, [first, second, first, first])
+
+
+def test_random_networks_and_noise_change_the_predicted_class(model):
+    """So the two tests above can fail."""
+    pictures = np.random.default_rng(3).random((COUNT, 8, 8, 1)).astype(np.float32)
+    predicted = model.predict(pictures)
+    for stage in (1, 2, 3):
+        assert (sanity.randomised(model, stage).predict(pictures) != predicted).any()
+    noisy = pictures + sanity.NOISE * np.random.default_rng(4).standard_normal(pictures.shape).astype(np.float32)
+    assert (model.predict(noisy) != predicted).any()

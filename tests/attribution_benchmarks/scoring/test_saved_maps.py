@@ -7,6 +7,9 @@ from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.scoring import saved_maps
 from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.controls import RANDOM, WRONG_CLASS
+from attribution_benchmarks.scoring.examples import Examples
+from attribution_benchmarks.scoring.measure import Measure
+from attribution_benchmarks.scoring.run import Run
 
 MAP = np.random.default_rng(0).normal(size=(64, 64, 3)).astype(np.float32)
 
@@ -76,6 +79,24 @@ def test_folders_of_methods_are_found(tmp_path):
     assert saved_maps.saved_methods(str(tmp_path / "rise")) == {"rise": tmp_path / "rise"}
     with pytest.raises(BadInput, match=r"no maps of 'shap' in .*; there are 'lime', 'rise'"):
         saved_maps.saved_methods(str(tmp_path), ["shap"])
+
+
+def test_metrics_of_saved_maps_find_the_predicted_classes_where_the_run_has_a_model(tmp_path):
+    (tmp_path / "rise").mkdir()
+    for name in ("a", "b"):
+        np.save(tmp_path / "rise" / f"{name}.npy", MAP)
+    seen = []
+
+    def targets(maps, block, scores):
+        seen.append(block.targets)
+        return np.zeros(len(maps))
+
+    examples = Examples(np.zeros((2, 64, 64, 3), np.float32), names=("a", "b"))
+    for scores in (None, lambda inputs: np.array([[0.1, 0.9, 0.0], [0.2, 0.3, 0.5]])):
+        explainer = saved_maps.SavedMaps(saved_maps.saved_methods(str(tmp_path)), scores=scores)
+        Run(explainer, [Measure("targets", targets)], {}).run(examples.blocks(2))
+    assert seen[0] is None  # nothing predicts a class
+    np.testing.assert_array_equal(seen[1], [1, 2])
 
 
 def test_saved_maps_take_the_place_of_a_model(tmp_path):
