@@ -28,8 +28,8 @@ from attribution_benchmarks.scoring.random_weights import graph_order, with_shuf
 
 STAGES = 4  # groups of variables, from the output to the input
 COPIES = 8  # noisy ones that sMPRT averages over
-NOISE = 0.05  # standard deviation as a share of an input's range, of sMPRT's copies and of continuity
-DRAWS = 4  # noisy inputs of continuity
+NOISE = 0.05  # standard deviation as a share of an input's range, of sMPRT's copies and of Max-Sensitivity
+DRAWS = 10  # noisy inputs of Max-Sensitivity, as captum's ``sensitivity_max`` has by default
 BINS = 100  # of the histogram whose entropy is a map's complexity
 
 
@@ -184,12 +184,31 @@ def other_class(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
     return spearman(_scaled(maps, block), _scaled(again(asked), block))
 
 
-def continuity(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
-    """Return the largest change of a map under small noise, as a share of the map's length, (N,); NaN if it is 0."""
+def max_sensitivity(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return the largest distance of a map to those of noisy inputs, all scaled to norm 1, (N,) in [0, 2].
+
+    max over ``DRAWS`` of ‖a / ‖a‖ - a' / ‖a'‖‖₂, for the map a of the input, the map a' of a noisy copy and the same
+    class. This is Max-Sensitivity (Yeh et al., NeurIPS 2019) as Quantus computes it with ``normalise=True`` and
+    ``normalise_by_average_second_moment_estimate`` over the axes of each map. By default Quantus does not normalise:
+    ‖a - a'‖ / ‖a‖ has no upper bound: where a probability is saturated and its gradient near 0, it is 10⁷ and
+    more. A map a' of zeros is at distance 1.
+
+    Returns
+    -------
+    (N,) float64
+        NaN for a map a of zeros.
+    """
+    scaled = _of_norm_1(maps)
+    moved = [
+        np.linalg.norm(_of_norm_1(again(copy)) - scaled, axis=1) for copy in _noisy(block, DRAWS, "max_sensitivity")
+    ]
+    return np.where(scaled.any(axis=1), np.max(moved, axis=0), np.nan)
+
+
+def _of_norm_1(maps: np.ndarray) -> np.ndarray:
+    """Return maps divided by their Euclidean norms, (N, values) float64; zeros stay."""
     maps = flat(np.asarray(maps, np.float64))
-    length = np.linalg.norm(maps, axis=1)
-    moved = [np.linalg.norm(flat(again(copy)) - maps, axis=1) for copy in _noisy(block, DRAWS, "continuity")]
-    return ratio(np.max(moved, axis=0), length)
+    return ratio(maps, np.broadcast_to(np.linalg.norm(maps, axis=1, keepdims=True), maps.shape), 0.0)
 
 
 def _noisy(block: Block, count: int, purpose: str) -> Iterator[Block]:
@@ -296,16 +315,22 @@ METRICS = (
         criticism="Two classes may be told apart by the same places: then maps are alike with good reason.",
     ),
     _metric(
-        "continuity",
-        continuity,
-        "Change under noise",
+        "max_sensitivity",
+        max_sensitivity,
+        "Max-Sensitivity",
         better="less",
-        about="The largest change of a map under noise of a twentieth of the input's range, as a share of the map. "
-        "Less is better.",
-        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019",
-        bounds=(0.0, np.inf),
+        about="The largest distance between the map of an input and the maps of noisy copies of it, for the same "
+        f"class. Each map is scaled to norm 1. There are {DRAWS} copies, with Gaussian noise of standard deviation "
+        f"{NOISE:g} of the input's range. Between 0 and 2; less is better.",
+        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; on the same noisy "
+        "copies it equals Quantus's `MaxSensitivity` with maps normalised by "
+        "`normalise_by_average_second_moment_estimate`; by default Quantus does not normalise",
+        bounds=(0.0, 2.0),
         cost=f"{DRAWS} explanations a map",
-        chance="0 for a map that does not look at the input",
-        criticism="A map that says nothing never changes; noise may change the network's own answer.",
+        chance="about 1.4 if its signs are random, and less if it has no negative values (0.71 for values drawn evenly "
+        "from 0 to 1); 0 if it does not depend on the input",
+        criticism="It saturates at √2, where two maps have nothing in common; only maps of opposite signs are further "
+        "apart. Changes of a map's size do not count. A constant map is perfect, and noise may change the predicted "
+        "class. The largest of few copies rises with their number.",
     ),
 )

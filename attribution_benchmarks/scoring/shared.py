@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 
 from attribution_benchmarks.command_line import BadInput, listed
@@ -10,6 +11,9 @@ from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.own import loaded
 
 SHARED: dict[str, Metric] = {}  # by name
+RENAMED = {  # former name -> name and what changed; a former name works for one release
+    "continuity": ("max_sensitivity", "which scales maps to norm 1 first and lies between 0 and 2"),
+}
 
 
 def share(metric: Metric) -> Metric:
@@ -42,13 +46,22 @@ def chosen(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]
     known = {**own, **SHARED}
     found: dict[str, Metric] = {}
     for name in dict.fromkeys(names):
-        metric = known.get(name) or _of_ones_own(name, known)
+        metric = known.get(_current(name)) or _of_ones_own(name, known)
         if metric.name in found:
             raise BadInput(f"--metrics has two metrics called '{metric.name}'")
         found[metric.name] = metric
     if not found:
         raise BadInput(f"--metrics is empty; choose of {listed(known)}")
     return found
+
+
+def _current(name: str) -> str:
+    """Return a metric's name; for a former one, say so on standard error."""
+    if name not in RENAMED:
+        return name
+    current, change = RENAMED[name]
+    print(f"--metrics: '{name}' is now '{current}', {change}; the old name will be removed", file=sys.stderr)
+    return current
 
 
 def _of_ones_own(name: str, known: Mapping[str, Metric]) -> Metric:

@@ -6,7 +6,7 @@ Quantus is not in the test extra: it wants the OpenCV that opens windows in plac
 import numpy as np
 import pytest
 
-from attribution_benchmarks.scoring import faithfulness, imputation, localisation
+from attribution_benchmarks.scoring import faithfulness, imputation, localisation, sanity
 from attribution_benchmarks.scoring.block import Block
 
 metrics = pytest.importorskip("quantus").metrics
@@ -110,6 +110,48 @@ def test_sensitivity_n_of_quantus_draws_no_sets_but_removes_in_the_map_s_own_ord
     sums = np.take_along_axis(MAPS.reshape(6, -1), order, axis=1).reshape(6, 8, 8).sum(axis=2)
     np.testing.assert_allclose(found[0]["att_sums"], sums, rtol=1e-9)
     assert (np.diff(found[0]["att_sums"], axis=1) < 0).all()  # no two sets of an input are alike in what they hold
+
+
+@pytest.mark.parametrize("is_normalised", [True, False])
+def test_max_sensitivity_is_the_same_on_maps_normalised_by_their_second_moments(is_normalised):
+    """On the same noisy pictures. By default Quantus does not normalise, and its ratio has no bound."""
+    from quantus.functions.normalise_func import normalise_by_average_second_moment_estimate
+
+    pictures, noisy = GENERATOR.random((6, SIDE, SIDE, 1)), []
+
+    def explained(inputs):
+        """Maps that are 1e-9 as large on the clean pictures, as gradients of a saturated probability are."""
+        size = 1e-9 if np.array_equal(inputs, pictures) else 1
+        return size * np.sin(9 * inputs[..., 0]) * WEIGHTS.reshape(SIDE, SIDE)
+
+    def again(block, model=None):
+        noisy.append(block.pictures)
+        return explained(block.pictures)
+
+    block = Block(pictures, [str(row) for row in range(6)], np.zeros(6, np.int64))
+    ours = sanity.max_sensitivity(explained(pictures), block, again)
+    replayed = iter(noisy)
+    theirs = metrics.robustness.MaxSensitivity(
+        nr_samples=len(noisy),
+        perturb_func=lambda arr, indices, **_: next(replayed).reshape(arr.shape),
+        normalise=is_normalised,
+        normalise_func=normalise_by_average_second_moment_estimate,
+        normalise_func_kwargs={"normalise_axes": (1, 2, 3)},
+        disable_warnings=True,
+    )
+    theirs.explain_func_kwargs = {}
+    theirs.explain_func = lambda model, inputs, targets: channels_first(explained(np.moveaxis(inputs, 1, -1)))
+    clean = channels_first(explained(pictures))
+    found = theirs.evaluate_batch(
+        Network(),
+        np.moveaxis(pictures, -1, 1),
+        np.zeros(6, np.int64),
+        theirs.normalise_func(clean.copy()) if is_normalised else clean,
+    )
+    if is_normalised:
+        np.testing.assert_allclose(ours, found, rtol=1e-9)
+    else:
+        assert (found > 1e8).all() and (ours <= 2).all()
 
 
 def test_noisy_linear_imputation_solves_the_same_equations():

@@ -16,7 +16,7 @@ from attribution_benchmarks.scoring.measure import Measure
 from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS, graph_order, networks
 from attribution_benchmarks.scoring.run import Run
 from attribution_benchmarks.scoring.saved_maps import SavedMaps
-from attribution_benchmarks.scoring.shared import SHARED
+from attribution_benchmarks.scoring.shared import SHARED, chosen
 
 NAMES = [metric.name for metric in sanity.METRICS]
 
@@ -100,7 +100,7 @@ def test_a_map_that_asks_no_network_fails_and_a_gradient_passes(scored):
         np.testing.assert_allclose(scored["edges", name][:, 0], 1, rtol=1e-9)
         assert scored["gradient", name][:, 0].mean() < 0.8, name
     np.testing.assert_array_equal(scored["edges", "emprt"], 0)
-    assert (scored["edges", "continuity"] > 0).all() and (scored["gradient", "continuity"] >= 0).all()
+    assert (scored["edges", "max_sensitivity"] > 0).all() and (scored["gradient", "max_sensitivity"] >= 0).all()
 
 
 def test_each_stage_is_kept_and_the_mean_comes_first(scored):
@@ -187,3 +187,56 @@ def test_random_networks_and_noise_change_the_predicted_class(model):
         assert (sanity.randomised(model, stage).predict(pictures) != predicted).any()
     noisy = pictures + sanity.NOISE * np.random.default_rng(4).standard_normal(pictures.shape).astype(np.float32)
     assert (model.predict(noisy) != predicted).any()
+
+
+class Explained:
+    """Explains by a function of inputs."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, block, model=None):
+        return self.function(block.pictures)
+
+
+def sensitivity(function, pictures):
+    (metric,) = chosen(["max_sensitivity"], {}).values()
+    block = Block(pictures, list(range(len(pictures))), np.zeros(len(pictures), np.int64))
+    return metric.measure.function(function(pictures), block, Explained(function))
+
+
+def test_max_sensitivity_in_closed_form():
+    pictures = np.random.default_rng(5).random((4, 8, 8, 1))
+
+    def is_noisy(inputs):
+        return (inputs != pictures).any(axis=(1, 2, 3)).reshape(-1, 1, 1, 1)
+
+    ones, left = np.ones_like(pictures), (np.arange(8) < 4)[:, None] * np.ones_like(pictures)
+    for clean, noisy, distance in (
+        (ones, 3 * ones, 0), (ones, -ones, 2), (left, 1 - left, np.sqrt(2)),
+        (ones, 0 * ones, 1), (0 * ones, ones, np.nan),
+    ):  # fmt: skip
+        found = sensitivity(lambda inputs, a=clean, b=noisy: np.where(is_noisy(inputs), b, a), pictures)
+        np.testing.assert_allclose(found, distance, rtol=1e-12)
+
+
+def test_max_sensitivity_is_bounded_where_a_saturated_score_has_hardly_a_gradient():
+    """A gradient of 1e-12 that noise makes 1: the ratio to the map's own norm would be 1e12."""
+    pictures = np.zeros((3, 8, 8, 1))
+    pictures[:, 0, 0] = 1
+
+    def steep(inputs):
+        return np.where(inputs == pictures, 1e-12 * pictures, inputs)
+
+    found = sensitivity(steep, pictures)
+    assert (found > 0).all() and (found <= 2).all()
+    np.testing.assert_allclose(sensitivity(lambda inputs: 1e-9 * steep(inputs), pictures), found, rtol=1e-9)
+
+
+def test_the_former_name_of_max_sensitivity_still_works_and_says_the_new_one(capsys):
+    found = chosen(["continuity"], {})
+    assert found == {"max_sensitivity": SHARED["max_sensitivity"]}
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "'continuity' is now 'max_sensitivity'" in line
+    chosen(["max_sensitivity"], {})
+    assert not capsys.readouterr().err
