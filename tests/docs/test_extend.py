@@ -4,11 +4,16 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import shlex
 import subprocess
 import sys
+import warnings
 
+import numpy as np
 import pytest
+
+from attribution_benchmarks.scoring.block import Block
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extend.md").read_text()
@@ -42,6 +47,16 @@ def test_the_metric_has_at_most_ten_lines_and_the_benchmark_sixty(folder):
         return len([line for line in (folder / name).read_text().splitlines() if line.strip()])
 
     assert lines("sparsity.py") <= 10 and lines("bright_half.py") <= 60
+
+
+@pytest.mark.parametrize(("file", "name"), [("sparsity.py", "gini"), ("bright_half.py", "mass")])
+def test_a_map_of_zeros_is_undefined_without_a_warning(folder, file, name):
+    maps = np.stack([np.zeros((12, 12)), np.ones((12, 12))])
+    block = Block(maps[..., None], ["zeros", "ones"], masks={"left": np.arange(12) < np.full((2, 12, 1), 6)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = runpy.run_path(str(folder / file))[name](maps, block, None)
+    np.testing.assert_array_equal(np.isnan(found), [True, False])
 
 
 @pytest.mark.parametrize("place", ["svea.benchmark", "clevr_xai.evaluate"])
