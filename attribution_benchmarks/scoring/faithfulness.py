@@ -239,7 +239,8 @@ _CRITICISM = {
     "": "A picture with holes is none that the network was trained on: what it says there may be of the holes.",
     "_blur": "What is left of a blurred object may still be enough for the network, and blur itself is a texture.",
     "_road": "Imputed pictures are smooth, which is another thing that the network was not trained on. Four steps make "
-    "a coarse curve.",
+    "a coarse curve. Rong et al. and Quantus report the accuracy after each step; this is the explained class's mean "
+    "probability.",
 }
 
 
@@ -280,7 +281,8 @@ METRICS = (
         cost=f"{len(SIZES) * SETS} passes an input, the same for all maps",
         chance="0",
         criticism="Scattered positions hardly change what a network of pictures sees, so that correlations are of "
-        "small numbers, and low for every map.",
+        f"small numbers, and low for every map. Only {SETS} sets of each size are sampled for an input, and its value "
+        "depends on them.",
     ),
     Metric(
         "infidelity",
@@ -288,12 +290,15 @@ METRICS = (
         "less",
         "How far the sum of the map over a random patch misses what covering the patch costs, squared, at the map's "
         "best scale and as a share of what there is to explain. Between 0 and 1; less is better.",
-        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; scaled as captum does",
+        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; scaled as captum does, "
+        "but for the sign",
         measure=Measure("infidelity", infidelity),
         on_request=True,
         bounds=(0.0, 1.0),
         cost=f"{PATCHES} passes an input, the same for all maps",
         chance="that of a uniform map, below 1: larger patches cost more, whatever is under them",
-        criticism="Maps are read as contributions, which a gradient is not. Squares let one large patch decide.",
+        criticism="Maps are read as contributions, which a gradient is not. Squares let one large patch decide. The "
+        "scale β is the least-squares one, but at least 0, so that a map of the opposite sign scores 1 like a map of "
+        "zeros.",
     ),
 )
