@@ -11,7 +11,7 @@ import itertools
 import random
 from collections.abc import Callable, Sequence
 
-from clevr_xai import families, programs, sentences
+from clevr_xai import families, official_wording, programs, sentences
 from clevr_xai.families import Family
 from clevr_xai.scene_index import SceneIndex
 from clevr_xai.search import Choice, Search
@@ -19,9 +19,12 @@ from clevr_xai.vocabulary import ATTRIBUTES
 
 BLOCK = 250  # scenes between resets of the counts
 QUESTIONS_PER_IMAGE = 10  # at most; there are only four simple families
+WORDINGS = ("plain", "official")
 
 
-def generate(scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = map) -> list[dict]:
+def generate(
+    scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = map, wording: str = "plain"
+) -> list[dict]:
     """Ask questions about scenes.
 
     Parameters
@@ -34,6 +37,9 @@ def generate(scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = ma
         Of the run.
     mapped
         Does what ``map`` does for a function and the list of blocks, perhaps in several processes.
+    wording
+        "plain", this project's sentences, or "official", the language of CLEVR-XAI's release. Programs, answers and
+        outputs are the same in both.
 
     Returns
     -------
@@ -43,7 +49,7 @@ def generate(scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = ma
         ``question_family_index``, ``question_index``.
     """
     asked = itertools.chain.from_iterable(
-        mapped(functools.partial(generate_block, kind=kind, seed=seed), in_blocks(scenes))
+        mapped(functools.partial(generate_block, kind=kind, seed=seed, wording=wording), in_blocks(scenes))
     )
     return [{**question, "question_index": number} for number, question in enumerate(asked)]
 
@@ -53,7 +59,7 @@ def in_blocks(scenes: Sequence) -> list[Sequence]:
     return [scenes[start : start + BLOCK] for start in range(0, len(scenes), BLOCK)]
 
 
-def generate_block(scenes: Sequence[dict], kind: str, seed: int) -> list[dict]:
+def generate_block(scenes: Sequence[dict], kind: str, seed: int, wording: str = "plain") -> list[dict]:
     """Ask questions about at most 250 scenes, without ``question_index``; as ``generate`` otherwise."""
     known = families.load(kind)
     used = dict.fromkeys(known, 0)
@@ -68,6 +74,8 @@ def generate_block(scenes: Sequence[dict], kind: str, seed: int) -> list[dict]:
             if choices is None:
                 continue
             question = _question(family, choices, scene, rng)
+            if wording == "official":
+                question["question"] = _official_sentence(family, choices, f"{kind} {seed} {scene['image_index']}")
             counts[family][question["answer"]] += 1
             used[family] += 1
             asked.append(question)
@@ -82,17 +90,30 @@ def _question(family: Family, choices: list[Choice | None], scene: dict, rng: ra
     program = expand(family, choices)
     for node, output in zip(program, programs.execute(program, scene), strict=True):
         node["_output"] = output
-    slots = {step.slot: choice for step, choice in zip(family.steps, choices, strict=True) if step.slot is not None}
     return {
         "split": scene["split"],
         "image_filename": scene["image_filename"],
         "image_index": scene["image_index"],
-        "question": sentences.put(rng.choice(family.text), slots, rng),
+        "question": sentences.put(rng.choice(family.text), _slots(family, choices), rng),
         "program": program,
         "answer": program[-1]["_output"],
         "template_filename": f"{family.file}.json",
         "question_family_index": family.index,
     }
+
+
+def _official_sentence(family: Family, choices: list[Choice | None], place: str) -> str:
+    """Return a filled family's sentence in the official wording.
+
+    It has random numbers of its own, so that the questions after it do not depend on the wording.
+    """
+    rng = random.Random(f"clevr_xai official wording {place} {family.file} {family.index}")
+    text = rng.choice(official_wording.texts(family))
+    return sentences.put(text, _slots(family, choices), rng, official_wording.other_object)
+
+
+def _slots(family: Family, choices: list[Choice | None]) -> dict[int, Choice]:
+    return {step.slot: choice for step, choice in zip(family.steps, choices, strict=True) if step.slot is not None}
 
 
 def expand(family: Family, choices: list[Choice | None]) -> list[dict]:

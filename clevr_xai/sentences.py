@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 
 from clevr_xai.search import Choice
 from clevr_xai.vocabulary import SYNONYMS
@@ -12,7 +13,17 @@ _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _PLACE = re.compile(r"\{(R|a|another|other)?(\d*)(s|thing)?\}")
 
 
-def put(text: str, choices: dict[int, Choice], rng: random.Random) -> str:
+def could_be(one: tuple, other: tuple) -> bool:
+    """Return whether an object of the first description may also fit the second."""
+    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+
+
+def put(
+    text: str,
+    choices: dict[int, Choice],
+    rng: random.Random,
+    other: Callable[[tuple, tuple], bool] = could_be,
+) -> str:
     """Return a sentence.
 
     Parameters
@@ -23,6 +34,8 @@ def put(text: str, choices: dict[int, Choice], rng: random.Random) -> str:
         Slot number -> (relation or None, description or None).
     rng
         Draws synonyms and decides about optional words.
+    other
+        Whether a place for "other" says it, given the description in slot 1 and its own.
     """
     text = _OPTIONAL.sub(lambda match: match[1] if rng.random() < 0.5 else "", text)
 
@@ -34,7 +47,7 @@ def put(text: str, choices: dict[int, Choice], rng: random.Random) -> str:
         if lead == "R":
             return rng.choice(SYNONYMS[relation])
         phrase = noun_phrase(description, rng) + (ending or "")
-        if lead in ("other", "another") and could_be(choices[1][1], description):
+        if lead in ("other", "another") and other(choices[1][1], description):
             return f"{lead} {phrase}"
         if lead in ("a", "another"):
             return f"{'an' if phrase[0] in 'aeiou' else 'a'} {phrase}"
@@ -48,8 +61,3 @@ def noun_phrase(description: tuple, rng: random.Random) -> str:
     *adjectives, shape = description
     words = [value for value in (*adjectives, shape or "thing") if value is not None]
     return " ".join(rng.choice(SYNONYMS.get(word, (word,))) for word in words)
-
-
-def could_be(one: tuple, other: tuple) -> bool:
-    """Return whether an object of the first description may also fit the second."""
-    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))

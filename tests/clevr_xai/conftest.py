@@ -22,6 +22,12 @@ def asked(embedded_scenes):
 
 
 @pytest.fixture(scope="session")
+def asked_officially(embedded_scenes):
+    """The same questions in the official wording."""
+    return {kind: questions.generate(embedded_scenes, kind, seed=7, wording="official") for kind in dataset.KINDS}
+
+
+@pytest.fixture(scope="session")
 def scene_of(embedded_scenes):
     scenes = {scene["image_filename"]: scene for scene in embedded_scenes}
     return lambda question: scenes[question["image_filename"]]

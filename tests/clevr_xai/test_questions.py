@@ -80,9 +80,11 @@ def test_every_output_of_every_program(kind, asked, scene_of):
         assert question["answer"] == program[-1]["_output"]
 
 
+@pytest.mark.parametrize("wording", ["asked", "asked_officially"])
 @pytest.mark.parametrize("kind", ["simple", "complex"])
-def test_a_sentence_names_what_its_program_filters_by(kind, asked):
+def test_a_sentence_names_what_its_program_filters_by(kind, wording, request):
     """Every attribute and relation of the program is in the words, and nothing else is."""
+    asked = request.getfixturevalue(wording)
     relation = re.compile(r"\b(left|right|behind|front)\b")
     plural = {f"{word}s": word for word in SYNONYM_OF}
     for question in asked[kind]:
@@ -106,7 +108,9 @@ def test_a_sentence_names_what_its_program_filters_by(kind, asked):
         assert relations == related, question["question"]
 
 
-def test_only_and_all_of_clevrs_words_are_used(asked):
+@pytest.mark.parametrize("wording", ["asked", "asked_officially"])
+def test_only_and_all_of_clevrs_words_are_used(wording, request):
+    asked = request.getfixturevalue(wording)
     words = {
         word
         for kind in asked.values()
