@@ -28,6 +28,7 @@ def generate(
     each: contextlib.AbstractContextManager[Each] | None = None,
     ground_truth_files: bool = True,
     compressed: bool = False,
+    wording: str = "plain",
 ) -> None:
     """Make a dataset, or what is missing of it.
 
@@ -45,6 +46,8 @@ def generate(
         makes the same masks from the mask images.
     compressed
         Whether to write scenes and questions as ``.json.gz``.
+    wording
+        Of the questions, see ``questions.generate``. Images and ground truths do not depend on it.
 
     Raises
     ------
@@ -55,6 +58,8 @@ def generate(
         raise BadInput(f"no questions {strangers[0]!r}; these exist: {listed(KINDS)}")
     if len(set(kinds)) < len(kinds) or not kinds:
         raise BadInput(f"questions {listed(kinds) or 'of no kind'}; name each kind once, of {listed(KINDS)}")
+    if wording not in questions.WORDINGS:
+        raise BadInput(f"no wording {wording!r}; these exist: {listed(questions.WORDINGS)}")
     if not str(output_dir):
         raise BadInput("the directory to write to has no name; name one that is new or was made by this command")
     output_dir = pathlib.Path(output_dir)
@@ -66,12 +71,15 @@ def generate(
         place = output_dir.absolute()  # a process on another machine works elsewhere
         make_image = functools.partial(parts.make_image, place, settings)
         found = list(each("images", make_image, range(settings.num_images)))
-        info = {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
+        info: dict[str, object] = {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
         layout.write_entries(output_dir / layout.SCENES, info, "scenes", found, compressed)
         blocks = questions.in_blocks(found)
+        named = "questions" if wording == "plain" else f"questions in {wording} wording"
+        if wording != "plain":
+            info["wording"] = wording
         for kind in kinds:
             asked = each(
-                f"{kind} questions", functools.partial(parts.ask, kind, settings.seed), blocks, questions.BLOCK
+                f"{kind} {named}", functools.partial(parts.ask, kind, settings.seed, wording), blocks, questions.BLOCK
             )
             first = [0]  # question of each block
             file = output_dir / layout.QUESTIONS.format(kind=kind)

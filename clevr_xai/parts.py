@@ -35,9 +35,9 @@ def make_image(output_dir: pathlib.Path, settings: Settings, index: int) -> str:
     return layout.compact(scene)
 
 
-def ask(kind: str, seed: int, block: Sequence[str]) -> list[str]:
+def ask(kind: str, seed: int, wording: str, block: Sequence[str]) -> list[str]:
     """Return the JSON of the questions about a block's scenes, all but their ``question_index``."""
-    return [layout.compact(question) for question in questions.generate_block(_read(block), kind, seed)]
+    return [layout.compact(question) for question in questions.generate_block(_read(block), kind, seed, wording)]
 
 
 def write_ground_truths(

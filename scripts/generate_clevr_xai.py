@@ -9,6 +9,9 @@ not be 0: the embedded set, on which networks are judged, begins that sequence o
     python scripts/generate_clevr_xai.py --num_images=10000 --seed=1 --image_size=192x128 --stored_size=128 \
         --noground_truth_files --output_dir=data/clevr_xai_training
 
+--wording=official writes the questions in the language of CLEVR-XAI's release. Images, programs, answers and ground
+truths do not depend on it: the same command with the other wording rewrites the questions of a directory.
+
 With --runner=beam in blocks on Apache Beam, the same bytes: docs/scale.md.
 
 Cost: 2.7 CPU seconds an image of 480x320, 0.3 to 0.5 one of 192x128.
@@ -26,6 +29,10 @@ FLAGS = flags.FlagValues()
 command_line.define_common_flags(FLAGS, seed=0)
 flags.DEFINE_integer("num_images", 100, "how many images to make", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_list("questions", ["simple", "complex"], "kinds of questions: simple, complex", flag_values=FLAGS)
+flags.DEFINE_enum(
+    "wording", "plain", ["plain", "official"],
+    "sentences of the questions: this project's own, or in the language of CLEVR-XAI's release", flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("output_dir", "data/clevr_xai", "directory to write to", flag_values=FLAGS)
 flags.DEFINE_string(
     "image_size", "480x320", "width x height of the rendering, 3 to 2; masks keep it", flag_values=FLAGS
@@ -71,6 +78,7 @@ def main(flag_values):
         each=asked_each(flag_values, "num_workers", 1, code_and_libraries, claim),
         ground_truth_files=flag_values.ground_truth_files,
         compressed=flag_values.compressed,
+        wording=flag_values.wording,
     )
     print(f"{wanted.num_images} images in {flag_values.output_dir}")
 

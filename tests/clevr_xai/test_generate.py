@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,6 +178,22 @@ def test_without_ground_truth_files_the_masks_are_the_same(made, tmp_path):
             np.testing.assert_array_equal(one, other)
 
 
+def test_the_other_wording_rewrites_the_questions_alone(made, tmp_path):
+    directory = shutil.copytree(made, tmp_path / "data")
+    generate.generate(directory, TINY, wording="official")
+    before, after = content(made), content(directory)
+    files = {layout.QUESTIONS.format(kind=kind) for kind in dataset.KINDS}
+    assert {name for name in before if before[name] != after[name]} == files and set(before) == set(after)
+    for file in files:
+        one, other = (layout.read_json(place / file) for place in (made, directory))
+        assert other["info"] == {**one["info"], "wording": "official"}
+        assert one["questions"] != other["questions"]
+        for question, reworded in zip(one["questions"], other["questions"], strict=True):
+            assert {**question, "question": ""} == {**reworded, "question": ""}
+    generate.generate(directory, TINY)
+    assert content(directory) == before
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -221,6 +238,7 @@ def test_damaged_settings_are_refused(settings, tmp_path):
         ("--questions=", "questions of no kind; name each kind once, of 'simple', 'complex'"),
         ("--questions=simple,simple", "name each kind once"),
         ("--num_images=0", "num_images"),
+        ("--wording=french", "wording"),
     ],
 )
 def test_bad_flags_are_one_line_and_leave_nothing(flag, message, tmp_path, capsys):
