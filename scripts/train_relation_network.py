@@ -44,6 +44,11 @@ flags.DEFINE_integer("num_images", 0, "use the first so many images; 0 for all",
 flags.DEFINE_integer(
     "rounds", 4, "times that questions of each kind are asked about the training scenes", 1, flag_values=FLAGS
 )
+flags.DEFINE_list(
+    "wording", ["plain"],
+    "sentences of the questions, see scripts/generate_clevr_xai.py; plain, official, or both separated by a comma",
+    flag_values=FLAGS,
+)  # fmt: skip
 flags.DEFINE_string("checkpoint_dir", "data/relation_network", "for checkpoints and the log", flag_values=FLAGS)
 flags.DEFINE_string(
     "output_dir",
@@ -103,6 +108,7 @@ def main(flag_values: flags.FlagValues) -> None:
             precision=flag_values.precision,
             test_dir=flag_values.test_dir,
             rounds=flag_values.rounds,
+            wordings=tuple(flag_values.wording),
             command=" ".join(["python scripts/train_relation_network.py", *_given(flag_values)]),
         )
 
@@ -112,6 +118,7 @@ def _given(flag_values: flags.FlagValues) -> list[str]:
     names = [
         "num_images",
         "rounds",
+        "wording",
         "final_questions",
         *(f"{name}_steps" for name in _STAGES),
         "pairs",

@@ -24,15 +24,18 @@ def accuracy(network: keras.Model, data: TrainingSet, rows: np.ndarray, batch_si
 
 
 def accuracy_by_kind(network: keras.Model, data: TrainingSet, rows: np.ndarray) -> dict:
-    """Return the accuracies on simple and on complex questions and, under ``families``, on each file of families."""
+    """Return the accuracies on simple and on complex questions and, under ``families``, on each file of families.
+
+    Where the questions are in several wordings, also on each kind in each of them.
+    """
     right = accuracy(network, data, rows)
     files = np.array([family.rsplit(" ", 1)[0] for family in data.families[rows]])
-    simple = files == "simple"
-    result = {
-        name: round(float(right[chosen].mean()), 4)
-        for name, chosen in (("simple", simple), ("complex", ~simple))
-        if chosen.any()
-    }
+    simple, wordings = files == "simple", data.wordings[rows]
+    groups = {"simple": simple, "complex": ~simple}
+    known = np.unique(wordings)
+    if len(known) > 1:
+        groups |= {f"{kind} {wording}": groups[kind] & (wordings == wording) for kind in groups for wording in known}
+    result = {name: round(float(right[chosen].mean()), 4) for name, chosen in groups.items() if chosen.any()}
     result["families"] = {str(name): round(float(right[files == name].mean()), 3) for name in np.unique(files)}
     return result
 

@@ -8,6 +8,7 @@ import json
 import pathlib
 import zipfile
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,18 +23,24 @@ from clevr_xai.training.training_set import TrainingSet
 FAMILIES = pathlib.Path(layout.__file__).parent / "families"
 
 
-def load(file: pathlib.Path, data_dir, rounds: dict[str, int], num_images: int = 0) -> TrainingSet:
+def load(
+    file: pathlib.Path,
+    data_dir,
+    rounds: dict[str, int],
+    num_images: int = 0,
+    wordings: Sequence[str] = ("plain",),
+) -> TrainingSet:
     """Return ``loading.load`` of the arguments, read from ``file`` if it holds just that, else written there."""
     scenes = layout.find(pathlib.Path(data_dir), layout.SCENES)
     if scenes is None:
-        return loading.load(data_dir, rounds, num_images)  # says what is missing
+        return loading.load(data_dir, rounds, num_images, wordings)  # says what is missing
     code = code_fingerprint("clevr_xai.training.loading:load", files=[FAMILIES])
-    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, code])
+    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, list(wordings), code])
     with held(file.parent, "a training set"):
         stored = _stored(file, described)
         if stored is not None:
             return stored
-        data = loading.load(data_dir, rounds, num_images)
+        data = loading.load(data_dir, rounds, num_images, wordings)
         fields = {name: value for name, value in vars(data).items() if value is not None}
         write_whole(file, lambda stream: np.savez(stream, described=described, **fields))
         return data

@@ -24,7 +24,12 @@ from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS, answer_tex
 WORTH_PROCESSES = 4  # blocks from which on processes beside each other are worth their start
 
 
-def load(data_dir: str | pathlib.Path, rounds: dict[str, int], num_images: int = 0) -> TrainingSet:
+def load(
+    data_dir: str | pathlib.Path,
+    rounds: dict[str, int],
+    num_images: int = 0,
+    wordings: Sequence[str] = ("plain",),
+) -> TrainingSet:
     """Read images and scenes and ask questions about them.
 
     Parameters
@@ -35,6 +40,8 @@ def load(data_dir: str | pathlib.Path, rounds: dict[str, int], num_images: int =
         How many times questions of each kind are asked, each time other ones: {"simple": 3, "complex": 1}.
     num_images
         Use the first so many; 0 for all.
+    wordings
+        Of ``questions.WORDINGS``; all rounds are asked in each of them, other questions each time.
 
     Raises
     ------
@@ -55,7 +62,7 @@ def load(data_dir: str | pathlib.Path, rounds: dict[str, int], num_images: int =
     blocks = questions.in_blocks(scenes)
     seen = _empty(len(scenes))
     asked: list[dict[str, np.ndarray]] = []
-    read = functools.partial(_block, data_dir, rounds, seed)
+    read = functools.partial(_block, data_dir, rounds, wordings, seed)
     with processes(available_cores() if len(blocks) >= WORTH_PROCESSES else 1) as mapped:
         first = 0
         for shown, told in tqdm.tqdm(mapped(read, blocks, 1), "scenes", len(blocks), mininterval=1.0, leave=False):
@@ -85,10 +92,10 @@ def _empty(number: int) -> dict[str, np.ndarray]:
 
 
 def _block(
-    data_dir: pathlib.Path, rounds: dict[str, int], seed: int, scenes: Sequence[dict]
+    data_dir: pathlib.Path, rounds: dict[str, int], wordings: Sequence[str], seed: int, scenes: Sequence[dict]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return a block's part of the images' arrays, and of the questions' with ``image_of`` counted from its first."""
-    return _shown(data_dir, scenes), _asked(rounds, seed, scenes)
+    return _shown(data_dir, scenes), _asked(rounds, wordings, seed, scenes)
 
 
 def _shown(data_dir: pathlib.Path, scenes: Sequence[dict]) -> dict[str, np.ndarray]:
@@ -105,13 +112,13 @@ def _shown(data_dir: pathlib.Path, scenes: Sequence[dict]) -> dict[str, np.ndarr
     return found
 
 
-def _asked(rounds: dict[str, int], seed: int, scenes: Sequence[dict]) -> dict[str, np.ndarray]:
-    """Ask every round of questions about a block's scenes."""
+def _asked(rounds: dict[str, int], wordings: Sequence[str], seed: int, scenes: Sequence[dict]) -> dict[str, np.ndarray]:
+    """Ask every round of questions about a block's scenes, in every wording."""
     asked = [
-        question
+        {**question, "wording": wording}
         for kind, number in rounds.items()
-        for again in range(number)
-        for question in questions.generate_block(scenes, kind, seed + 1000 * again)
+        for again, wording in enumerate(wording for wording in wordings for _ in range(number))
+        for question in questions.generate_block(scenes, kind, seed + 1000 * again, wording)
     ]
     position = {scene["image_index"]: row for row, scene in enumerate(scenes)}
     asked.sort(key=lambda question: question["image_index"])  # stable: kinds and rounds stay in order
@@ -123,6 +130,7 @@ def _asked(rounds: dict[str, int], seed: int, scenes: Sequence[dict]) -> dict[st
         "families": np.array(
             [f"{question['template_filename'][:-5]} {question['question_family_index']}" for question in asked]
         ),
+        "wordings": np.array([question["wording"] for question in asked]),
         "image_of": np.array([position[question["image_index"]] for question in asked], np.int64),
     }
 

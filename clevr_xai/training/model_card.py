@@ -30,6 +30,7 @@ def model_card(
     blank: Mapping[str, blank_images.Facts] | None = None,
     unseen: bool = False,
     missed: Sequence[str] = (),
+    wordings: Sequence[str] = (),
 ) -> str:
     """Return the text of ``MODEL_CARD.md``.
 
@@ -53,11 +54,21 @@ def model_card(
         Whether the questions counted are of scenes that nothing was chosen on, unlike those of the validation.
     missed
         Lines of ``misses.card_lines``; no such section without.
+    wordings : (Q,) of str
+        "plain" or "official"; "plain" for all when empty.
     """
     files = np.array([family.rsplit(" ", 1)[0] for family in families])
     simple = files == "simple"
     kinds = {"simple": simple, "complex": ~simple}
     by_kind = [[kind, *_score(right[rows])] for kind, rows in kinds.items()]
+    worded = np.array(wordings) if len(wordings) else np.full(len(right), "plain")
+    known = sorted(set(worded))
+    if len(known) > 1:
+        by_kind += [
+            [f"{kind}, {wording} wording", *_score(right[rows & (worded == wording)])]
+            for kind, rows in kinds.items()
+            for wording in known
+        ]
     by_file = [[name, *_score(right[files == name])] for name in np.unique(files)]
     by_answer = [
         [group, *(cell for rows in kinds.values() for cell in _score(right[rows & np.isin(answers, _numbers(values))]))]
@@ -93,8 +104,8 @@ def model_card(
             "",
             "## Limits",
             "",
-            "Trained on rendered toys with our own wording of CLEVR's questions. Only rightly answered questions",
-            "count in the benchmark, so methods are compared where the network is good.",
+            f"Trained on rendered toys, with CLEVR's questions in {' and '.join(known)} wording. Only rightly answered",
+            "questions count in the benchmark, so methods are compared where the network is good.",
             "",
         ]
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from attribution_benchmarks.command_line import listed
 from clevr_xai.training import batches, light
 from clevr_xai.training.training_set import TrainingSet
@@ -66,7 +68,8 @@ def told(
     small = f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then grown"
     return {
         "Training scenes": f"{len(data.images):,}, seed {data.seed}, rendered at {data.rendered}",
-        "questions": f"{len(data.answers):,} ({rounds} round{'s' * (rounds > 1)} of each kind)",
+        "questions": f"{len(data.answers):,} ({rounds} round{'s' * (rounds > 1)} of each kind, in "
+        f"{' and '.join(np.unique(data.wordings))} wording)",
         "last stage": f"{listed(final_questions)} questions",
         **({"starts from": "an exported network"} if goes_on else {"g in the stage `small`": small}),
         "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",

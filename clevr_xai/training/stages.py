@@ -11,6 +11,7 @@ import numpy as np
 from attribution_benchmarks.command_line import BadInput, check_directory, listed
 from clevr_xai import blank_images
 from clevr_xai.dataset import KINDS
+from clevr_xai.questions import WORDINGS
 from clevr_xai.training import batches, cache, loading, recipe
 from clevr_xai.training.training_set import TrainingSet
 
@@ -36,6 +37,7 @@ def train(
     precision: str = "float32",
     test_dir="",
     rounds: int = 4,
+    wordings: tuple[str, ...] = ("plain",),
 ) -> None:
     """Train a network stage by stage and export it.
 
@@ -71,12 +73,18 @@ def train(
         training, when empty.
     rounds
         Times that questions of each kind are asked about the training scenes, other ones each time.
+    wordings
+        Of the questions, see ``questions.generate``; with both, each has as many questions.
     """
     checkpoint_dir, output_dir = pathlib.Path(checkpoint_dir), pathlib.Path(output_dir)
     if strangers := set(final_questions) - set(KINDS):
         raise BadInput(f"no questions {strangers.pop()!r}; there are {listed(KINDS)}")
     if not final_questions:
         raise BadInput(f"the last stage learns from no questions; name some of {listed(KINDS)}")
+    if strangers := set(wordings) - set(WORDINGS):
+        raise BadInput(f"no wording {strangers.pop()!r}; there are {listed(WORDINGS)}")
+    if len(set(wordings)) < len(wordings) or not wordings:
+        raise BadInput(f"wording {listed(wordings) or 'of no name'}; name each once, of {listed(WORDINGS)}")
     if (output_dir / "1").exists():
         raise BadInput(f"{str(output_dir / '1')!r} exists; remove it, or name another directory with --output_dir")
     if not (steps["reading"] or start_from):
@@ -85,9 +93,9 @@ def train(
         raise BadInput("--seeing_steps=0 leaves convolutions as they are, and only --start_from has some")
     check_directory("checkpoint_dir", checkpoint_dir)
     check_directory("output_dir", output_dir)
-    validation = loading.load(validation_dir, dict.fromkeys(KINDS, 1))
-    counted = loading.load(test_dir, dict.fromkeys(KINDS, 1)) if test_dir else validation
-    data = cache.load(checkpoint_dir / "training_set.npz", data_dir, dict.fromkeys(KINDS, rounds), num_images)
+    validation = loading.load(validation_dir, dict.fromkeys(KINDS, 1), wordings=wordings)
+    counted = loading.load(test_dir, dict.fromkeys(KINDS, 1), wordings=wordings) if test_dir else validation
+    data = cache.load(checkpoint_dir / "training_set.npz", data_dir, dict.fromkeys(KINDS, rounds), num_images, wordings)
     if data.seed == validation.seed:
         raise BadInput(f"training and validation data both have the seed {data.seed}; the scenes must differ")
     if test_dir and counted.seed in (data.seed, validation.seed):
@@ -192,6 +200,7 @@ def train(
         _blank(plain, counted),
         bool(test_dir),
         _missed(plain, data, counted, right),
+        counted.wordings,
     )
     relation_network.export(plain, output_dir, card)
     for kind, rows in counted.rows_of_kind().items():

@@ -22,6 +22,8 @@ NODES = (
     *(f"relate {name}" for name in ("left", "right", "front", "behind")),
 )
 
+OF_QUESTIONS = ("tokens", "answers", "programs", "sets", "families", "wordings")
+
 
 @dataclasses.dataclass
 class TrainingSet:
@@ -45,6 +47,8 @@ class TrainingSet:
         Which objects each of these nodes finds, object k as bit k; -1 for nodes that find no set of objects.
     families : (Q,) of str
         "simple 0", "one_hop 3", ...
+    wordings : (Q,) of str
+        "plain" or "official".
     image_of : (Q,) int64
         Image of each question, ascending.
     first_question : (N + 1,) int64
@@ -66,6 +70,7 @@ class TrainingSet:
     programs: np.ndarray
     sets: np.ndarray
     families: np.ndarray
+    wordings: np.ndarray
     image_of: np.ndarray
     first_question: np.ndarray
     seed: int
@@ -86,7 +91,7 @@ class TrainingSet:
         kept, image_of = np.unique(self.image_of[rows], return_inverse=True)
         if len(rows) == len(self.tokens) and len(kept) == len(self.images):
             return self
-        chosen = {name: getattr(self, name)[rows] for name in ("tokens", "answers", "programs", "sets", "families")}
+        chosen = {name: getattr(self, name)[rows] for name in OF_QUESTIONS}
         if self.codes is not None:
             chosen["codes"] = self.codes[:, rows]
         shown = {name: getattr(self, name)[kept] for name in ("images", "centres", "owners", "attributes")}

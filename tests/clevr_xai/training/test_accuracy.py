@@ -1,5 +1,7 @@
 """Accuracies count what is right."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,13 @@ def test_accuracies_are_counted_by_kind(training_data, small_network):
     for kind in kinds:
         assert found[kind] == pytest.approx(right[kinds[kind]].mean(), abs=1e-4)
     assert found["families"]["simple"] == pytest.approx(found["simple"], abs=1e-3)
+    assert set(found) == {*kinds, "families"}
+    wordings = np.where(np.arange(len(rows)) % 3, "plain", "official")
+    found = accuracy.accuracy_by_kind(small_network, dataclasses.replace(training_data, wordings=wordings), rows)
+    for kind, chosen in kinds.items():
+        for wording in ("plain", "official"):
+            expected = right[chosen][wordings[chosen] == wording].mean()
+            assert found[f"{kind} {wording}"] == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_perfect_eye_sees_every_attribute(training_data):

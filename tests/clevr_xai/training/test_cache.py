@@ -35,7 +35,7 @@ def test_a_second_start_reads_the_same_from_one_file(training_dir, tmp_path, loa
     assert os.listdir(tmp_path) == ["set.npz"]
 
 
-@pytest.mark.parametrize("change", ["rounds", "number", "scenes", "code"])
+@pytest.mark.parametrize("change", ["rounds", "number", "scenes", "wordings", "code"])
 def test_what_has_changed_is_read_anew(training_dir, tmp_path, loads, change, monkeypatch):
     arguments = [tmp_path / "set.npz", training_dir, ROUNDS, 3]
     cache.load(*arguments)
@@ -44,6 +44,8 @@ def test_what_has_changed_is_read_anew(training_dir, tmp_path, loads, change, mo
         os.utime(scenes, (1, 1))
     elif change == "code":
         monkeypatch.setattr(cache, "code_fingerprint", lambda *objects, files: "other code")
+    elif change == "wordings":
+        arguments.append(["official"])
     else:
         arguments[2:] = ({"simple": 2}, 3) if change == "rounds" else (ROUNDS, 2)
     again = cache.load(*arguments)

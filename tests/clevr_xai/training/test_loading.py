@@ -50,6 +50,20 @@ def test_blocks_are_put_one_behind_the_other(training_dir, training_data, monkey
     assert not data.tokens[:first, length:].any()
 
 
+def test_each_wording_has_questions_of_its_own(training_dir):
+    rounds = {"simple": 2, "complex": 1}
+    plain, both = (loading.load(training_dir, rounds, wordings=names) for names in (["plain"], ["plain", "official"]))
+    assert set(plain.wordings) == {"plain"} and set(both.wordings) == {"plain", "official"}
+    chosen = both.wordings == "plain"
+    width = plain.tokens.shape[1]
+    np.testing.assert_array_equal(both.tokens[chosen][:, :width], plain.tokens)
+    np.testing.assert_array_equal(both.programs[chosen], plain.programs)
+    counts = [np.count_nonzero(both.wordings == name) for name in ("plain", "official")]
+    assert abs(counts[0] - counts[1]) <= 2
+    programs = {name: {tuple(row) for row in both.programs[both.wordings == name]} for name in ("plain", "official")}
+    assert len(programs["plain"] & programs["official"]) < 0.2 * counts[0]
+
+
 def masks_of_all_objects(number):
     """Return the ground truth of all objects in the first so many embedded images."""
     data = dataset.Dataset("simple")

@@ -46,11 +46,15 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     content = json.loads((test_dir / layout.SCENES).read_text())
     (test_dir / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 7}}))
     further = {"start_from": str(tmp_path / "first"), "test_dir": test_dir, "precision": "bfloat16"}
+    further["wordings"] = ("plain", "official")
     stages.train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
     logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
     assert logged == ["reading", "seeing", "final_simple"]
     third = (tmp_path / "third" / "MODEL_CARD.md").read_text()
     assert "starts from: an exported network" in third and "g in training: bfloat16" in third
+    assert "4 rounds of each kind, in official and plain wording" in third
+    assert "| complex, official wording |" in third and "| simple, plain wording |" in third
+    assert "wording |" not in card and "in plain wording)" in card
     assert "looked at meanwhile" in card and "nor in any choice" in third
 
     rng = np.random.default_rng(0)
@@ -71,6 +75,9 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     [
         ({"final_questions": ("easy",)}, "no questions 'easy'"),
         ({"final_questions": ()}, "no questions; name"),
+        ({"wordings": ("plain", "french")}, "no wording 'french'"),
+        ({"wordings": ()}, "wording of no name"),
+        ({"wordings": ("plain", "plain")}, "name each once"),
         ({"validation_dir": "training"}, "must differ"),
         ({"test_dir": "training"}, "--test_dir has the seed 5"),
         ({"output_dir": "there"}, "exists; remove it"),
