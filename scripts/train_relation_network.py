@@ -14,6 +14,9 @@ was stopped goes on from its last checkpoint. Stages that are done are not repea
 (0 steps leave each as it is) and the last stage. Training runs on any backend of Keras; with KERAS_BACKEND=jax it ends
 with the weights, and the same command on TensorFlow exports them.
 
+``--wording=plain,official`` trains on both wordings, with as many questions in each. To teach an exported network
+another wording takes reading steps: no other stage changes the question encoder.
+
 The committed network went on from the one before it with 40,000 scenes: ``--num_images=40000`` for the first of the
 commands above (two hours) and ``--reading_steps=0 --seeing_steps=60000 --final_steps=20000 --rounds=1`` beside
 ``--start_from`` and ``--precision=bfloat16`` for the last (an hour and a quarter, 6 GB).
@@ -46,7 +49,8 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_list(
     "wording", ["plain"],
-    "sentences of the questions, see scripts/generate_clevr_xai.py; plain, official, or both separated by a comma",
+    "sentences of the questions, see scripts/generate_clevr_xai.py: plain, official, or both separated by a comma, "
+    "with --start_from first the wording that the exported network reads",
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_string("checkpoint_dir", "data/relation_network", "for checkpoints and the log", flag_values=FLAGS)

@@ -74,7 +74,8 @@ def train(
     rounds
         Times that questions of each kind are asked about the training scenes, other ones each time.
     wordings
-        Of the questions, see ``questions.generate``; with both, each has as many questions.
+        Of the questions, see ``questions.generate``; with both, each has as many questions. The network of
+        ``start_from`` must read the first.
     """
     checkpoint_dir, output_dir = pathlib.Path(checkpoint_dir), pathlib.Path(output_dir)
     if strangers := set(final_questions) - set(KINDS):
@@ -160,7 +161,8 @@ def train(
         learner = Learner(network)
         encoder = pathlib.Path(start_from) / "1" / "variables" / "variables.index"
         if steps["reading"]:
-            some = data.tokens[:: max(len(data.tokens) // RETOLD, 1)].astype(np.int32)
+            known = data.tokens[data.wordings == wordings[0]]  # fitting to misread questions would spoil the layer
+            some = known[:: max(len(known) // RETOLD, 1)].astype(np.int32)
             before = start.told(network, some)
             read()
             start.retell(network, some, before)

@@ -6,8 +6,8 @@ import pytest
 
 import attribution
 from attribution_benchmarks.command_line import BadInput
-from clevr_xai import layout, tokens
-from clevr_xai.training import recipe, stages
+from clevr_xai import dataset, layout, tokens
+from clevr_xai.training import loading, recipe, stages, start
 from clevr_xai.training.model_card import model_card
 from clevr_xai.vocabulary import ANSWERS
 
@@ -47,9 +47,13 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     (test_dir / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 7}}))
     further = {"start_from": str(tmp_path / "first"), "test_dir": test_dir, "precision": "bfloat16"}
     further["wordings"] = ("plain", "official")
+    fitted, told = [], start.told
+    monkeypatch.setattr(start, "told", lambda network, rows: fitted.append(rows) or told(network, rows))
     stages.train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
     logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
     assert logged == ["reading", "seeing", "final_simple"]
+    plain = {tuple(row[row > 0]) for row in loading.load(training_dir, dict.fromkeys(dataset.KINDS, 4)).tokens}
+    assert {tuple(row[row > 0]) for rows in fitted for row in rows} == plain  # the wording of the first network
     third = (tmp_path / "third" / "MODEL_CARD.md").read_text()
     assert "starts from: an exported network" in third and "g in training: bfloat16" in third
     assert "4 rounds of each kind, in official and plain wording" in third
