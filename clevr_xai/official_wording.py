@@ -6,6 +6,7 @@ attribute, <the> the phrase of an object, <a> the same phrase where "it" refers 
 the ball" and "a cube (that is) behind the ball".
 
 Each frame of a family is drawn equally often; one that is listed twice is drawn twice as often, as in the release.
+One thing differs from the release on purpose: it writes "a object" where this grammar writes "an object".
 """
 
 from __future__ import annotations
