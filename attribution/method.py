@@ -65,6 +65,10 @@ class Method:
         Whether the seed changes the maps.
     drops_channels
         Its maps have no channel axis.
+    family
+        The signal it is made of, shared by its variants: "class activation" for all that weight a layer's channels.
+        Methods of one family rank side by side, so tests of agreement count a family once. None for a custom method,
+        which is then a family by itself.
     """
 
     name: str
@@ -75,6 +79,7 @@ class Method:
     asks: str | None = None
     is_random: bool = False
     drops_channels: bool = False
+    family: str | None = None
 
     @property
     def defaults(self) -> Mapping:

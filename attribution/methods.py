@@ -43,7 +43,9 @@ def _peer(library, name, title, function, cost, differs, randomness=_NO_RANDOMNE
     facts = FactSheet(f"{library}, {_LIBRARIES[library]}", needs, cost, randomness, differs)
     is_random = randomness is not _NO_RANDOMNESS
     title = f"{title} ({library})"
-    return Method(f"{library.replace('-', '_')}.{name}", title, function, facts, library, is_random=is_random)
+    family = next(method.family for method in _OWN_METHODS if method.name == name)
+    name = f"{library.replace('-', '_')}.{name}"
+    return Method(name, title, function, facts, library, is_random=is_random, family=family)
 
 
 _LIBRARIES = {"tf-keras-vis": "version 0.8", "tf-explain": "version 0.3"}
@@ -60,6 +62,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="Noisy; blind where the score is saturated; says what would change the score, not what made it.",
         ),
+        family="gradient",
         asks="input gradient",
     ),
     Method(
@@ -74,6 +77,7 @@ _OWN_METHODS = [
             weaknesses="Zero wherever the input is zero, whatever the model makes of it; depends on how "
             "inputs were centred.",
         ),
+        family="path",
         asks="input gradient",
     ),
     Method(
@@ -88,6 +92,7 @@ _OWN_METHODS = [
             weaknesses="Depends on the baseline; parts of the input that equal it get nothing; few points "
             "leave a gap between the map's sum and f(x) - f(baseline).",
         ),
+        family="path",
     ),
     Method(
         "smoothgrad",
@@ -101,6 +106,7 @@ _OWN_METHODS = [
             randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
             weaknesses="Explains the model around the input rather than at it; the noise level decides what is seen.",
         ),
+        family="gradient",
         is_random=True,
     ),
     Method(
@@ -114,6 +120,7 @@ _OWN_METHODS = [
             randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
             weaknesses="Has no sign; zero for a model that is linear around the input.",
         ),
+        family="gradient",
         asks="squared gradients",
         is_random=True,
     ),
@@ -130,6 +137,7 @@ _OWN_METHODS = [
             weaknesses="Explains the difference from the references: with the default, zero, it is Integrated "
             "Gradients at random points, and noisier. The sum is right in expectation alone.",
         ),
+        family="path",
         is_random=True,
     ),
     Method(
@@ -145,6 +153,7 @@ _OWN_METHODS = [
             weaknesses="The path depends on the input: where two inputs get different maps, the path may be why. A "
             "baseline is needed as for Integrated Gradients.",
         ),
+        family="path",
     ),
     Method(
         "deeplift",
@@ -160,6 +169,7 @@ _OWN_METHODS = [
             weaknesses="Depends on the baseline, and on how the network computes its function: two networks with the "
             "same scores may get different maps.",
         ),
+        family="relevance",
     ),
     Method(
         "guided_backprop",
@@ -173,6 +183,7 @@ _OWN_METHODS = [
             weaknesses="Close to a reconstruction of the input: it changes little with the class or with the "
             "upper layers' weights (Adebayo et al. 2018; Nie et al. 2018).",
         ),
+        family="changed ReLU",
     ),
     Method(
         "deconvnet",
@@ -185,6 +196,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="Ignores which ReLUs were active, so that without max-pooling it hardly depends on the input.",
         ),
+        family="changed ReLU",
     ),
     Method(
         "lrp_epsilon",
@@ -198,6 +210,7 @@ _OWN_METHODS = [
             weaknesses="On ReLU networks no more than input times gradient. Attention and gates are constants, as in "
             "lrp_cp.",
         ),
+        family="relevance",
     ),
     Method(
         "lrp_epsilon_plus",
@@ -212,6 +225,7 @@ _OWN_METHODS = [
             weaknesses="Negative evidence is lost in the convolutions. A residual block's sum is shared out as one "
             "layer, which differs by a fifth to a quarter from zennit's maps; `sums='separate'` is zennit's way.",
         ),
+        family="relevance",
     ),
     Method(
         "lrp_alpha1beta0",
@@ -227,6 +241,7 @@ _OWN_METHODS = [
             "(Sixt, Granz and Landgraf 2020). Made for non-negative activations: sums of negative ones (transformers, "
             "recurrent layers) lose relevance. Residual sums as in lrp_epsilon_plus.",
         ),
+        family="relevance",
     ),
     Method(
         "lrp_cp",
@@ -242,6 +257,7 @@ _OWN_METHODS = [
             weaknesses="Says nothing of where a transformer attends and why, only of what it takes from there; on "
             "ReLU networks no more than input times gradient.",
         ),
+        family="relevance",
     ),
     Method(
         "lrp_attn",
@@ -257,6 +273,7 @@ _OWN_METHODS = [
             weaknesses="Softmax keeps part of the relevance, so that a map's sum is not the logit; ε alone is noisy on "
             "vision transformers.",
         ),
+        family="relevance",
     ),
     Method(
         "lrp_clevr_xai",
@@ -269,6 +286,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="As LRP-α1β0; the range of the inputs has to be given rightly.",
         ),
+        family="relevance",
     ),
     Method(
         "excitation_backprop",
@@ -282,6 +300,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="Sees positive evidence alone; hardly depends on the class in deep networks.",
         ),
+        family="relevance",
     ),
     Method(
         "grad_cam",
@@ -295,6 +314,7 @@ _OWN_METHODS = [
             weaknesses="As coarse as the layer; all zero where every weighted sum is negative; averaging "
             "the gradient over positions mixes several objects.",
         ),
+        family="class activation",
         asks="layer gradient",
         drops_channels=True,
     ),
@@ -310,6 +330,7 @@ _OWN_METHODS = [
             weaknesses="Fine detail from Guided Backprop, which is not specific to the class; where it is from "
             "Grad-CAM.",
         ),
+        family="changed ReLU",
         asks="layer gradient",
     ),
     Method(
@@ -324,6 +345,7 @@ _OWN_METHODS = [
             weaknesses="As coarse as the layer; its closed form assumes an exponential of the score; close "
             "to a plain mean of positive activations (Lerma and Lucas 2022).",
         ),
+        family="class activation",
         asks="layer gradient",
         drops_channels=True,
     ),
@@ -338,6 +360,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="As coarse as the layer; a channel whose sum is near zero gets a huge weight.",
         ),
+        family="class activation",
         asks="layer gradient",
         drops_channels=True,
     ),
@@ -353,6 +376,7 @@ _OWN_METHODS = [
             weaknesses="As coarse as the layer, as noisy as the gradient where the layer is early; evidence against "
             "the class is left out. Here on one layer, without the fusion of several.",
         ),
+        family="class activation",
         asks="layer gradient",
         drops_channels=True,
     ),
@@ -368,6 +392,7 @@ _OWN_METHODS = [
             weaknesses="Slow for wide layers; with probabilities the softmax over channels is nearly flat; "
             "masked inputs are unlike any the model was trained on.",
         ),
+        family="class activation",
         asks="layer gradient",
         drops_channels=True,
     ),
@@ -384,6 +409,7 @@ _OWN_METHODS = [
             weaknesses="A mask says nothing of where a channel is active; weights are what the score gains when the "
             "whole input is dimmed. Not for comparison with other methods.",
         ),
+        family="class activation",
         asks="layer gradient",
         drops_channels=True,
     ),
@@ -400,6 +426,7 @@ _OWN_METHODS = [
             weaknesses="Here on one layer, without the fusion of several blocks; masked inputs are unlike "
             "any the model was trained on. Where all their scores are negative, as logits may be, the map is zero.",
         ),
+        family="class activation",
         asks="layer gradient",
         drops_channels=True,
     ),
@@ -414,6 +441,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="The same map for every class; heads count alike, and neither values nor other layers count.",
         ),
+        family="attention",
         drops_channels=True,
     ),
     Method(
@@ -427,6 +455,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="Evidence against the class is left out; neither values nor other layers count.",
         ),
+        family="attention",
         drops_channels=True,
     ),
     Method(
@@ -441,6 +470,7 @@ _OWN_METHODS = [
             weaknesses="Slow; noisy below some 1,000 masks; cannot be finer than its cells; with logits "
             "that may be negative the map loses its meaning.",
         ),
+        family="masks",
         is_random=True,
         drops_channels=True,
     ),
@@ -455,6 +485,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="Depends on the patch and on what covers it; misses evidence that is present twice.",
         ),
+        family="masks",
         drops_channels=True,
     ),
     Method(
@@ -468,6 +499,7 @@ _OWN_METHODS = [
             randomness=f"Everything, {_SEED_PER_INPUT}.",
             weaknesses="Explains nothing; a method that does not beat it explains nothing either.",
         ),
+        family="random",
         is_random=True,
         drops_channels=True,
     ),

@@ -35,7 +35,10 @@ def resolve_method(name: str) -> Method:
 
 
 def _own_method(name: str) -> Method:
-    """Return the method of ``module:function`` or ``file.py:function``, called by its function's name."""
+    """Return the method of ``module:function`` or ``file.py:function``, called by its function's name.
+
+    Its family is the function's attribute ``family``, where it has one.
+    """
     function = imported(name, "method")
     try:
         inspect.signature(function).bind(None)
@@ -43,4 +46,7 @@ def _own_method(name: str) -> Method:
         raise BadInput(f"method '{name}' is not called with the passes alone: {error}") from error
     except ValueError:  # written in C, without a signature to look at
         pass
-    return Method(name=name, title=name.rpartition(":")[2], function=function)
+    family = getattr(function, "family", None)
+    if not (family is None or (isinstance(family, str) and family)):
+        raise BadInput(f"method '{name}': its attribute family is {family!r}; set it to a word, such as 'gradient'")
+    return Method(name=name, title=name.rpartition(":")[2], function=function, family=family)

@@ -177,10 +177,11 @@ def _share(point: int, points: int) -> np.float32:
     return np.float32(point / (points - 1))
 
 
-def _authors(name: str, title: str, function=None) -> Method:
-    """Return a method under the name users type, with the registry's fact sheet."""
+def _authors(name: str, title: str, function=None, variant_of: str = "") -> Method:
+    """Return a method under the name users type, with the registry's fact sheet and the family of its original."""
     known = METHODS.get(name)
-    return Method(name, title, function or known.function, known.facts if known else None)
+    family = METHODS[variant_of or name].family
+    return Method(name, title, function or known.function, known.facts if known else None, family=family)
 
 
 def _twelve() -> dict[str, Method]:
@@ -189,16 +190,23 @@ def _twelve() -> dict[str, Method]:
         _authors("gradient", "Vanilla Gradient"),
         _authors("smoothgrad", "SmoothGrad", smoothgrad),
         _authors("guided_backprop", "Guided Backprop"),
-        _authors("guided_backprop_smoothgrad", "Guided Backprop SmoothGrad", guided_backprop_smoothgrad),
+        _authors(
+            "guided_backprop_smoothgrad", "Guided Backprop SmoothGrad", guided_backprop_smoothgrad, "guided_backprop"
+        ),
         _authors("integrated_gradients", "Integrated Gradients", integrated_gradients),
-        _authors("integrated_gradients_smoothgrad", "Integrated Gradients SmoothGrad", integrated_gradients_smoothgrad),
+        _authors(
+            "integrated_gradients_smoothgrad", "Integrated Gradients SmoothGrad", integrated_gradients_smoothgrad,
+            "integrated_gradients",
+        ),
         _authors("grad_cam", "Grad-CAM", grad_cam),
-        _authors("grad_cam_smoothgrad", "Grad-CAM SmoothGrad", grad_cam_smoothgrad),
+        _authors("grad_cam_smoothgrad", "Grad-CAM SmoothGrad", grad_cam_smoothgrad, "grad_cam"),
         _authors("guided_grad_cam", "Guided Grad-CAM", guided_grad_cam),
-        _authors("guided_grad_cam_smoothgrad", "Guided Grad-CAM SmoothGrad", guided_grad_cam_smoothgrad),
+        _authors(
+            "guided_grad_cam_smoothgrad", "Guided Grad-CAM SmoothGrad", guided_grad_cam_smoothgrad, "guided_grad_cam"
+        ),
         _authors("gradient_x_input", "Gradient x Input"),
-        _authors("smoothgrad_x_input", "SmoothGrad x Input", smoothgrad_x_input),
-    ]
+        _authors("smoothgrad_x_input", "SmoothGrad x Input", smoothgrad_x_input, "gradient_x_input"),
+    ]  # fmt: skip
     return {method.name: method for method in methods}
 
 

@@ -55,6 +55,7 @@ BENCHMARK = Benchmark(
     controls=(*CONTROLS, GROUND_TRUTH, OWN),
     methods=PRINTED,
     method_titles={name: method.title for name, method in MAPS.items()},
+    method_families={name: method.family for name, method in MAPS.items()},
     method_note="BIM the mean of squared noisy gradients",
     units=units,
     reasons={

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from attribution import METHODS
 from attribution.cam import grad_cam
 from attribution.modified_relu import deconvnet_rules, guided_rules
 from attribution.passes import Passes
@@ -83,6 +84,15 @@ def _part(name: str) -> str:
     found = re.search(rf"(?:^|/)({'|'.join(PARTS)})(?:_\d+)?/", name)
     return found[1] if found else ""
 
+
+for _candidate in (
+    guided_backprop_in_convolutions,
+    guided_backprop_outside_g,
+    guided_grad_cam_in_convolutions,
+    deconvnet_in_convolutions,
+    deconvnet_outside_g,
+):
+    _candidate.family = METHODS["guided_backprop"].family
 
 # The passes know rules again by their identity, so that each is made once.
 _guided_in_convolutions = within(guided_rules, ("convolutions",))

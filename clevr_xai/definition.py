@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from attribution import METHODS
 from attribution_benchmarks.scoring.benchmark import Benchmark, Column, Unit
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.controls import CONTROLS
-from clevr_xai.methods import TITLES
+from clevr_xai.methods import BASELINES, TITLES
 from clevr_xai.scoring import HEADING
 
 _MISSED = 0.05  # of f(image) - f(baseline)
@@ -63,6 +64,7 @@ BENCHMARK = Benchmark(
     controls=tuple(CONTROLS.values()),
     methods=tuple(TITLES),
     method_titles=TITLES,
+    method_families=dict.fromkeys(BASELINES, METHODS["integrated_gradients"].family),
     columns=tuple(
         Column("clevr_xai", metric, f"{metric}, {questions}", "CLEVR-XAI", where=_where(questions, pooling))
         for questions in _TRUTHS

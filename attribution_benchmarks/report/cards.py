@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attribution
-from attribution_benchmarks.report.families import family
 from attribution_benchmarks.report.gallery import Example
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.matrix_table import number, shown
@@ -61,7 +60,7 @@ def _card(name, place, matrix, judged, examples, named, benchmarks) -> dict:
         "title": named(name),
         "own": named.own(name),
         "path": named.path(name),
-        "family": "" if family(name) == name else family(name),
+        "family": "" if named.family(name) == name else named.family(name),
         "ranks": ranks,
         "mean": round(100 - sum(shares) / len(shares)) if shares else None,
         "verdicts": sentences(name, matrix, judged, named),

@@ -12,7 +12,6 @@ import numpy as np
 
 from attribution_benchmarks.leaderboard.agreement import Concordance, kendalls_w, rank_correlations
 from attribution_benchmarks.leaderboard.statistics import average_ranks
-from attribution_benchmarks.report.families import family
 from attribution_benchmarks.scoring.benchmark import Column
 
 NOT_SCORED = "not scored in this benchmark"
@@ -165,15 +164,18 @@ class Agreement:
     counts: np.ndarray
 
 
-def agreement(matrix: Matrix, seed: int = 0) -> Agreement:
-    """Return how far the columns agree; ``overall``, ``within`` and ``between`` over the common methods, by family."""
+def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None = None) -> Agreement:
+    """Return how far the columns agree; ``overall``, ``within`` and ``between`` over the common methods, by family.
+
+    ``families`` is method -> family; a method that it does not hold is a family by itself.
+    """
     scores = matrix.goodness(matrix.common)
     groups = list(dict.fromkeys(column.group for column in matrix.columns))
     members = {group: [i for i, column in enumerate(matrix.columns) if column.group == group] for group in groups}
-    families = [family(name) for name in matrix.common]
+    of_common = [(families or {}).get(name, name) for name in matrix.common]
 
     def concordance(columns):
-        return kendalls_w(columns, seed=seed, families=families)
+        return kendalls_w(columns, seed=seed, families=of_common)
 
     ranks = np.stack([average_ranks(column) for column in scores.T], axis=1) if scores.size else scores
     by_group = [ranks[:, places].mean(axis=1) for places in members.values()]

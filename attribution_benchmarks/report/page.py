@@ -33,6 +33,7 @@ def page(
     notes: Sequence[str] = (),
     scores: Mapping[str, Sequence[InputScores]] | None = None,
     compared: Mapping | None = None,
+    families: Mapping[str, str] | None = None,
 ) -> str:
     """Return the page.
 
@@ -56,6 +57,8 @@ def page(
         Benchmark -> its input scores.
     compared
         From ``compared.difference``; None where no other report is beside it.
+    families
+        Method -> family, as of ``matrix.agreement``.
 
     Returns
     -------
@@ -69,7 +72,7 @@ def page(
     )
     scores = scores or {}
     judged = {verdict.column.key: verdict for verdict in verdicts}
-    named = sections.Names(titles, own)
+    named = sections.Names(titles, own, families)
     examples = gallery.examples(matrix, results, scores)
     benchmarks = [sections.benchmark(definition, matrix, judged, results, named) for definition in definitions]
     every_score = gallery.all_scores(matrix, scores, verdicts)

@@ -42,6 +42,7 @@ def publish(
     notes: Sequence[str] = (),
     seed: int = 0,
     other: compared.Other | None = None,
+    families: Mapping[str, str] | None = None,
 ) -> str:
     """Write ``FILES`` below a directory, each whole or not at all; paired tests are kept in its store of scores.
 
@@ -65,6 +66,8 @@ def publish(
         Of draws and permutations.
     other
         Another report to compare with.
+    families
+        As of ``matrix.agreement``.
 
     Returns
     -------
@@ -73,7 +76,8 @@ def publish(
     """
     documents = [result.document for result in results if result.document]
     built = matrices.build(documents, columns, reasons)
-    agreement, judged = matrices.agreement(built, seed), verdicts.judge(built, scores, seed, _tests(directory, seed))
+    agreement = matrices.agreement(built, seed, families)
+    judged = verdicts.judge(built, scores, seed, _tests(directory, seed))
     rows = matrix_table.long_rows(built, judged)
     described = {
         "benchmark": "all",
@@ -110,7 +114,9 @@ def publish(
     changed = compared.difference(built, scores, other, sections.Names(titles, own), seed) if other else None
     write_whole(
         directory / "index.html",
-        page.page(built, agreement, judged, results, definitions, titles, settings, own, notes, scores, changed),
+        page.page(
+            built, agreement, judged, results, definitions, titles, settings, own, notes, scores, changed, families
+        ),
     )
     return "\n".join([*parts, *agreed])
 

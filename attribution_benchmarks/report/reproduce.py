@@ -25,7 +25,7 @@ import pathlib
 import resource
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from absl import flags
 
@@ -95,6 +95,15 @@ def titles(definitions: Iterable[Benchmark], own: Sequence[str] = ()) -> dict[st
             for definition in definitions
             for control in (*definition.controls, *networks(definition.controls, MOST))
         },
+    }
+
+
+def families(definitions: Iterable[Benchmark], own: Mapping[str, attribution.Method]) -> dict[str, str]:
+    """Return the family of every method that has one: of the registry, of the benchmarks, of the user's own."""
+    methods = {**attribution.METHODS, **own}
+    return {
+        **{name: method.family for name, method in methods.items() if method.family},
+        **{name: family for definition in definitions for name, family in definition.method_families.items()},
     }
 
 
@@ -186,7 +195,7 @@ def main(flag_values: flags.FlagValues) -> None:
                 directory, results, scores, list(definitions.values()),
                 [column for one in definitions.values() for column in recipe.columns_of(one, list(metrics.values()))],
                 titles(definitions.values(), own), settings, reasons, own, [*said_of_model, *notes], flag_values.seed,
-                other,
+                other, families(definitions.values(), methods),
             )
         )  # fmt: skip
     used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)

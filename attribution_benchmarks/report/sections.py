@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.report import charts, pictures, trends
-from attribution_benchmarks.report.families import family
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import control_cell, least, number, shown
 from attribution_benchmarks.report.power import Power
@@ -55,8 +54,8 @@ class Result:
 class Names:
     """Names to print, and whether a method is the user's own."""
 
-    def __init__(self, titles: Mapping[str, str], own: Sequence[str]):
-        self._titles, self._own = titles, set(own)
+    def __init__(self, titles: Mapping[str, str], own: Sequence[str], families: Mapping[str, str] | None = None):
+        self._titles, self._own, self._families = titles, set(own), families or {}
 
     def __call__(self, name: str) -> str:
         """Return a method's or control's name to print; that of a control asked of a method names both."""
@@ -68,6 +67,10 @@ class Names:
     def own(self, name: str) -> bool:
         """Tell whether a method is the user's own."""
         return name in self._own
+
+    def family(self, name: str) -> str:
+        """Return a method's family; its name where it is a family by itself."""
+        return self._families.get(name, name)
 
     def path(self, name: str) -> str:
         """Return where a method of the user's own is, as typed; empty for the house's."""
@@ -102,7 +105,7 @@ def matrix_lines(matrix: Matrix, judged: Any, named: Any) -> list[dict]:
                     "heat": round(100 * (counts[column.key] - rank) / max(counts[column.key] - 1, 1)),
                 }
             )
-        title = "yours" if named.own(name) else family(name)
+        title = "yours" if named.own(name) else named.family(name)
         lines.append({"title": named(name), "name": name, "own": named.own(name), "cells": cells,
                       "family": title if title != name else "others"})  # fmt: skip
     return lines

@@ -159,6 +159,8 @@ class Benchmark:
         Methods of its table, by default.
     method_titles
         Method -> what the benchmark's paper calls it, where that is not the registry's title.
+    method_families
+        Method -> family, for methods that the registry does not list; see ``attribution.Method``.
     examples
         ``examples(count, seed)`` returns what is explained; None for a benchmark with commands of its own.
     network
@@ -195,6 +197,7 @@ class Benchmark:
     controls: tuple[Control, ...] = ()
     methods: tuple[str, ...] = ()
     method_titles: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    method_families: Mapping[str, str] = dataclasses.field(default_factory=dict)
     examples: Callable[[int, int], Examples] | None = None
     network: str = ""
     score: str = "logits"

@@ -21,6 +21,38 @@ def test_every_method_has_a_full_fact_sheet(name):
     assert method.parameters({}) == dict(method.defaults)
 
 
+@pytest.mark.parametrize("name", attribution.METHODS)
+def test_every_built_in_method_has_a_family(name):
+    assert attribution.METHODS[name].family
+
+
+@pytest.mark.parametrize(
+    ("original", "variants"),
+    [
+        ("grad_cam", ["layer_cam", "score_cam", "score_cam_constant_masks", "sise", "tf_explain.grad_cam"]),
+        ("integrated_gradients", ["gradient_x_input", "expected_gradients", "guided_integrated_gradients"]),
+        ("lrp_epsilon", ["lrp_alpha1beta0", "lrp_attn", "excitation_backprop", "deeplift"]),
+        ("attention_rollout", ["gradient_rollout"]),
+        ("gradient", ["smoothgrad", "vargrad", "tf_keras_vis.smoothgrad"]),
+    ],
+)
+def test_variants_are_of_one_family(original, variants):
+    assert {attribution.METHODS[name].family for name in variants} == {attribution.METHODS[original].family}
+
+
+def test_a_custom_method_is_a_family_by_itself_unless_it_names_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("mine.py").write_text(
+        "def alone(passes):\n    return passes.inputs\n\n\n"
+        "def sharpened(passes):\n    return passes.inputs\n\n\nsharpened.family = 'gradient'\n\n\n"
+        "def wrong(passes):\n    return passes.inputs\n\n\nwrong.family = 3\n"
+    )
+    assert attribution.resolve_method("mine.py:alone").family is None
+    assert attribution.resolve_method("mine.py:sharpened").family == "gradient"
+    with pytest.raises(BadInput, match="its attribute family is 3; set it to a word"):
+        attribution.resolve_method("mine.py:wrong")
+
+
 OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library and "rollout" not in name]
 
 

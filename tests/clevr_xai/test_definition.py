@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from attribution import METHODS
-from attribution_benchmarks.report.families import family
 from attribution_benchmarks.scoring.block import Label
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.registry import benchmark_named
@@ -70,7 +69,6 @@ def test_the_units_are_commands_whose_rows_the_columns_show(quick):
 def test_names_are_those_of_methods_controls_and_pictures():
     assert BENCHMARK.reasons and not set(BENCHMARK.reasons) & set(BENCHMARK.methods)
     assert set(BENCHMARK.method_titles) == set(BENCHMARK.methods) <= set(METHODS) | set(methods.BASELINES)
-    assert {family(name) for name in methods.BASELINES} == {"path"}
     names = [control.name for control in BENCHMARK.controls]
     assert names == [*evaluate.FLAGS["controls"].default, "ground_truth"]  # the truth: where a metric asks for it
     assert set(BENCHMARK.pictures) == {"question", *METRICS}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attribution_benchmarks.report import families, matrix, matrix_table, verdicts
+from attribution_benchmarks.report import matrix, matrix_table, verdicts
 from attribution_benchmarks.scoring import registry
 from attribution_benchmarks.scoring.benchmark import BOUND, CEILING, Benchmark, Column
 from attribution_benchmarks.scoring.controls import Control
@@ -141,14 +141,9 @@ def test_bounds_and_ceilings_come_from_the_controls_of_a_definition():
     assert registry.benchmark_named("bim").aside("iir") == aside
 
 
-def test_variants_are_of_one_family_and_a_method_of_ones_own_of_none():
-    assert families.family("tf_explain.grad_cam") == families.family("score_cam") == "class activation"
-    assert families.family("lrp_epsilon") == families.family("excitation_backprop") == "relevance"
-    assert families.family("grad_cam_smoothgrad") == "class activation"
-    assert families.family("smoothgrad") == "gradient"
-    assert families.family("mine.py:gradient") == "mine.py:gradient"
-    names = [name for members in families.FAMILIES.values() for name in members]
-    assert len(set(names)) == len(names)
+def test_agreement_counts_the_methods_of_one_family_once(built):
+    assert matrix.agreement(built).overall.families == len(built.common) == 3
+    assert matrix.agreement(built, families={"best": "cam", "good": "cam"}).overall.families == 2
 
 
 def test_the_verdicts_follow_the_metrics_direction(judged):

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+import attribution
 from attribution_benchmarks import command_line
 from attribution_benchmarks.report import recipe, reproduce
 from attribution_benchmarks.report.processes import ROOT
@@ -76,6 +77,18 @@ def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
     if not quick:
         assert reasons - blanks == {("integrated_gradients_smoothgrad", "bim")}  # of the quick run
     assert everything <= set(reproduce.titles(definitions.values()))
+
+
+def test_every_method_of_a_benchmark_has_a_family():
+    definitions = [registry.benchmark_named(name) for name in registry.BENCHMARKS]
+    candidate = "clevr_xai.candidates:guided_backprop_in_convolutions"
+    own = {name: attribution.resolve_method(name) for name in (candidate, "os.path:abspath")}
+    found = reproduce.families(definitions, own)
+    assert {name for definition in definitions for name in definition.methods} <= set(found)
+    assert found["integrated_gradients_gray"] == found["integrated_gradients_smoothgrad"] == "path"
+    assert found["grad_cam_smoothgrad"] == found["layer_cam"] == "class activation"
+    assert found[candidate] == found["guided_backprop"]
+    assert "os.path:abspath" not in found  # a family by itself
 
 
 def test_all_columns_of_the_matrix_are_asked_for():
