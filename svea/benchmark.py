@@ -140,7 +140,7 @@ def main(flag_values: flags.FlagValues) -> None:
         f"(paper's network: {paper_table.BASELINE_ACCURACY} %)"
         for name, network in zip(models, networks, strict=True)
     ]
-    notes = findings.findings(networks, rows, titles, flag_values.seed)
+    notes = findings.findings(networks, rows, titles, flag_values.seed, list(models))
     shown = {name: metric.title for name, metric in metrics.items()}
     decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
     printed = [row for row in rows if "of" not in row]

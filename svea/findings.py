@@ -17,7 +17,9 @@ LOWER_GROUP = ("gradient", "xgrad_cam", "grad_cam")
 UPPER_GROUP = ("grad_cam_plus_plus", "score_cam", "sise", "integrated_gradients", "rise")
 
 
-def findings(networks: Sequence[NetworkScores], rows: Sequence[dict], titles: dict[str, str], seed: int) -> list[str]:
+def findings(
+    networks: Sequence[NetworkScores], rows: Sequence[dict], titles: dict[str, str], seed: int, names: Sequence[str]
+) -> list[str]:
     """Return lines of text, all of them from computed scores.
 
     Parameters
@@ -30,13 +32,15 @@ def findings(networks: Sequence[NetworkScores], rows: Sequence[dict], titles: di
         Their ``table.titles``.
     seed
         Seed of the bootstrap.
+    names
+        The networks' names, as in the tables' heading.
     """
     score = {(row["method"], row["metric"]): row["value"] for row in rows}
     regions_scored = any(metric == "roe_test" for _, metric in score)
     return [
         *_intervals(len(networks)),
         *_rank_correlations(networks, seed),
-        *(_comparisons(networks, score, titles, seed) if regions_scored else ()),
+        *(_comparisons(networks, score, titles, seed, names) if regions_scored else ()),
         *(_zero_maps(rows, titles) if regions_scored else ()),
         *_random_networks(rows, titles),
         *_what_holds(score, titles),
@@ -73,8 +77,8 @@ def _rank_correlations(networks, seed) -> list[str]:
     return lines
 
 
-def _comparisons(networks, score, titles, seed) -> list[str]:
-    """Return which methods cannot be told from the best one, and which beat the rule without a network."""
+def _comparisons(networks, score, titles, seed, where) -> list[str]:
+    """Return which methods do not differ from the best one, and which beat the window that uses no network."""
     names = list(networks[0].methods)
     values = {name: values_of(networks, name, "roe_test").mean(axis=0) for name in (*names, "argmax_abs")}
     best = max(names, key=lambda name: score[name, "roe_test"])
@@ -95,9 +99,10 @@ def _comparisons(networks, score, titles, seed) -> list[str]:
     better = [
         titles[test.first] for test in against_peak if test.p_corrected < comparisons.LEVEL and test.difference > 0
     ]
+    on = " and ".join(where) + (", averaged" if len(where) > 1 else "")
     lines.append(
-        f"Above the window at the largest |x|, which asks no network ({score['argmax_abs', 'roe_test']:.1f}), "
-        f"p < 0.05 after Holm for {len(names)} methods: {', '.join(better) or 'none'}."
+        f"Better than the window at the largest |x|, which uses no network ({score['argmax_abs', 'roe_test']:.1f}), on "
+        f"{on} (p < 0.05 after Holm for {len(names)} methods): {', '.join(better) or 'none'}."
     )
     return lines
 
