@@ -230,7 +230,7 @@ def text(
     """
     laid_out = tables.markdown_table if markdown else tables.text_table
     bounds = bounds or (subsets.CONFIDENCE, subsets.MASK_PIXELS)
-    parts = []
+    parts, empty = [], {}
     own = [row for row in rows if row["metric"] in ACCURACIES]
     for truth, metric in dict.fromkeys((row["ground_truth"], row["metric"]) for row in own):
         of_metric = [row for row in rows if (row["ground_truth"], row["metric"]) == (truth, metric)]
@@ -238,10 +238,13 @@ def text(
         name = f"{ACCURACIES[metric].title}, ground truth {TRUTH_TITLES[truth]}"
         for subset in dict.fromkeys(row["subset"] for row in heading):
             shown = [row for row in heading if row["subset"] == subset]
-            title = f"{name}, pooling {HEADING[metric]}, {subsets.title(subset, *bounds)}: {_counted(shown)}"
-            if any(row["n"] + row["undefined"] for row in shown):
-                title += f"\n\n{laid_out(*_main(shown, markdown))}{_undefined(shown, markdown)}".rstrip("\n")
-            parts.append(f"{title}\n")
+            which = subsets.title(subset, *bounds)
+            if not any(row["n"] + row["undefined"] for row in shown):
+                empty[f"{which} (ground truth {TRUTH_TITLES[truth]})"] = None
+                continue
+            title = f"{name}, pooling {HEADING[metric]}, {which}: {_counted(shown)}"
+            laid = f"{laid_out(*_main(shown, markdown))}{_undefined(shown, markdown)}".rstrip("\n")
+            parts.append(f"{title}\n\n{laid}\n")
         if poolings:
             shown = [row for row in of_metric if row["subset"] == "all" and "of" not in row]
             if shown:
@@ -251,6 +254,8 @@ def text(
         title = f"{metric.title}, ground truth {TRUTH_TITLES[shown[0]['ground_truth']]}: {_counted(shown)}"
         laid = laid_out(*_main(shown, markdown, 1 if metric.percent else 3))
         parts.append(f"{title}\n\n{laid}{_undefined(shown, markdown, '')}")
+    if empty:
+        parts.append(f"Skipped, because no question belongs to them: {', '.join(empty)}.\n")
     return "\n".join(parts)
 
 

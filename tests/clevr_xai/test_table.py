@@ -131,9 +131,9 @@ def test_a_subset_without_questions_says_so():
 
 
 def test_a_table_of_no_question_is_its_title():
-    found = table.long_rows(made_up(), ["single_object"], ["mass"], ["large_mask"], pixels=9999)
+    found = table.long_rows(made_up(), ["single_object"], ["mass", "rank"], ["large_mask"], pixels=9999)
     assert table.text(found, bounds=(0.9, 9999)) == (
-        "Relevance mass accuracy, ground truth Single Object, pooling l2-norm,sq, mask > 9,999 px: no question\n"
+        "Skipped, because no question belongs to them: mask > 9,999 px (ground truth Single Object).\n"
     )
 
 
