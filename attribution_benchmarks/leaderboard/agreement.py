@@ -21,8 +21,8 @@ LEAST_FAMILIES = 5  # for an interval: four values or fewer do not tell how far 
 class Concordance(NamedTuple):
     """Kendall's ``w`` of ``judges`` over ``methods``, and the share ``p_value`` of random rankings that agree as well.
 
-    ``w`` is 1 where all judges give the same order, and about 1 / judges where they know nothing of each other. ``low``
-    and ``high`` end its 95 % interval, NaN for fewer than five ``families``.
+    ``w`` is 1 where all judges give the same order. ``low`` and ``high`` end its 95 % interval, NaN for fewer than five
+    ``families``.
     """
 
     w: float
@@ -32,6 +32,11 @@ class Concordance(NamedTuple):
     low: float = float("nan")
     high: float = float("nan")
     families: int = 0
+
+    @property
+    def chance(self) -> float:
+        """The expectation of ``w`` where the judges know nothing of each other, 1 / judges."""
+        return 1 / self.judges if self.judges else float("nan")
 
 
 def kendalls_w(

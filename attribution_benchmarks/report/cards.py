@@ -10,7 +10,7 @@ import attribution
 from attribution_benchmarks.report.gallery import Example
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.matrix_table import number, shown
-from attribution_benchmarks.report.verdicts import Verdicts, in_words
+from attribution_benchmarks.report.verdicts import Verdicts, in_words, percentages, record, record_in_words
 
 _AT_MOST = 3  # metrics named in one sentence
 
@@ -43,7 +43,7 @@ def _card(name, place, matrix, judged, examples, named, benchmarks) -> dict:
     counts = count_of(matrix)
     ranks = [
         {
-            "column": column.title, "group": column.group, "rank": number(rank, 1).removesuffix(".0"),
+            "column": column.label, "rank": number(rank, 1).removesuffix(".0"),
             "count": counts[column.key], "text": shown(matrix.cells[name, column.key], column),
             "place": round(100 * (rank - 1) / max(counts[column.key] - 1, 1)),
             "marks": judged[column.key].marks(name, matrix) if column.key in judged else "",
@@ -81,38 +81,48 @@ def count_of(matrix: Matrix) -> dict[str, int]:
 
 def sentences(name: str, matrix: Matrix, judged: Mapping[str, Verdicts], named: Any) -> list[str]:
     """Say what the tests of all columns found of a method, and how many of them can find anything."""
-    labels = {column.key: f"{column.group} {column.title}" for column in matrix.columns}
+    labels = {column.key: column.label for column in matrix.columns}
     tested = [verdict for verdict in judged.values() if name in verdict.tested]
     if not tested:
         return ["No paired test: the scores of single inputs are not known."]
     found = []
-    telling = [verdict for verdict in tested if verdict.tells_best(matrix)]
+    telling = [verdict for verdict in tested if verdict.names_best(matrix)]
     top = [labels[verdict.column.key] for verdict in telling if name in verdict.level_with_best(matrix)]
     if telling:
         found.append(
-            f"Best, or level with the best, under {len(top)} of {len(telling)} metrics that can tell"
+            f"Best, or level with the best, on {len(top)} of {len(telling)} metrics that can tell"
             + (f": {_listed(top)}." if top else ".")
         )
     else:
-        found.append("No metric tells its best from most others with these inputs.")
+        found.append("No metric names a best method with these inputs.")
+    return [*found, *_against_baselines(name, matrix, tested, named)]
+
+
+def _against_baselines(name: str, matrix: Matrix, tested: Sequence[Verdicts], named: Any) -> list[str]:
     able = [verdict for verdict in tested if verdict.tells_controls()]
-    failed = [verdict for verdict in able if verdict.not_above(name)]
-    if able:
-        text = f"Above every control under {len(able) - len(failed)} of {len(able)} metrics that can tell"
-        if failed:
-            missed = []
-            for verdict in failed:
-                rivals = in_words(verdict.kinds_not_above(name), named)
-                missed.append(f"{labels[verdict.column.key]} ({_listed(rivals, 2)})")
-            text += f"; not under {_listed(missed)}"
-        found.append(f"{text}.")
-    else:
-        found.append("The inputs are too few to find any method above every control.")
+    if not able:
+        return ["The inputs are too few to find any method above every baseline."]
+    one = record(name, tested, matrix)
+    text = record_in_words([one._replace(kept={})])
+    missed = [
+        f"{verdict.column.label} ({_listed(in_words(kinds, named), 2)})"
+        for verdict in able
+        if (kinds := verdict.kinds_not_above(name))
+    ]
+    partly = [verdict.column.label for verdict in able if verdict.untested(name) and not verdict.not_above(name)]
+    text += f"; not significantly above: {_listed(missed)}" if missed else ""
+    text += f"; above the baselines it was compared with, fewer than others were: {_listed(partly)}" if partly else ""
+    found = [f"{text[0].upper()}{text[1:]}."]
+    if one.kept:
+        found.append(
+            f"Keeps {percentages(one.kept.values())} of its score for a wrong class on {_listed(list(one.kept))}: "
+            "it does not pass there, because its maps hardly depend on the class."
+        )
     return found
 
 
 def in_short(name: str, matrix: Matrix, judged: Mapping[str, Verdicts], named: Any) -> tuple[str, str]:
-    """Return how a method stands to the controls, and its best and its weakest place; a sentence each."""
+    """Return on how many metrics a method beats every baseline, and its best and its weakest place; a sentence each."""
     counts = count_of(matrix)
     placed = sorted(
         (matrix.ranks[name, column.key] / counts[column.key], place, column)
@@ -124,20 +134,17 @@ def in_short(name: str, matrix: Matrix, judged: Mapping[str, Verdicts], named: A
 
     def where(column):
         rank = matrix.ranks[name, column.key]
-        return f"{ordinal(math.floor(rank))} of {counts[column.key]} on {column.group} {column.title}"
+        return f"{ordinal(math.floor(rank))} of {counts[column.key]} on {column.label}"
 
     ends = [placed[0][2], *([placed[-1][2]] if len(placed) > 1 else [])]
-    silent = [f"{one.group} {one.title}" for one in ends if not _tells(judged.get(one.key), matrix)]
+    silent = [one.label for one in ends if not _tells(judged.get(one.key), matrix)]
     places = f"Its best place: {'; its weakest: '.join(map(where, ends))}."
     if silent:
         places += f" Inputs are too few to tell methods apart on {_listed(silent)}."
-    able = [verdict for verdict in judged.values() if name in verdict.tested and verdict.tells_controls()]
-    above = sum(not verdict.not_above(name) for verdict in able)
-    if not able:
-        return f"{named(name)}: a first look, with inputs too few to hold it against the controls", places
-    if above == len(able):
-        return f"{named(name)} beats every control under all {len(able)} metrics that can tell", places
-    return f"{named(name)} beats every control under {above or 'none'} of {len(able)} metrics that can tell", places
+    one = record(name, (verdict for verdict in judged.values() if name in verdict.tested), matrix)
+    if not one.metrics:
+        return f"{named(name)}: a first look, with too few inputs to compare it with the baselines", places
+    return f"{named(name)} {record_in_words([one])}", places
 
 
 def _tells(verdict: Verdicts | None, matrix: Matrix) -> bool:
@@ -168,7 +175,7 @@ def extremes(name: str, examples: Sequence[Example], matrix: Matrix) -> tuple[di
         column = columns[key]
         ends.append(
             {
-                "example": place, "column": f"{column.group} {column.title}",
+                "example": place, "column": column.label,
                 "value": shown({"value": examples[place].values[key][name]}, column),
                 "share": round(100 * share), "title": examples[place].shown.title,
             }

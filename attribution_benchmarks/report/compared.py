@@ -84,7 +84,7 @@ def difference(
             )  # fmt: skip
         columns.append(
             {
-                "title": f"{column.group}: {column.title}", "lines": lines, "tested": bool(tests),
+                "title": column.label, "lines": lines, "tested": bool(tests),
                 "changed": sum(line["significant"] for line in lines),
             }
         )  # fmt: skip

@@ -239,7 +239,7 @@ def all_scores(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], verd
         sign = 1 if column.higher_is_better else -1
         found.append(
             {
-                "column": column.key, "title": f"{column.group}: {column.title}", "names": names, "low": low,
+                "column": column.key, "title": column.label, "names": names, "low": low,
                 "step": step, "less": not column.higher_is_better, "digits": 1 if column.percent else 3,
                 "inputs": list(group.inputs), "numbers": base64.b64encode(numbers.astype("<u2").tobytes()).decode(),
                 "rival": max(rivals, key=lambda name: sign * matrix.cells[name, column.key]["value"])

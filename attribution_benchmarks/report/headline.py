@@ -12,47 +12,60 @@ from attribution_benchmarks.report import painting
 from attribution_benchmarks.report.cards import in_short
 from attribution_benchmarks.report.gallery import Example
 from attribution_benchmarks.report.matrix import Matrix
-from attribution_benchmarks.report.matrix_table import shown
-from attribution_benchmarks.report.verdicts import Verdicts
+from attribution_benchmarks.report.matrix_table import counted, shown
+from attribution_benchmarks.report.verdicts import KEPT, Record, Verdicts, count_in_words, record, record_in_words
 
 _PANELS = 7  # methods beside the input itself
 
 
 def headline(matrix: Matrix, judged: Mapping[str, Verdicts], named: Any, own: Sequence[str]) -> tuple[str, str]:
-    """Return the run's result, and a sentence more of the user's own method where there is one.
+    """Return the run's result, and a sentence more that qualifies it, empty where there is none.
 
-    Without one it is how the best stand against the controls.
+    Of the user's own method where there is one; otherwise of the methods that beat every baseline most often.
     """
     if not matrix.methods:
         return "Nothing has been scored", ""
     if own:
         return in_short(own[0], matrix, judged, named)
-    return _against_controls(matrix, judged, named), ""
+    return _against_baselines(matrix, judged, named)
 
 
-def _against_controls(matrix: Matrix, judged: Mapping[str, Verdicts], named: Any) -> str:
-    able = [verdict for verdict in judged.values() if verdict.tells_controls()]
-    if not able:
-        return "A first look: the inputs are too few to tell any method from the controls"
-    above = {
-        name: sum(name in verdict.tested and not verdict.not_above(name) for verdict in able) for name in matrix.methods
-    }
-    most = max(above.values())
-    best = [named(name) for name, count in above.items() if count == most]
-    who = best[0] if len(best) == 1 else f"{', '.join(best[:-1])} and {best[-1]}"
-    if len(best) > 3:
-        who = f"{len(best)} methods"
-    verb = "beats" if len(best) == 1 else "beat"
+def _against_baselines(matrix: Matrix, judged: Mapping[str, Verdicts], named: Any) -> tuple[str, str]:
+    """Return which methods beat every baseline most often; one that keeps its score for another class is no winner."""
+    if not any(verdict.tells_controls() for verdict in judged.values()):
+        return "A first look: the inputs are too few to compare methods with the baselines", ""
+    records = {name: record(name, judged.values(), matrix) for name in matrix.methods}
+    most = max(one.beats for one in records.values())
+    top = [name for name, one in records.items() if one.beats == most]
     if most == 0:
-        return f"No method beats every control under any of {_metrics(len(able))}"
-    if most == len(able):
-        return f"{who} {verb} every control under all {_metrics(len(able))}"
-    verb = "does" if len(best) == 1 else "do"
-    return f"No method beats every control everywhere; {who} {verb} under {most} of {_metrics(len(able))}"
+        return f"No method beats every baseline on {count_in_words(records[top[0]], 'any of ')}", ""
+    passing = [name for name in top if not records[name].kept]
+    shown = passing or top
+    said = f"{_listed(shown, named)} {record_in_words([records[name] for name in shown])}"
+    if passing:
+        return said + ("" if most == records[top[0]].metrics else ", the most of any method"), ""
+    return said, _others(records, named)
 
 
-def _metrics(count: int) -> str:
-    return f"{count} metric{'s' if count != 1 else ''} that can tell"
+def _others(records: Mapping[str, Record], named: Any) -> str:
+    """Say which methods come first among those that are not known to keep their score for another class."""
+    passing = {name: one for name, one in records.items() if not one.kept}
+    most = max((one.beats for one in passing.values()), default=0)
+    if most == 0:
+        return f"Every method that beats all baselines on a metric keeps more than {100 * KEPT:.0f} % there."
+    first = [name for name, one in passing.items() if one.beats == most]
+    return (
+        f"Of the methods that do not, or were not tested for it, {_listed(first, named)} "
+        f"{record_in_words([passing[name] for name in first])}, the most."
+    )
+
+
+def _listed(names: Sequence[str], named: Any) -> str:
+    """Return "a, b and c"; how many there are where they are more than three."""
+    if len(names) > 3:
+        return f"{len(names)} methods"
+    shown = [named(name) for name in names]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def facts(matrix: Matrix) -> list[tuple[str, str]]:
@@ -61,12 +74,13 @@ def facts(matrix: Matrix) -> list[tuple[str, str]]:
     sizes = [row["n"] for row in matrix.cells.values()]
     inputs = "" if not sizes else f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,}–{max(sizes):,}"
     return [
-        (str(len(matrix.methods)), "methods"),
-        (str(len(matrix.controls)), "controls"),
-        (str(len(matrix.columns)), "metrics"),
-        (str(len(groups)), "benchmarks" if len(groups) != 1 else "benchmark"),
+        *(
+            tuple(counted(len(found), what).split())
+            for what, found in (("method", matrix.methods), ("control", matrix.controls), ("metric", matrix.columns),
+                                ("benchmark", groups))
+        ),
         (inputs, "inputs behind a figure"),
-    ]
+    ]  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,8 +118,8 @@ def hero(examples: Sequence[Example], matrix: Matrix, named: Any) -> dict | None
     panels += [Panel(_inside(view, name), named(name), shown({"value": values[name]}, column)) for name in picked]
     return {
         "panels": panels,
-        "caption": f"“{one.shown.title}” – {view.facts}. From the best to the worst {column.title} on this input, "
-        f"{column.group}, {'more' if column.higher_is_better else 'less'} is better.",
+        "caption": f"“{one.shown.title}” – {view.facts}. From the best to the worst {column.label} on this input; "
+        f"{'more' if column.higher_is_better else 'less'} is better.",
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from attribution_benchmarks.leaderboard.agreement import Concordance, kendalls_w, rank_correlations
 from attribution_benchmarks.leaderboard.statistics import average_ranks
-from attribution_benchmarks.scoring.benchmark import Column
+from attribution_benchmarks.scoring.benchmark import BOUND, Column
 
 NOT_SCORED = "not scored in this benchmark"
 
@@ -35,6 +35,8 @@ class Matrix:
         (method, column key) -> rank among the column's methods, 1 the best, ties sharing the mean.
     blanks
         (method, column key) -> why there is no value.
+    networks
+        Column key -> the networks that its documents name, as their manifests do.
     """
 
     columns: tuple[Column, ...]
@@ -44,6 +46,7 @@ class Matrix:
     cells: Mapping[tuple[str, str], Mapping]
     ranks: Mapping[tuple[str, str], float]
     blanks: Mapping[tuple[str, str], str]
+    networks: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def goodness(self, methods: Sequence[str]) -> np.ndarray:
         """Return scores turned so that more is better, (methods, columns) float64; NaN where there is none."""
@@ -58,6 +61,25 @@ class Matrix:
                 for name in methods
             ]
         ).reshape(len(methods), len(self.columns))
+
+    def baseline_on_top(self, column: Column) -> str | None:
+        """Return the control without a network that no method beats on a column, None where a method is best.
+
+        It has the trivial maximum, or a higher score than every method. Controls that know the truth do not count.
+        """
+        sign = 1 if column.higher_is_better else -1
+
+        def goodness(name: str) -> float:
+            return sign * self.cells[name, column.key]["value"]
+
+        best = max((goodness(name) for name in self.methods if (name, column.key) in self.cells), default=None)
+        rivals = [
+            name
+            for name in self.controls
+            if (name, column.key) in self.cells and column.aside.get(name) != BOUND and best is not None
+            and (goodness(name) > best or (goodness(name) == best and name in column.aside))
+        ]  # fmt: skip
+        return max(rivals, key=goodness) if rivals else None
 
 
 def build(
@@ -87,7 +109,7 @@ def build(
     ValueError
         If two rows claim the same place.
     """
-    cells, blanks, kinds, benchmarks = {}, {}, {}, {}
+    cells, blanks, kinds, benchmarks, networks = {}, {}, {}, {}, {}
     for document in documents:
         for column in columns:
             if column.benchmark != document["benchmark"]:
@@ -97,6 +119,7 @@ def build(
                 if place in cells or place in blanks:
                     raise ValueError(f"two rows of {place[0]!r} belong to the column {column.key!r}")
                 kinds.setdefault(row["method"], row["kind"])
+                networks[column.key] = tuple(document.get("manifest", {}).get("models", ()))
                 benchmarks[column.key] = column
                 if row["value"] is None:
                     blanks[place] = row.get("reason") or "no value"
@@ -130,6 +153,7 @@ def build(
         cells,
         ranks,
         blanks,
+        networks,
     )
 
 

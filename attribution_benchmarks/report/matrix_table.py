@@ -12,9 +12,10 @@ from attribution_benchmarks.report.verdicts import Verdicts
 
 NO_RIVAL = "‡"  # of a control that is set aside in a column
 LEGEND = (
-    "* best, or not told apart from the best; † not significantly above every control; ° above those it was tested "
-    "against, which are fewer than those of others (none of these stands where the inputs are too few to tell); ‡ no "
-    "rival: a bound, or what has its figure by construction; in brackets: rank"
+    "* best, or not significantly different from the best (no method has it where a baseline scores higher); † not "
+    "significantly above every baseline; ° beats every baseline it was compared with, which are fewer than those of "
+    "others (no mark where the inputs are too few); ‡ no method is tested against it: it knows the truth, or its score "
+    "is fixed by definition; in brackets: rank"
 )
 
 
@@ -69,7 +70,7 @@ def wide(matrix: Matrix, verdicts: Sequence[Verdicts], titles: Mapping[str, str]
         Aligned text, or Markdown.
     """
     judged = {verdict.column.key: verdict for verdict in verdicts}
-    header = ["method", *(f"{column.group} {column.title}" for column in matrix.columns)]
+    header = ["method", *(column.label for column in matrix.columns)]
     body = []
     for name in matrix.methods:
         line = [titles.get(name, name)]
@@ -106,7 +107,7 @@ def power_table(verdicts: Sequence[Verdicts], markdown: bool = False) -> str:
     header = ["what the inputs can tell", "independent", "between methods", "above controls"]
     body = [
         [
-            f"{verdict.column.group} {verdict.column.title}",
+            verdict.column.label,
             f"{verdict.independent_inputs():,}",
             *(
                 least(value, verdict.column)
@@ -130,33 +131,46 @@ def control_cell(matrix: Matrix, name: str, column: Column) -> str:
 
 
 def agreement_rows(found: Agreement) -> list[dict]:
-    """Return Kendall's W over all columns, between the benchmarks, and within each."""
+    """Return Kendall's W over all columns, between the benchmarks, and within each; nothing for a single benchmark.
+
+    ``chance`` is W's expectation where the columns know nothing of each other.
+    """
+    if len(found.within) < 2:
+        return []
     named = {"all columns": found.overall, "between benchmarks": found.between}
     named |= {f"within {group}": within for group, within in found.within.items()}
-    return [{"over": name, **concordance._asdict()} for name, concordance in named.items()]
+    return [
+        {"over": name, **concordance._asdict(), "chance": concordance.chance} for name, concordance in named.items()
+    ]
 
 
 def correlation_table(matrix: Matrix, found: Agreement, markdown: bool = False) -> str:
     """Lay out Spearman's correlations of every two columns, with the number of methods they share in brackets."""
-    header = ["Spearman (methods)", *(f"{column.group} {column.title}" for column in matrix.columns)]
+    header = ["Spearman (methods)", *(column.label for column in matrix.columns)]
     body = []
     for i, column in enumerate(matrix.columns):
         cells = [
             f"{number(found.correlations[i, j])} ({found.counts[i, j]})" if i != j else "–"
             for j in range(len(matrix.columns))
         ]
-        body.append([f"{column.group} {column.title}", *cells])
+        body.append([column.label, *cells])
     return (tables.markdown_table if markdown else tables.text_table)(header, body)
 
 
 def agreement_table(found: Agreement, markdown: bool = False) -> str:
-    """Lay out Kendall's W with its intervals and p-values, which are over families of methods."""
-    header = ["Kendall's W", "W", "95 %", "p", "columns", "methods", "families"]
+    """Lay out Kendall's W with its intervals and p-values, which are over families of methods.
+
+    The text is empty for a single benchmark.
+    """
+    if not agreement_rows(found):
+        return ""
+    header = ["Kendall's W", "W", "95 %", "by chance", "p", "columns", "methods", "families"]
     body = [
         [
             row["over"],
             number(row["w"]),
             span(row["low"], row["high"]),
+            number(row["chance"]),
             number(row["p_value"], 4),
             *(str(row[key]) for key in ("judges", "methods", "families")),
         ]
@@ -173,6 +187,11 @@ def shown(row: Mapping | None, column: Column) -> str:
 def span(low: float, high: float) -> str:
     """Return an interval, or a dash where there is none."""
     return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return "1 metric" or "2 metrics"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def number(value: float, decimals: int = 2) -> str:

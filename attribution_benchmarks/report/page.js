@@ -114,7 +114,7 @@
     opener = button; button.setAttribute("aria-expanded", "true");
     var list = make("ul", {}, told.map(function (line) { return make("li", { textContent: line }); }));
     var column = data.columns[place];
-    var text = [make("h3", { textContent: data.titles[button.dataset.method] + ", " + column.group + " " + column.title }), list];
+    var text = [make("h3", { textContent: data.titles[button.dataset.method] + ", " + column.label }), list];
     var drilled = data.scores.findIndex(function (one) { return one.column === column.key && one.names.includes(button.dataset.method); });
     if (drilled >= 0) {
       var which = make("button", { type: "button", className: "plain", textContent: "Which inputs made it lose" });
@@ -262,7 +262,7 @@
       return column.less ? other < value : other > value;
     }).length : 0;
     get("look-told").replaceChildren(make("b", { textContent: data.titles[look.method] }),
-      value === undefined || value === null ? "" : ": " + figure(value, column.digits) + " on this input (" + column.group + " " + column.title + "), " + (better + 1) + " of " + names.length,
+      value === undefined || value === null ? "" : ": " + figure(value, column.digits) + " on this input (" + column.label + "), " + (better + 1) + " of " + names.length,
       make("br"), make("span", { className: "soft", textContent: example.title }));
     var strength = get("look-strength").value / 100, truth = get("look-truth").checked, stage = get("look-stage");
     stage.classList.toggle("one", example.views.length === 1);

@@ -90,8 +90,8 @@ def page(
         "ramp": painting.RAMP,
         "columns": [
             {
-                "key": column.key, "title": column.title, "group": column.group, "less": not column.higher_is_better,
-                "digits": 1 if column.percent else 3,
+                "key": column.key, "label": column.label, "title": column.title, "group": column.group,
+                "less": not column.higher_is_better, "digits": 1 if column.percent else 3,
             }
             for column in matrix.columns
         ],
@@ -128,6 +128,7 @@ def page(
                 "over": row["over"][0].upper() + row["over"][1:],
                 "w": number(row["w"]),
                 "interval": span(row["low"], row["high"]),
+                "chance": number(row["chance"]),
                 "p": number(row["p_value"], 4),
             }
             for row in agreement_rows(agreement)

@@ -96,11 +96,11 @@ def publish(
             summary.scope(built) + "\n",
             *([matrix_table.power_table(judged, markdown)] if judged else []),
         ]
-    agreed = [matrix_table.agreement_table(agreement), matrix_table.correlation_table(built, agreement)]
-    marked_agreed = [
-        matrix_table.agreement_table(agreement, markdown=True),
-        matrix_table.correlation_table(built, agreement, markdown=True),
-    ]
+    agreed, marked_agreed = (
+        list(filter(None, (matrix_table.agreement_table(agreement, markdown),
+                           matrix_table.correlation_table(built, agreement, markdown))))
+        for markdown in (False, True)
+    )  # fmt: skip
     folder = directory / "tables"
     write_whole(folder / "matrix.txt", "\n".join(parts))
     write_whole(folder / "matrix.md", "\n".join(marked))

@@ -35,9 +35,11 @@ from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.leaderboard import input_scores
 from attribution_benchmarks.report import publish, recipe, side_by_side
 from attribution_benchmarks.report.compared import Other
+from attribution_benchmarks.report.matrix_table import counted
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.progress import Progress
 from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
+from attribution_benchmarks.report.sections import shown_path
 from attribution_benchmarks.scoring import shared
 from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
@@ -83,10 +85,13 @@ def titles(definitions: Iterable[Benchmark], own: Sequence[str] = ()) -> dict[st
     """Return the name to print of every method and control; of one's own the function's, where no other has it."""
     definitions = list(definitions)
     functions = [name.rpartition(":")[2] for name in own]
+    files = [shown_path(name) for name in own]
     return {
         **{
-            name: function if functions.count(function) == 1 else f"{function} ({name.rpartition(':')[0]})"
-            for name, function in zip(own, functions, strict=True)
+            name: function
+            if functions.count(function) == 1
+            else f"{function} ({(file if files.count(file) == 1 else name).rpartition(':')[0]})"
+            for name, function, file in zip(own, functions, files, strict=True)
         },
         **{name: title for definition in definitions for name, title in definition.method_titles.items()},
         **{name: method.title for name, method in attribution.METHODS.items()},
@@ -187,7 +192,7 @@ def main(flag_values: flags.FlagValues) -> None:
         }
         settings = {
             "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
-            "lead": lead(flag_values.quick, own, flag_values.model),
+            "lead": lead(flag_values.quick, own, flag_values.model, len(definitions)),
             "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
         }
         print(
@@ -247,11 +252,11 @@ def run(runner: Runner, unit: Unit, added: Sequence[str], model: str) -> Ran:
     wanted = unit.with_methods([*unit.methods, *accepted])
     if model and unit.model_flag:
         try:
-            _finish(ran, runner, unit, wanted.with_model(model), f" The network is your own, {model}.")
+            _finish(ran, runner, unit, wanted.with_model(model), f" The network is your own, {shown_path(model)}.")
             return ran
         except Refused as error:
             why = "crashed under" if error.crashed else "does not fit"
-            ran.model_refused = f"{model} {why}", f"whose own network is scored instead: {error}"
+            ran.model_refused = f"{shown_path(model)} {why}", f"whose own network is scored instead: {error}"
     try:
         _finish(ran, runner, unit, wanted)
     except Refused as error:
@@ -269,7 +274,7 @@ def _note(ran: Ran, runner: Runner, unit: Unit, names: Sequence[str]) -> list[st
             accepted.append(name)
         else:
             ran.reasons[name, unit.benchmark] = refused
-            ran.notes.append(f"{name} under {unit.title} {refused}")
+            ran.notes.append(f"{shown_path(name)} under {unit.title} {refused}")
     return accepted
 
 
@@ -291,15 +296,15 @@ def _finish(ran: Ran, runner: Runner, unit: Unit, wanted: Unit, note: str = "") 
     )
 
 
-def lead(quick: bool, own: Sequence[str], model: str) -> str:
+def lead(quick: bool, own: Sequence[str], model: str, benchmarks: int) -> str:
     """Return the sentence below the report's heading."""
-    text = "Which maps point at what matters, where what matters is known: three benchmarks, one table."
+    text = f"Attribution maps compared with known ground truth, on {counted(benchmarks, 'benchmark')}."
     if quick:
         text += " A quick run, with few inputs: its intervals are wide."
     if own:
         functions = ", ".join(name.rpartition(":")[2] for name in own)
         text += f" With {'a method' if len(own) == 1 else f'{len(own)} methods'} of your own: {functions}."
-    return text + (f" With your own network {model}." if model else "")
+    return text + (f" With your own network {shown_path(model)}." if model else "")
 
 
 def _given(flag_values) -> list[str]:

@@ -51,6 +51,15 @@ class Result:
     shown: pathlib.Path | None = None
 
 
+def shown_path(place: str) -> str:
+    """Return a path to print: as the user gave it; of an absolute one the name of the file alone.
+
+    A page that is passed on does not say where its maker keeps files.
+    """
+    path = pathlib.PurePath(place)
+    return path.name if path.is_absolute() else place
+
+
 class Names:
     """Names to print, and whether a method is the user's own."""
 
@@ -73,8 +82,8 @@ class Names:
         return self._families.get(name, name)
 
     def path(self, name: str) -> str:
-        """Return where a method of the user's own is, as typed; empty for the house's."""
-        return name if name in self._own else ""
+        """Return where a custom method is, by ``shown_path``; empty for a built-in one."""
+        return shown_path(name) if name in self._own else ""
 
 
 def groups(matrix: Matrix) -> list[dict]:
@@ -135,7 +144,7 @@ def _told(name: str, column: Column, matrix: Matrix, judged: Any, named: Any) ->
     beaten = verdict.beaten_by(name)
     lines.append(f"significantly better than {len(beaten)} of {len(verdict.tested) - 1} other methods"
                  + (f": {', '.join(map(named, beaten))}" if 0 < len(beaten) <= 6 else ""))  # fmt: skip
-    if verdict.tells_best(matrix) and name in verdict.level_with_best(matrix):
+    if verdict.names_best(matrix) and name in verdict.level_with_best(matrix):
         lines.append("best of the column, or not told apart from it")
     if not verdict.tells_controls():
         lines.append("the inputs are too few to find any method above every control")
@@ -171,7 +180,7 @@ def power_lines(found: Sequence[Power], named: Any) -> list[dict]:
     """Return the metrics from the one that tells the truth from every control most often to the one that does least."""
     return [
         {
-            "title": f"{one.column.group} {one.column.title}",
+            "title": one.column.label,
             "direction": "more" if one.column.higher_is_better else "less",
             "truth": f"{named(one.truth)} ({shown({'value': one.value}, one.column)})",
             "least": number(one.told[0].share),
@@ -338,7 +347,7 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, def
     sizes = sorted({row["n"] for row in rows})
     return {
         "key": column.key.replace(" ", "-").replace("_", "-"),
-        "title": f"{column.group}: {column.title}",
+        "title": column.label,
         "about": definition.about_metric(column.metric),
         "scale": str(scale),
         "direction": "more is better" if column.higher_is_better else "less is better",

@@ -11,7 +11,7 @@ import numpy as np
 from attribution_benchmarks.leaderboard.agreement import Concordance
 from attribution_benchmarks.leaderboard.comparisons import LEVEL
 from attribution_benchmarks.report.matrix import Agreement, Matrix
-from attribution_benchmarks.report.matrix_table import least, number, shown, span
+from attribution_benchmarks.report.matrix_table import counted, least, number, shown, span
 from attribution_benchmarks.report.verdicts import Verdicts
 
 _AT_MOST = 4  # names in one sentence
@@ -19,6 +19,7 @@ _LEVEL_WITH = (
     f"“Level with” means not told apart by paired tests, corrected after Holm, p ≥ {LEVEL}; it is said only where most "
     "others are told apart."
 )
+_COUNTS = {2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}
 _WELL = 0.6  # a mean rank correlation from which judges agree well
 
 
@@ -50,8 +51,8 @@ def sentences(
     found = [
         ("What was scored", [f"{scope(matrix)} {_LEVEL_WITH}"]),
         *((f"Best on {group}", list(_leaders(group, matrix, verdicts, titles))) for group in _groups(matrix)),
-        ("Against the controls", list(_controls(verdicts, titles))),
-        ("Do the benchmarks agree?", _agreement(matrix, agreement)),
+        ("Against the baselines", list(_controls(matrix, verdicts, titles))),
+        *([("Do the benchmarks agree?", _agreement(matrix, agreement))] if len(_groups(matrix)) > 1 else []),
         ("All-rounders", list(_all_rounders(matrix, verdicts, titles))),
         ("Beside the papers", list(_papers(matrix, reasons or {}))),
     ]
@@ -74,7 +75,7 @@ def in_words(found: Concordance) -> str:
     interval = f" (95 % {span(found.low, found.high)})" if math.isfinite(found.low) else ""
     return (
         f"{words}{chance} (mean rank correlation {number(mean)}, Kendall's W = {number(found.w)}{interval}, "
-        f"{_p(found.p_value)})"
+        f"{number(found.chance)} expected by chance, {_p(found.p_value)})"
     )
 
 
@@ -83,7 +84,7 @@ def _groups(matrix: Matrix) -> list[str]:
 
 
 def scope(matrix: Matrix) -> str:
-    """Say how many methods were scored under how many metrics, on how many inputs."""
+    """Say how many methods were scored on how many metrics, and on how many inputs."""
     counts = []
     for group in _groups(matrix):
         sizes = sorted(
@@ -98,10 +99,9 @@ def scope(matrix: Matrix) -> str:
         if sizes:
             span = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
             counts.append(f"{group} {span}")
-    return (
-        f"{len(matrix.methods)} methods under {len(matrix.columns)} metrics; inputs behind a figure: "
-        f"{_listed(counts)}. {len(matrix.common)} methods were scored under all of them."
-    )
+    size = f"{counted(len(matrix.methods), 'method')} on {counted(len(matrix.columns), 'metric')}"
+    on_all = f" Methods with a score on all metrics: {len(matrix.common)}." if len(matrix.columns) > 1 else ""
+    return f"{size}; inputs behind a figure: {_listed(counts)}.{on_all}"
 
 
 def _leaders(group, matrix, verdicts, titles):
@@ -111,6 +111,10 @@ def _leaders(group, matrix, verdicts, titles):
         if column.group != group or not ranked:
             continue
         best, level, verdict = ranked[0][1], None, judged.get(column.key)
+        baseline = matrix.baseline_on_top(column)
+        if baseline:
+            yield _no_best(column, baseline, best, matrix, titles)
+            continue
         if verdict:
             best, *level = verdict.level_with_best(matrix)
         text = f"{column.title}: {titles.get(best, best)} ({shown(matrix.cells[best, column.key], column)})"
@@ -122,6 +126,16 @@ def _leaders(group, matrix, verdicts, titles):
         yield f"{text}."
 
 
+def _no_best(column, baseline, best, matrix, titles) -> str:
+    """Say that a column names no best method, because a control without a network has the highest score."""
+    value, highest = (shown(matrix.cells[name, column.key], column) for name in (baseline, best))
+    why = "has the trivial maximum" if baseline in column.aside else "uses no network and scores higher than any method"
+    return (
+        f"{column.title}: no method is named best. “{titles.get(baseline, baseline)}” {why} ({value}); the best "
+        f"method has {highest}."
+    )
+
+
 def _too_few(verdict: Verdicts) -> str:
     """Say what the inputs of a column cannot tell."""
     smallest = verdict.detectable_between_methods()
@@ -131,18 +145,18 @@ def _too_few(verdict: Verdicts) -> str:
     return f"{inputs} are too few for differences below {least(smallest, verdict.column)}"
 
 
-def _controls(verdicts, titles):
+def _controls(matrix, verdicts, titles):
     for verdict in verdicts:
         if not verdict.controls or not verdict.tested:
             continue
-        label, count = f"{verdict.column.group} {verdict.column.title}", len(verdict.tested)
+        label, count = verdict.column.label + _on_networks(matrix, verdict.column), len(verdict.tested)
         if not verdict.tells_controls():
             inputs = f"{verdict.independent_inputs():,} independent inputs"
-            yield f"{label}: {inputs} are too few to find any of {count} methods above every control."
+            yield f"{label}: {inputs} are too few to find any of {count} methods above every baseline."
             continue
         failing = [missed for missed in map(verdict.kinds_not_above, verdict.tested) if missed]
         if not failing:
-            yield f"{label}: all {count} methods are above every control."
+            yield f"{label}: all {count} methods are above every baseline."
             continue
         unseen = f"; leads below {least(verdict.detectable_above_controls(), verdict.column)} go unseen"
         often = collections.Counter(titles.get(name, name) for missed in failing for name in missed)
@@ -151,8 +165,16 @@ def _controls(verdicts, titles):
             whom = _listed([f"“{name}”" for name, missed in sorted(often.items()) if missed == count])
             yield f"{label}: not one of the {count} methods is significantly above {whom}{unseen}."
         else:
-            whom = f"“{control}”" if times == len(failing) else f"every control, {times} of them not above “{control}”"
+            whom = f"“{control}”" if times == len(failing) else f"every baseline, {times} of them not above “{control}”"
             yield f"{label}: {len(failing)} of {count} methods are not significantly above {whom}{unseen}."
+
+
+def _on_networks(matrix, column) -> str:
+    """Return ", on the network saved_models/svea/baseline": a verdict holds for the networks that were scored."""
+    names = matrix.networks.get(column.key, ())
+    if not names:
+        return ""
+    return f", on the network{'' if len(names) == 1 else 's'} {_listed(names, _AT_MOST)}"
 
 
 def _agreement(matrix, agreement) -> list[str]:
@@ -182,49 +204,45 @@ def _agreement(matrix, agreement) -> list[str]:
 
 
 def places_in_words(found: Concordance) -> str:
-    """Say whether a place on one benchmark tells of that on another, or that the methods are too few to know."""
+    """Say whether a rank on one benchmark predicts that on another, or that the benchmarks are too few to test it."""
     places = "a method's place on one benchmark", "its place on another"
     if found.p_value < LEVEL:
         return f"{places[0].capitalize()} says something about {places[1]}."
     most = (found.judges * found.high - 1) / (found.judges - 1)
     if most < _WELL:
         return f"{places[0].capitalize()} is no reliable sign of {places[1]}."
-    return (
-        f"Whether {places[0]} says something about {places[1]} cannot be told from {found.methods} methods of "
-        f"{found.families} families: they do not exclude that the benchmarks agree well."
-    )
+    return f"{_COUNTS.get(found.judges, found.judges)} benchmarks are too few to test whether they rank methods alike."
 
 
 def _pair(pair) -> str:
-    return " and ".join(f"{column.group} {column.title}" for column in pair[1:])
+    return " and ".join(column.label for column in pair[1:])
 
 
 def _all_rounders(matrix, verdicts, titles):
-    if not verdicts:
+    if len(verdicts) < 2:
         return
-    telling = [verdict for verdict in verdicts if verdict.tells_best(matrix)]
+    telling = [verdict for verdict in verdicts if verdict.names_best(matrix)]
     counts = {name: sum(name in verdict.level_with_best(matrix) for verdict in telling) for name in matrix.common}
     if not counts:
         return
-    if len(telling) < len(verdicts):
-        silent = [
-            f"{verdict.column.group} {verdict.column.title}" for verdict in verdicts if not verdict.tells_best(matrix)
-        ]
+    silent = [verdict.column.label for verdict in verdicts if not verdict.names_best(matrix)]
+    if silent:
         yield (
-            f"{len(silent)} of {len(verdicts)} metrics do not tell their best from most others with these inputs, and "
-            f"say nothing of all-rounders: {_listed(silent, _AT_MOST)}."
+            f"{len(silent)} of {len(verdicts)} metrics name no best method and are not counted: "
+            f"{_listed(silent, _AT_MOST)}."
         )
     if not telling:
         return
     top = max(counts.values())
     names = [titles.get(name, name) for name, count in counts.items() if count == top]
-    metrics = f"all {len(telling)} metrics" + (" that do" if len(telling) < len(verdicts) else "")
+    metrics = f"all {len(telling)} metrics" if len(telling) > 1 else "the one metric"
+    metrics += " that do" if silent else ""
     if top == len(telling):
-        yield f"Best, or level with the best, under {metrics}: {_listed(names, _AT_MOST)}."
+        yield f"Best, or level with the best, on {metrics}: {_listed(names, _AT_MOST)}."
     else:
         yield (
-            f"No method is best or level with the best under {metrics}. "
-            f"{_listed(names, _AT_MOST)} {'is' if len(names) == 1 else 'are'} so under {top}."
+            f"No method is best or level with the best on {metrics}. "
+            f"{_listed(names, _AT_MOST)} {'is' if len(names) == 1 else 'are'} so on {top}."
         )
 
 

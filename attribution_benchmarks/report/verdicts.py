@@ -7,7 +7,7 @@ control" is one claim a method, the methods of a column another family (``leader
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from attribution_benchmarks.leaderboard.comparisons import (
@@ -23,6 +23,9 @@ from attribution_benchmarks.leaderboard.input_scores import InputScores
 from attribution_benchmarks.leaderboard.kept_tests import KeptTests
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.scoring.block import MEMBER
+from attribution_benchmarks.scoring.controls import WRONG_CLASS
+
+KEPT = 0.8  # a method that keeps a larger share of its score for another class hardly depends on the class
 
 
 def own_control(test: PairComparison) -> str:
@@ -99,6 +102,23 @@ class Verdicts(NamedTuple):
                 found.setdefault(kind_of(own_control(test)), []).append(value - test.difference)
         return found
 
+    def kept_for_another_class(self, method: str, matrix: Matrix) -> float | None:
+        """Return the share of a method's score that remains when another class is explained, None where it is unknown.
+
+        It is the other class's score over the method's own, or the inverse where less is better: 1 for a map that does
+        not depend on the class. A method whose own score is not positive has no share.
+        """
+        own = matrix.cells[method, self.column.key]["value"]
+        others = self.own_maps(method, own).get(WRONG_CLASS.name)
+        if not others:
+            return None
+        part, whole = (others[0], own) if self.column.higher_is_better else (own, others[0])
+        return max(part / whole, 0.0) if whole > 0 else None
+
+    def beats_every_baseline(self, method: str) -> bool:
+        """Tell whether a method is significantly above every control, and was compared with all that others were."""
+        return method in self.tested and not self.not_above(method) and not self.untested(method)
+
     def untested(self, method: str) -> list[str]:
         """Return the controls that other methods of the column are held against under their own name, and it is not.
 
@@ -122,18 +142,22 @@ class Verdicts(NamedTuple):
         others = len(self.tested) - 1
         return others > 0 and 2 * (len(self.level_with_best(matrix)) - 1) <= others
 
+    def names_best(self, matrix: Matrix) -> bool:
+        """Tell whether the best method is told from most others, and no control without a network is above it."""
+        return self.tells_best(matrix) and matrix.baseline_on_top(self.column) is None
+
     def tells_controls(self) -> bool:
         """Tell whether any method could be found above every control, given how many inputs there are."""
         clusters = [test.clusters for test in self.controls if test.n]
         return bool(clusters) and smallest_p(max(clusters)) * len(self.tested) < LEVEL
 
     def marks(self, method: str, matrix: Matrix) -> str:
-        """Return a method's marks: "*" among the best where they are told from most others, "†" not above a control.
+        """Return a method's marks: "*" among the best where ``names_best``, "†" not above a control.
 
         "°" marks one that is above every control it was tested against, and was tested against fewer than others of the
         column. Where the inputs are too few for a mark to mean anything, there is none.
         """
-        found = "*" if self.tells_best(matrix) and method in self.level_with_best(matrix) else ""
+        found = "*" if self.names_best(matrix) and method in self.level_with_best(matrix) else ""
         if not self.tells_controls():
             return found
         return found + ("†" if self.not_above(method) else "°" if self.untested(method) else "")
@@ -149,6 +173,63 @@ class Verdicts(NamedTuple):
     def independent_inputs(self) -> int:
         """Return how many independent groups of inputs the tests rest on."""
         return max((test.clusters for test in (*self.methods, *self.controls)), default=0)
+
+
+class Record(NamedTuple):
+    """On how many ``metrics`` with enough inputs a method ``beats`` every baseline.
+
+    ``kept`` holds, of the metrics on which it does, the label and the share of the score that remains for another class
+    where that is more than ``KEPT``. A method with such a metric does not pass. ``few`` tells whether other metrics
+    have too few inputs to be counted.
+    """
+
+    beats: int
+    metrics: int
+    kept: Mapping[str, float]
+    few: bool
+
+
+def record(method: str, judged: Iterable[Verdicts], matrix: Matrix) -> Record:
+    """Return a method's record over the columns whose inputs are enough to find a method above every control."""
+    judged = list(judged)
+    able = [verdict for verdict in judged if verdict.tells_controls()]
+    beaten = [verdict for verdict in able if verdict.beats_every_baseline(method)]
+    shares = {verdict.column.label: verdict.kept_for_another_class(method, matrix) for verdict in beaten}
+    kept = {label: share for label, share in shares.items() if share is not None and share > KEPT}
+    return Record(len(beaten), len(able), kept, len(able) < len(judged))
+
+
+def record_in_words(records: Sequence[Record]) -> str:
+    """Return "beats every baseline on 8 of 10 metrics, but keeps 97 to 100 % of its score for a wrong class".
+
+    Several records are those of methods that beat every baseline equally often; the verb is then plural.
+    """
+    several, one = len(records) > 1, records[0]
+    if not one.beats:
+        return f"{'do' if several else 'does'} not beat every baseline on {count_in_words(one, 'any of ')}"
+    found = f"beat{'' if several else 's'} every baseline on {count_in_words(one)}"
+    kept = [share for each in records for share in each.kept.values()]
+    if kept:
+        found += f", but {'keep' if several else 'keeps'} {percentages(kept)} of {'their' if several else 'its'} score"
+        found += " for a wrong class" + (f" on {len(kept)} of them" if not several and len(kept) < one.beats else "")
+    return found
+
+
+def count_in_words(one: Record, any_of: str = "") -> str:
+    """Return "8 of 10 metrics", "all 10 metrics" or "the one metric"; after ``any_of``, the number of metrics."""
+    metrics = f"metric{'' if one.metrics == 1 else 's'}{' with enough inputs' if one.few else ''}"
+    if one.metrics == 1:
+        return f"the one {metrics}"
+    if any_of:
+        return f"{any_of}{one.metrics} {metrics}"
+    return f"all {one.metrics} {metrics}" if one.beats == one.metrics else f"{one.beats} of {one.metrics} {metrics}"
+
+
+def percentages(shares: Iterable[float]) -> str:
+    """Return "97 to 100 %", the least and the largest of some shares."""
+    ordered = sorted(shares)
+    ends = [f"{100 * share:.0f}" for share in (ordered[0], ordered[-1])]
+    return f"{' to '.join(dict.fromkeys(ends))} %"
 
 
 def judge(

@@ -52,6 +52,11 @@ class Column:
             [self.benchmark, self.metric, *([self.where["questions"]] if "questions" in self.where else [])]
         )
 
+    @property
+    def label(self) -> str:
+        """Return "SVEA ROE test %": benchmark and metric, once where both have the same name."""
+        return self.title if self.title == self.group else f"{self.group} {self.title}"
+
     def takes(self, row: Mapping) -> bool:
         """Tell whether a row belongs to this column; a control asked of a method (``of``) stands in no column."""
         wanted = {"metric": self.metric, **self.where}

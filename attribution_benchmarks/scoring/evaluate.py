@@ -218,10 +218,10 @@ def curve_rows(
 
 
 def titles(benchmark: Benchmark, explainer: Any) -> dict[str, str]:
-    """Return method or control -> the name to print."""
+    """Return method or control -> the name to print; of a custom method that of its function."""
     from attribution import METHODS
 
-    named = {name: METHODS[name].title if name in METHODS else name for name in _methods(explainer)}
+    named = {name: METHODS[name].title if name in METHODS else name.rpartition(":")[2] for name in _methods(explainer)}
     named |= dict(benchmark.method_titles)
     found = {**named, **{control.name: control.title for control in benchmark.controls}}
     for label in by_kind(explainer.labels):

@@ -71,7 +71,7 @@ def groups():
 def documents(groups):
     manifest = {
         "versions": {"python": "3"},
-        "models": {"network": "ab" * 32},
+        "models": {"nets/a": "ab" * 32},
         "data": {"set": "cd" * 32},
         "seed": 0,
         "command": "python -m benchmark",

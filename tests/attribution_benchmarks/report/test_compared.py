@@ -41,7 +41,7 @@ def test_what_changed_is_found_input_by_input_whatever_their_order(other, built,
     assert first["tested"] and first["changed"] == found["changed"] == 1
     assert changed["bad"]["significant"] and not changed["bad"]["better"] and changed["bad"]["change"] == "−0.1"
     assert changed["best"]["change"] == "0" and not changed["best"]["significant"]
-    bim = next(column for column in found["columns"] if column["title"] == "BIM: MCS")
+    bim = next(column for column in found["columns"] if column["title"] == "BIM MCS")
     assert not bim["tested"] and all(line["p"] == "" for line in bim["lines"])
     assert found["only_here"] == found["only_there"] == []
 

@@ -1,6 +1,7 @@
 """What a page shows of single inputs: that it is what was scored, fits its budget, and says no more than it knows."""
 
 import base64
+import copy
 import io
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from PIL import Image
 
 from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.report import cards, gallery, headline, painting, sections, verdicts
+from attribution_benchmarks.report import cards, gallery, headline, matrix, painting, sections, verdicts
 from attribution_benchmarks.report.sections import Result
 from attribution_benchmarks.scoring import shown
 
@@ -130,9 +131,12 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
     assert found[0]["name"] == "twin"  # the user's own first
     best = next(one for one in found if one["name"] == "best")
     assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
-    assert best["verdicts"][0].startswith("Best, or level with the best, under 4 of 4 metrics that can tell: SVEA ROE")
+    assert best["verdicts"][0].startswith("Best, or level with the best, on 4 of 4 metrics that can tell: SVEA ROE")
     bad = next(one for one in found if one["name"] == "bad")
-    assert "not under SVEA ROE test % (“random”)" in bad["verdicts"][1]
+    assert bad["verdicts"][1].startswith(
+        "Does not beat every baseline on any of 4 metrics; not significantly above: SVEA"
+    )
+    assert "SVEA ROE test % (“random”)" in bad["verdicts"][1]
     assert found[0]["missing"] == [("BIM", "too slow")] and found[0]["path"] == "twin"
     assert best["best"]["share"] >= best["worst"]["share"]
 
@@ -141,12 +145,88 @@ def test_the_headline_is_of_ones_own_method_and_else_of_the_controls(built, judg
     by_column = {verdict.column.key: verdict for verdict in judged}
     named = sections.Names({"best": "The Best"}, [])
     (text, more) = headline.headline(built, by_column, named, [])
-    assert text.startswith("No method beats every control everywhere; ") or "under all 4 metrics" in text
-    assert "The Best" in text and more == ""
+    assert text.endswith("and The Best beat every baseline on 3 of 4 metrics, the most of any method") or (
+        text == "The Best and good beat every baseline on all 4 metrics"
+    )
+    assert more == ""
     said, places = headline.headline(built, by_column, named, ["bad"])
-    assert said == "bad beats every control under none of 4 metrics that can tell"
+    assert said == "bad does not beat every baseline on any of 4 metrics"
     assert places.startswith("Its best place: ") and "too few" not in places
     assert headline.headline(built, {}, named, [])[0].startswith("A first look")
+
+
+def with_wrong_class(groups, **kept):
+    """Give methods a map for another class that keeps a share of each input's score."""
+    return {
+        benchmark: [
+            InputScores(group.where, group.inputs, {
+                **group.values,
+                **{f"{name}/wrong_class": share * np.asarray(group.values[name]) for name, share in kept.items()
+                   if name in group.values},
+            }, group.clusters) for group in found
+        ] for benchmark, found in groups.items()
+    }  # fmt: skip
+
+
+def test_the_headline_crowns_no_method_that_keeps_its_score_for_another_class(documents, groups, columns):
+    """SVEA's ROE test alone, where the scores are positive: 0.98 of the best's score is for a wrong class, too."""
+    built = matrix.build(documents[:1], columns[:1])
+    named = sections.Names({"best": "The Best"}, [])
+
+    def said(**kept):
+        judged = verdicts.judge(built, with_wrong_class(groups, **kept))
+        by_column = {verdict.column.key: verdict for verdict in judged}
+        return headline.headline(built, by_column, named, []), cards.sentences("best", built, by_column, named)
+
+    every = {"good": 0.3, "twin": 0.9, "bad": 0.9}
+    (text, more), sentences = said(best=0.5, **every)
+    assert (text, more) == ("The Best and good beat every baseline on the one metric", "")
+    assert sentences[1] == "Beats every baseline on the one metric." and len(sentences) == 2
+    (text, more), sentences = said(best=0.98, **every)
+    assert text == "good beats every baseline on the one metric"
+    assert sentences[2].startswith(
+        "Keeps 98 % of its score for a wrong class on SVEA ROE test %: it does not pass there"
+    )
+    (text, more), _ = said(best=0.98, **{**every, "good": 0.97})
+    assert text == (
+        "The Best, good and twin beat every baseline on the one metric, but keep 90 to 98 % of their score for a wrong "
+        "class"
+    )
+    assert more == "Every method that beats all baselines on a metric keeps more than 80 % there."
+    own = sections.Names({}, ["best"])
+    judged = {one.column.key: one for one in verdicts.judge(built, with_wrong_class(groups, best=0.98, **every))}
+    assert headline.headline(built, judged, own, ["best"])[0] == (
+        "best beats every baseline on the one metric, but keeps 98 % of its score for a wrong class"
+    )
+
+
+def test_a_method_that_leads_by_keeping_its_score_is_named_with_what_it_keeps(documents, groups, columns):
+    built = matrix.build(documents, columns)
+    scores = with_wrong_class(groups, best=0.98)
+    scores["svea"], scores["clevr_xai"] = (
+        groups["svea"],
+        with_wrong_class(groups, best=0.98, good=2, bad=2)["clevr_xai"],
+    )
+    by_column = {one.column.key: one for one in verdicts.judge(built, scores)}
+    text, more = headline.headline(built, by_column, sections.Names({}, []), [])
+    assert text.startswith(
+        "best beats every baseline on all 4 metrics, but keeps 98 % of its score for a wrong class on 2"
+    )
+    assert more.startswith("Of the methods that do not, or were not tested for it, good")
+
+
+def test_less_of_a_score_is_kept_the_other_way_round_where_less_is_better(documents, groups, columns):
+    """Of a Drop of 10 that is 40 for another class a quarter is kept."""
+    lifted = copy.deepcopy(documents[:1])
+    for row in lifted[0]["rows"]:
+        row["value"] = 10.0 if row["metric"] == "drop" else row["value"]
+    built = matrix.build(lifted, columns[1:2])
+    (group,) = [one for one in groups["svea"] if one.where["metric"] == "drop"]
+    flat = {name: np.full(len(group.inputs), 10.0) for name in group.values}
+    group = InputScores(group.where, group.inputs, {**flat, "best/wrong_class": 4 * flat["best"]})
+    (verdict,) = verdicts.judge(built, {"svea": [group]})
+    assert verdict.kept_for_another_class("best", built) == pytest.approx(0.25)
+    assert verdict.kept_for_another_class("good", built) is None
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,17 @@
 import html.parser
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from attribution_benchmarks.leaderboard.agreement import Concordance
-from attribution_benchmarks.report import matrix, pictures, publish, sections, summary, verdicts
+from attribution_benchmarks.report import matrix, matrix_table, pictures, publish, sections, summary, verdicts
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.page import page as render_page
+from attribution_benchmarks.scoring.benchmark import CEILING, Column
 
 SETTINGS = {"command": "python scripts/reproduce_tables.py", "lead": "Three benchmarks.", "footer": "Made here."}
 TITLES = {"best": "The Best", "random": "Random map", "template_position": "The truth"}
@@ -134,13 +136,15 @@ def test_the_summary_names_the_best_and_who_is_level(built, judged):
     found = said(built, judged)
     cell = built.cells["best", "svea roe_test"]["value"]
     assert f"ROE test %: The Best ({cell:.1f}), alone at the top." in found["Best on SVEA"]
-    assert found["All-rounders"] == ["Best, or level with the best, under all 4 metrics: The Best."]
+    assert found["All-rounders"] == ["Best, or level with the best, on all 4 metrics: The Best."]
 
 
 def test_the_summary_says_which_methods_are_not_above_a_control(built, judged):
-    lines = said(built, judged)["Against the controls"]
+    lines = said(built, judged)["Against the baselines"]
     assert any(
-        line.startswith("SVEA ROE test %: 1 of 4 methods are not significantly above “Random map”; leads below")
+        line.startswith(
+            "SVEA ROE test %, on the network nets/a: 1 of 4 methods are not significantly above “Random map”; leads"
+        )
         for line in lines
     )
 
@@ -151,9 +155,11 @@ def test_the_summary_says_when_nobody_beats_a_control(documents, groups, columns
         name: np.asarray(column) + (5 if name == "random" else 0) for name, column in group.values.items()
     }) for group in groups["svea"][:1]]}  # fmt: skip
     built = matrix.build(lifted, columns)
-    lines = said(built, verdicts.judge(built, scores))["Against the controls"]
+    lines = said(built, verdicts.judge(built, scores))["Against the baselines"]
     (line,) = lines
-    assert line.startswith("SVEA ROE test %: not one of the 4 methods is significantly above “Random map”; leads")
+    assert line.startswith(
+        "SVEA ROE test %, on the network nets/a: not one of the 4 methods is significantly above “Random map”; leads"
+    )
 
 
 def few_inputs(documents, groups, columns, n):
@@ -173,12 +179,12 @@ def test_a_quick_run_says_what_it_cannot_tell_and_praises_nobody(documents, grou
         "not told apart from 3 of the 3 others: 6 independent inputs are too few to tell any two methods apart" in best
     )
     assert "level with" not in "".join(found["Best on SVEA"])
-    assert found["Against the controls"][0] == (
-        "SVEA ROE test %: 6 independent inputs are too few to find any of 4 methods above every control."
+    assert found["Against the baselines"][0] == (
+        "SVEA ROE test %, on the network nets/a: 6 independent inputs are too few to find any of 4 methods above "
+        "every baseline."
     )
     assert found["All-rounders"] == [
-        "2 of 2 metrics do not tell their best from most others with these inputs, and say nothing of all-rounders: "
-        "SVEA ROE test % and SVEA Drop %."
+        "2 of 2 metrics name no best method and are not counted: SVEA ROE test % and SVEA Drop %."
     ]
     assert not any(verdict.marks(name, built) for verdict in judged for name in built.methods)
 
@@ -231,16 +237,57 @@ def test_agreement_in_words_is_measured_against_what_chance_gives(w, judges, p_v
     [
         (0.01, 0.9, "A method's place on one benchmark says something about its place on another."),
         (0.5, 0.5, "A method's place on one benchmark is no reliable sign of its place on another."),
-        (
-            0.5,
-            0.97,
-            "cannot be told from 12 methods of 5 families: they do not exclude that the benchmarks agree well.",
-        ),
-        (0.5, float("nan"), "cannot be told from 12 methods of 5 families"),
+        (0.5, 0.97, "Three benchmarks are too few to test whether they rank methods alike."),
+        (0.5, float("nan"), "Three benchmarks are too few to test whether they rank methods alike."),
     ],
 )
 def test_that_benchmarks_do_not_agree_is_said_only_where_it_is_known(p_value, high, words):
     assert words in summary.places_in_words(Concordance(0.4, p_value, 3, 12, 0.1, high, 5))
+
+
+def test_kendalls_w_is_printed_with_its_interval_and_what_chance_gives():
+    said = summary.in_words(Concordance(0.373, 0.6, 3, 15, 0.0, 0.964, 5))
+    assert "Kendall's W = 0.37 (95 % 0.00 to 0.96), 0.33 expected by chance, p = 0.600)" in said
+
+
+@pytest.mark.parametrize(
+    ("aside", "lead", "why"),
+    [
+        ({}, 1.0, "uses no network and scores higher than any method"),
+        ({"random": CEILING}, 0.0, "has the trivial maximum"),
+    ],
+)
+def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, groups, columns, aside, lead, why):
+    lifted = json.loads(json.dumps(documents[:1]))
+    rows = {row["method"]: row for row in lifted[0]["rows"] if row["metric"] == "roe_test"}
+    best = rows["best"]["value"]
+    rows["random"]["value"] = best + lead
+    chosen = [replace(columns[0], aside={**columns[0].aside, **aside}), columns[1]]
+    built = matrix.build(lifted, chosen)
+    judged = verdicts.judge(built, groups)
+    found = said(built, judged)
+    assert found["Best on SVEA"][0] == (
+        f"ROE test %: no method is named best. “Random map” {why} ({best + lead:.1f}); the best method has {best:.1f}."
+    )
+    assert "1 of 2 metrics name no best method and are not counted: SVEA ROE test %." in found["All-rounders"]
+    assert "*" not in judged[0].marks("best", built) and "*" in judged[1].marks("best", built)
+    rows["random"]["value"] = best - 0.01
+    assert "alone at the top" in said(matrix.build(lifted, chosen), judged)["Best on SVEA"][0]
+
+
+def test_a_page_of_one_benchmark_and_one_metric_has_no_agreement_and_no_doubled_label(documents, groups, definitions):
+    gridpg = Column("svea", "roe_test", "GridPG", "GridPG")
+    built = matrix.build(documents[:1], [gridpg])
+    judged = verdicts.judge(built, groups)
+    defined = [replace(definitions[0], title="GridPG")]
+    result = Result("svea", "svea", "Table", "A note.", documents[0], "printed")
+    agreement = matrix.agreement(built)
+    text = render_page(built, agreement, judged, [result], defined, TITLES, SETTINGS, scores=groups)
+    assert "GridPG GridPG" not in text and "GridPG: GridPG" not in text
+    assert "Kendall" not in text and 'id="agreement"' not in text and '#agreement"' not in text
+    assert dict(summary.sentences(built, agreement, judged, TITLES)).keys() >= {"Best on GridPG"}
+    assert "Do the benchmarks agree?" not in text and "1 metric;" in text
+    assert matrix_table.agreement_table(agreement) == ""
 
 
 def test_nothing_scored_is_said(results, columns):

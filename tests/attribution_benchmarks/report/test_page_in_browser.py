@@ -260,7 +260,7 @@ def test_the_slider_goes_through_the_methods_of_one_input(opened):
 
 def test_the_inputs_that_made_a_method_lose_are_its_largest_losses(opened, groups):
     page = opened(WIDE)
-    page.locator("#drill-column").select_option(label="CLEVR-XAI: mass, simple")
+    page.locator("#drill-column").select_option(label="CLEVR-XAI mass, simple")
     page.locator("#drill-first").select_option("good")
     page.locator("#drill-second").select_option("best")
     (group,) = groups["clevr_xai"]
