@@ -116,7 +116,7 @@ def _against_baselines(name: str, matrix: Matrix, tested: Sequence[Verdicts], na
     if one.kept:
         found.append(
             f"Keeps {percentages(one.kept.values())} of its score for a wrong class on {_listed(list(one.kept))}: "
-            "it does not pass there, because its maps hardly depend on the class."
+            "it does not pass there, because its score hardly depends on the class."
         )
     return found
 

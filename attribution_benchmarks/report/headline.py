@@ -13,7 +13,15 @@ from attribution_benchmarks.report.cards import in_short
 from attribution_benchmarks.report.gallery import Example
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.matrix_table import counted, shown
-from attribution_benchmarks.report.verdicts import KEPT, Record, Verdicts, count_in_words, record, record_in_words
+from attribution_benchmarks.report.verdicts import (
+    KEPT,
+    Record,
+    Verdicts,
+    count_in_words,
+    percentages,
+    record,
+    record_in_words,
+)
 
 _PANELS = 7  # methods beside the input itself
 
@@ -42,9 +50,27 @@ def _against_baselines(matrix: Matrix, judged: Mapping[str, Verdicts], named: An
     passing = [name for name in top if not records[name].kept]
     shown = passing or top
     said = f"{_listed(shown, named)} {record_in_words([records[name] for name in shown])}"
-    if passing:
-        return said + ("" if most == records[top[0]].metrics else ", the most of any method"), ""
-    return said, _others(records, named)
+    if not passing:
+        return said, _others(records, named)
+    qualified = [*_keeping([name for name in top if name not in passing], records, named)]
+    if any(one.known for one in records.values()):
+        qualified += _untested([name for name in passing if not records[name].known], named)
+    return said + ("" if most == records[top[0]].metrics else ", the most of any method"), " ".join(qualified)
+
+
+def _keeping(names: Sequence[str], records: Mapping[str, Record], named: Any) -> list[str]:
+    """Say of methods that beat the baselines as often as the best what they keep of their score for another class."""
+    if not names:
+        return []
+    shares = percentages(share for name in names for share in records[name].kept.values())
+    verbs = ("does", "keeps", "its") if len(names) == 1 else ("do", "keep", "their")
+    return [
+        f"{_listed(names, named)} {verbs[0]} so too, but {verbs[1]} {shares} of {verbs[2]} score for a wrong class."
+    ]
+
+
+def _untested(names: Sequence[str], named: Any) -> list[str]:
+    return [f"Not compared with another class: {_listed(names, named)}."] if names else []
 
 
 def _others(records: Mapping[str, Record], named: Any) -> str:
@@ -52,11 +78,14 @@ def _others(records: Mapping[str, Record], named: Any) -> str:
     passing = {name: one for name, one in records.items() if not one.kept}
     most = max((one.beats for one in passing.values()), default=0)
     if most == 0:
-        return f"Every method that beats all baselines on a metric keeps more than {100 * KEPT:.0f} % there."
+        return f"Every method that beats all baselines on a metric keeps more than {100 * KEPT:.0f} % on one."
     first = [name for name, one in passing.items() if one.beats == most]
-    return (
-        f"Of the methods that do not, or were not tested for it, {_listed(first, named)} "
-        f"{record_in_words([passing[name] for name in first])}, the most."
+    others = f"{_listed(first, named)} {record_in_words([passing[name] for name in first])}"
+    return " ".join(
+        [
+            f"Of the methods that do not, {others}, the most.",
+            *_untested([n for n in first if not records[n].known], named),
+        ]
     )
 
 

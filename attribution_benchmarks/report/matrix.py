@@ -50,36 +50,32 @@ class Matrix:
 
     def goodness(self, methods: Sequence[str]) -> np.ndarray:
         """Return scores turned so that more is better, (methods, columns) float64; NaN where there is none."""
-        return np.array(
-            [
-                [
-                    (1 if column.higher_is_better else -1) * self.cells[name, column.key]["value"]
-                    if (name, column.key) in self.cells
-                    else np.nan
-                    for column in self.columns
-                ]
-                for name in methods
-            ]
-        ).reshape(len(methods), len(self.columns))
+        return np.array([[self._good(name, column, np.nan) for column in self.columns] for name in methods]).reshape(
+            len(methods), len(self.columns)
+        )
+
+    def above_baselines(self, method: str, column: Column) -> bool:
+        """Tell whether a method's score is better than that of every control without a network that is a rival."""
+        rivals = (self._good(name, column) for name in self.controls if name not in column.aside)
+        return self._good(method, column) > max(rivals, default=-np.inf)
 
     def baseline_on_top(self, column: Column) -> str | None:
         """Return the control without a network that no method beats on a column, None where a method is best.
 
         It has the trivial maximum, or a higher score than every method. Controls that know the truth do not count.
         """
-        sign = 1 if column.higher_is_better else -1
+        best = max(self._good(name, column) for name in self.methods)
+        top = max((name for name in self.controls if column.aside.get(name) != BOUND), default=None,
+                  key=lambda name: (self._good(name, column), name in column.aside))  # fmt: skip
+        if top is None or not np.isfinite(best):
+            return None
+        score = self._good(top, column)
+        return top if score > best or (score == best and top in column.aside) else None
 
-        def goodness(name: str) -> float:
-            return sign * self.cells[name, column.key]["value"]
-
-        best = max((goodness(name) for name in self.methods if (name, column.key) in self.cells), default=None)
-        rivals = [
-            name
-            for name in self.controls
-            if (name, column.key) in self.cells and column.aside.get(name) != BOUND and best is not None
-            and (goodness(name) > best or (goodness(name) == best and name in column.aside))
-        ]  # fmt: skip
-        return max(rivals, key=goodness) if rivals else None
+    def _good(self, name: str, column: Column, missing: float = -np.inf) -> float:
+        """Return a score turned so that more is better."""
+        row = self.cells.get((name, column.key))
+        return missing if row is None else (1 if column.higher_is_better else -1) * row["value"]
 
 
 def build(

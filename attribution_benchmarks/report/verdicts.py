@@ -178,14 +178,16 @@ class Verdicts(NamedTuple):
 class Record(NamedTuple):
     """On how many ``metrics`` with enough inputs a method ``beats`` every baseline.
 
-    ``kept`` holds, of the metrics on which it does, the label and the share of the score that remains for another class
-    where that is more than ``KEPT``. A method with such a metric does not pass. ``few`` tells whether other metrics
-    have too few inputs to be counted.
+    ``kept`` is the label of a metric -> the share of the score that remains for another class, where that is more than
+    ``KEPT`` and the score better than that of every control without a network: a score no better than theirs has
+    nothing to lose. A method with such a metric does not pass. ``known`` tells whether any such share is known, ``few``
+    whether other metrics have too few inputs to be counted.
     """
 
     beats: int
     metrics: int
     kept: Mapping[str, float]
+    known: bool
     few: bool
 
 
@@ -193,14 +195,19 @@ def record(method: str, judged: Iterable[Verdicts], matrix: Matrix) -> Record:
     """Return a method's record over the columns whose inputs are enough to find a method above every control."""
     judged = list(judged)
     able = [verdict for verdict in judged if verdict.tells_controls()]
-    beaten = [verdict for verdict in able if verdict.beats_every_baseline(method)]
-    shares = {verdict.column.label: verdict.kept_for_another_class(method, matrix) for verdict in beaten}
+    beaten = sum(verdict.beats_every_baseline(method) for verdict in able)
+    shares = {
+        verdict.column.label: verdict.kept_for_another_class(method, matrix)
+        for verdict in judged
+        if matrix.above_baselines(method, verdict.column)
+    }
     kept = {label: share for label, share in shares.items() if share is not None and share > KEPT}
-    return Record(len(beaten), len(able), kept, len(able) < len(judged))
+    known = any(share is not None for share in shares.values())
+    return Record(beaten, len(able), kept, known, len(able) < len(judged))
 
 
 def record_in_words(records: Sequence[Record]) -> str:
-    """Return "beats every baseline on 8 of 10 metrics, but keeps 97 to 100 % of its score for a wrong class".
+    """Return "beats every baseline on 8 of 10 metrics, but keeps 98 % of its score for a wrong class on 4 metrics".
 
     Several records are those of methods that beat every baseline equally often; the verb is then plural.
     """
@@ -211,7 +218,7 @@ def record_in_words(records: Sequence[Record]) -> str:
     kept = [share for each in records for share in each.kept.values()]
     if kept:
         found += f", but {'keep' if several else 'keeps'} {percentages(kept)} of {'their' if several else 'its'} score"
-        found += " for a wrong class" + (f" on {len(kept)} of them" if not several and len(kept) < one.beats else "")
+        found += " for a wrong class" + ("" if several else f" on {len(kept)} metric{'' if len(kept) == 1 else 's'}")
     return found
 
 
