@@ -75,7 +75,7 @@ class Dataset:
         "simple" or "complex".
     data_dir
         Directory of the official release, unpacked side by side or merged, or of our generator's output; the
-        embedded set when empty.
+        embedded set when empty. The shipped networks answer many of the release's questions wrongly, see the README.
     size
         Height and width of images and masks. Images of another size are resized with Pillow's bilinear
         filter, masks by the release's rule.

@@ -10,6 +10,9 @@ Only questions that the network answers rightly count; the logit of the answer i
 costs a gradient for each of the 300 steps of Integrated Gradients, from three baselines, and of the 300 samples that
 SmoothGrad and VarGrad share; --steps, --tolerance and --samples make it less.
 
+In the wording of the official release the default network answers 43.3 % of simple and 61.0 % of complex questions
+correctly: for --data_dir of the release name another network with --model.
+
 Scores are kept in --scores_dir: a run that was stopped goes on, and one of more questions computes only those that are
 new.
 

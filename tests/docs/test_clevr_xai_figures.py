@@ -177,6 +177,25 @@ def test_the_readme_tells_the_same():
     assert f"LRP has {lrp[1][0]} ({lrp[1][1]}), Excitation Backprop {excitation[1][0]} ({excitation[1][1]})" in told
 
 
+def test_the_readme_says_what_is_kept_for_a_wrong_class():
+    """The least and the largest share of the mass accuracy, under any ground truth of the default network's tables."""
+    shares = []
+    for page in ("clevr_xai_simple.md", "clevr_xai_complex.md"):
+        lines = (ROOT / "docs" / page).read_text("utf-8").splitlines()
+        for number, line in enumerate(lines):
+            if (title := TITLE.fullmatch(line)) and title[2] == ALL:
+                head, rows = _rows(lines[number:])
+                for name in ("LRP (CLEVR-XAI)", "Excitation Backprop", "Guided Backprop"):
+                    cells = dict(zip(head, dict(rows)[name], strict=True))
+                    shares.append(float(cells["wrong class"]) / float(cells["mean (std) median"].split()[0]))
+    assert len(shares) == 3 * 4
+    low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    assert (
+        f"For a wrong class LRP, Excitation Backprop and Guided Backprop keep {low} to {high} % of their mass accuracy"
+        in README
+    )
+
+
 @pytest.mark.parametrize("network", ["relation_network", "relation_network_seed1"])
 def test_the_readme_has_the_networks_accuracy_of_its_card(network):
     card = (ROOT / "saved_models" / "clevr_xai" / network / "MODEL_CARD.md").read_text("utf-8")

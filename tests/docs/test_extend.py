@@ -1,5 +1,6 @@
 """The metric and the benchmark of docs/extend.md work as they are printed."""
 
+import html
 import json
 import os
 import pathlib
@@ -70,6 +71,25 @@ def test_the_metric_lands_in_a_benchmarks_table(folder, place):
         assert all(0 <= value <= 1 for value in found.values()) and "gradient" in found
         assert title in done.stdout
     assert found["gradient"] > 0.6  # of localisation: a map of the network beats chance
+
+
+def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_nothing_of_agreement(folder):
+    assert run(folder, printed("python bright_half.py")).returncode == 0
+    source = (folder / "bright_half.py").read_text().replace('"Bright half"', '"GridPG"').replace('"Mass"', '"GridPG"')
+    (folder / "gridpg.py").write_text(source)
+    (folder / "mine.py").write_text("def sharpened(passes):\n    return abs(passes.input_gradient()) * passes.inputs\n")
+    command = printed("reproduce_tables", "bright_half").replace("svea,bright_half.py:", "gridpg.py:")
+    done = run(folder, command, f"--methods={folder / 'mine.py'}:sharpened", "--output_dir=one")
+    assert done.returncode == 0, done.stderr
+    assert "Kendall" not in done.stdout and "GridPG GridPG" not in done.stdout
+    page = (folder / "one" / "index.html").read_text()
+    shown = html.unescape(re.sub(r"<(script|style).*?</\1>|<[^>]+>", "\n", page, flags=re.DOTALL))
+    assert "sharpened beats every baseline on the one metric" in shown
+    assert "on 1 benchmark." in shown and "three benchmarks" not in shown
+    assert "GridPG GridPG" not in shown and "GridPG: GridPG" not in shown
+    assert "Kendall" not in shown and "Do the benchmarks agree?" not in shown
+    commands = [line for line in shown.splitlines() if str(folder) in line]
+    assert commands and all("--methods=" in line for line in commands)  # what was typed, to be run again
 
 
 def test_the_benchmark_alone_and_beside_another_in_the_report(folder):

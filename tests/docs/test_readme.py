@@ -1,4 +1,4 @@
-"""The README's three commands from a Keras model to a picture of its maps, for both kinds of network that it names."""
+"""The README's three commands from a Keras model to a picture of its maps, and what it says of its matrix."""
 
 import pathlib
 import re
@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import attribution
 from attribution.explain import command
 from attribution_benchmarks.command_line.run import execute
+from attribution_benchmarks.leaderboard.agreement import kendalls_w
+from attribution_benchmarks.leaderboard.statistics import average_ranks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECTION = (ROOT / "README.md").read_text("utf-8").split("## See a map")[1].split("\n## ")[0]
+README = (ROOT / "README.md").read_text("utf-8")
+SECTION = README.split("## See a map")[1].split("\n## ")[0]
 INSTALL, EXPORT, EXPLAIN = re.search(r"```bash\n(.*?)```", SECTION, re.DOTALL)[1].splitlines()
 LAYERS = '''
 import keras
@@ -46,6 +50,39 @@ BUILD = {
     "weights=None, classes=5, input_shape=(32, 32, 3))",
     "vit": "import my_layers; network = my_layers.vit()",
 }
+
+
+def matrix_rows():
+    """Title -> the ten cells of the README's matrix."""
+    lines = README.split("| method | ROE % |")[1].split("\n\n")[0].splitlines()[2:]
+    return {cells[0]: cells[1:] for line in lines for cells in [[cell.strip() for cell in line.strip("|").split("|")]]}
+
+
+def test_the_agreement_of_the_benchmarks_is_that_of_the_matrix():
+    families = {method.title: method.family for method in attribution.METHODS.values()}
+    common = {title: cells for title, cells in matrix_rows().items() if "–" not in cells}
+    scores = np.array([[float(re.match(r"[\d.]+", cell)[0]) for cell in cells] for cells in common.values()])
+    scores[:, 1] *= -1  # less Drop is better
+    ranks = np.stack([average_ranks(column) for column in scores.T], axis=1)
+    benchmarks = [[0, 1, 2], [3, 4, 5], [6, 7, 8, 9]]
+    of_common = [families[title] for title in common]
+    between = kendalls_w(np.stack([ranks[:, own].mean(axis=1) for own in benchmarks], axis=1), families=of_common)
+    within = [kendalls_w(scores[:, own], families=of_common).w for own in benchmarks]
+    assert (
+        f"(Kendall's W between them {between.w:.2f}, 95 % interval {between.low:.2f} to {between.high:.2f}, "
+        f"{between.chance:.2f} expected by chance, p = {between.p_value:.2f}; "
+        f"within each {min(within):.2f} to {max(within):.2f})"
+    ) in " ".join(README.split())
+
+
+def test_the_methods_that_lose_to_the_largest_value_are_those_of_the_matrix_and_of_a_named_network():
+    roe = [cells[0] for cells in matrix_rows().values() if cells[0] != "–"]
+    failing = sum("†" in cell for cell in roe)
+    said = (
+        f"On the shipped SVEA baseline network, `saved_models/svea/baseline`, {failing} of {len(roe)} methods do no better "
+        "than placing the window at the largest |x|"
+    )
+    assert said in " ".join(README.split())
 
 
 def test_the_first_command_installs_into_a_new_environment():
