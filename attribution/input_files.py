@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, reading
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAYS = (".npy",)
@@ -71,15 +71,14 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], fi
     Returns
     -------
     np.ndarray
-        ``(N, H, W, C)`` uint8, as they are seen: turned upright, in [0, 255].
+        ``(N, H, W, C)`` in [0, 255], turned upright: uint8, or float32 where a file has more than 8 bits per sample;
+        see ``attribution_benchmarks.command_line.reading.read_pixels``.
 
     Raises
     ------
     BadInput
-        If a file is no picture, or the model takes none.
+        If a file is not a picture that can be read, or the model takes none.
     """
-    from PIL import Image, ImageOps
-
     if fit not in FITS:
         raise BadInput(f"no fit '{fit}'; there are {listed(FITS)}")
     if len(shape) != 3 or shape[-1] not in (1, 3, 4, None):
@@ -90,21 +89,32 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], fi
     mode = {1: "L", 3: "RGB", 4: "RGBA", None: "RGB"}[channels]
     pictures = []
     for path in paths:
-        try:
-            with Image.open(path) as opened:
-                picture = ImageOps.exif_transpose(opened).convert(mode)
-        except (OSError, ValueError) as error:
-            raise BadInput(f"'{path}' cannot be read as a picture ({error})") from error
-        height, width = height or picture.height, width or picture.width
-        if picture.size != (width, height):
-            resample = Image.Resampling.BILINEAR
-            if fit == "crop":
-                picture = ImageOps.fit(picture, (width, height), resample)
-            else:
-                picture = picture.resize((width, height), resample)
-        array = np.asarray(picture)
-        pictures.append(array if array.ndim == 3 else array[..., np.newaxis])
+        pixels = reading.read_pixels(path, mode, upright=True)
+        height, width = height or pixels.shape[0], width or pixels.shape[1]
+        pictures.append(pixels if pixels.shape[:2] == (height, width) else _resized(pixels, (width, height), fit))
     return np.stack(pictures)
+
+
+def _resized(pixels: np.ndarray, size: tuple[int, int], fit: str) -> np.ndarray:
+    """Return pixels ``(H, W, C)`` at a size ``(width, height)``, in the type given."""
+    from PIL import Image, ImageOps
+
+    def resized(array):
+        picture, resample = Image.fromarray(array), Image.Resampling.BILINEAR
+        return np.asarray(
+            ImageOps.fit(picture, size, resample) if fit == "crop" else picture.resize(size, resample)
+        )  # fmt: skip
+
+    if pixels.dtype == np.uint8:  # Pillow weighs colours by their opacity
+        found = resized(pixels if pixels.shape[-1] > 1 else pixels[..., 0])
+        return found if found.ndim == 3 else found[..., np.newaxis]
+    opacity = pixels[..., 3:] / 255
+    if opacity.shape[-1]:
+        pixels = np.concatenate([pixels[..., :3] * opacity, pixels[..., 3:]], axis=-1)
+    found = np.stack([resized(np.ascontiguousarray(channel)) for channel in np.moveaxis(pixels, -1, 0)], axis=-1)
+    if opacity.shape[-1]:
+        found[..., :3] /= np.maximum(found[..., 3:] / 255, 1e-6)
+    return found
 
 
 def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
@@ -127,11 +137,8 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
     BadInput
         If the file is no array of numbers, or of another shape.
     """
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise BadInput(f"'{path}' cannot be read as an array ({error})") from error
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
+    array = reading.read_array(path)
+    if array.dtype.kind not in "fiub":
         raise BadInput(f"'{path}' holds no array of numbers")
 
     def fits(candidate):

@@ -56,7 +56,7 @@ def is_whole(path: str) -> bool:
 
 def read_image(path: str, side: int | None = None) -> np.ndarray:
     """Read a picture as (H, W, 3) uint8; where a side is given, a picture of another size is refused."""
-    image = np.asarray(read_picture(path).convert("RGB"))
+    image = np.asarray(read_picture(path))
     if side is not None and image.shape != (side, side, 3):
         raise BadInput(f"{path} has {image.shape[1]} x {image.shape[0]} pixels; BIM's images have {side} x {side}")
     return image

@@ -175,7 +175,7 @@ def _visible(directory: pathlib.Path, scenes) -> np.ndarray:
     found = []
     for scene in scenes:
         path = inside(folder, scene.get("mask_filename", scene["image_filename"]), directory)
-        colors = np.asarray(read_picture(path).convert("RGB"))
+        colors = np.asarray(read_picture(path))
         try:
             indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
         except (KeyError, ValueError, TypeError) as error:

@@ -272,7 +272,7 @@ class Dataset:
 
     def _read_image(self, name: str) -> np.ndarray:
         """Return an image file as (size, size, 3) uint8."""
-        picture = read_picture(inside(self._images, name, self._questions_file)).convert("RGB")
+        picture = read_picture(inside(self._images, name, self._questions_file))
         if min(picture.size) < SMALLEST:
             raise BadInput(f"{self._images / name} has {picture.width} x {picture.height} pixels; no scene can be seen")
         if picture.size != (self.size, self.size):
@@ -283,7 +283,7 @@ class Dataset:
         """Return the masks of all objects of an image, (objects, size, size) bool, from its mask image."""
         scene = self.scenes[name]
         path = inside(self._masks, scene.get("mask_filename", name), self._scenes_file)
-        colors = np.asarray(read_picture(path).convert("RGB"))
+        colors = np.asarray(read_picture(path))
         try:
             indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
         except KeyError:

@@ -87,7 +87,7 @@ def _read(texts: Sequence[str]) -> list[dict]:
 
 def _object_masks(output_dir: pathlib.Path, scene: dict) -> np.ndarray:
     """Return the masks of a scene's objects from its mask image, (objects, size, size) bool."""
-    picture = read_picture(output_dir / layout.MASKS / scene["mask_filename"]).convert("RGB")
+    picture = read_picture(output_dir / layout.MASKS / scene["mask_filename"])
     indices = masks.object_indices(np.asarray(picture), [item["mask_color"] for item in scene["objects"]])
     return masks.object_masks(indices, len(scene["objects"]))
 

@@ -20,6 +20,7 @@ import io
 import os
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from attribution.loading_flags import define_loading_flags, load_flagged_model
 from attribution.methods import METHODS
 from attribution.preprocessing import PREPROCESSINGS, likely_preprocessing, preprocessing_named
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed, write_whole
+from attribution_benchmarks.command_line import BadInput, check_file, listed, write_whole
 
 DEFAULT = ("integrated_gradients", "guided_backprop", "grad_cam")
 
@@ -101,9 +102,9 @@ def main(flag_values: flags.FlagValues) -> None:
         return
     if not flag_values.list_layers and not flag_values.image:
         raise BadInput("--image is empty; name a picture, a .npy file or a folder of them")
-    suffix = _suffix(flag_values.output, (".png", ".pdf", ".svg", ".jpg"), "--output")
+    suffix = _suffix("output", flag_values.output, (".png", ".pdf", ".svg", ".jpg"))
     if flag_values.maps:
-        _suffix(flag_values.maps, (".npz",), "--maps")
+        _suffix("maps", flag_values.maps, (".npz",))
     methods = _with_layer(with_parameters(flag_values.method or DEFAULT), flag_values.layer)
     model = load_flagged_model(flag_values)
     wrt = model.explained_input(flag_values.wrt or None)
@@ -143,13 +144,12 @@ def main(flag_values: flags.FlagValues) -> None:
     print(f"written to {flag_values.output}" + (f" and {flag_values.maps}" if flag_values.maps else ""))
 
 
-def _suffix(path: str, allowed, flag: str) -> str:
+def _suffix(flag: str, path: str, allowed: Sequence[str]) -> str:
+    """Return the suffix of a file to write, in lower case; refuse a file that could not be written."""
     suffix = pathlib.Path(path).suffix.lower()
     if suffix not in allowed:
-        raise BadInput(f"{flag}={path}: the name must end in {listed(allowed)}")
-    folder = pathlib.Path(path).parent
-    if not folder.is_dir():
-        raise BadInput(f"{flag}={path}: there is no folder '{folder}'")
+        raise BadInput(f"--{flag}={path}: the name must end in {listed(allowed)}")
+    check_file(flag, path)
     return suffix
 
 
@@ -179,7 +179,7 @@ def _read(flag_values, model, wrt):
     else:
         way, reason = likely_preprocessing(model, wrt)
         _note(f"pixels are given as {way.name}, because {reason}; --preprocessing= chooses another way")
-    return [path.stem for path in pictures], way.apply(pixels), pixels, way
+    return [path.stem for path in pictures], way.apply(pixels), np.rint(pixels).astype(np.uint8), way
 
 
 def _note(text: str) -> None:

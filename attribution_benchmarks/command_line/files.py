@@ -23,6 +23,7 @@ UNFINISHED = ".unfinished"  # what a killed process leaves behind ends so; no re
 _LEFT_BEHIND = re.compile(
     rf"\..*\.(?P<process>\d+)(-at-(?P<machine>[0-9a-f]+))?-[0-9a-f]+{re.escape(UNFINISHED)}", re.DOTALL
 )
+_LONGEST_NAME = 255  # bytes
 _OLD = 86_400  # seconds after which no machine is at work at a file any more
 CACHE_VARIABLE = "ATTRIBUTION_BENCHMARKS_CACHE"
 
@@ -247,10 +248,12 @@ def check_directory(flag: str, path: str | os.PathLike) -> None:
 
 
 def _exists(flag: str, path: pathlib.Path) -> bool:
-    """Return whether something is there, even a link to nowhere."""
+    """Return whether something is there, even a link to nowhere; refuse a name that could not be made."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
+        if len(os.fsencode(path.name)) > _LONGEST_NAME:  # the file system says so only where the directory exists
+            raise BadInput(f"--{flag}={str(path)!r} cannot be used: File name too long; name another place") from None
         return False
     except (OSError, ValueError) as error:
         said = reason(error) if isinstance(error, OSError) else str(error)

@@ -14,7 +14,7 @@ import pathlib
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MOST_JSON = 2 << 30  # bytes; COCO's own annotations have 0.45 GB
 MOST_ARRAY = 4 << 30  # bytes of one file of arrays
 MOST_PIXELS = 100_000_000  # of one picture
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
+_EIGHT_BITS, _SIXTEEN_BITS, _FLOAT = "8 bits", "16 bits", "floating point"
+_ORIENTATION = 0x0112  # of EXIF
 _DAMAGED = (EOFError, OSError, ValueError, TypeError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error)
 
 
@@ -139,29 +142,152 @@ def _array(file: IO[bytes], size: int) -> np.ndarray:
     return array.reshape(shape, order="F" if by_column else "C")
 
 
-def read_picture(path: str | os.PathLike, most_pixels: int = MOST_PIXELS) -> Image.Image:
-    """Return a picture, decoded; its size is looked at before.
+def read_picture(path: str | os.PathLike) -> Image.Image:
+    """Return a picture as 8-bit RGB; deeper ones are scaled and rounded, see ``read_pixels``.
 
     Raises
     ------
     BadInput
-        If it cannot be read, is cut off, or has too many pixels.
+        As ``read_pixels``.
+    """
+    import numpy as np
+    from PIL import Image
+
+    pixels = read_pixels(path)
+    return Image.fromarray(pixels if pixels.dtype == np.uint8 else np.rint(pixels).astype(np.uint8))
+
+
+def read_pixels(
+    path: str | os.PathLike, mode: str = "RGB", upright: bool = False, most_pixels: int = MOST_PIXELS
+) -> np.ndarray:
+    """Return the pixels of a picture, scaled by the range of the file's type.
+
+    Parameters
+    ----------
+    path
+        A BMP, GIF, JPEG, PNG, TIFF or WebP file. The size in its header is checked before it is decoded.
+    mode
+        ``"L"``, ``"RGB"`` or ``"RGBA"``: the channels wanted. Grey is repeated, an alpha channel that is not wanted
+        is dropped, a missing one is opaque.
+    upright
+        Whether to apply the orientation that a camera wrote into the file.
+    most_pixels
+        Larger pictures are refused.
+
+    Returns
+    -------
+    np.ndarray
+        ``(H, W, C)`` in [0, 255]. uint8 for up to 8 bits per sample. float32 for 16 bits, whose 65,535 becomes 255, and
+        for grey floating-point TIFF, whose range [0, 1] becomes [0, 255].
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, is cut off, has too many pixels, or samples whose range is not known: signed or
+        32-bit integers, floating point outside [0, 1].
     """
     import warnings
 
-    from PIL import Image
+    import numpy as np
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     with opened(path, "image") as file:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-                picture = Image.open(file)
-                if picture.width * picture.height > most_pixels:
-                    raise ValueError(f"{picture.width} x {picture.height} pixels are more than {most_pixels:,}")
-                picture.load()
+                picture = Image.open(file, formats=_FORMATS)
         except Image.DecompressionBombError as error:
             raise ValueError(f"it has more pixels than {most_pixels:,}") from error
-        return picture
+        except UnidentifiedImageError as error:
+            raise ValueError(f"not a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file that is supported") from error
+        if picture.width * picture.height > most_pixels:
+            raise ValueError(f"{picture.width} x {picture.height} pixels are more than {most_pixels:,}")
+        depth, orientation = _depth(picture), picture.getexif().get(_ORIENTATION) if upright else None
+        picture.load()
+        if depth == _SIXTEEN_BITS:  # Pillow keeps 8 of the 16 bits of a colour
+            file.seek(0)
+            return _in_mode(_sixteen_bits(file.read(), orientation), mode)
+        if upright:
+            picture = ImageOps.exif_transpose(picture)
+        if depth == _FLOAT:
+            return _in_mode(_unit_range(np.asarray(picture)) * 255, mode)
+        pixels = np.asarray(picture.convert(mode))
+        return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
+
+
+def _depth(picture: Image.Image) -> str:
+    """Return what a sample of a picture is, as the file's header says.
+
+    Raises
+    ------
+    ValueError
+        If its range is not known.
+    """
+    if picture.format == "TIFF":
+        return _tiff_depth(picture.tag_v2)
+    if picture.format == "PNG" and picture.tile and ";16" in str(picture.tile[0][3]):
+        return _SIXTEEN_BITS
+    return _EIGHT_BITS
+
+
+def _tiff_depth(tags: Mapping[int, Any]) -> str:
+    bits, kinds = (set(tags.get(tag, (1,))) for tag in (258, 339))  # BitsPerSample, SampleFormat
+    photometric, extra = tags.get(262), tags.get(338, (2,))  # PhotometricInterpretation, ExtraSamples
+    if max(bits) <= 8 and kinds == {1}:
+        return _EIGHT_BITS
+    if bits == {16} and kinds == {1} and photometric in (1, 2) and tuple(extra) == (2,):
+        return _SIXTEEN_BITS
+    if bits == {32} and kinds == {3} and photometric == 1:
+        return _FLOAT
+    kind = {1: "unsigned", 2: "signed", 3: "floating-point"}.get(max(kinds), "unknown")
+    raise ValueError(
+        f"TIFF with {kind} samples of {max(bits)} bits in this layout is not supported; save it as PNG with 8 or 16 "
+        "bits, or as grey 32-bit floating-point TIFF in [0, 1]"
+    )
+
+
+def _sixteen_bits(content: bytes, orientation: int | None) -> np.ndarray:
+    """Return a picture of 16 bits per sample as float32 in [0, 255], ``(H, W, C)``, turned by EXIF's number."""
+    import cv2
+    import numpy as np
+
+    array = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
+    if array is None or array.dtype != np.uint16:
+        raise ValueError("its 16-bit samples cannot be decoded")
+    array = array.reshape(*array.shape[:2], -1)
+    if array.shape[-1] >= 3:  # blue, green, red
+        array = array[..., [2, 1, 0, 3][: array.shape[-1]]]
+    if orientation in (5, 6, 7, 8):
+        array = array.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        array = array[::-1]
+    if orientation in (2, 3, 6, 7):
+        array = array[:, ::-1]
+    return array.astype(np.float32) / 257
+
+
+def _unit_range(samples: np.ndarray) -> np.ndarray:
+    low, high = samples.min(), samples.max()
+    if not (low >= 0 and high <= 1):  # also NaN
+        raise ValueError(f"its floating-point samples range from {low:.4g} to {high:.4g}; [0, 1] is needed")
+    return samples
+
+
+def _in_mode(pixels: np.ndarray, mode: str) -> np.ndarray:
+    """Return float32 pixels in [0, 255] with the channels of a mode, ``(H, W, C)``."""
+    import numpy as np
+
+    pixels = pixels.reshape(*pixels.shape[:2], -1)
+    colors, alpha = pixels[..., :3], pixels[..., 3:]
+    if mode == "L":
+        weights = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R 601, as Pillow
+        return colors if colors.shape[-1] == 1 else (colors @ weights)[..., np.newaxis]
+    if colors.shape[-1] == 1:
+        colors = np.repeat(colors, 3, axis=-1)
+    if mode == "RGB":
+        return colors
+    opaque = np.full((*colors.shape[:2], 1), 255, np.float32)
+    return np.concatenate([colors, alpha if alpha.shape[-1] else opaque], axis=-1)
 
 
 def inside(directory: str | os.PathLike, name: object, source: str | os.PathLike) -> pathlib.Path:

@@ -151,7 +151,7 @@ def _rendered(data_dir: pathlib.Path) -> str:
 
 
 def _image(path: pathlib.Path) -> np.ndarray:
-    return np.asarray(read_picture(path).convert("RGB").resize((128, 128), Image.Resampling.BILINEAR))
+    return np.asarray(read_picture(path).resize((128, 128), Image.Resampling.BILINEAR))
 
 
 def _parts(path: pathlib.Path, scene: dict) -> tuple[np.ndarray, np.ndarray]:
@@ -164,7 +164,7 @@ def _parts(path: pathlib.Path, scene: dict) -> tuple[np.ndarray, np.ndarray]:
     owners : (128, 128) uint8
         1 plus the position of the object that a pixel shows, 0 for none.
     """
-    colors = np.asarray(read_picture(path).convert("RGB"))
+    colors = np.asarray(read_picture(path))
     indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
     height, width = indices.shape
     rows, columns = np.nonzero(indices >= 0)

@@ -1,12 +1,15 @@
 """Inputs from files come as they are seen, at the model's size, in the order of their names."""
 
 import json
+import struct
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
 from attribution import input_files
+from attribution.preprocessing import PREPROCESSINGS
 from attribution_benchmarks.command_line import BadInput
 
 PIXELS = np.random.default_rng(6).integers(0, 256, (12, 20, 3)).astype(np.uint8)
@@ -53,6 +56,107 @@ def test_pictures_are_turned_upright(tmp_path):
     np.testing.assert_array_equal(found[0], np.rot90(PIXELS, -1))
 
 
+RAMP = np.linspace(0, 65535, 8 * 32).astype(np.uint16).reshape(8, 32)
+
+
+def written(path, kind):
+    """Write the ramp in another type; return the path."""
+    eight = np.rint(RAMP / 257).astype(np.uint8)
+    if kind.startswith("16 bits"):
+        channels = {"grey": 1, "RGB": 3, "RGBA": 4}[kind.split()[-1]]
+        stored = np.dstack([RAMP, RAMP, RAMP, np.full_like(RAMP, 65535)])[..., :channels]
+        assert cv2.imwrite(str(path), stored)
+    elif kind == "float":
+        Image.fromarray((RAMP / 65535).astype(np.float32)).save(path)
+    elif kind == "P":
+        Image.fromarray(eight).convert("RGB").quantize(256).save(path)
+    else:
+        Image.fromarray(eight).convert(kind).save(path)
+    return path
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize(
+    ("suffix", "kind", "tolerance"),
+    [
+        *((suffix, kind, 1 / 255) for suffix in ("png", "tif") for kind in ("L", "RGB", "RGBA", "LA")),
+        ("png", "P", 1 / 255),
+        ("tif", "CMYK", 1 / 255),
+        *((suffix, f"16 bits {kind}", 1 / 65535) for suffix in ("png", "tif") for kind in ("grey", "RGB", "RGBA")),
+        ("tif", "float", 1 / 65535),
+    ],
+)
+def test_a_ramp_is_the_same_in_every_type(suffix, kind, tolerance, channels, tmp_path):
+    path = written(tmp_path / f"ramp.{suffix}", kind)
+    values = PREPROCESSINGS["0..1"].apply(input_files.read_pictures([path], (8, 32, channels)))
+    assert values.shape == (1, 8, 32, channels) and values.dtype == np.float32
+    for channel in range(min(channels, 3)):
+        np.testing.assert_allclose(values[0, ..., channel], RAMP / 65535, atol=tolerance)
+    if channels == 4:
+        np.testing.assert_array_equal(values[..., 3], 1)
+
+
+def test_black_and_white_pictures_are_read(tmp_path):
+    Image.fromarray(RAMP > 30000).save(tmp_path / "two.png")
+    found = input_files.read_pictures([tmp_path / "two.png"], (8, 32, 1))
+    np.testing.assert_array_equal(found[0, ..., 0], np.where(RAMP > 30000, 255, 0))
+
+
+@pytest.mark.parametrize("fit", input_files.FITS)
+@pytest.mark.parametrize("kind", ["16 bits grey", "16 bits RGB", "16 bits RGBA", "float"])
+def test_deep_pictures_are_fitted_as_shallow_ones(kind, fit, tmp_path):
+    deep = input_files.read_pictures([written(tmp_path / "deep.tif", kind)], (8, 11, 4), fit)
+    shallow = input_files.read_pictures([written(tmp_path / "shallow.png", "RGBA")], (8, 11, 4), fit)
+    np.testing.assert_allclose(deep, shallow, atol=1.01)
+    assert np.abs(np.diff(deep[0, 0, :, 0])).max() > 0
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_deep_pictures_are_turned_as_shallow_ones(orientation, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    grey = (np.arange(8 * 32).reshape(8, 32) % 251).astype(np.uint16)
+    Image.fromarray(grey.astype(np.uint8)).save(tmp_path / "shallow.png", exif=exif)
+    Image.fromarray(grey * 257).save(tmp_path / "deep.png", exif=exif)
+    deep, shallow = (
+        input_files.read_pictures([tmp_path / f"{name}.png"], (None, None, 1)) for name in ("deep", "shallow")
+    )
+    np.testing.assert_allclose(deep, shallow, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        (RAMP.astype(np.float32), r"range from 0 to 6\.554e\+04; \[0, 1\] is needed"),
+        (np.full((8, 8), -0.5, np.float32), "range from -0.5 to -0.5"),
+        (np.array([[0, np.nan]], np.float32), "is needed"),
+        (RAMP.astype(np.int32), "signed samples of 32 bits"),
+    ],
+    ids=["above", "below", "NaN", "int32"],
+)
+def test_samples_of_unknown_range_are_refused(stored, message, tmp_path):
+    Image.fromarray(stored).save(tmp_path / "x.tif")
+    with pytest.raises(BadInput, match=message):
+        input_files.read_pictures([tmp_path / "x.tif"], (None, None, 3))
+
+
+@pytest.mark.parametrize(("tag", "before", "after"), [(258, 16, 12), (262, 1, 0)], ids=["12 bits", "white is zero"])
+def test_tiff_in_other_layouts_is_refused(tag, before, after, tmp_path):
+    Image.fromarray(RAMP).save(tmp_path / "x.tif")
+    entries = [struct.pack("<HHIHH", tag, 3, 1, value, 0) for value in (before, after)]
+    content = (tmp_path / "x.tif").read_bytes()
+    assert content.count(entries[0]) == 1
+    (tmp_path / "x.tif").write_bytes(content.replace(*entries))
+    with pytest.raises(BadInput, match=r"unsigned samples of 1. bits in this layout is not supported"):
+        input_files.read_pictures([tmp_path / "x.tif"], (8, 32, 1))
+
+
+def test_an_array_that_begins_like_an_archive_is_refused(tmp_path):
+    (tmp_path / "x.npy").write_bytes(b"PK\x03\x04" + bytes(60))
+    with pytest.raises(BadInput, match="is not a readable array"):
+        input_files.read_array(tmp_path / "x.npy", (8,))
+
+
 @pytest.mark.parametrize(
     ("stored", "shape", "expected"),
     [
@@ -89,7 +193,7 @@ def test_what_is_no_input_is_refused(folder):
         (lambda: input_files.find_files([folder / "notes.txt"]), "is no input; files end in '.png'"),
         (lambda: input_files.find_files([folder / "empty"]), "there is no picture"),
         (lambda: input_files.find_files([]), "no input was named"),
-        (lambda: input_files.read_pictures([folder / "broken.png"], (8, 8, 3)), "cannot be read as a picture"),
+        (lambda: input_files.read_pictures([folder / "broken.png"], (8, 8, 3)), "is not a readable image"),
         (lambda: input_files.read_pictures([folder / "a.png"], (20, 1)), r"of shape \(20, 1\), which pictures are not"),
         (lambda: input_files.read_pictures([folder / "a.png"], (8, 8, 5)), "which pictures are not"),
         (lambda: input_files.read_array(folder / "texts.npy", (1,)), "holds no array of numbers"),
@@ -97,7 +201,7 @@ def test_what_is_no_input_is_refused(folder):
             lambda: input_files.read_array(folder / "c.npy", (8, 8, 3)),
             r"has shape \(12, 20, 3\); the model takes \(8, 8",
         ),
-        (lambda: input_files.read_array(folder / "notes.txt", (8,)), "cannot be read as an array"),
+        (lambda: input_files.read_array(folder / "notes.txt", (8,)), "is not a readable array"),
         (lambda: input_files.read_class_names(folder / "broken.json"), "no JSON list of names"),
         (lambda: input_files.read_class_names(folder / "none.txt"), "cannot be read as names"),
     ]

@@ -1,6 +1,8 @@
 """What the file system refuses is one line that names the file."""
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from attribution_benchmarks.command_line import BadInput
 from bim import disk
@@ -20,3 +22,9 @@ def test_a_link_that_another_process_makes_at_the_same_time_stays_a_link(tmp_pat
     monkeypatch.setattr(disk.os.path, "exists", lambda path: False)  # as it was a moment before
     disk.link(str(source), str(target))
     assert source.samefile(target)
+
+
+def test_images_of_16_bits_are_scaled_to_8(tmp_path):
+    ramp = np.arange(0, 65536, 257, dtype=np.uint16).reshape(16, 16)
+    Image.fromarray(ramp).save(tmp_path / "deep.png")
+    np.testing.assert_array_equal(disk.read_image(str(tmp_path / "deep.png"), 16), np.dstack([ramp // 257] * 3))
