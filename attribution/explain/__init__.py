@@ -174,7 +174,7 @@ def block_by_block(
         for label, (method, parameters) in chosen.items():
             result = _checked(method, called(method, passes, parameters), passes)
             if resize and result.ndim < passes.inputs.ndim:
-                result = resizing.resize(result.astype(np.float32), passes.inputs.shape[1:-1])
+                result = resizing.resize(result, passes.inputs.shape[1:-1])
             if label not in maps:
                 maps[label] = np.empty((total, *result.shape[1:]), np.float32)
             maps[label][rows] = result
@@ -218,7 +218,7 @@ def _blocks(total, block, progress):
 
 
 def _checked(method: Method, maps, passes: Passes) -> np.ndarray:
-    """Return a method's result if it is what a method must return."""
+    """Return a method's result as float32 if it is what a method must return."""
     maps = np.asarray(maps)
     with_channels = passes.inputs.shape
     # A class activation map may have its layer's resolution, hence only the number of axes is fixed.
@@ -228,7 +228,10 @@ def _checked(method: Method, maps, passes: Passes) -> np.ndarray:
             f"method '{method.name}' returned {maps.dtype} of shape {maps.shape}; numbers of shape {with_channels} "
             f"or {with_channels[:-1]} are needed, one map per input"
         )
-    if not np.isfinite(maps).all():
-        row = int(np.argmin(np.isfinite(maps.reshape(len(maps), -1)).all(axis=1)))
-        raise BrokenContract(f"method '{method.name}' returned NaN or infinite values for input {passes.keys[row]}")
-    return maps
+    with np.errstate(over="ignore"):
+        single = maps.astype(np.float32)
+    if not np.isfinite(single).all():
+        row = int(np.argmin(np.isfinite(single.reshape(len(single), -1)).all(axis=1)))
+        wrong = "values too large for float32" if np.isfinite(maps[row]).all() else "NaN or infinite values"
+        raise BrokenContract(f"method '{method.name}' returned {wrong} for input {passes.keys[row]}")
+    return single

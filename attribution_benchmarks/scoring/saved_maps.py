@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from attribution.contract import Inputs
-from attribution_benchmarks.command_line import BadInput, listed, write_whole
+from attribution_benchmarks.command_line import BadInput, listed, reading, write_whole
 from attribution_benchmarks.scoring.asking import with_targets
 from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.controls import Control
@@ -63,7 +63,10 @@ class MapsDirectory:
     def save(self, method: str, name: str, found: np.ndarray) -> None:
         """Write a map, whole or not at all."""
         content = io.BytesIO()
-        np.save(content, (self._reduced(found) if self._reduced else found).astype(np.float32), allow_pickle=False)
+        written = _in_single_precision(self._reduced(found) if self._reduced else found)
+        if not np.isfinite(written).all():
+            raise BadInput(f"method '{method}': the map of input {name} has NaN, infinite or too large values")
+        np.save(content, written, allow_pickle=False)
         path = self.path(method, name)
         if not (self.directory / ORIGIN).exists():
             write_whole(self.directory / ORIGIN, self._origin)
@@ -208,9 +211,14 @@ def read_map(path: pathlib.Path, spatial: Sequence[int]) -> np.ndarray:
     if found.shape[: len(spatial)] != spatial or found.ndim > len(spatial) + 1 or found.dtype.kind not in "fiub":
         wanted = ", ".join(map(str, spatial))
         raise BadInput(f"{path} holds {found.dtype} of shape {shape}; numbers of shape ({wanted}, C) are needed")
-    if not np.isfinite(found).all():
-        raise BadInput(f"{path} has NaN or infinite values")
+    if not np.isfinite(_in_single_precision(found)).all():
+        raise BadInput(f"{path} has NaN or infinite values, or values too large for float32")
     return found
+
+
+def _in_single_precision(found: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return found.astype(np.float32)
 
 
 def load_array(path: pathlib.Path) -> np.ndarray:
@@ -224,9 +232,6 @@ def load_array(path: pathlib.Path) -> np.ndarray:
     try:
         if path.stat().st_size > _LARGEST:
             raise BadInput(f"{path} has more than {_LARGEST // 2**20} MB; a map of one input is needed")
-        found = np.load(path, allow_pickle=False)
-    except (OSError, EOFError, ValueError, MemoryError) as error:
+    except OSError as error:
         raise BadInput(f"{path} is not a readable map: {error}") from None
-    if not isinstance(found, np.ndarray):
-        raise BadInput(f"{path} is not a readable map: it holds several arrays")
-    return found
+    return reading.read_array(path)

@@ -123,6 +123,15 @@ def test_what_a_method_of_ones_own_returns_is_checked(own_methods, models, input
         attribution.explain("own_methods_under_test:not_a_number", model, x)
 
 
+def test_values_too_large_for_single_precision_are_refused(models, inputs):
+    def large(passes):
+        return np.where(np.arange(len(passes.inputs))[:, None, None] == 2, 1e300, np.ones(passes.inputs.shape))
+
+    for methods in ([large], ["gradient", large]):
+        with pytest.raises(BadInput, match="^method 'large' returned values too large for float32 for input 2$"):
+            attribution.explain_many(methods, models["signal"], inputs["signal"])
+
+
 def test_a_file_that_is_no_python_is_refused(tmp_path, models, inputs):
     (tmp_path / "broken.py").write_text("def f(passes: return 0")
     with pytest.raises(BadInput, match="cannot import"):

@@ -36,6 +36,15 @@ def test_a_directory_keeps_maps_of_one_origin(tmp_path):
             saved_maps.MapsDirectory(str(tmp_path), other)
 
 
+@pytest.mark.parametrize("reduced", [None, lambda found: found.sum(axis=-1)], ids=["whole", "reduced"])
+def test_maps_too_large_for_single_precision_are_not_saved(reduced, tmp_path):
+    large = np.full((4, 4, 2), 1e300 if reduced is None else 3e38)
+    maps = saved_maps.MapsDirectory(str(tmp_path), {"seed": 0}, reduced)
+    with pytest.raises(BadInput, match="method 'own': the map of input 17 has NaN, infinite or too large values"):
+        maps.save("own", "17", large)
+    assert not list(tmp_path.rglob("*.npy"))
+
+
 @pytest.mark.parametrize(
     "stored", [MAP, MAP[None], MAP.transpose(2, 0, 1), MAP.transpose(2, 0, 1)[None]], ids=lambda one: str(one.shape)
 )
@@ -52,9 +61,11 @@ def test_every_layout_of_a_map_is_read(stored, tmp_path):
     [
         (np.zeros((64, 32, 3)), r"holds float64 of shape \(64, 32, 3\); numbers of shape \(64, 64, C\)"),
         (np.full((64, 64), np.nan), "has NaN or infinite values"),
+        (np.full((64, 64), 1e300), "values too large for float32"),
         (np.full((64, 64), "x"), "holds <U1"),
         (np.float32(1), r"of shape \(\)"),
-        (b"no array", "is not a readable map"),
+        (b"no array", "is not a readable array"),
+        (b"PK\x03\x04" + bytes(60), "is not a readable array"),
     ],
     ids=str,
 )
