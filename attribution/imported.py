@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 from attribution_benchmarks.command_line import BadInput
@@ -33,7 +34,7 @@ def imported(name: str, what: str) -> Callable:
         raise BadInput(f"{what} '{name}': write module:function or path/to/file.py:function, with both names")
     try:
         module = module_at(module_name)
-    except Exception as error:  # a user's own code may raise whatever it likes
+    except (Exception, SystemExit) as error:  # a user's own code may raise whatever it likes
         raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -51,19 +52,35 @@ def module_at(place: str, known_as: str | None = None) -> ModuleType:
     known_as
         Name under which the module of a file is found by what looks it up, as dataclasses do; None for none.
     """
-    if not place.endswith(".py"):
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        return importlib.import_module(place)
-    specification = importlib.util.spec_from_file_location(known_as or "own_method", place)
-    module = importlib.util.module_from_spec(specification)
-    if known_as:
-        sys.modules.setdefault(known_as, module)
-    specification.loader.exec_module(module)
-    return module
+    with working_directory_kept():
+        if not place.endswith(".py"):
+            if os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())
+            return importlib.import_module(place)
+        specification = importlib.util.spec_from_file_location(known_as or "own_method", place)
+        module = importlib.util.module_from_spec(specification)
+        if known_as:
+            sys.modules.setdefault(known_as, module)
+        specification.loader.exec_module(module)
+        return module
 
 
-def _where(error: Exception) -> str:
+@contextlib.contextmanager
+def working_directory_kept() -> Iterator[None]:
+    """Undo a change of the working directory by a user's own code: relative paths of outputs stay what they were."""
+    try:
+        before = os.open(".", os.O_RDONLY)
+    except OSError:  # deleted or not readable
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+def _where(error: BaseException) -> str:
     """Return what importing raised, and on which line where that is in a file of the user's own."""
     if isinstance(error, (ImportError, OSError, SyntaxError)):
         return str(error)

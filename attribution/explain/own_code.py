@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from attribution.imported import working_directory_kept
 from attribution.method import Method
 from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
@@ -26,14 +27,15 @@ def called(method: Method, passes: Passes, parameters: Mapping[str, Any]) -> Any
     Raises
     ------
     BrokenContract
-        If the code is the user's own and raises anything but ``BadInput``; what it raised is its cause. What a method
-        of the project raises is a mistake of the project, and is raised as it is.
+        If the code is the user's own and raises anything but ``BadInput``, ``SystemExit`` included; what it raised is
+        its cause. What a method of the project raises is a mistake of the project, and is raised as it is.
     """
     try:
-        return method.function(passes, **parameters)
+        with working_directory_kept():
+            return method.function(passes, **parameters)
     except BadInput:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         file = _file(method)
         if file is None or any(pathlib.Path(file).resolve().is_relative_to(room) for room in _HOUSE):
             raise

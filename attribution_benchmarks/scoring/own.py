@@ -44,5 +44,5 @@ def _module(place: str, what: str) -> ModuleType:
         raise BadInput(f"{what}: there is no file {path}")
     try:
         return module_at(str(path.resolve()), path.stem) if place.endswith(".py") else module_at(place)
-    except Exception as error:  # a user's own code may raise whatever it likes
+    except (Exception, SystemExit) as error:  # a user's own code may raise whatever it likes
         raise BadInput(f"{what}: cannot import '{place}' ({type(error).__name__}: {error})") from error

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import pathlib
 
 import pytest
 
@@ -28,6 +29,14 @@ def silent(passes):
     assert False
 
 
+def ends(passes):
+    raise SystemExit("bye")
+
+
+def ends_well(passes):
+    raise SystemExit(0)
+
+
 def refuses(passes):
     from attribution_benchmarks.command_line import BadInput
 
@@ -48,6 +57,8 @@ def own(tmp_path):
         ("divided", 7, "ZeroDivisionError: of 3 axes"),
         ("from_a_library", 13, "JSONDecodeError: Expecting property name"),
         ("silent", 17, "AssertionError"),
+        ("ends", 21, "SystemExit: bye"),
+        ("ends_well", 25, "SystemExit: 0"),
     ],
 )
 def test_the_line_of_the_users_file_is_named(own, models, inputs, name, line, words):
@@ -67,3 +78,17 @@ def test_what_the_project_itself_does_wrong_is_not_hidden(models, inputs, monkey
     broken = dataclasses.replace(method, function=functools.wraps(method.function)(lambda passes: passes.no_such_thing))
     with pytest.raises(AttributeError):
         attribution.explain(broken, models["signal"], inputs["signal"])
+
+
+def test_the_working_directory_stays(tmp_path, monkeypatch, models, inputs):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "moves.py").write_text(
+        "import os\nos.chdir('elsewhere')\n\ndef moves(passes):\n    os.chdir('elsewhere')\n    return passes.inputs\n\n"
+        "def fails(passes):\n    os.chdir('elsewhere')\n    raise ValueError\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    attribution.explain("moves.py:moves", models["signal"], inputs["signal"])
+    assert pathlib.Path.cwd() == tmp_path
+    with pytest.raises(BadInput):
+        attribution.explain("moves.py:fails", models["signal"], inputs["signal"])
+    assert pathlib.Path.cwd() == tmp_path
