@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -215,7 +216,7 @@ class Model:
             values, model = self._inner[name]
             parts = []
             for rows, real in self.chunks(_rows(feed), batch_size):
-                part = values(*(batching.take(array, rows) for array in feed.values())).numpy()
+                part = self._run(values, *(batching.take(array, rows) for array in feed.values())).numpy()
                 self.counts.update(forward=len(part), forward_passes=1)
                 parts.append(part[:real])
             feed = {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
@@ -502,14 +503,24 @@ class Model:
         return found[0] if layers is None else dict(zip(wanted, found, strict=True))
 
     def _run(self, function, *arrays):
-        """Call a compiled function; say in one line where XLA cannot compile it."""
+        """Call a compiled function.
+
+        Raises
+        ------
+        BadInput
+            If XLA cannot compile it, or an operation of it fails on these inputs.
+        tf.errors.ResourceExhaustedError
+            If there is too little memory; a smaller batch may fit.
+        """
         try:
             return function(*arrays)
+        except tf.errors.ResourceExhaustedError:
+            raise
         except tf.errors.OpError as error:
             if self._jit_compile and isinstance(error, (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
                 gist = " ".join(str(error.message).split())[:200]
                 raise BadInput(f"XLA cannot compile this model ({gist}); load it without jit_compile") from error
-            raise
+            raise BadInput(f"the model cannot be computed on these inputs: {_failed_operation(error)}") from error
 
     def _fixed_batch(self) -> int | None:
         sizes = [spec.shape[0] for spec in self.inputs.values() if spec.shape.rank and spec.shape[0] is not None]
@@ -620,6 +631,18 @@ def _finite(scores: np.ndarray) -> np.ndarray:
     if not np.isfinite(scores).all():
         raise BadInput("the model's scores are NaN or infinite; check its weights and the range of the inputs")
     return scores
+
+
+def _failed_operation(error: tf.errors.OpError) -> str:
+    """Return the node that failed and the reason, from TensorFlow's message.
+
+    The reason is the line above ``[[{{node NAME}}]]``; what precedes it is a trace of where the node was made.
+    """
+    above, _, after = error.message.partition("[[{{")
+    lines = [line.strip() for line in above.splitlines() if line.strip()]
+    reason = (lines[-1] if lines else type(error).__name__)[:300]
+    node = re.search(r"\bnode ([^}]*)\}\}", after)
+    return f"operation '{node[1].removeprefix('model/')}' failed: {reason}" if node else reason
 
 
 def _shown(shape: tf.TensorShape) -> str:

@@ -190,3 +190,19 @@ def test_a_switch_between_training_and_inference_is_off(tmp_path):
     on = {"x" if name.startswith("x") else name: name for name in model.inputs}
     given = {name: (x if name == on["x"] else True) for name in model.inputs}
     np.testing.assert_allclose(model.scores(given), 100 * x @ kernel, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["gradient", "smoothgrad", "lrp_epsilon"])
+def test_an_operation_that_fails_is_named_in_one_line(method, from_function):
+    def scores(x):
+        weights = tf.constant(np.eye(3, 2), tf.float32)
+        rows = tf.cast(tf.reduce_max(x, axis=1), tf.int32)  # outside the table for inputs from 3 on
+        return tf.matmul(x, weights) + tf.gather(tf.constant([[0.0], [1.0], [2.0]]), rows, name="table")
+
+    model = from_function(scores, 3)
+    assert attribution.explain("gradient", model, np.ones((2, 3), np.float32)).shape == (2, 3)
+    with pytest.raises(BadInput) as caught:
+        attribution.explain(method, model, np.full((2, 3), 7, np.float32))
+    message = str(caught.value)
+    assert message.startswith("the model cannot be computed on these inputs: operation '") and "table" in message
+    assert "indices[" in message and "= 7 is not in [0, 3)" in message and len(message) < 400
