@@ -66,7 +66,7 @@ class ScoreStore:
                 with open(os.path.join(self.directory, name), "rb") as file:
                     lines = _whole_lines(file.read())
                 if lines:
-                    found.append({"file": name, "scores": len(lines) - 1, "key": json.loads(lines[0])})
+                    found.append({"file": name, "scores": len(lines) - 1, "key": _key(name, lines[0])})
         return found
 
 
@@ -241,10 +241,20 @@ def _parsed(lines: list[bytes]) -> list[tuple[str, Any]]:
     TypeError, ValueError
         If a line holds anything else.
     """
-    found = [(name, record) for name, record in json.loads(b"[" + b",".join(lines) + b"]")]
+    try:
+        found = [(name, record) for name, record in json.loads(b"[" + b",".join(lines) + b"]")]
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
     if len(found) != len(lines) or not all(isinstance(name, str) for name, _ in found):
         raise ValueError("not a name and a record a line")
     return found
+
+
+def _key(name: str, line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{name}, line 1 is damaged; remove the file to compute its scores again") from error
 
 
 def _is_record(line: bytes) -> bool:

@@ -11,8 +11,10 @@ import base64
 import dataclasses
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -276,5 +278,5 @@ def load(path: str | os.PathLike) -> tuple[list[Shown], list[Pictures]]:
                 Pictures(tuple(one["metrics"]), tuple(one["inputs"]), array(one["pictures"]))
                 for one in index["pictures"]
             ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, BadZipFile, zlib.error) as error:
         raise BadInput(f"{path} cannot be read ({error}); remove it to make it anew") from error

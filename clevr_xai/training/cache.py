@@ -14,6 +14,7 @@ import numpy as np
 
 from attribution_benchmarks.command_line import write_whole
 from attribution_benchmarks.command_line.directories import held
+from attribution_benchmarks.command_line.reading import read_array
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from clevr_xai import layout
 from clevr_xai.training import loading
@@ -64,7 +65,7 @@ def codes(file: pathlib.Path, checkpoint: pathlib.Path, learner, data: TrainingS
     """Return the learner's codes of the data's questions, read from ``file`` if they are younger than a checkpoint."""
     if file.exists() and file.stat().st_mtime > checkpoint.stat().st_mtime:
         with contextlib.suppress(OSError, EOFError, ValueError, IndexError, MemoryError):  # a damaged one is made anew
-            stored = np.load(file, allow_pickle=False)
+            stored = read_array(file)
             if stored.shape[1] == len(data.tokens):
                 return stored
     computed = learner.codes(data)

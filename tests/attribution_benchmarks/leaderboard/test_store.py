@@ -138,6 +138,18 @@ def test_a_line_of_another_form_is_named(tmp_path, line):
         ScoreStore(str(tmp_path)).series(**KEY)
 
 
+def test_a_line_nested_deeply_is_damaged(tmp_path):
+    path = written(tmp_path, 12).series(**KEY).path
+    with open(path, "ab") as file:
+        file.write(b"[" * 100_000 + b"\n")
+    with pytest.raises(BadInput, match="line 14 is damaged"):
+        ScoreStore(str(tmp_path)).series(**KEY)
+    with open(path, "wb") as file:
+        file.write(b"[" * 100_000 + b"\n")
+    with pytest.raises(BadInput, match="line 1 is damaged"):
+        ScoreStore(str(tmp_path)).manifest()
+
+
 def test_what_cannot_be_read_or_written_is_one_line(tmp_path):
     path = ScoreStore(str(tmp_path)).series(**KEY).path
     os.mkdir(path)
