@@ -168,16 +168,11 @@ def read_class_names(path: str | os.PathLike) -> list[str]:
     BadInput
         If the file cannot be read.
     """
-    import json
-
-    try:
-        text = pathlib.Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"'{path}' cannot be read as names of classes ({error})") from error
     if pathlib.Path(path).suffix != ".json":
-        return [line.strip() for line in text.rstrip().splitlines()]
+        with reading.opened(path, "list of class names") as file:
+            return [line.strip() for line in file.read().decode("utf-8").rstrip().splitlines()]
+    content = reading.read_json(path)
     try:
-        content = json.loads(text)
         if isinstance(content, dict):
             content = [content[str(number)] for number in range(len(content))]
         return [str(entry[-1] if isinstance(entry, list) else entry) for entry in content]

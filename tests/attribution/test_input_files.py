@@ -1,6 +1,7 @@
 """Inputs from files come as they are seen, at the model's size, in the order of their names."""
 
 import json
+import os
 import struct
 
 import cv2
@@ -56,7 +57,7 @@ def test_pictures_are_turned_upright(tmp_path):
     np.testing.assert_array_equal(found[0], np.rot90(PIXELS, -1))
 
 
-RAMP = np.linspace(0, 65535, 8 * 32).astype(np.uint16).reshape(8, 32)
+RAMP = np.linspace(0, 65535, 8 * 40).astype(np.uint16).reshape(8, 40)
 
 
 def written(path, kind):
@@ -88,8 +89,8 @@ def written(path, kind):
 )
 def test_a_ramp_is_the_same_in_every_type(suffix, kind, tolerance, channels, tmp_path):
     path = written(tmp_path / f"ramp.{suffix}", kind)
-    values = PREPROCESSINGS["0..1"].apply(input_files.read_pictures([path], (8, 32, channels)))
-    assert values.shape == (1, 8, 32, channels) and values.dtype == np.float32
+    values = PREPROCESSINGS["0..1"].apply(input_files.read_pictures([path], (8, 40, channels)))
+    assert values.shape == (1, 8, 40, channels) and values.dtype == np.float32
     for channel in range(min(channels, 3)):
         np.testing.assert_allclose(values[0, ..., channel], RAMP / 65535, atol=tolerance)
     if channels == 4:
@@ -98,7 +99,7 @@ def test_a_ramp_is_the_same_in_every_type(suffix, kind, tolerance, channels, tmp
 
 def test_black_and_white_pictures_are_read(tmp_path):
     Image.fromarray(RAMP > 30000).save(tmp_path / "two.png")
-    found = input_files.read_pictures([tmp_path / "two.png"], (8, 32, 1))
+    found = input_files.read_pictures([tmp_path / "two.png"], (8, 40, 1))
     np.testing.assert_array_equal(found[0, ..., 0], np.where(RAMP > 30000, 255, 0))
 
 
@@ -148,7 +149,20 @@ def test_tiff_in_other_layouts_is_refused(tag, before, after, tmp_path):
     assert content.count(entries[0]) == 1
     (tmp_path / "x.tif").write_bytes(content.replace(*entries))
     with pytest.raises(BadInput, match=r"unsigned samples of 1. bits in this layout is not supported"):
-        input_files.read_pictures([tmp_path / "x.tif"], (8, 32, 1))
+        input_files.read_pictures([tmp_path / "x.tif"], (8, 40, 1))
+
+
+@pytest.mark.parametrize("name", ["names.txt", "names.json"])
+def test_class_names_in_a_pipe_are_refused(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(BadInput, match="is no ordinary file"):
+        input_files.read_class_names(tmp_path / name)
+
+
+def test_class_names_nested_deeply_are_refused(tmp_path):
+    (tmp_path / "names.json").write_text("[" * 100_000)
+    with pytest.raises(BadInput, match="nested too deeply"):
+        input_files.read_class_names(tmp_path / "names.json")
 
 
 def test_an_array_that_begins_like_an_archive_is_refused(tmp_path):
@@ -203,7 +217,7 @@ def test_what_is_no_input_is_refused(folder):
         ),
         (lambda: input_files.read_array(folder / "notes.txt", (8,)), "is not a readable array"),
         (lambda: input_files.read_class_names(folder / "broken.json"), "no JSON list of names"),
-        (lambda: input_files.read_class_names(folder / "none.txt"), "cannot be read as names"),
+        (lambda: input_files.read_class_names(folder / "none.txt"), "No such file or directory"),
     ]
     for read, message in refused:
         with pytest.raises(BadInput, match=message):
