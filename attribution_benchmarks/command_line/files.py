@@ -202,9 +202,10 @@ def check_file(flag: str, path: str | os.PathLike, suffixes: Sequence[str] = ())
     if suffixes and path.suffix not in suffixes:
         quoted = ", ".join(f"'{suffix}'" for suffix in suffixes)
         raise BadInput(f"--{flag}={str(path)!r} ends in none of {quoted}")
+    exists = _exists(flag, path)
     if path.is_dir():
         raise BadInput(f"--{flag}={str(path)!r} is a directory; name a file")
-    if _exists(flag, path) and not path.is_file():
+    if exists and not path.is_file():
         raise BadInput(f"--{flag}={str(path)!r} is no ordinary file; name another")
     check_directory(flag, path.parent)
 

@@ -38,16 +38,29 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
     description
         The module's docstring, shown by ``--help`` above the flags.
     """
+    if sys.stdout is None:  # closed by whoever started the command
+        sys.exit(_said("error: standard output is closed; redirect it, for example to /dev/null", 2))
     import_tensorflow_quietly()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_plainly())
     try:
-        code = execute(main, flag_values, description, sys.argv)
-        sys.stdout.flush()
+        code = _flushed(execute(main, flag_values, description, sys.argv))
     except BrokenPipeError:  # whoever read the output, such as head, has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     sys.exit(code)
+
+
+def _flushed(code: int) -> int:
+    """Write what standard output still holds; return the exit code, 2 where that fails."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
+        return code or _said(f"error: cannot write to standard output: {reason(error)}; {_ROOM}", 2)
+    return code
 
 
 def execute(
@@ -73,6 +86,7 @@ def execute(
     flag_values.unparse_flags()
     with _interruptions() as interrupted:
         try:
+            _check_working_directory()
             rest = flag_values(_with_runner_options(flag_values, argv))[1:]
             if rest:
                 raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
@@ -94,7 +108,7 @@ def execute(
             where = f"{error.filename}: " if error.filename is not None else ""
             return _said(f"error: {printable(where + reason(error))}; {_ROOM}", 2)
         except SystemExit as error:
-            if error.code not in (0, None):
+            if isinstance(error.code, int) and error.code:
                 raise
             place = traceback.extract_tb(error.__traceback__)[-1]
             return _said(
@@ -108,6 +122,13 @@ def execute(
                 raise
             return _said(f"error: {printable(told)}; {_ROOM}", 2)
     return 0
+
+
+def _check_working_directory() -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise BadInput(f"the working directory cannot be used ({reason(error)}); change to another") from error
 
 
 def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:

@@ -425,6 +425,8 @@ def cases_of_later_commands() -> list[tuple]:
     }.items():
         add(f"card, data {what}", "card", ["--data_dir=data"], files)
 
+    found += cases_of_explain()
+
     # reports to compare with
     matrix = {"rows": [], "manifest": {"command": "x"}}
     values = {"benchmark": "svea", "groups": []}
@@ -456,4 +458,44 @@ def cases_of_later_commands() -> list[tuple]:
     }.items():  # fmt: skip
         files = {"other/tables/matrix.json": json.dumps(matrix).encode(), "other/work/svea.values.json": content}
         add(f"report, other values {what}", "report", ["--compare=other", "--output_dir=out"], files)
+    return found
+
+
+def cases_of_explain() -> list[tuple]:
+    """Return the cases of pictures, arrays and outputs of ``attribution.explain``."""
+    found = []
+    model, picture = "--model=MODEL", {"x.png": png_of(128, 128)}
+    for what, content in {
+        "of terabytes": png_of(1 << 30, 1 << 30),
+        "large": png_of(20_000, 20_000),
+        "one pixel wide": png_of(1, (1 << 31) - 1),
+        "cut off": png_of(128, 128),
+        "empty": b"",
+        "text": b"hello",
+        "a pipe": fifo,
+    }.items():
+        found.append((f"explain, picture {what}", "explain", [model, "--image=x.png"], {"x.png": content}, "x.png"))
+    for what, content in {
+        "like an archive": b"PK\x03\x04" + bytes(60),
+        "promising": npy_promising("(1000000, 1000000)"),
+        "an archive": npz(x=np.zeros(3)),
+        "objects": b"\x80\x04K\x01.",
+        "empty": b"",
+        "a pipe": fifo,
+    }.items():
+        found.append((f"explain, array {what}", "explain", [model, "--image=x.npy"], {"x.npy": content}, "x.npy"))
+    places = {**picture, "file": b"", "pipe.png": fifo, "folder.png": directory}
+    for flag, suffix in (("output", "png"), ("maps", "npz")):
+        for value in ("x" * 260, "nowhere/" + "x" * 260, "/proc/new", "file/below", "\x1b[2J/" + "x" * 260):
+            given = [model, "--image=x.png", f"--{flag}={value}.{suffix}"]
+            found.append((f"explain --{flag}={value[:12]!r}", "explain", given, places, f"--{flag}="))
+    for value in ("pipe.png", "folder.png", "maps.gif", "maps"):
+        given = [model, "--image=x.png", f"--output={value}"]
+        found.append((f"explain --output={value}", "explain", given, places, "--output="))
+    for value in ("no\x1b[2J.png", "no\u202egnp.png", "no\x9b2J.png"):
+        found.append((f"explain --image={value!r}", "explain", [model, f"--image={value}"], {}, "does not exist"))
+    for what, content in {"a pipe": fifo, "deep": DEEP, "binary": bytes(range(256))}.items():
+        given = [model, "--image=x.png", "--class_names=names.json"]
+        files = {**picture, "names.json": content}
+        found.append((f"explain, class names {what}", "explain", given, files, "names.json"))
     return found

@@ -16,13 +16,16 @@ import signal
 import sys
 
 SECONDS = 60  # for one case
-ALWAYS = {"exact": ["--benchmark=exact"]}  # unless the case says something else
+ALWAYS = {  # unless the case says something else
+    "exact": ["--benchmark=exact"],
+    "explain": ["--preprocessing=0..1", "--method=gradient", "--wrt=image"],
+}
 MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",
     "construct": "scripts.construct_bim_dataset", "generate": "scripts.generate_clevr_xai",
     "export": "attribution.export", "baseline": "svea.baseline", "exact": "attribution_benchmarks.scoring.evaluate",
     "networks": "clevr_xai.compare_networks", "card": "clevr_xai.data_card",
-    "report": "attribution_benchmarks.report.reproduce",
+    "report": "attribution_benchmarks.report.reproduce", "explain": "attribution.explain.command",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NETWORK = ROOT / "saved_models" / "clevr_xai" / "relation_network"
 GROUPS = (  # of commands whose cases one process runs
-    ("svea", "exact", "report"), ("bim",), ("clevr_xai", "networks", "card"), ("construct", "generate"),
+    ("svea", "exact", "report"), ("bim",), ("clevr_xai", "networks", "card", "explain"), ("construct", "generate"),
     ("tcav", "export", "baseline"),
 )  # fmt: skip
 

@@ -92,3 +92,52 @@ def test_a_reader_that_has_read_enough_ends_a_command_quietly():
     )
     piped = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} | head -c 1"
     assert subprocess.run(piped, shell=True, capture_output=True, text=True, check=False).stderr == ""
+
+
+def run_by_shell(redirection, tmp_path):
+    """Run a command that prints a line and writes a file, by a shell with a redirection; return it completed."""
+    (tmp_path / "main.py").write_text(
+        "import pathlib\nfrom absl import flags\nfrom attribution_benchmarks import command_line\n\n"
+        "def main(values):\n    print('a line')\n    pathlib.Path('written').write_text('x')\n\n"
+        "command_line.run(main, flags.FlagValues(), 'What it does.')\n"
+    )
+    line = f"{shlex.quote(sys.executable)} main.py {redirection}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": ""}
+    return subprocess.run(line, shell=True, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+
+
+def test_closed_standard_output_is_refused_before_any_work(tmp_path):
+    done = run_by_shell(">&-", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and not (tmp_path / "written").exists()
+    assert done.stderr == "error: standard output is closed; redirect it, for example to /dev/null\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_standard_output_that_cannot_be_written_is_one_line(tmp_path):
+    done = run_by_shell("> /dev/full", tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: cannot write to standard output: No space left on device")
+
+
+def test_a_deleted_working_directory_is_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    try:
+        code = command(lambda values: pytest.fail("it ran"))()
+    finally:
+        os.chdir(tmp_path)
+    assert code == 2
+    assert capsys.readouterr().err == (
+        "error: the working directory cannot be used (No such file or directory); change to another\n"
+    )
+
+
+@pytest.mark.parametrize("said", ["bye", None, 0])
+def test_code_that_ends_the_program_is_one_line(said, capsys):
+    def end(values):
+        raise SystemExit(said)
+
+    assert command(end)() == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {__file__}, line ") and "ended the program" in error and error.count("\n") == 1

@@ -132,11 +132,14 @@ def test_directories_to_write_to_may_be_missing_but_not_files(tmp_path):
         check_file("output", tmp_path / "file", [".json", ".csv"])
 
 
-def test_a_directory_that_takes_no_files_is_refused():
+def test_a_directory_that_takes_no_files_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"--plot_dir='/proc/new': '/proc' cannot be written to"):
         check_directory("plot_dir", "/proc/new")
     with pytest.raises(BadInput, match="cannot be used: File name too long"):
         check_directory("plot_dir", "x" * 300)
+    for path in ("x" * 260, tmp_path / "missing" / ("x" * 260), tmp_path / ("x" * 260) / "missing"):
+        with pytest.raises(BadInput, match="--output=.* cannot be used: File name too long"):
+            check_file("output", path)
 
 
 def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
