@@ -36,7 +36,7 @@ from attribution import export_names as names
 from attribution.explain import explain_many, with_parameters
 from attribution.method import Method
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed, writing
+from attribution_benchmarks.command_line import BadInput, listed, print_line, writing
 from attribution_benchmarks.command_line.directories import whole_directory
 
 TOLERANCE = 1e-5  # of a map's largest value
@@ -83,13 +83,13 @@ def main(flag_values: flags.FlagValues) -> None:
         left_out=left_out,
     )
     for reason in left_out.values():
-        print(reason, file=sys.stderr)
+        print_line(reason, file=sys.stderr)
     width = max(len(label) for label in differences)
     for label, difference in differences.items():
-        print(
+        print_line(
             f"{names.EXPLAIN}{label.ljust(width)}  differs from the local map by {difference:.1e} of its largest value"
         )
-    print(f"written to {version_directory(flag_values.output)}")
+    print_line(f"written to {version_directory(flag_values.output)}")
 
 
 def export(

@@ -22,7 +22,7 @@ from attribution.explain import with_parameters
 from attribution.loading_flags import define_loading_flags, loading_options
 from attribution.methods import METHODS
 from attribution.passes import Needs, Passes
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
 
 ANY_SIZE = 64  # of an axis whose size the file leaves open
 
@@ -115,28 +115,30 @@ def main(flag_values: flags.FlagValues) -> None:
     if not flag_values.model:
         raise BadInput("--model is empty; name the directory of a SavedModel")
     directory = saved_model.find_saved_model(flag_values.model)
-    print(f"{directory}  ({_size(directory)})\n")
+    print_line(f"{directory}  ({_size(directory)})")
+    print_line()
     for line in _described_signatures(directory):
-        print(line)
+        print_line(line)
     options = loading_options(flag_values)
     try:
         model = load_model(flag_values.model, **options)
         wrt = model.explained_input(flag_values.wrt or None)
     except BadInput as error:
-        print(f"\ncannot be explained as it is: {error}")
+        print_line()
+        print_line(f"cannot be explained as it is: {error}")
         for line in _ways_to_load(flag_values.model, directory, options):
-            print(line)
+            print_line(line)
         return
     for line in _described_model(model, wrt):
-        print(line)
+        print_line(line)
     if flag_values.try_methods:
-        print()
+        print_line()
         for line in _described_methods(model, wrt, flag_values.libraries):
-            print(line)
-    print("\nto load it:\n")
-    print(_loading_line(flag_values.model, options))
+            print_line(line)
+    print_text("\nto load it:\n\n")
+    print_line(_loading_line(flag_values.model, options))
     given = f", wrt={wrt!r}" if len(model.inputs) > 1 else ""
-    print(f'maps = attribution.explain("integrated_gradients", model, inputs{given})')
+    print_line(f'maps = attribution.explain("integrated_gradients", model, inputs{given})')
 
 
 def _described_signatures(directory) -> list[str]:

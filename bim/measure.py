@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 import attribution
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, printable
 from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.scoring.block import Block, Label, Pending
 from attribution_benchmarks.scoring.measure import Measure
@@ -257,7 +257,8 @@ def measure(
 
     shared, rows = shared or {}, list(rows)
     run = _run(member, explainer, store, shared, batch_size, maps_directory)
-    with tqdm.tqdm(total=len(rows), desc=member.name.replace("-", " on "), leave=False, disable=not progress) as bar:
+    shown = printable(member.name.replace("-", " on "))
+    with tqdm.tqdm(total=len(rows), desc=shown, leave=False, disable=not progress) as bar:
         scored = run.run(member.blocks(rows, batch_size), bar.update)
     numbers = {label.name: scored.numbers(label, OBJECT) for label in scored.labels}
     of_all = {

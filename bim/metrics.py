@@ -36,7 +36,7 @@ from absl import flags
 
 from attribution import METHODS
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
 from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
@@ -197,7 +197,7 @@ def main(flag_values: flags.FlagValues) -> None:
     _tell_models(benchmark)
     if flag_values.check_model:
         for line in _fits(benchmark, metrics):
-            print(line)
+            print_line(line)
         return
     if flag_values.maps_dir:
         benchmark.maps_directory = _maps_directory(flag_values, benchmark)
@@ -225,7 +225,7 @@ def main(flag_values: flags.FlagValues) -> None:
             parts.append(CHECK_OF_SENSE + "\n")
         if metric == "IIR" and patches:
             parts.append(patches.summary() + "\n")
-        print(*parts, sep="\n", flush=True)
+        print_text("\n".join(parts) + "\n", flush=True)
         printed += parts
     description = manifest.describe_run(
         "bim",
@@ -246,7 +246,7 @@ def main(flag_values: flags.FlagValues) -> None:
             places = shown.places(benchmark, comparisons, NUM_EXAMPLES)
             write_pictures(flag_values.plot_dir, benchmark, metrics, rows, titles, places, flag_values.plot_format)
             shown.save(flag_values.plot_dir, benchmark, comparisons)
-    print(f"scores kept in {scores_dir}", file=sys.stderr)
+    print_line(f"scores kept in {scores_dir}", file=sys.stderr)
 
 
 def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
@@ -514,12 +514,12 @@ def _tell_models(benchmark: Benchmark) -> None:
     if benchmark.own_models:
         own = ", ".join(f"{name} ({path})" for name, path in benchmark.own_models.items())
         others = ", ".join(name for name in benchmark.models if name not in benchmark.own_models)
-        print(f"your own: {own}" + (f"; of --models_dir: {others}" if others else ""), file=sys.stderr)
+        print_line(f"your own: {own}" + (f"; of --models_dir: {others}" if others else ""), file=sys.stderr)
     if not any("layer" in method.defaults for method in benchmark.methods.values()) or benchmark.client is not None:
         return
     for name, model in benchmark.models.items():
         if cam_layer(model, benchmark.layer) is None:
-            print(
+            print_line(
                 f"{name} has no layer '{CAM_LAYER}'; its class activation maps are of {model.layer(None)} (--layer)",
                 file=sys.stderr,
             )

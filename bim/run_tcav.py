@@ -20,7 +20,7 @@ import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, print_line, print_text
 from attribution_benchmarks.leaderboard import comparisons, manifest, statistics, tables
 from bim import tcav
 from bim.compat import define_compat
@@ -85,19 +85,19 @@ def main(flag_values: flags.FlagValues) -> None:
     )
     layers = tcav.layers_of(models, flag_values.layers)
     if not flag_values.layers and layers != tcav.LAYERS:
-        print(f"no block_layer1 to block_layer4 here; scored in {', '.join(layers)} (--layers)", file=sys.stderr)
+        print_line(f"no block_layer1 to block_layer4 here; scored in {', '.join(layers)} (--layers)", file=sys.stderr)
     for name, model in models.items():
         found[name] = tcav.score_concept(
             model, targets[name], images, layers, seed=flag_values.seed, batch_size=flag_values.batch_size
         )
         rows += score_rows(name, found[name], flag_values.seed)
         printed.append(table(name, found[name], rows[-len(found[name]) :], flag_values.level, flag_values.counterparts))
-        print(printed[-1], flush=True)
+        print_text(printed[-1] + "\n", flush=True)
     if len(names) == 2:
         contrast = contrast_rows(names, found, flag_values.seed)
         rows += contrast
         printed.append(contrast_table(names, contrast))
-        print(printed[-1])
+        print_text(printed[-1] + "\n")
     if flag_values.output:
         command = manifest.command_of("python -m bim.run_tcav", flag_values)
         description = manifest.describe_run(

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, check_directory, listed
+from attribution_benchmarks.command_line import BadInput, check_directory, listed, print_line
 from bim import layout
 from bim.construct import RECORD
 
@@ -93,7 +93,7 @@ def train_models(
             models.train(network, images, labels, passes, batch_size, learning_rate, seed, windows, _log(name))
         plain = models.folded(network, lambda: build(normalised=False))
         accuracy = validation_accuracy(plain, validation)
-        print(f"{name}: validation accuracy {100 * accuracy:.1f} %", flush=True)
+        print_line(f"{name}: validation accuracy {100 * accuracy:.1f} %", flush=True)
         recipe = {
             "architecture": architecture,
             "parameters": int(plain.count_params()),
@@ -176,6 +176,6 @@ def _log(name: str):
     """Return a function that writes the progress of a training to standard error."""
 
     def log(step: int, steps: int, loss: float) -> None:
-        print(f"{name}: step {step} of {steps}, loss {loss:.3f}", file=sys.stderr, flush=True)
+        print_line(f"{name}: step {step} of {steps}, loss {loss:.3f}", file=sys.stderr, flush=True)
 
     return log

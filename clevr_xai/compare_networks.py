@@ -22,7 +22,7 @@ import sys
 from absl import flags
 
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
 from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format, save_figure
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import manifest, tables
@@ -97,14 +97,14 @@ def main(flag_values: flags.FlagValues) -> None:
     store = ScoreStore(flag_values.scores_dir or str(command_line.cache_directory("clevr_xai_scores")))
     measured, fingerprints = {}, {}
     for number, path in enumerate(paths, start=1):
-        print(f"network {number} of {len(paths)}: {path}", file=sys.stderr)
+        print_line(f"network {number} of {len(paths)}: {path}", file=sys.stderr)
         measured[shown_model(pathlib.Path(path))], fingerprint = _measured(flag_values, path, chosen, store)
         fingerprints[shown_model(pathlib.Path(path))] = fingerprint
     found = network_order.compare(
         measured, truth, flag_values.metric, flag_values.subset, controls=flag_values.controls, seed=flag_values.seed
     )
     command = manifest.command_of("python -m clevr_xai.compare_networks", flag_values, without=_PLACES)
-    print(network_order.text(found), end="", flush=True)
+    print_text(network_order.text(found), flush=True)
     if flag_values.output:
         described = manifest.describe_run(
             "clevr_xai", models=fingerprints, data={flag_values.questions: found.fingerprint}, seed=flag_values.seed,
@@ -120,7 +120,7 @@ def main(flag_values: flags.FlagValues) -> None:
         for written in save_figure(
             order_figure(found), flag_values.plot_dir, stem, flag_values.plot_format, trim=False
         ):
-            print(f"picture: {written}", file=sys.stderr)
+            print_line(f"picture: {written}", file=sys.stderr)
 
 
 def _measured(flag_values, path, chosen, store):

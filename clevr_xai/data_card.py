@@ -19,7 +19,7 @@ import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import write_whole
+from attribution_benchmarks.command_line import print_line, print_text, write_whole
 from attribution_benchmarks.leaderboard import tables
 from clevr_xai import data_facts
 from clevr_xai.data_facts import REAL_FILES, REAL_GREY, REAL_OBJECTS, REAL_PER_IMAGE, REAL_TRUTHS, REAL_VISIBLE, Facts
@@ -49,14 +49,15 @@ def main(flag_values: flags.FlagValues) -> None:
     )
     text = card(facts, flag_values.data_dir or "the embedded set", command, picture)
     if not output:
-        print(text, end="")
+        print_text(text)
         return
     path = pathlib.Path(output).parent / picture
     path.parent.mkdir(parents=True, exist_ok=True)
     figure = drawing(facts)
     write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100, metadata={"Software": None}))
     write_whole(output, text)
-    print(f"card: {output}\npicture: {path}", file=sys.stderr)
+    print_line(f"card: {output}", file=sys.stderr)
+    print_line(f"picture: {path}", file=sys.stderr)
 
 
 def card(facts: Facts, source: str, command: str, picture: str = "") -> str:

@@ -37,7 +37,7 @@ import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
 from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
@@ -176,7 +176,7 @@ def main(flag_values: flags.FlagValues) -> None:
     own = [name for name in metrics if name in ACCURACIES]
     shared = {name: metric for name, metric in metrics.items() if name not in ACCURACIES}
     if flag_values.check_model:
-        print(_fit(flag_values))
+        print_line(_fit(flag_values))
         return
     from clevr_xai import covariates, findings, mask_shares, table
 
@@ -189,7 +189,7 @@ def main(flag_values: flags.FlagValues) -> None:
     rows = table.long_rows(measured, truths, own, flag_values.subset, *bounds, seed=flag_values.seed)
     rows += table.shared_rows(measured, truths[0], flag_values.seed)
     if flag_values.from_maps and "confident" in flag_values.subset:
-        print("no network was asked, so there are no confident answers to set apart", file=sys.stderr)
+        print_line("no network was asked, so there are no confident answers to set apart", file=sys.stderr)
     heading = _heading(measured, dataset, sources, flag_values.confidence)
     poolings = list(POOLINGS) if flag_values.pooling == ["all"] else flag_values.pooling
     notes = findings.findings(measured, rows)
@@ -212,7 +212,7 @@ def main(flag_values: flags.FlagValues) -> None:
         )
         for marked, width in ((False, table.WIDTH), (True, None))
     )
-    print(text, end="", flush=True)
+    print_text(text, flush=True)
     if flag_values.output:
         described = manifest.describe_run(
             "clevr_xai",
@@ -239,7 +239,7 @@ def main(flag_values: flags.FlagValues) -> None:
             flag_values.plot_dir, measured, dataset, maps, truths, own, flag_values.num_pictures,
             flag_values.plot_format, picked if len(picked) >= flag_values.num_pictures else None,
         ):  # fmt: skip
-            print(f"picture: {path}", file=sys.stderr)
+            print_line(f"picture: {path}", file=sys.stderr)
         shown.save(flag_values.plot_dir, questions, measured, explainer, groups, truths[0], store)
 
 
@@ -318,7 +318,7 @@ def _explained(flag_values, ground_truth, shared):
 
         explained = zip(measured.indices[measured.right], measured.rows[measured.right], strict=True)
         save_predictions(flag_values.maps_dir, [(index, dataset.answers[row]) for index, row in explained])
-    print(f"scores kept in {store.directory}", file=sys.stderr)
+    print_line(f"scores kept in {store.directory}", file=sys.stderr)
     return measured, questions, explainer, {shown_model(path): network.model.fingerprint}
 
 

@@ -16,6 +16,8 @@ import sys
 
 from absl import flags
 
+from attribution_benchmarks.command_line import print_text
+
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution_benchmarks import command_line
@@ -75,7 +77,7 @@ def main(flag_values: flags.FlagValues) -> None:
     found = compare_served.score_rows(compared, seconds, flag_values.batch_size, flag_values.seed)
     titles = {"prediction": "prediction", **{name: method.title for name, method in methods.items()}}
     text = compare_served.report(found, compared, titles, flag_values.batch_size)
-    print(text, end="")
+    print_text(text)
     if flag_values.output:
         description = manifest.describe_run(
             "bim",

@@ -14,6 +14,8 @@ import sys
 
 from absl import flags
 
+from attribution_benchmarks.command_line import print_line
+
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution_benchmarks import command_line
@@ -62,7 +64,7 @@ def main(flag_values: flags.FlagValues) -> None:
             flag_values.seed,
             each,
         )
-    print(f"BIM's sets are in {data_dir}")
+    print_line(f"BIM's sets are in {data_dir}")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import sys
 
 from absl import flags
 
+from attribution_benchmarks.command_line import print_line, print_text
+
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution_benchmarks import command_line
@@ -50,10 +52,10 @@ def main(flag_values: flags.FlagValues) -> None:
         progress=True,
         tensors=upstream,
     )
-    print("image                          dog  patch  used")
+    print_line("image                          dog  patch  used")
     for image, before, after, used in zip(record.names, record.before, record.after, record.accepted, strict=True):
-        print(f"{image:28s} {before:5.2f}  {after:5.2f}  {'yes' if used else 'no'}")
-    print(record.summary())
+        print_line(f"{image:28s} {before:5.2f}  {after:5.2f}  {'yes' if used else 'no'}")
+    print_text(record.summary() + "\n")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import sys
 from absl import flags
 
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, print_line
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("root", "saved_models", "directory of the models, <benchmark>/<model>/<version>", flag_values=FLAGS)
@@ -44,16 +44,16 @@ def main(flag_values: flags.FlagValues) -> None:
             continue
         from attribution import export
 
-        print(f"exporting {served}", file=sys.stderr)
+        print_line(f"exporting {served}", file=sys.stderr)
         left_out: dict[str, str] = {}
         try:
             score = SCORES.get(directory.parent.name, "logits")
             export.export(os.fspath(directory), served, flag_values.methods, score=score, left_out=left_out)
         except BadInput as error:
             failed.append(served.name)
-            print(f"{served.name}: {error}", file=sys.stderr)
+            print_line(f"{served.name}: {error}", file=sys.stderr)
         for reason in left_out.values():
-            print(f"{served.name}: {reason}", file=sys.stderr)
+            print_line(f"{served.name}: {reason}", file=sys.stderr)
     if failed:
         raise BadInput(f"{len(failed)} of {len(waiting)} models could not be exported: {', '.join(failed)}")
 

@@ -23,6 +23,7 @@ import re
 from absl import flags
 
 from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import print_line
 from attribution_benchmarks.scale.flags import define_beam_flags
 
 FLAGS = flags.FlagValues()
@@ -80,7 +81,7 @@ def main(flag_values):
         compressed=flag_values.compressed,
         wording=flag_values.wording,
     )
-    print(f"{wanted.num_images} images in {flag_values.output_dir}")
+    print_line(f"{wanted.num_images} images in {flag_values.output_dir}")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import print_line
 from attribution_benchmarks.command_line.directories import whole_directory
 from attribution_benchmarks.command_line.shipped_models import default_model
 from svea import mnist1d
@@ -216,7 +217,7 @@ def use_one_thread() -> None:
     try:
         tf.config.threading.set_intra_op_parallelism_threads(1)
     except RuntimeError:  # TensorFlow has already started in this process
-        print("TensorFlow was started before training; the weights depend on its threads", file=sys.stderr)
+        print_line("TensorFlow was started before training; the weights depend on its threads", file=sys.stderr)
 
 
 def _progress(epochs: int):
@@ -266,8 +267,8 @@ def main(flag_values: flags.FlagValues) -> None:
     accuracies = train(model, mnist1d.load(), epochs)
     export(model, directory, model_card(model, seed, epochs, accuracies))
     for split, accuracy in accuracies.items():
-        print(f"accuracy, {split}: {accuracy:.1f} %")
-    print(f"exported to {directory / '1'}")
+        print_line(f"accuracy, {split}: {accuracy:.1f} %")
+    print_line(f"exported to {directory / '1'}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
 from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
 from attribution_benchmarks.leaderboard import input_scores, manifest, tables
@@ -104,7 +104,7 @@ def main(flag_values: flags.FlagValues) -> None:
             model.layer(flag_values.layer)  # refuses a layer that is none
     if flag_values.check_model:
         for name, model in models.items():
-            print(scoring.fit(name, model, data, flag_values.layer))
+            print_line(scoring.fit(name, model, data, flag_values.layer))
         return
     store = ScoreStore(str(scores_dir)) if scores_dir else None
     own_metrics = {name: metric for name, metric in metrics.items() if name not in METRICS}
@@ -116,7 +116,7 @@ def main(flag_values: flags.FlagValues) -> None:
     networks, explainers = [], []
     for number, (name, model) in enumerate(models.items(), start=1):
         if len(models) > 1:
-            print(f"network {number} of {len(models)}: {name}", file=sys.stderr)
+            print_line(f"network {number} of {len(models)}: {name}", file=sys.stderr)
         explainers.append(
             _saved_maps(flag_values, asked, model) if flag_values.from_maps else _explainer(flag_values, model, chosen)
         )
@@ -145,7 +145,7 @@ def main(flag_values: flags.FlagValues) -> None:
     decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
     printed = [row for row in rows if "of" not in row]
     text = tables.report(heading, tables.wide(printed, shown, titles, decimals=decimals), notes, width=118)
-    print(text, end="")
+    print_text(text)
     if flag_values.output:
         run = manifest.describe_run(
             "svea",
@@ -168,7 +168,7 @@ def main(flag_values: flags.FlagValues) -> None:
         model = next(iter(models.values()))
         maps = scoring.example_maps(explainers[0], data, examples, model, store)
         for path in figures.save_figures(plot_dir, data, networks[0], maps, rows, titles, flag_values.plot_format):
-            print(f"figure: {path}", file=sys.stderr)
+            print_line(f"figure: {path}", file=sys.stderr)
         shown_inputs.save(plot_dir, data, model, explainers[0], groups, networks[0].probabilities, store)
 
 

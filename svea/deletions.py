@@ -20,6 +20,7 @@ import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
+from attribution_benchmarks.command_line import print_line
 from attribution_benchmarks.command_line.directories import whole_directory
 from attribution_benchmarks.scoring.in_domain import Deletions
 from svea import baseline, mnist1d
@@ -124,8 +125,8 @@ def main(flag_values: flags.FlagValues) -> None:
         DELETIONS.save(pathlib.Path(unfinished))
         command_line.write_whole(directory / "MODEL_CARD.md", model_card(seed, epochs, accuracies, deleted))
     for split, accuracy in {**accuracies, "test, without a segment": deleted}.items():
-        print(f"accuracy, {split}: {accuracy:.1f} %")
-    print(f"exported to {directory / '1'}")
+        print_line(f"accuracy, {split}: {accuracy:.1f} %")
+    print_line(f"exported to {directory / '1'}")
 
 
 if __name__ == "__main__":

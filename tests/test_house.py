@@ -129,6 +129,22 @@ def test_shared_rooms_know_no_benchmark_by_name():
                 assert not named.search(path.read_text()), path
 
 
+PRINTS = {  # besides print_line and print_text themselves: the one last line of a command, and a redrawn status line
+    "attribution_benchmarks/command_line/errors.py": 2,
+    "attribution_benchmarks/command_line/run.py": 2,
+    "attribution_benchmarks/report/progress.py": 2,
+}
+
+
+def test_text_is_printed_with_control_characters_escaped():
+    found = {}
+    for path in house_files():
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        if number := sum(isinstance(function, ast.Name) and function.id == "print" for function in calls):
+            found[path.relative_to(ROOT).as_posix()] = number
+    assert found == PRINTS, "print with command_line.print_line or print_text"
+
+
 def setup_says(argument: str):
     return ast.literal_eval(
         next(

@@ -25,7 +25,7 @@ from absl import flags
 from attribution.contract import ScoredModel
 from attribution.loading_flags import define_loading_flags, load_flagged_model
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, print_line
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_multi_string(
@@ -118,8 +118,8 @@ def check_method(
         findings = [dataclasses.replace(finding, outcome=FAILED) for finding in findings]
     if show:
         for finding in findings:
-            print(finding)
-        print(_summary(resolved.name, findings))
+            print_line(finding)
+        print_line(_summary(resolved.name, findings))
     return findings
 
 

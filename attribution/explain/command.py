@@ -33,7 +33,7 @@ from attribution.loading_flags import define_loading_flags, load_flagged_model
 from attribution.methods import METHODS
 from attribution.preprocessing import PREPROCESSINGS, likely_preprocessing, preprocessing_named
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, check_file, listed, write_whole
+from attribution_benchmarks.command_line import BadInput, check_file, listed, print_line, printable, write_whole
 
 DEFAULT = ("integrated_gradients", "guided_backprop", "grad_cam")
 
@@ -98,7 +98,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.list_methods:
         width = max(map(len, METHODS))
         for name, method in METHODS.items():
-            print(f"{name.ljust(width)}  {method.title}; {method.facts.cost}")
+            print_line(f"{name.ljust(width)}  {method.title}; {method.facts.cost}")
         return
     if not flag_values.list_layers and not flag_values.image:
         raise BadInput("--image is empty; name a picture, a .npy file or a folder of them")
@@ -112,7 +112,7 @@ def main(flag_values: flags.FlagValues) -> None:
         default = model.layer(None, wrt) if model.layers(wrt) else None
         for name in model.layers(wrt):
             shape = model.graph.shape(name).as_list()[1:]
-            print(
+            print_line(
                 f"{name}  ({', '.join('any' if s is None else str(s) for s in shape)}){'  default' * (name == default)}"
             )
         return
@@ -130,7 +130,7 @@ def main(flag_values: flags.FlagValues) -> None:
         keys=[str(label) for label in files],
     )  # fmt: skip
     titles = [
-        f"{label}\n{_class(names, target)}, {_kind(model.score)} {scores[row, target]:.3g}"
+        f"{printable(label)}\n{printable(_class(names, target))}, {_kind(model.score)} {scores[row, target]:.3g}"
         for row, (label, target) in enumerate(zip(files, targets, strict=True))
     ]
     figure = plotting.plot(
@@ -141,7 +141,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.maps:
         arrays: dict[str, Any] = {"inputs": inputs, "targets": targets, **maps}
         _write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
-    print(f"written to {flag_values.output}" + (f" and {flag_values.maps}" if flag_values.maps else ""))
+    print_line(f"written to {flag_values.output}" + (f" and {flag_values.maps}" if flag_values.maps else ""))
 
 
 def _suffix(flag: str, path: str, allowed: Sequence[str]) -> str:
@@ -184,7 +184,7 @@ def _read(flag_values, model, wrt):
 
 def _note(text: str) -> None:
     """Say on standard error what was chosen for the user."""
-    print(f"note: {text}", file=sys.stderr)
+    print_line(f"note: {text}", file=sys.stderr)
 
 
 def _others(flag_values, model, wrt, total):
@@ -234,7 +234,9 @@ def _print_predictions(files, scores, names, top, score):
         return
     for label, row in zip(files, scores, strict=True):
         best = np.argsort(-row, kind="stable")[:top]
-        print(f"{label}: " + ", ".join(f"{_class(names, number)} {row[number]:.4g}" for number in best) + f" ({score})")
+        print_line(
+            f"{label}: " + ", ".join(f"{_class(names, number)} {row[number]:.4g}" for number in best) + f" ({score})"
+        )
 
 
 def _with_layer(methods, layer):

@@ -3,7 +3,7 @@
 This room imports nothing of the house and no TensorFlow, so that ``--help`` answers at once.
 """
 
-from attribution_benchmarks.command_line.errors import BadInput
+from attribution_benchmarks.command_line.errors import BadInput, print_line, print_text, printable
 from attribution_benchmarks.command_line.files import (
     cache_directory,
     check_directory,
@@ -25,6 +25,9 @@ __all__ = [
     "execute",
     "listed",
     "make_directory",
+    "print_line",
+    "print_text",
+    "printable",
     "run",
     "write_whole",
     "writing",

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from attribution_benchmarks.command_line.errors import BadInput
+from attribution_benchmarks.command_line.errors import BadInput, print_line
 from attribution_benchmarks.command_line.files import is_left_behind, reason, unfinished_name, writing
 from attribution_benchmarks.command_line.locks import lock
 
@@ -73,11 +73,11 @@ def _locked(file: pathlib.Path, what: str) -> int:
                 lock(descriptor, wait=False)
             except BlockingIOError:
                 if not said:
-                    print(f"waiting for another process that makes {what}", file=sys.stderr, flush=True)
+                    print_line(f"waiting for another process that makes {what}", file=sys.stderr, flush=True)
                     said = True
                 lock(descriptor)
             except OSError as error:
-                print(f"no lock on {file} ({reason(error)}): start one process at a time there", file=sys.stderr)
+                print_line(f"no lock on {file} ({reason(error)}): start one process at a time there", file=sys.stderr)
             # The one before may have removed the file while this one waited for it.
             if os.path.samestat(os.fstat(descriptor), os.stat(file)):
                 return descriptor

@@ -1,4 +1,9 @@
-"""The one exception that means: what the user gave cannot be used, and here is what could be."""
+"""Errors and other text for a terminal: the exception for bad input, and output without control characters."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
 
 
 class BadInput(ValueError):
@@ -13,7 +18,33 @@ class BadInput(ValueError):
 
 
 def printable(text: str) -> str:
-    """Return text in which control characters are escapes, so that a name cannot move a terminal's cursor."""
+    """Return text with every control character escaped, line ends included.
+
+    Names from files cannot move a terminal's cursor, reverse the direction of text, or begin a line of their own.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def print_line(line: object = "", *, file: TextIO | None = None, flush: bool = False) -> None:
+    """Print one line; control characters in it are escaped.
+
+    Parameters
+    ----------
+    line
+        What to print, as ``str``. A line end inside is escaped too.
+    file
+        Standard output by default.
+    flush
+        Whether to write it at once.
+    """
+    print(printable(str(line)), file=file or sys.stdout, flush=flush)
+
+
+def print_text(text: str, *, file: TextIO | None = None, flush: bool = False) -> None:
+    """Print lines of text as they are, without a line end behind the last; other control characters are escaped.
+
+    Names inside must have been through ``printable``, as the cells of tables have.
+    """
+    print("\n".join(map(printable, text.split("\n"))), end="", file=file or sys.stdout, flush=flush)

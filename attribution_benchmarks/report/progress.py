@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+from attribution_benchmarks.command_line import print_line
 from attribution_benchmarks.report.processes import PROGRESS, pass_on
 
 _PERCENT = re.compile(rb"(\d+)%\|")
@@ -74,7 +75,7 @@ class Progress:
 
     def _line(self, text: str) -> None:
         self._clear()
-        print(text, file=sys.stderr, flush=True)
+        print_line(text, file=sys.stderr, flush=True)
 
     def _draw(self) -> None:
         if not sys.stderr.isatty() or time.monotonic() - self._drawn < _EVERY:

@@ -31,7 +31,7 @@ from absl import flags
 
 import attribution
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
 from attribution_benchmarks.leaderboard import input_scores
 from attribution_benchmarks.report import publish, recipe, side_by_side
 from attribution_benchmarks.report.compared import Other
@@ -179,7 +179,7 @@ def main(flag_values: flags.FlagValues) -> None:
                 notes.update(dict.fromkeys(ran.notes))
                 if ran.model_refused:
                     unfit.setdefault(ran.model_refused, []).append(result.title)
-                print(f"{result.title}\n{result.note}\n\n{result.printed or result.failed}\n", flush=True)
+                print_text(f"{result.title}\n{result.note}\n\n{result.printed or result.failed}\n\n", flush=True)
         said_of_model = [f"{begins} {' and '.join(where)}, {ends}" for (begins, ends), where in unfit.items()]
         scores = {
             name: [
@@ -195,13 +195,13 @@ def main(flag_values: flags.FlagValues) -> None:
             "lead": lead(flag_values.quick, own, flag_values.model, len(definitions)),
             "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
         }
-        print(
+        print_text(
             publish.publish(
                 directory, results, scores, list(definitions.values()),
                 [column for one in definitions.values() for column in recipe.columns_of(one, list(metrics.values()))],
                 titles(definitions.values(), own), settings, reasons, own, [*said_of_model, *notes], flag_values.seed,
                 other, families(definitions.values(), methods),
-            )
+            ) + "\n"
         )  # fmt: skip
     used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     say(f"{sum(part.ru_utime + part.ru_stime for part in used):.0f} CPU seconds")
@@ -315,4 +315,4 @@ def _given(flag_values) -> list[str]:
 
 def say(text: str) -> None:
     """Tell the user where the run stands."""
-    print(text, file=sys.stderr, flush=True)
+    print_line(text, file=sys.stderr, flush=True)

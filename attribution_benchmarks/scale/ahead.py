@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import flags
 
-from attribution_benchmarks.command_line import BadInput, cache_directory
+from attribution_benchmarks.command_line import BadInput, cache_directory, print_line
 from attribution_benchmarks.command_line.directories import sweep
 from attribution_benchmarks.command_line.elsewhere import origin
 from attribution_benchmarks.command_line.file_systems import is_elsewhere, join, put, remove, there
@@ -96,7 +96,7 @@ class Ahead:
         failed = merge(job.directory, tasks, works)
         for task, told in failed:
             inputs = told["inputs"]
-            print(
+            print_line(
                 f"block {task.place} of {task.work} failed: inputs {inputs[0]!s:.60} to {inputs[-1]!s:.60} "
                 f"({len(inputs)}): "
                 f"{told['reason']}",
@@ -174,9 +174,9 @@ def merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[
     }
     put(join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
     if len(devices) > 1:
-        print(f"blocks come from several kinds of device, whose last digits differ: {devices}", file=sys.stderr)
+        print_line(f"blocks come from several kinds of device, whose last digits differ: {devices}", file=sys.stderr)
     if counted["halvings"]:
-        print(
+        print_line(
             "batches were halved for lack of memory; last digits may differ from those of whole ones", file=sys.stderr
         )
     return failed
@@ -196,7 +196,9 @@ def _without_whole_files(directory: str, tasks: Sequence[Task]) -> list[Task]:
                 block_files.read_block(directory, task)
                 continue
             except Damaged as error:
-                print(f"block {task.place} of {task.work} is damaged ({error}) and computed again", file=sys.stderr)
+                print_line(
+                    f"block {task.place} of {task.work} is damaged ({error}) and computed again", file=sys.stderr
+                )
                 gone.append(task.file)
         left.append(task)
     remove(directory, gone)

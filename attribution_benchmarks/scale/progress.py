@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 
+from attribution_benchmarks.command_line import printable
 from attribution_benchmarks.command_line.file_systems import is_elsewhere, there
 from attribution_benchmarks.scale import block_files
 from attribution_benchmarks.scale.work import Task
@@ -29,7 +30,7 @@ def watched(directory: str, tasks: Sequence[Task], shown: str, seconds: float = 
     wanted = {task.file for task in tasks} | {task.file + block_files.FAILED for task in tasks}
     ended = threading.Event()
     pause = seconds or (10.0 if is_elsewhere(directory) else 1.0)
-    with tqdm.tqdm(total=len(tasks), desc=shown, unit="block") as bar:
+    with tqdm.tqdm(total=len(tasks), desc=printable(shown), unit="block") as bar:
 
         def look() -> None:
             done = len(wanted & there(directory))

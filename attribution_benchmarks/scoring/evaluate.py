@@ -19,7 +19,7 @@ import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, print_text
 from attribution_benchmarks.command_line.elsewhere import origin
 from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
 from attribution_benchmarks.leaderboard.input_scores import InputScores
@@ -82,7 +82,7 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.wide(rows, shown, titles(benchmark, explainer), markdown=markdown, decimals=decimals)
         for markdown in (False, True)
     ]
-    print(tables.report(heading, laid_out[0], _undefined(groups), width=118), end="", flush=True)
+    print_text(tables.report(heading, laid_out[0], _undefined(groups), width=118), flush=True)
     if flag_values.output:
         run = manifest.describe_run(
             benchmark.name, models, {benchmark.name: examples_fingerprint(scored)}, flag_values.seed,

@@ -23,7 +23,7 @@ import numpy as np
 from absl import flags
 
 from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, print_line
 from attribution_benchmarks.serving.address import ModelName
 from attribution_benchmarks.serving.errors import ServerError
 from attribution_benchmarks.serving.signature import Signature
@@ -256,7 +256,7 @@ def main(flag_values: flags.FlagValues) -> None:
             base_path = os.path.join(flag_values.root, os.path.relpath(base_path, "/models"))
         models[name] = load_versions(base_path)
     server = StandIn(models, host=flag_values.host).start(flag_values.grpc_port, flag_values.rest_port)
-    print(f"serving {len(models)} models on {server.grpc_address} and {server.rest_address}", flush=True)
+    print_line(f"serving {len(models)} models on {server.grpc_address} and {server.rest_address}", flush=True)
     try:
         threading.Event().wait()
     finally:

@@ -13,7 +13,7 @@ from concurrent import futures
 import keras
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line import BadInput, print_line, write_whole
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.losses import LOSS_WEIGHTS, LOSSES
 from clevr_xai.training.optimizer import Muon
@@ -124,7 +124,9 @@ def log(directory: pathlib.Path, entry: dict) -> None:
     """Append an entry to the log, and show it."""
     with open(directory / "log.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(entry) + "\n")
-    print(", ".join(f"{name} {value}" for name, value in entry.items() if not isinstance(value, dict)), file=sys.stderr)
+    print_line(
+        ", ".join(f"{name} {value}" for name, value in entry.items() if not isinstance(value, dict)), file=sys.stderr
+    )
 
 
 def save(file: pathlib.Path, model: keras.Model, optimizer, step: int) -> None:

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, check_directory, listed
+from attribution_benchmarks.command_line import BadInput, check_directory, listed, print_line
 from clevr_xai import blank_images
 from clevr_xai.dataset import KINDS
 from clevr_xai.questions import WORDINGS
@@ -186,7 +186,7 @@ def train(
     answer("final", data.only(final_questions), title="_".join(["final", *final_questions]))
 
     if not on_tensorflow:
-        print(f"trained; run the same command on TensorFlow to export from {checkpoint_dir}", file=sys.stderr)
+        print_line(f"trained; run the same command on TensorFlow to export from {checkpoint_dir}", file=sys.stderr)
         return
     plain = relation_network.folded(network)
     right = accuracy.accuracy(plain, counted, np.arange(len(counted.answers)))
@@ -206,8 +206,8 @@ def train(
     )
     relation_network.export(plain, output_dir, card)
     for kind, rows in counted.rows_of_kind().items():
-        print(f"{kind} questions: {100 * right[rows].mean():.1f} % of {len(rows):,} right")
-    print(f"exported to {output_dir / '1'}")
+        print_line(f"{kind} questions: {100 * right[rows].mean():.1f} % of {len(rows):,} right")
+    print_line(f"exported to {output_dir / '1'}")
 
 
 def _blank(network, counted: TrainingSet) -> dict[str, blank_images.Facts]:

@@ -1,5 +1,6 @@
 """The command draws what the library computes, says what it chose, and refuses what it cannot use in one line."""
 
+import json
 import os
 import subprocess
 import sys
@@ -172,3 +173,56 @@ def test_help_answers_without_tensorflow(exported):
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.returncode == 0 and done.stderr == "" and "--preprocessing" in done.stdout
+
+
+@pytest.mark.parametrize("sign", ["\x1b[2J", "\x9b2J", "\u202e", "\n", "\r", "\x7f", "\udcff"])
+def test_control_characters_of_names_are_escaped(sign, run, exported, pictures):
+    (pictures / "in").mkdir()
+    (pictures / "left.png").rename(pictures / "in" / f"a{sign}b.png")
+    (pictures / "names.json").write_text(json.dumps([f"c{sign}d{number}" for number in range(5)]))
+    code, out, err = run(
+        f"--model={exported['image']}", "--image=in", "--method=gradient", "--class_names=names.json",
+        "--output=m\x1b.png", "--maps=m\u202e.npz", "--method=gradient,grad_cam",
+    )  # fmt: skip
+    assert code == 0 and (pictures / "m\x1b.png").exists() and (pictures / "m\u202e.npz").exists()
+    escaped = sign.encode("unicode_escape").decode()
+    assert all(line.isprintable() for line in [*out.splitlines(), *err.splitlines()])
+    prediction, written = out.splitlines()
+    assert prediction.startswith(f"a{escaped}b: c{escaped}d") and prediction.count(escaped) == 6
+    assert written == r"written to m\x1b.png and m\u202e.npz"
+
+
+def test_a_picture_of_16_bits_reaches_the_model_as_one_of_8(run, exported, tmp_path):
+    ramp = np.linspace(0, 65535, 256).astype(np.uint16).reshape(16, 16)
+    Image.fromarray(ramp).save(tmp_path / "deep.png")
+    Image.fromarray((ramp // 257).astype(np.uint8)).save(tmp_path / "shallow.png")
+    options = [f"--model={exported['image']}", "--method=gradient", "--preprocessing=0..1", "--maps=m.npz", "--top=0"]
+    assert run(*options, "--image=deep.png,shallow.png")[0] == 0
+    deep, shallow = np.load(tmp_path / "m.npz")["inputs"]
+    np.testing.assert_allclose(deep, np.repeat(ramp[..., np.newaxis] / 65535, 3, axis=-1), atol=1 / 65535)
+    np.testing.assert_allclose(deep, shallow, atol=1 / 255)
+
+
+def test_maps_too_large_for_single_precision_are_not_written(run, exported, pictures):
+    (pictures / "own.py").write_text("def large(passes):\n    return passes.inputs.astype('float64') * 1e300\n")
+    code, out, err = run(
+        f"--model={exported['image']}", "--image=left.png", "--method=own.py:large", "--preprocessing=0..1",
+        "--maps=m.npz", "--top=0",
+    )  # fmt: skip
+    assert (code, out, err) == (
+        2, "", "error: method 'own.py:large' returned values too large for float32 for input left\n"
+    )  # fmt: skip
+    assert not list(pictures.glob("m*"))
+
+
+def test_a_method_that_ends_the_program_or_moves_is_no_harm(run, exported, pictures):
+    (pictures / "own.py").write_text(
+        "import os\n\ndef ends(passes):\n    raise SystemExit('bye')\n\n"
+        "def moves(passes):\n    os.chdir('/')\n    return passes.inputs\n"
+    )
+    options = [f"--model={exported['image']}", "--image=left.png", "--preprocessing=0..1", "--top=0"]
+    code, out, err = run(*options, "--method=own.py:ends")
+    assert (code, out) == (2, "") and not (pictures / "maps.png").exists()
+    assert err == f"error: method 'own.py:ends' failed at {pictures / 'own.py'}, line 4: SystemExit: bye\n"
+    assert run(*options, "--method=own.py:moves", "--maps=m.npz")[0] == 0
+    assert (pictures / "maps.png").exists() and (pictures / "m.npz").exists()

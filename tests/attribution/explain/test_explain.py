@@ -128,7 +128,7 @@ def test_values_too_large_for_single_precision_are_refused(models, inputs):
         return np.where(np.arange(len(passes.inputs))[:, None, None] == 2, 1e300, np.ones(passes.inputs.shape))
 
     for methods in ([large], ["gradient", large]):
-        with pytest.raises(BadInput, match="^method 'large' returned values too large for float32 for input 2$"):
+        with pytest.raises(BadInput, match=r"^method 'large' returned values too large for float32 for input 2$"):
             attribution.explain_many(methods, models["signal"], inputs["signal"])
 
 

@@ -83,7 +83,8 @@ def test_what_the_project_itself_does_wrong_is_not_hidden(models, inputs, monkey
 def test_the_working_directory_stays(tmp_path, monkeypatch, models, inputs):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "moves.py").write_text(
-        "import os\nos.chdir('elsewhere')\n\ndef moves(passes):\n    os.chdir('elsewhere')\n    return passes.inputs\n\n"
+        "import os\nos.chdir('elsewhere')\n\n"
+        "def moves(passes):\n    os.chdir('elsewhere')\n    return passes.inputs\n\n"
         "def fails(passes):\n    os.chdir('elsewhere')\n    raise ValueError\n"
     )
     monkeypatch.chdir(tmp_path)

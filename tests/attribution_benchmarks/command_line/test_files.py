@@ -138,7 +138,7 @@ def test_a_directory_that_takes_no_files_is_refused(tmp_path):
     with pytest.raises(BadInput, match="cannot be used: File name too long"):
         check_directory("plot_dir", "x" * 300)
     for path in ("x" * 260, tmp_path / "missing" / ("x" * 260), tmp_path / ("x" * 260) / "missing"):
-        with pytest.raises(BadInput, match="--output=.* cannot be used: File name too long"):
+        with pytest.raises(BadInput, match=r"--output=.* cannot be used: File name too long"):
             check_file("output", path)
 
 
