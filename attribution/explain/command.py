@@ -5,6 +5,8 @@ r"""See maps of a SavedModel: explain pictures, arrays or signals, and draw what
         --preprocessing=-1..1 --class_names=names.txt --target=tench --maps=maps.npz
     python -m attribution.explain --model=DIR --list_layers
 
+Pictures of 16 bits, and grey floating-point TIFF in [0, 1], are scaled to the range of 8-bit pictures.
+
 The picture has a row for each input and a column for each method, each panel with its colour scale. Standard output has
 the highest predictions. `--list_methods` lists the methods; `python -m attribution.inspect --model=DIR` says which of
 them a file allows, and why not the others.
