@@ -186,22 +186,11 @@ def read_pixels(
         If the file cannot be read, is cut off, has too many pixels, or samples whose range is not known: signed or
         32-bit integers, floating point outside [0, 1].
     """
-    import warnings
-
     import numpy as np
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import ImageOps
 
     with opened(path, "image") as file:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-                picture = Image.open(file, formats=_FORMATS)
-        except Image.DecompressionBombError as error:
-            raise ValueError(f"it has more pixels than {most_pixels:,}") from error
-        except UnidentifiedImageError as error:
-            raise ValueError(f"not a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file that is supported") from error
-        if picture.width * picture.height > most_pixels:
-            raise ValueError(f"{picture.width} x {picture.height} pixels are more than {most_pixels:,}")
+        picture = _opened_picture(file, most_pixels)
         depth, orientation = _depth(picture), picture.getexif().get(_ORIENTATION) if upright else None
         picture.load()
         if depth == _SIXTEEN_BITS:  # Pillow keeps 8 of the 16 bits of a colour
@@ -213,6 +202,25 @@ def read_pixels(
             return _in_mode(_unit_range(np.asarray(picture)) * 255, mode)
         pixels = np.asarray(picture.convert(mode))
         return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
+
+
+def _opened_picture(file: IO[bytes], most_pixels: int) -> Image.Image:
+    """Return a picture of which the header is read."""
+    import warnings
+
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            picture = Image.open(file, formats=_FORMATS)
+    except Image.DecompressionBombError as error:
+        raise ValueError(f"it has more pixels than {most_pixels:,}") from error
+    except UnidentifiedImageError as error:
+        raise ValueError(f"not a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file that is supported") from error
+    if picture.width * picture.height > most_pixels:
+        raise ValueError(f"{picture.width} x {picture.height} pixels are more than {most_pixels:,}")
+    return picture
 
 
 def _depth(picture: Image.Image) -> str:
@@ -251,9 +259,12 @@ def _sixteen_bits(content: bytes, orientation: int | None) -> np.ndarray:
     import cv2
     import numpy as np
 
-    array = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
+    try:
+        array = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
+    except cv2.error as error:  # wider or higher than OpenCV reads
+        raise ValueError(f"OpenCV cannot decode its 16-bit samples ({error.err})") from error
     if array is None or array.dtype != np.uint16:
-        raise ValueError("its 16-bit samples cannot be decoded")
+        raise ValueError("OpenCV cannot decode its 16-bit samples")
     array = array.reshape(*array.shape[:2], -1)
     if array.shape[-1] >= 3:  # blue, green, red
         array = array[..., [2, 1, 0, 3][: array.shape[-1]]]

@@ -165,6 +165,15 @@ def test_class_names_nested_deeply_are_refused(tmp_path):
         input_files.read_class_names(tmp_path / "names.json")
 
 
+def test_a_picture_that_cannot_be_decoded_is_refused(tmp_path):
+    Image.fromarray(np.zeros((1, 2_000_000), np.uint16)).save(tmp_path / "wide.png")
+    Image.fromarray(RAMP // 257).convert("L").save(tmp_path / "x.ppm")
+    (tmp_path / "x.ppm").rename(tmp_path / "other.png")
+    for name, message in {"wide": "cannot decode its 16-bit samples", "other": "not a BMP, GIF, JPEG, PNG"}.items():
+        with pytest.raises(BadInput, match=message):
+            input_files.read_pictures([tmp_path / f"{name}.png"], (8, 8, 3))
+
+
 def test_an_array_that_begins_like_an_archive_is_refused(tmp_path):
     (tmp_path / "x.npy").write_bytes(b"PK\x03\x04" + bytes(60))
     with pytest.raises(BadInput, match="is not a readable array"):
