@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import codecs
 import contextlib
 import errno
@@ -13,7 +14,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
@@ -24,6 +25,7 @@ from attribution_benchmarks.command_line.files import CACHE_VARIABLE, cache_at, 
 from attribution_benchmarks.command_line.help import help_text
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
+_SENT_AGAIN = 0.05  # seconds after which an interruption that Python ignored is sent again
 
 
 def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, description: str) -> None:
@@ -86,42 +88,47 @@ def execute(
     flag_values.unparse_flags()
     with _interruptions() as interrupted:
         try:
-            _check_working_directory()
-            rest = flag_values(_with_runner_options(flag_values, argv))[1:]
-            if rest:
-                raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
-            _check_numbers(flag_values)
-            cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
-            with cache, _trust(flag_values), brought(flag_values):
-                main(flag_values)
+            _parse_and_call(main, flag_values, argv)
         except KeyboardInterrupt:
             return _said("interrupted", 130)
-        except (BadInput, flags.Error) as error:
-            if interrupted:  # libraries in C++ turn an interruption into an error of their own
-                return _said("interrupted", 130)
-            return _said(f"error: {printable(' '.join(str(error).split()))}", 2)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            if error.errno not in _OF_THE_FILE_SYSTEM:
-                raise
-            where = f"{error.filename}: " if error.filename is not None else ""
-            return _said(f"error: {printable(where + reason(error))}; {_ROOM}", 2)
-        except SystemExit as error:
-            if isinstance(error.code, int) and error.code:
-                raise
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            return _said(
-                f"error: {printable(place.filename)}, line {place.lineno} ended the program before the command was "
-                "done; a method returns its maps and does not call sys.exit",
-                2,
-            )
-        except Exception as error:
-            told = _of_a_file_of_tensorflow(error)
-            if told is None:
-                raise
-            return _said(f"error: {printable(told)}; {_ROOM}", 2)
-    return 0
+        except BaseException as error:
+            if not interrupted:
+                return _refused(error)
+        # An interruption can be lost: Python ignores what is raised in ``__del__`` and in callbacks of C code, and
+        # libraries in C++ replace it with an error of theirs.
+        return _said("interrupted", 130) if interrupted else 0
+
+
+def _parse_and_call(
+    main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, argv: Sequence[str]
+) -> None:
+    _check_working_directory()
+    rest = flag_values(_with_runner_options(flag_values, argv))[1:]
+    if rest:
+        raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
+    _check_numbers(flag_values)
+    cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
+    with cache, _trust(flag_values), brought(flag_values):
+        main(flag_values)
+
+
+def _refused(error: BaseException) -> int:
+    """Print the line of an error that the user can fix and return exit code 2; raise any other error again."""
+    if isinstance(error, (BadInput, flags.Error)):
+        return _said(f"error: {printable(' '.join(str(error).split()))}", 2)
+    if isinstance(error, OSError) and error.errno in _OF_THE_FILE_SYSTEM:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _said(f"error: {printable(where + reason(error))}; {_ROOM}", 2)
+    if isinstance(error, SystemExit) and not (isinstance(error.code, int) and error.code):
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return _said(
+            f"error: {printable(place.filename)}, line {place.lineno} ended the program before the command was "
+            "done; a method returns its maps and does not call sys.exit",
+            2,
+        )
+    if (told := _of_a_file_of_tensorflow(error)) is not None:
+        return _said(f"error: {printable(told)}; {_ROOM}", 2)
+    raise error
 
 
 def _check_working_directory() -> None:
@@ -178,7 +185,7 @@ _OF_THE_FILE_SYSTEM = {
 _ROOM = "make room, or name a place that can be used"
 
 
-def _of_a_file_of_tensorflow(error: Exception) -> str | None:
+def _of_a_file_of_tensorflow(error: BaseException) -> str | None:
     """Return what was wrong with a file that TensorFlow wrote or read; None where the error says nothing of the kind.
 
     TensorFlow opens the files of SavedModels itself and has no ``errno``: it ends its message with the file's name and
@@ -205,25 +212,51 @@ def _said(line: str, code: int) -> int:
 
 
 @contextlib.contextmanager
-def _interruptions():
-    """Yield a list that is no longer empty once the keyboard has interrupted the command."""
-    interrupted = []
+def _interruptions() -> Iterator[list[int]]:
+    """Yield a list that is no longer empty once the keyboard has interrupted the command.
+
+    Python ignores a ``KeyboardInterrupt`` raised in ``__del__`` or in a callback of C code. It is then sent again a
+    moment later, so that it stops the command wherever that is.
+    """
+    # Only where Python's own handler is at work: a shell starts what runs in the background deaf to the keyboard.
+    if threading.current_thread() is not threading.main_thread() or (
+        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield []
+        return
+    interrupted: list[int] = []
+    timers: list[threading.Timer] = []
+    report = sys.unraisablehook
 
     def note(number, frame):
         interrupted.append(number)
         raise KeyboardInterrupt
 
-    # Only where Python's own handler is at work: a shell starts what runs in the background deaf to the keyboard.
-    if threading.current_thread() is not threading.main_thread() or (
-        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
-        yield interrupted
-        return
+    def send_again(ignored):
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            report(ignored)
+            return
+        timers.append(threading.Timer(_SENT_AGAIN, _interrupt_main_thread))
+        timers[-1].daemon = True
+        timers[-1].start()
+
+    sys.unraisablehook = send_again
     signal.signal(signal.SIGINT, note)
     try:
         yield interrupted
     finally:
+        for timer in timers:
+            timer.cancel()
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = report
+
+
+def _interrupt_main_thread() -> None:
+    """Send SIGINT to the main thread, also where it waits in a system call."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
 
 
 def _plainly() -> str:

@@ -1,9 +1,13 @@
 """Commands answer bad input in one line with exit code 2, and help without work."""
 
+import ctypes
+import gc
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from absl import flags
@@ -141,3 +145,47 @@ def test_code_that_ends_the_program_is_one_line(said, capsys):
     assert command(end)() == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {__file__}, line ") and "ended the program" in error and error.count("\n") == 1
+
+
+def in_del(interrupt):
+    class Interrupting:
+        def __del__(self):
+            interrupt()
+
+    Interrupting()
+
+
+def in_callback_of_c(interrupt):
+    ctypes.CFUNCTYPE(None)(interrupt)()
+
+
+def in_callback_of_the_garbage_collector(interrupt):
+    gc.callbacks.append(lambda phase, info: gc.callbacks.pop() and interrupt())
+    gc.collect()
+
+
+def in_a_library_that_raises_another_error(interrupt):
+    try:
+        interrupt()
+    except KeyboardInterrupt as error:
+        raise RuntimeError("INTERNAL: callback failed") from error
+
+
+IGNORED = [in_del, in_callback_of_c, in_callback_of_the_garbage_collector]
+
+
+@pytest.mark.parametrize("lost", [*IGNORED, in_a_library_that_raises_another_error])
+def test_an_interruption_that_python_ignores_still_ends_with_130(lost, interruptible, capsys):
+    assert command(lambda values: lost(lambda: os.kill(os.getpid(), signal.SIGINT)))() == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize("lost", IGNORED)
+def test_an_interruption_that_python_ignores_stops_the_work(lost, interruptible, capsys):
+    def work(values):
+        lost(lambda: os.kill(os.getpid(), signal.SIGINT))
+        time.sleep(20)
+        pytest.fail("it went on")
+
+    assert command(work)() == 130
+    assert capsys.readouterr().err == "interrupted\n"
