@@ -95,7 +95,7 @@ def is_left_behind(path: str | os.PathLike) -> bool:
     if not left:
         return False
     if left["machine"] in (None, _machine()):
-        return not _lives(int(left["process"]))
+        return not lives(int(left["process"]))
     try:
         return time.time() - os.lstat(path).st_mtime > _OLD
     except OSError:
@@ -115,7 +115,8 @@ def _sweep_beside(path: pathlib.Path) -> None:
                 os.unlink(path.parent / entry)
 
 
-def _lives(process: int) -> bool:
+def lives(process: int) -> bool:
+    """Tell whether a process of this machine is running."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

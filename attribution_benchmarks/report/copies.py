@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import json
 import os
@@ -34,10 +35,18 @@ _LONGEST = 1 << 17  # bytes of a request: a command line
 _PRCTL = ctypes.CDLL(None).prctl if POSSIBLE else None  # looked up here: after a fork, other threads' locks stay locked
 
 
-def end_with_parent() -> None:
-    """Have Linux end this process when the thread that started it ends, even by a kill."""
+def end_with_parent(parent: int) -> None:
+    """Have Linux end this process when the thread that started it ends, even by a kill.
+
+    Parameters
+    ----------
+    parent
+        Number of the process that started this one. If it has ended already, this process ends at once.
+    """
     if _PRCTL is not None:
         _PRCTL(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 class Copies:
@@ -91,7 +100,7 @@ class Copies:
                         [sys.executable, "-m", __name__, str(theirs.fileno()), *self._follow],
                         env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                         pass_fds=[theirs.fileno()],
-                        preexec_fn=end_with_parent,
+                        preexec_fn=functools.partial(end_with_parent, os.getpid()),
                     )  # fmt: skip
             ended, ending = os.pipe()
             try:
@@ -159,9 +168,7 @@ def _copied(requests: socket.socket) -> list[str]:
             for descriptor in set(descriptors) - {ending}:
                 os.close(descriptor)
             continue
-        end_with_parent()
-        if os.getppid() != original:
-            os._exit(1)
+        end_with_parent(original)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.dup2(printed, 1)

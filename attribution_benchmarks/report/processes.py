@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import os
 import pathlib
 import re
@@ -127,7 +128,8 @@ class Commands:
     def _alone(self, arguments: Sequence[str], hear) -> tuple[int | None, bytes, Iterable[bytes]]:
         with subprocess.Popen(
             [sys.executable, *arguments], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, pass_fds=[self.lock] if os.name == "posix" else (), preexec_fn=end_with_parent,
+            stderr=subprocess.PIPE, pass_fds=[self.lock] if os.name == "posix" else (),
+            preexec_fn=functools.partial(end_with_parent, os.getpid()),
         ) as process:  # fmt: skip
             self._running.add(process)
             try:

@@ -21,10 +21,14 @@ import json
 import os
 import pathlib
 import shutil
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO
 
 from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line.files import lives, reason
 from attribution_benchmarks.command_line.locks import lock
 from attribution_benchmarks.command_line.shipped_models import default_model
 from attribution_benchmarks.leaderboard import manifest, tables
@@ -37,22 +41,41 @@ from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 def only_run(directory: pathlib.Path) -> Iterator[int]:
     """Keep a directory for one run at a time, and yield the lock for its commands to hold.
 
-    The lock is the operating system's: whatever way a run and its commands end, it is free.
+    The operating system frees the lock when the run and all its commands have ended. The commands of a killed run end
+    shortly after it, later on a busy machine or disk; the next run waits for them.
 
     Raises
     ------
     BadInput
-        If another run, or a command that it started, is at work there.
+        If another run is at work there.
     """
     (directory / "work").mkdir(parents=True, exist_ok=True)
-    with open(directory / "work" / "lock", "w") as file:
-        try:
-            lock(file, wait=False)
-        except OSError as error:
-            raise BadInput(
-                f"another run is at work in {directory}; wait for it, or choose another --output_dir"
-            ) from error
+    with open(directory / "work" / "lock", "a+") as file:
+        waiting = False
+        while not _is_locked(file):
+            file.seek(0)
+            run = file.read()  # empty for a moment, until the run that has the lock has written its number
+            if run.isdecimal() and lives(int(run)):
+                raise BadInput(f"another run is at work in {directory}; wait for it, or choose another --output_dir")
+            if run and not waiting:
+                print(f"waiting for commands of a stopped run in {directory} to end", file=sys.stderr, flush=True)
+                waiting = True
+            time.sleep(0.02)
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
         yield file.fileno()
+
+
+def _is_locked(file: IO) -> bool:
+    """Lock a file unless another process has locked it, and tell whether that worked."""
+    try:
+        lock(file, wait=False)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise BadInput(f"no lock on {file.name} ({reason(error)}); choose another --output_dir") from error
+    return True
 
 
 class Runner:
