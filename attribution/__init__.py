@@ -1,10 +1,12 @@
 """Explanations of SavedModels: load a model, explain inputs, get maps.
 
+Importing this package imports no TensorFlow; ``load_model`` does.
+
+Examples
+--------
 >>> model = attribution.load_model("saved_models/svea/baseline", score="probabilities")
 >>> maps = attribution.explain("integrated_gradients", model, inputs)
 >>> attribution.plot(maps, inputs).savefig("maps.png")
-
-Importing this package imports no TensorFlow; ``load_model`` does.
 """
 
 from __future__ import annotations
