@@ -202,7 +202,7 @@ class _Folding:
             return None
         constants = pure_subgraph(self.graph.graph_def, [name])
 
-        @tf.function
+        @tf.function(autograph=False)
         def evaluate():
             return tf.graph_util.import_graph_def(constants, return_elements=[f"{name}:0"])
 

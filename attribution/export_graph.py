@@ -6,12 +6,17 @@ its place, so that each method adds only operations.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
-from collections.abc import Mapping
+import pathlib
+import tempfile
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import fingerprint_pb2
 
 from attribution import export_names as names
 from attribution.export_methods import GraphPasses, counterpart
@@ -84,7 +89,28 @@ def write(
     root = tf.Module()
     root.model = loaded
     root.weights = list(weights.variables.values())
-    tf.saved_model.save(root, directory, signatures={**own, **added})
+    # AutoGraph writes Python files for it, which would stay in the system's temporary folder if this process is killed.
+    with tempfile.TemporaryDirectory(dir=directory) as folder, _temporary_files_in(folder):
+        tf.saved_model.save(root, directory, signatures={**own, **added})
+    _replace_random_identifier(pathlib.Path(directory, "fingerprint.pb"))
+
+
+@contextlib.contextmanager
+def _temporary_files_in(folder: str) -> Iterator[None]:
+    before, tempfile.tempdir = tempfile.tempdir, folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+def _replace_random_identifier(file: pathlib.Path) -> None:
+    """Derive the identifier in a SavedModel's fingerprint from its hashes, so that each export has the same bytes."""
+    fingerprint = fingerprint_pb2.FingerprintDef.FromString(file.read_bytes())
+    fingerprint.uuid = ""
+    digest = hashlib.sha256(fingerprint.SerializeToString(deterministic=True)).digest()
+    fingerprint.uuid = str(int.from_bytes(digest[:16], "big"))
+    file.write_bytes(fingerprint.SerializeToString(deterministic=True))
 
 
 def _refuse_what_no_graph_holds(model, wrt) -> None:

@@ -1,6 +1,10 @@
 """Exported explanations are the local ones, made of TensorFlow's own operations; what cannot be exported says so."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -219,6 +223,30 @@ def test_a_served_version_is_never_changed(exported, image_file):
     assert (image_file / "1" / "saved_model.pb").read_bytes() == before
     with pytest.raises(command_line.BadInput, match="has explanations already"):
         export.export(image_file, image_file / "2", ["gradient"])
+
+
+KILLED = """
+import os, signal, sys
+from attribution import export
+export.export(sys.argv[1], sys.argv[2], ["gradient", "grad_cam"])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_each_export_has_the_same_bytes_and_a_killed_one_leaves_no_temporary_file(exported, tmp_path):
+    found = []
+    for number in range(2):
+        temporary, output = tmp_path / f"temporary{number}", tmp_path / f"served{number}"
+        temporary.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, exported["signal"], output],
+            env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+        assert list(temporary.iterdir()) == []
+        files = sorted(path for path in output.rglob("*") if path.is_file())
+        found.append({path.relative_to(output): path.read_bytes() for path in files})
+    assert found[0] == found[1] and len(found[0]) > 3
 
 
 def test_the_command(exported, tmp_path, capsys):
