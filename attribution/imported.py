@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import importlib.util
 import os
+import pathlib
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -40,6 +42,43 @@ def imported(name: str, what: str) -> Callable:
     if not callable(function):
         raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'")
     return function
+
+
+def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
+    """Refuse the name of a Python file without the name of an object in it; the file is read, not run.
+
+    Parameters
+    ----------
+    name
+        What the user wrote; anything that does not end in ``.py`` is accepted.
+    what
+        What it is for, such as ``"method"``; messages begin with it.
+    functions
+        Whether a function is needed; otherwise an object that the file makes by a call, such as a metric.
+
+    Raises
+    ------
+    BadInput
+        With what the file defines and what to write.
+    """
+    if not name.endswith(".py"):
+        return
+    if not pathlib.Path(name).is_file():
+        raise BadInput(f"{what} '{name}': there is no such file")
+    try:
+        body = ast.parse(pathlib.Path(name).read_bytes()).body
+    except (SyntaxError, ValueError) as error:
+        raise BadInput(f"{what} '{name}': this file is not valid Python ({error})") from error
+    kind = "function" if functions else "object of this kind"
+    if functions:
+        defined = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    else:
+        made = [node for node in body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
+        defined = [target.id for node in made for target in node.targets if isinstance(target, ast.Name)]
+    public = [each for each in defined if not each.startswith("_")]
+    if not public:
+        raise BadInput(f"{what} '{name}': this file defines no {kind}; write file.py:NAME")
+    raise BadInput(f"{what} '{name}': this file defines {', '.join(public)}; write {name}:{public[-1]}")
 
 
 def module_at(place: str, known_as: str | None = None) -> ModuleType:

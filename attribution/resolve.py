@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 
-from attribution.imported import imported
+from attribution.imported import imported, refuse_file_alone
 from attribution.method import Method
 from attribution.methods import METHODS
 from attribution_benchmarks.command_line import BadInput, listed
@@ -29,6 +29,7 @@ def resolve_method(name: str) -> Method:
         return METHODS[name]
     if ":" in name:
         return _own_method(name)
+    refuse_file_alone(name, "method")
     near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.4)
     meant = f"did you mean {listed(near)}?" if near else f"the methods are {listed(METHODS)}"
     raise BadInput(f"no method '{name}'; {meant} A method of your own is written module:function")

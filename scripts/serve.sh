@@ -34,6 +34,11 @@ if [[ "$mode" == "" ]] && ! command -v docker >/dev/null; then
     exit 2
 fi
 
+if [[ "$mode" == --stand_in ]] && ! "$python" -c "import grpc, tensorflow_serving" 2>/dev/null; then
+    echo "error: --stand_in needs tensorflow-serving-api: $python -m pip install -e '.[serving]'" >&2
+    exit 2
+fi
+
 "$python" scripts/export_committed_models.py --root="$models"
 
 grpc_port="${GRPC_PORT:-8500}"

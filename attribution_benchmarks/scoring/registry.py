@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from attribution.imported import refuse_file_alone
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.scoring.benchmark import Benchmark
 from attribution_benchmarks.scoring.namesakes import check_own
@@ -36,6 +37,7 @@ def benchmark_named(name: str) -> Benchmark:
     BadInput
         If there is none.
     """
+    refuse_file_alone(name, "--benchmarks", functions=False)
     if name not in BENCHMARKS and ":" not in name:
         raise BadInput(f"no benchmark '{name}'; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
     if name in BENCHMARKS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 
+from attribution.imported import refuse_file_alone
 from attribution_benchmarks.command_line import BadInput, listed
 from attribution_benchmarks.scoring import faithfulness, in_domain, localisation, sanity
 from attribution_benchmarks.scoring.metric import Metric
@@ -66,6 +67,7 @@ def _current(name: str) -> str:
 
 def _of_ones_own(name: str, known: Mapping[str, Metric]) -> Metric:
     """Return the user's own metric, ``module:NAME`` or ``file.py:NAME``."""
+    refuse_file_alone(name, "--metrics", functions=False)
     if ":" not in name:
         raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")
     metric = loaded(name, Metric, "--metrics")

@@ -97,6 +97,18 @@ def test_a_model_that_cannot_be_exported_is_named_and_nothing_is_served(tmp_path
     assert "1 of 1 models could not be exported: bim_broken" in done.stderr.splitlines()[-1]
 
 
+def test_a_missing_package_is_reported_before_anything_is_exported(models, tmp_path):
+    (tmp_path / "tensorflow_serving.py").write_text("raise ImportError")
+    before = sorted(models.rglob("*"))
+    done = subprocess.run(
+        ["bash", SCRIPT, "--stand_in"],
+        env=environment(models, PYTHONPATH=str(tmp_path)), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --stand_in needs tensorflow-serving-api") and done.stderr.count("\n") == 1
+    assert sorted(models.rglob("*")) == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"), [(["--standin"], "unexpected argument '--standin'"), ([], "no docker")]
 )
