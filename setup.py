@@ -78,6 +78,7 @@ setup(
         "contourpy>=1.2,<2",  # matplotlib finds contours with it
         "importlib_resources>=6",  # tensorflow-datasets imports it and declares it for Python 3.8 only
         "jinja2>=3.1,<4",
+        "joblib>=1.3,<2",  # hashes the values that a method holds
         "keras>=3.12,<4",
         "matplotlib>=3.8,<4",
         "mnist1d>=0.0.2,<0.1",
@@ -105,7 +106,7 @@ setup(
             "pytest>=8,<10",
             "pytest-xdist>=3.6,<4",  # two processes: the tests of one file stay together
             "radon>=6,<7",  # tools/measure.py counts complexity with it
-        "ruff>=0.17,<0.18",
+            "ruff>=0.17,<0.18",
             "saliency>=0.2.1,<0.3",
             "setuptools>=77",  # a test builds the wheel
             *BEAM,

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib.metadata
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from attribution.fingerprint import code_fingerprint
 from attribution.passes import Needs
 from attribution_benchmarks.command_line import BadInput, listed
-
-# What every map comes from beside its method: these are reached through objects alone.
-_BEHIND_ALL_MAPS = ("attribution.explain:block_by_block", "attribution.passes:Passes", "attribution.model:load_model")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,14 +87,6 @@ class Method:
                 if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
             }
         )
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the code that maps depend on, followed from the function; of a library, its version counts."""
-        code = code_fingerprint(self.function, *_BEHIND_ALL_MAPS)
-        if self.library is None:
-            return code
-        return hashlib.sha256(f"{code} {self.library_version()}".encode()).hexdigest()
 
     def library_version(self) -> str | None:
         """Return the installed version of the library whose method it is; None of the project's own.

@@ -22,7 +22,7 @@ from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import check_directory
 from attribution_benchmarks.scale.each import asked_each
 from attribution_benchmarks.scale.flags import define_beam_flags
-from attribution_benchmarks.scoring.fingerprint import code_and_libraries
+from attribution_benchmarks.scoring.fingerprint import code_and_versions
 from bim.construct import RECORD, TOGETHER, begin, construct
 from bim.drawings import write_corpora
 from bim.layout import FIRST_VALIDATION
@@ -45,7 +45,7 @@ def main(flag_values: flags.FlagValues) -> None:
     """Construct the sets that the flags describe."""
     coco_dir, miniplaces_dir, data_dir = flag_values.coco_dir, flag_values.miniplaces_dir, flag_values.data_dir
     check_directory("data_dir", data_dir)
-    with asked_each(flag_values, "jobs", TOGETHER, code_and_libraries, os.path.join(data_dir, RECORD)) as each:
+    with asked_each(flag_values, "jobs", TOGETHER, code_and_versions, os.path.join(data_dir, RECORD)) as each:
         if flag_values.drawn:
             # Drawings that are there are not made again, so those of another seed or number must not get mixed in.
             begin(data_dir, flag_values.num_train, flag_values.num_val, flag_values.seed)

@@ -57,7 +57,7 @@ define_beam_flags(FLAGS)
 def main(flag_values):
     """Make the dataset."""
     from attribution_benchmarks.scale.each import asked_each
-    from attribution_benchmarks.scoring.fingerprint import code_and_libraries
+    from attribution_benchmarks.scoring.fingerprint import code_and_versions
     from clevr_xai import generate, layout, settings
 
     size = re.fullmatch(r"(\d+)x(\d+)", flag_values.image_size)
@@ -76,7 +76,7 @@ def main(flag_values):
         flag_values.output_dir,
         wanted,
         tuple(flag_values.questions),
-        each=asked_each(flag_values, "num_workers", 1, code_and_libraries, claim),
+        each=asked_each(flag_values, "num_workers", 1, code_and_versions, claim),
         ground_truth_files=flag_values.ground_truth_files,
         compressed=flag_values.compressed,
         wording=flag_values.wording,

@@ -9,7 +9,7 @@ import numpy as np
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard import manifest
 from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.fingerprint import followed
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from svea import mnist1d, roe
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS, Mnist1D
 
@@ -28,7 +28,7 @@ class KeptMachines:
     def __init__(self, data: Mnist1D, store: ScoreStore | None = None):
         self._data = data
         self._series = (store or ScoreStore(None)).series(
-            benchmark="svea", data=mnist1d.FINGERPRINT, machines=followed(roe.linear_svm_correct),
+            benchmark="svea", data=mnist1d.FINGERPRINT, machines=code_fingerprint(roe.linear_svm_correct),
             versions=manifest.versions(),
         )  # fmt: skip
 

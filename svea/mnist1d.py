@@ -24,7 +24,7 @@ from importlib import metadata
 import numpy as np
 
 from attribution_benchmarks.command_line import BadInput, cache_directory, write_whole
-from attribution_benchmarks.scoring.fingerprint import followed
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 
 CLASSES = 10
 LENGTH = 40
@@ -90,7 +90,7 @@ def load() -> Mnist1D:
         If the installed ``mnist1d`` does not generate the published data.
     """
     versions = [f"{name} {metadata.version(name)}" for name in ("mnist1d", "numpy", "scipy")]
-    depends = hashlib.sha256("\n".join([followed(generate), *versions]).encode()).hexdigest()[:16]
+    depends = hashlib.sha256("\n".join([code_fingerprint(generate), *versions]).encode()).hexdigest()[:16]
     path = cache_directory("mnist1d") / f"{depends}.npz"
     try:
         with np.load(path, allow_pickle=False) as kept:

@@ -11,6 +11,7 @@ import zipfile
 import pytest
 
 import attribution
+from attribution_benchmarks.scoring.fingerprint import method_fingerprint
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "exact", "svea")
@@ -102,8 +103,9 @@ def test_the_console_command_is_the_report(installed, tmp_path):
 WHAT_IS_FOUND = """
 import pathlib, attribution
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
+from attribution_benchmarks.scoring.fingerprint import method_fingerprint
 print(pathlib.Path(attribution.__file__).parent.parent)
-print(attribution.METHODS["grad_cam"].fingerprint)
+print(method_fingerprint(attribution.METHODS["grad_cam"]))
 for name in {models}:
     assert (default_model(name) / "1" / "saved_model.pb").is_file(), name
     print(shown_model(default_model(name)))
@@ -115,7 +117,7 @@ def test_an_installation_finds_its_networks_and_has_the_fingerprints_of_the_chec
     assert done.returncode == 0, done.stderr
     folder, fingerprint, *shown = done.stdout.split("\n")[:-1]
     assert pathlib.Path(folder) == installed
-    assert fingerprint == attribution.METHODS["grad_cam"].fingerprint
+    assert fingerprint == method_fingerprint(attribution.METHODS["grad_cam"])
     assert shown == [f"saved_models/{name}" for name in MODELS]
 
 

@@ -1,6 +1,6 @@
 """Commands in copies of one process that has imported TensorFlow, which is most of what a short command takes.
 
-    python -m attribution_benchmarks.report.copies DESCRIPTOR METHODS MODULES
+    python -m attribution_benchmarks.report.copies DESCRIPTOR
 
 The process behind it reads requests from a socket and makes a copy of itself by ``fork`` for each, before TensorFlow
 has computed anything or asked for a GPU. A copy runs one module as ``python -m`` would and ends as any program does.
@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -58,14 +59,10 @@ class Copies:
     ----------
     environment
         Of all copies.
-    methods
-        Names of the registry whose code is followed once for all copies, to know what stored scores depend on.
-    modules
-        Of which the same is true: those that copies will run.
     """
 
-    def __init__(self, environment: Mapping[str, str], methods: Sequence[str] = (), modules: Sequence[str] = ()):
-        self._environment, self._follow = dict(environment), [",".join(methods), ",".join(dict.fromkeys(modules))]
+    def __init__(self, environment: Mapping[str, str]):
+        self._environment = dict(environment)
         self._starting = threading.Lock()
         self._original: subprocess.Popen | None = None
         self._requests: socket.socket | None = None
@@ -97,7 +94,7 @@ class Copies:
                 self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 with theirs:
                     self._original = subprocess.Popen(
-                        [sys.executable, "-m", __name__, str(theirs.fileno()), *self._follow],
+                        [sys.executable, "-m", __name__, str(theirs.fileno())],
                         env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                         pass_fds=[theirs.fileno()],
                         preexec_fn=functools.partial(end_with_parent, os.getpid()),
@@ -123,13 +120,11 @@ class Copies:
 GONE = "the system ended the process that starts all commands, perhaps for lack of memory; --jobs=1 needs less"
 
 
-def main(descriptor: int, methods: Sequence[str], modules: Sequence[str]) -> None:
+def main(descriptor: int) -> None:
     """Serve requests; in a copy, run what was asked for, and end with its exit code."""
     interruption = signal.signal(signal.SIGINT, signal.SIG_IGN)
     import_without_devices()
-    from attribution_benchmarks.scoring import explainer  # imports TensorFlow, which must have been quiet before
-
-    explainer.follow(methods, modules)
+    importlib.import_module("attribution_benchmarks.scoring.explainer")  # the modules that every command imports
     # Nothing of these is touched again, so that all copies share their memory.
     gc.collect()
     gc.freeze()
@@ -197,4 +192,4 @@ def _tell_who_ended(running: dict[int, int]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2].split(","), list(filter(None, sys.argv[3].split(","))))
+    main(int(sys.argv[1]))

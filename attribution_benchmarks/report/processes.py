@@ -55,11 +55,9 @@ class Commands:
     ----------
     lock
         File descriptor that every command keeps open while it runs.
-    methods, modules
-        As of ``Copies``.
     """
 
-    def __init__(self, lock: int, methods: Sequence[str] = (), modules: Sequence[str] = ()):
+    def __init__(self, lock: int):
         self.lock = lock
         self.environment = dict(os.environ)
         path = filter(None, [str(ROOT), self.environment.get("PYTHONPATH")])
@@ -68,7 +66,7 @@ class Commands:
             self.environment.setdefault(name, "1")
         # The first command would take all of a GPU's memory, and none be left for one beside it.
         self.environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-        self._copies = Copies(self.environment, methods, modules)
+        self._copies = Copies(self.environment)
         self._running: set[subprocess.Popen] = set()
         self._ended = threading.Event()
 

@@ -18,7 +18,7 @@ from attribution_benchmarks.report import compared, matrix_table, page, sections
 from attribution_benchmarks.report import matrix as matrices
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.scoring.benchmark import Benchmark, Column
-from attribution_benchmarks.scoring.fingerprint import followed
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
@@ -123,7 +123,7 @@ def publish(
 
 def _tests(directory: pathlib.Path, seed: int) -> KeptTests:
     """Return the tests that are kept beside the scores: most pairs are those of the run before."""
-    depends = {"tests": followed(comparisons.compare_pairs), "draws": comparisons.DRAWS, "seed": seed}
+    depends = {"tests": code_fingerprint(comparisons.compare_pairs), "draws": comparisons.DRAWS, "seed": seed}
     store = ScoreStore(str(directory / "work" / "scores"))
     return KeptTests(store.series(**depends, versions=manifest.versions()))
 

@@ -42,7 +42,7 @@ from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
 from attribution_benchmarks.report.sections import shown_path
 from attribution_benchmarks.scoring import shared
 from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
-from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint, method_fingerprint
 from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.scoring.registry import BENCHMARKS, REPORTED, benchmark_named
 from attribution_benchmarks.scoring.shown import FILE
@@ -125,7 +125,7 @@ def main(flag_values: flags.FlagValues) -> None:
     own = [name for name in added if ":" in name]
     metrics = shared.chosen(flag_values.metrics, {}) if flag_values.metrics else {}
     depends = {
-        **{name: methods[name].fingerprint for name in own},
+        **{name: method_fingerprint(methods[name]) for name in own},
         **{name: code_fingerprint(metric.measure.function) for name, metric in metrics.items()},
         **{
             place: code_fingerprint(definition.examples, *(one.measure.function for one in definition.metrics),
@@ -156,9 +156,7 @@ def main(flag_values: flags.FlagValues) -> None:
     jobs = flag_values.jobs or side_by_side.usable(len(chosen))
     progress = Progress(len(chosen), jobs)
     with only_run(directory) as lock:
-        asked = dict.fromkeys(name for unit in chosen for name in (*unit.methods, *added))
-        modules = [unit.command[1] for unit in chosen if unit.command[0] == "-m"]
-        runner, results = Runner(directory, lock, depends, progress.hear, list(asked), modules), []
+        runner, results = Runner(directory, lock, depends, progress.hear), []
         notes: dict[str, None] = {}
         unfit: dict[tuple[str, str], list[str]] = {}  # several units may refuse a model for one reason
 

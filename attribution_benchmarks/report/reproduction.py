@@ -22,7 +22,6 @@ import os
 import pathlib
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
@@ -93,8 +92,6 @@ class Runner:
     hear
         Called with a unit's name and what its command writes to standard error, as it comes; this process's standard
         error where None.
-    methods, modules
-        As of ``copies.Copies``.
     """
 
     def __init__(
@@ -103,13 +100,9 @@ class Runner:
         lock: int,
         own: Mapping[str, str] | None = None,
         hear: Callable[[str, bytes], None] | None = None,
-        methods: Sequence[str] = (),
-        modules: Sequence[str] = (),
     ):
-        self.directory, self.commands = directory, Commands(lock, methods, modules)
+        self.directory, self.commands = directory, Commands(lock)
         self.own = dict(own or {})
-        # What follows code reads each file once, and two threads that read one at the same time would have it twice.
-        self._following = threading.Lock()
         # Asked for once a unit and once for each method of the user's own under it; a run has one answer.
         self._code_of = functools.cache(_code_of)
         self._models_of = functools.cache(lambda benchmark: code_fingerprint(files=[default_model(benchmark)]))
@@ -227,10 +220,6 @@ class Runner:
 
     def _record(self, unit: Unit) -> dict:
         """Return all that a unit's table depends on."""
-        with self._following:
-            return self._read_record(unit)
-
-    def _read_record(self, unit: Unit) -> dict:
         return {
             "command": list(unit.command),
             "methods": list(unit.methods),

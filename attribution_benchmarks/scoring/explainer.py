@@ -14,7 +14,7 @@ from attribution.explain import with_parameters
 from attribution_benchmarks.scoring.asking import with_targets
 from attribution_benchmarks.scoring.block import Block, Label
 from attribution_benchmarks.scoring.controls import Control
-from attribution_benchmarks.scoring.fingerprint import followed
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint, method_fingerprint
 
 _PLAIN = (int, float, str, bool, type(None))
 
@@ -85,14 +85,13 @@ class Explainer:
         key: dict = {"method": label.name, "seed": self.seed}
         if label.method:
             parameters = self.methods[label.method][1]
-            key["code"] = _followed(self.methods[label.method][0])
+            key["code"] = method_fingerprint(self.methods[label.method][0])
             key["parameters"] = {
                 name: value if isinstance(value, _PLAIN) else repr(value) for name, value in parameters.items()
             }
         if label.control:
             control = self.controls[label.control]
-            code = (control.maps,) if control.maps else (control.disturb, with_targets)
-            key["control"] = [control.depends_on, followed(*(_definition(one) for one in code))]
+            key["control"] = [control.depends_on, code_fingerprint(_definition(control.maps or control.disturb))]
         return key
 
     def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:
@@ -117,30 +116,6 @@ class Explainer:
             {name: self.methods[name] for name in names}, model, block.inputs, block.targets, wrt=block.explained,
             batch_size=self.batch_size, seed=self.seed, keys=block.seeds, resize=True,
         )  # fmt: skip
-
-
-_METHODS: dict[tuple[Callable, str | None], str] = {}
-
-
-def _followed(method: Method) -> str:
-    """Return a method's fingerprint; its code is followed once in a process, however many members and controls ask."""
-    known = method.function, method.library  # what it depends on
-    if known not in _METHODS:
-        _METHODS[known] = method.fingerprint
-    return _METHODS[known]
-
-
-def follow(names: Sequence[str], modules: Sequence[str] = ()) -> None:
-    """Follow code now, so that copies of this process need not: of modules, and of methods of the registry.
-
-    Methods that it does not have are left out.
-    """
-    for module in modules:
-        followed(module)
-    for name in names:
-        method = attribution.METHODS.get(name)
-        if method and not method.library:
-            _followed(method)
 
 
 class Again:

@@ -17,7 +17,7 @@ from attribution_benchmarks.leaderboard.store import ScoreStore, Series
 from attribution_benchmarks.scoring import zero_maps
 from attribution_benchmarks.scoring.asking import with_targets
 from attribution_benchmarks.scoring.block import Block, Label, Pending
-from attribution_benchmarks.scoring.fingerprint import followed
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from attribution_benchmarks.scoring.measure import Measure
 
 
@@ -78,8 +78,11 @@ class Run:
             if measure.check:
                 measure.check(getattr(explainer, "model", None))
         self.store = store if store and explainer.lasting else ScoreStore(None)
-        prepared = {**key, "prepared": followed(*code) if code else ""}
-        kept = {measure.name: [measure.name, _code_of(measure), measure.zero_maps] for measure in self.measures}
+        prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
+        kept = {
+            measure.name: [measure.name, code_fingerprint(measure.function), measure.zero_maps]
+            for measure in self.measures
+        }
         self._series: dict[tuple[Label, str], Series] = {}
         for label in explainer.labels:
             made = explainer.key(label)
@@ -200,11 +203,6 @@ class Run:
                 if label.method and not label.control and not self.maps_directory.has(label.method, file)
             }
         return found
-
-
-def _code_of(measure: Measure) -> str:
-    """Return the fingerprint of a measure's code; one that explains again depends on which class is fixed, too."""
-    return followed(measure.function, with_targets) if measure.again else followed(measure.function)
 
 
 class Scored:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import pathlib
 import sys
 import time
 
-import attribution
 from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from benchmarks.zoo.families import FAMILIES
 from benchmarks.zoo.measure import METHODS, measure
 
@@ -59,11 +58,10 @@ def known(path: pathlib.Path) -> dict | None:
 @functools.cache
 def code() -> str:
     """Return the SHA-256 of what results depend on: the package's code and the zoo's."""
-    digest = hashlib.sha256("".join(attribution.METHODS[name].fingerprint for name in METHODS).encode())
-    for path in sorted(pathlib.Path(__file__).parent.glob("*.py")):
-        if path.stem not in ("page", "run"):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    here = pathlib.Path(__file__).parent
+    return code_fingerprint(
+        "attribution", files=[path for path in sorted(here.glob("*.py")) if path.stem not in ("page", "run")]
+    )
 
 
 def _say(text, end="\n"):

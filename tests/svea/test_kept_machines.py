@@ -1,5 +1,7 @@
 """Machines of the ROE test are trained once for the same windows, and say the same the next time."""
 
+import unittest.mock
+
 import numpy as np
 import pytest
 
@@ -13,13 +15,8 @@ from svea.regions import signals_of
 
 @pytest.fixture
 def trained(monkeypatch):
-    found, train = [], roe.linear_svm_correct
-
-    def counting(*arguments):
-        found.append(1)
-        return train(*arguments)
-
-    monkeypatch.setattr(roe, "linear_svm_correct", counting)
+    found = unittest.mock.Mock(side_effect=roe.linear_svm_correct)
+    monkeypatch.setattr(roe, "linear_svm_correct", found)
     return found
 
 
@@ -28,13 +25,13 @@ def test_only_machines_of_other_windows_are_trained(trained, tmp_path):
     signals = signals_of(data)
     first, other = (roe.windows(signals, np.full(len(signals), start)) for start in (3, 20))
     plain = roe.linear_svm_correct(first[:TRAIN_SIGNALS], data.train.labels, first[TRAIN_SIGNALS:], data.test.labels)
-    trained.clear()
+    trained.reset_mock()
     for _ in range(2):
         machines = KeptMachines(data, ScoreStore(str(tmp_path)))
         for _ in range(2):
             np.testing.assert_array_equal(machines.correct(first), plain)
-        assert len(trained) == 1
-    assert (machines.correct(other) != plain).any() and len(trained) == 2
+        assert trained.call_count == 1
+    assert (machines.correct(other) != plain).any() and trained.call_count == 2
     (file,) = tmp_path.iterdir()
     file.write_text(file.read_text().replace("0", "2"))
     with pytest.raises(BadInput):

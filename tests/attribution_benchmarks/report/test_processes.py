@@ -73,7 +73,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def commands(place):
     with only_run(place / "work") as lock:
-        found = Commands(lock, ["gradient"])
+        found = Commands(lock)
         yield found
         found.close()
 

@@ -1,6 +1,5 @@
 """Units run once, go on after a kill, and end with the same bytes; told by a benchmark of a few milliseconds."""
 
-import concurrent.futures
 import dataclasses
 import json
 import os
@@ -13,7 +12,6 @@ import time
 import pytest
 
 from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.report import reproduction
 from attribution_benchmarks.report.processes import ROOT
 from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
 from attribution_benchmarks.scoring.benchmark import Unit
@@ -197,24 +195,6 @@ def test_a_model_goes_where_its_flag_says(fake, tmp_path):
     unit = dataclasses.replace(fake[0], model_flag="--model=")
     with pytest.raises(Refused, match="the model takes images"):
         run(tmp_path / "report", unit.with_model("my/model"))
-
-
-def test_code_is_followed_once_and_by_one_thread_at_a_time(fake, tmp_path, monkeypatch):
-    following, most = [], []
-
-    def follow(*code, files=()):
-        following.append(code)
-        most.append(len(following))
-        time.sleep(0.01)
-        following.pop()
-        return "code"
-
-    monkeypatch.setattr(reproduction, "code_fingerprint", follow)
-    with only_run(tmp_path / "report") as lock, concurrent.futures.ThreadPoolExecutor(4) as pool:
-        runner = Runner(tmp_path / "report", lock)
-        units = [dataclasses.replace(fake[0], command=("-m", f"fake{n}"), benchmark=f"fake{n}") for n in range(4)]
-        assert set(pool.map(lambda unit: runner.known_refusal(unit, ["own"]), units * 4)) == {None}
-    assert len(most) == 8 and set(most) == {1}  # the code and the models of each of them
 
 
 def test_two_runs_in_one_directory_are_refused(tmp_path):

@@ -182,11 +182,3 @@ def test_pending_names_and_files_stand_for_each_input():
     assert part.names[0].startswith("a ") and part.names[0] != part.names[1]
     (changed,) = Examples(INPUTS[:2] + 1, names=("a", "b")).blocks(5)
     assert changed.names[0] != part.names[0]
-
-
-def test_a_methods_code_is_followed_once_however_many_explainers_ask(monkeypatch):
-    asked = []
-    monkeypatch.setattr(attribution.Method, "fingerprint", property(lambda method: asked.append(method) or "code"))
-    method = dataclasses.replace(attribution.METHODS["gradient"], function=lambda passes: passes.input_gradient())
-    keys = [Explainer(None, {"mine": method}).key(Label("mine")) for _ in range(3)]
-    assert keys[0] == keys[1] == keys[2] and len(asked) == 1
