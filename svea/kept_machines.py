@@ -54,5 +54,5 @@ class KeptMachines:
             return found
         record = self._series[name]
         if not isinstance(record, str) or len(record) != TEST_SIGNALS or set(record) - set("01"):
-            raise BadInput(f"{self._series.path} holds no answers of machines; remove it to compute them anew")
+            raise BadInput(f"{self._series.path} holds no answers of machines; remove it to compute them again")
         return np.array(list(record)) == "1"

@@ -1,7 +1,7 @@
 """A command's models, data and results on file systems elsewhere, such as gs://: it works on copies of them.
 
 Models and data are fetched once a machine, into the cache, and are found there again while what is elsewhere stays the
-same. Files of results are put when they are whole. Stores of scores only grow: the longer of two copies counts.
+same. Files of results are written when they are complete. Stores of scores only grow: two copies are merged.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import os
 import pathlib
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 
@@ -20,10 +21,11 @@ from absl import flags
 from attribution_benchmarks.command_line.directories import held, whole_directory
 from attribution_benchmarks.command_line.errors import BadInput
 from attribution_benchmarks.command_line.file_systems import check_beam, get, is_elsewhere, join, put
-from attribution_benchmarks.command_line.files import cache_directory, make_directory, write_whole
+from attribution_benchmarks.command_line.files import cache_directory, make_directory
 from attribution_benchmarks.command_line.reading import inside
 
 FETCHED, RESULTS, STORE = ("model", "models", "models_dir", "data_dir"), ("output", "input_scores"), "scores_dir"
+SCORES = "scores.sqlite"  # in a store of scores; see leaderboard.store
 _AT_ONCE = 16  # files under way
 
 _origins: dict[str, str] = {}  # copy -> where it is from
@@ -156,25 +158,34 @@ def _store(name: str, address: str) -> Iterator[str]:
     address = address.rstrip("/")
     copy = make_directory(cache_directory("stores") / hashlib.sha256(address.encode()).hexdigest()[:24])
     _origins[str(copy)] = address
-    sizes = _sizes(address)
-    for file, size in sizes.items():
-        if not (copy / file).exists() or (copy / file).stat().st_size < size:
-            write_whole(copy / file, get(join(address, file)))
+    database, there = copy / SCORES, join(address, SCORES)
+    _merge(get(there), database)
     try:
         yield str(copy)
     finally:
-        with _reached(name, address):
-            sizes = _sizes(address)  # of now: another run may have put more
-            for path in sorted(copy.glob("*.jsonl")):
-                if path.stat().st_size > sizes.get(path.name, 0):
-                    put(join(address, path.name), path.read_bytes())
+        with _reached(name, address), tempfile.TemporaryDirectory() as folder:
+            if database.exists():
+                _merge(get(there), database)  # another run may have put more meanwhile
+                whole = os.path.join(folder, SCORES)
+                with contextlib.closing(sqlite3.connect(database)) as connection:
+                    connection.execute("VACUUM INTO ?", (whole,))
+                put(there, pathlib.Path(whole).read_bytes())
 
 
-def _sizes(address: str) -> dict[str, int]:
-    from apache_beam.io.filesystems import FileSystems
-
-    (found,) = FileSystems.match([join(address, "*.jsonl")])
-    return {entry.path.rpartition("/")[2]: entry.size_in_bytes for entry in found.metadata_list}
+def _merge(content: bytes | None, database: pathlib.Path) -> None:
+    """Add the rows of a database, given as the bytes of its file, to another one that has the same tables or none."""
+    if content is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        other = pathlib.Path(folder, SCORES)
+        other.write_bytes(content)
+        with contextlib.closing(sqlite3.connect(database, timeout=60, isolation_level=None)) as connection:
+            connection.execute("ATTACH DATABASE ? AS other", (str(other),))
+            for table, definition in connection.execute(
+                "SELECT name, sql FROM other.sqlite_master WHERE type = 'table'"
+            ).fetchall():
+                connection.execute(definition.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1))
+                connection.execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM other.{table}")
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ class KeptTests:
             for place, record in zip(there, records, strict=True):
                 found[:, place] = [float.fromhex(number) for number in record]
         except (TypeError, ValueError) as error:
-            raise BadInput(f"{self._series.path} holds no paired tests; remove it to compute them anew") from error
+            raise BadInput(f"{self._series.path} holds no paired tests; remove it to compute them again") from error
         return found
 
     def keep(self, sums: np.ndarray, sizes: np.ndarray, numbers: np.ndarray) -> None:

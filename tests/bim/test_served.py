@@ -12,6 +12,7 @@ import pytest
 from attribution import export
 from attribution_benchmarks import command_line, serving
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from attribution_benchmarks.serving.signature import Signature, TensorSpec
 from attribution_benchmarks.serving.stand_in import ServedSignature, StandIn, load_signatures
 from bim import dataset, delta_patch, evaluate, layout, measure, metrics, served
@@ -115,10 +116,6 @@ def test_contrast_models_as_from_the_files(score, server, labelled, tiny_models)
             assert first.attributions["gradient"].all()
 
 
-def stored(directory):
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
-
-
 def test_killed_in_the_middle_and_back(score, server, address, tmp_path):
     flags = ["--metrics=MCS", "--nocontrols", FEW, f"--server={address}", "--num_imgs=9"]
     code, undisturbed = score(*flags, scores="whole")
@@ -139,11 +136,8 @@ def test_killed_in_the_middle_and_back(score, server, address, tmp_path):
     server.disturb = None
     assert code == 0 and len(killed) == 2
     assert rows == undisturbed
-    whole, cut = stored(tmp_path / "whole"), stored(tmp_path / "cut")
-    assert whole == cut and len(whole) == 2 * 3
-    for content in cut.values():  # the key, and each image once
-        names = [json.loads(line)[0] for line in content.decode().splitlines()[1:]]
-        assert len(names) == len(set(names)) == 9
+    whole, cut = (ScoreStore(tmp_path / name).contents() for name in ("whole", "cut"))
+    assert whole == cut and len(whole) == 2 * 3 and {len(records) for records in cut.values()} == {9}
 
 
 def test_gone_for_good_is_one_line_and_the_next_run_goes_on(score, server, capsys, tmp_path):

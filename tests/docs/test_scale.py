@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from attribution_benchmarks.command_line.run import execute
+from attribution_benchmarks.leaderboard.store import ScoreStore
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "scale.md").read_text("utf-8")
@@ -31,7 +32,7 @@ def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsy
     for given in (arguments, [one for one in arguments if not re.match("--(runner|workers|block_size)", one)]):
         assert execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, ["evaluate", "--benchmark=exact", *given]) == 0
         store = tmp_path / "my_scores"
-        found.append((capsys.readouterr().out, {path.name: path.read_bytes() for path in store.glob("*.jsonl")}))
+        found.append((capsys.readouterr().out, ScoreStore(store).contents()))
         told = [json.loads(path.read_text()) for path in store.rglob("manifest.json")]
         store.rename(tmp_path / f"scores{len(found)}")
         assert [one["blocks"] for one in told] == ([3] if len(found) == 1 else [])

@@ -22,6 +22,8 @@ import sys
 import tempfile
 import time
 
+from attribution_benchmarks.leaderboard.store import ScoreStore
+
 COMMAND = ["-m", "exact.evaluate", "--methods=gradient,rise", "--num_imgs=45", "--batch_size=4"]
 WRITTEN = {"scores_dir": "scores", "output": "out.json", "input_scores": "inputs.json"}
 
@@ -37,13 +39,14 @@ def run(command: list[str], folder: pathlib.Path, data: str) -> subprocess.Popen
         )  # fmt: skip
 
 
-def left(folder: pathlib.Path) -> dict[str, bytes]:
+def left(folder: pathlib.Path) -> dict[str, object]:
     """Return all that a run leaves, but the block files, which hold times."""
+    scores = {"scores": ScoreStore(folder / "scores").contents()}
     if (folder / "data").is_dir():
         files = [path for path in (folder / "data").rglob("*") if path.is_file()]
     else:
-        files = [*folder.glob("scores/*.jsonl"), folder / "printed", folder / "out.json", folder / "inputs.json"]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+        files = [folder / "printed", folder / "out.json", folder / "inputs.json"]
+    return scores | {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def of_group(group: int) -> list[int]:

@@ -13,6 +13,7 @@ import tensorflow as tf
 import attribution
 from attribution_benchmarks import command_line
 from attribution_benchmarks.leaderboard import input_scores
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from svea import baseline, benchmark, paper_table, scoring
 from svea import methods as svea_methods
 
@@ -222,8 +223,8 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, capsys, monkeypatch):
     for way in ([], ["--runner=beam", "--block_size=2000"]):
         folder = tmp_path / str(len(way))
         assert run(*few, f"--scores_dir={folder}", f"--output={folder}.json", *way) == 0
-        files = {path.name: path.read_bytes() for path in folder.glob("*.jsonl")}
-        found[len(way)] = capsys.readouterr().out, (tmp_path / f"{len(way)}.json").read_bytes(), files
+        kept = ScoreStore(folder).contents()
+        found[len(way)] = capsys.readouterr().out, (tmp_path / f"{len(way)}.json").read_bytes(), kept
     assert found[0] == found[2]
     assert len(list((tmp_path / "2" / "blocks").rglob("[0-9]*.jsonl"))) == 3
 

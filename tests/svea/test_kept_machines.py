@@ -1,5 +1,6 @@
 """Machines of the ROE test are trained once for the same windows, and say the same the next time."""
 
+import json
 import unittest.mock
 
 import numpy as np
@@ -32,7 +33,8 @@ def test_only_machines_of_other_windows_are_trained(trained, tmp_path):
             np.testing.assert_array_equal(machines.correct(first), plain)
         assert trained.call_count == 1
     assert (machines.correct(other) != plain).any() and trained.call_count == 2
-    (file,) = tmp_path.iterdir()
-    file.write_text(file.read_text().replace("0", "2"))
-    with pytest.raises(BadInput):
-        KeptMachines(data, ScoreStore(str(tmp_path))).correct(first)
+    ((key, answers),) = ScoreStore(tmp_path).contents().items()
+    wrong = {name: answer.replace("0", "2") for name, answer in answers.items()}
+    ScoreStore(tmp_path / "wrong").series(**json.loads(key)).append(wrong)
+    with pytest.raises(BadInput, match="holds no answers of machines"):
+        KeptMachines(data, ScoreStore(tmp_path / "wrong")).correct(first)

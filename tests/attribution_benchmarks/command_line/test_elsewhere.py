@@ -5,12 +5,14 @@ import io
 import json
 import pathlib
 import sys
+import tempfile
 
 import pytest
 from absl import flags
 
 from attribution_benchmarks.command_line import BadInput, elsewhere, execute, write_whole
 from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
+from attribution_benchmarks.leaderboard.store import ScoreStore
 
 ADDRESS = "toy://bucket/data"
 FILES = {"a.json": b"{}", "below/b.bin": bytes(range(256)) * 400, "below/deep/c": b""}
@@ -100,14 +102,21 @@ def test_several_models_are_fetched_each(store, capsys):
     capsys.readouterr()
 
 
+def kept(store):
+    """Return the records of the one series in the store of objects."""
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "scores.sqlite").write_bytes(store.objects["toy://bucket/scores/scores.sqlite"])
+        (series,) = ScoreStore(folder).contents().values()
+    return series
+
+
 def test_results_are_put_whole_and_a_store_of_scores_grows(store, capsys):
     flag_values = command()
     seen = []
 
     def main(given):
         seen.append((given.output, given.scores_dir, given.model))
-        scores = pathlib.Path(given.scores_dir, "s.jsonl")
-        scores.write_text((scores.read_text() if scores.exists() else "") + "line\n")
+        ScoreStore(given.scores_dir).series(method="m").append({f"input {len(seen)}": len(seen)})
         if given.runner == "fails":
             raise BadInput("no more")
         write_whole(given.output, "table")
@@ -118,15 +127,18 @@ def test_results_are_put_whole_and_a_store_of_scores_grows(store, capsys):
     assert output.name == "t.csv" and not output.parent.exists() and content(model) == FILES
     assert flag_values.output == "toy://bucket/out/t.csv" and flag_values.model == ADDRESS
     assert store.objects["toy://bucket/out/t.csv"] == b"table"
-    assert store.objects["toy://bucket/scores/s.jsonl"] == b"line\n"
+    assert kept(store) == {"input 1": 1}
     del store.objects["toy://bucket/out/t.csv"]
     assert execute(main, flag_values, "", [*arguments, "--runner=fails"]) == 2
     assert "toy://bucket/out/t.csv" not in store.objects  # nothing half-written, but what was computed is kept
-    assert store.objects["toy://bucket/scores/s.jsonl"] == b"line\nline\n"
-    store.objects["toy://bucket/scores/s.jsonl"] += b"of another machine\n"
+    assert kept(store) == {"input 1": 1, "input 2": 2}
+    with tempfile.TemporaryDirectory() as folder:  # another machine that has scored meanwhile
+        ScoreStore(folder).series(method="m").append({"input 3": 99, "other": 4})
+        ScoreStore(folder).query("VACUUM INTO ?", (f"{folder}/whole",))
+        store.objects["toy://bucket/scores/scores.sqlite"] = pathlib.Path(folder, "whole").read_bytes()
     assert execute(main, flag_values, "", arguments) == 0
     assert scores == pathlib.Path(seen[-1][1])
-    assert store.objects["toy://bucket/scores/s.jsonl"] == b"line\nline\nof another machine\nline\n"
+    assert kept(store) == {"input 3": 99, "other": 4, "input 1": 1, "input 2": 2}
     capsys.readouterr()
 
 

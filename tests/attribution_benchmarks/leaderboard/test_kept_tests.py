@@ -71,8 +71,8 @@ def test_a_pair_has_the_same_digits_beside_whichever_others(values):
 
 def test_what_is_no_test_is_refused(values, tmp_path):
     pairs = [("method 0", "method 1")]
-    compare_pairs(values, pairs, draws=DRAWS, kept=kept_in(tmp_path))
-    (file,) = tmp_path.iterdir()
-    file.write_text(file.read_text().replace("0x", "x"))
-    with pytest.raises(BadInput, match="holds no paired tests; remove it to compute them anew"):
-        compare_pairs(values, pairs, draws=DRAWS, kept=kept_in(tmp_path))
+    compare_pairs(values, pairs, draws=DRAWS, kept=kept_in(tmp_path / "right"))
+    names = ScoreStore(tmp_path / "right").series(tests="of a test")
+    ScoreStore(tmp_path / "wrong").series(tests="of a test").append(dict.fromkeys(names, ["x"] * 7))
+    with pytest.raises(BadInput, match="holds no paired tests; remove it to compute them again"):
+        compare_pairs(values, pairs, draws=DRAWS, kept=kept_in(tmp_path / "wrong"))

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from attribution_benchmarks.leaderboard.store import ScoreStore
+
 DOOR = '''
 """Squares of the numbers 0, 1, 2, ...; what else happens is read from the environment, so that workers see it too."""
 
@@ -129,6 +131,6 @@ def run(squares, capfd):
 
 
 @pytest.fixture
-def bytes_of():
-    """Return a function from a store's directory to the bytes of its series."""
-    return lambda directory: {path.name: path.read_bytes() for path in directory.glob("*.jsonl")}
+def contents_of():
+    """Return a function from a store's directory to all that it holds."""
+    return lambda directory: ScoreStore(directory).contents()

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("apache_beam")
 from attribution_benchmarks.command_line import BadInput, file_systems
+from attribution_benchmarks.leaderboard.store import FILE
 from attribution_benchmarks.scale import launch
 from attribution_benchmarks.scale.ahead import MANIFEST
 from attribution_benchmarks.scale.work import Task
@@ -21,12 +22,12 @@ BEAM = "--runner=beam", "--block_size=4"
 
 
 @pytest.fixture
-def alone(run, bytes_of, tmp_path):
+def alone(run, contents_of, tmp_path):
     """What one process prints, and the bytes of its store."""
     code, out, _ = run(f"--scores_dir={tmp_path / 'alone'}")
     assert code == 0
     (tmp_path / "notes").write_text("")
-    return out, bytes_of(tmp_path / "alone")
+    return out, contents_of(tmp_path / "alone")
 
 
 def blocks(store):
@@ -44,11 +45,11 @@ def explained(tmp_path):
     return {first: begun.count(first) for first in begun}
 
 
-def test_the_same_bytes_in_this_process_and_in_others(run, alone, bytes_of, tmp_path):
+def test_the_same_bytes_in_this_process_and_in_others(run, alone, contents_of, tmp_path):
     for workers in (1, 2):
         store = tmp_path / f"of {workers}"
         code, out, error = run(*BEAM, f"--scores_dir={store}", f"--workers={workers}")
-        assert (code, out, bytes_of(store)) == (0, *alone), error
+        assert (code, out, contents_of(store)) == (0, *alone), error
         assert len(blocks(store)) == 5
         kept = told(store)
         assert (kept["blocks"], kept["inputs"], kept["passes"], kept["failed"], kept["retries"]) == (5, 20, 20, 0, 0)
@@ -61,13 +62,13 @@ def test_a_run_without_a_store_prints_the_same(run, alone, tmp_path, monkeypatch
     assert run(*BEAM)[:2] == (0, alone[0])
 
 
-def test_what_the_store_holds_is_not_computed_again(run, alone, bytes_of, tmp_path):
+def test_what_the_store_holds_is_not_computed_again(run, alone, contents_of, tmp_path):
     store = tmp_path / "store"
     run(f"--scores_dir={store}", "--count=6")
     (tmp_path / "notes").write_text("")
     assert run(*BEAM, f"--scores_dir={store}")[:2] == (0, alone[0])
     assert explained(tmp_path) == {"4": 1, "8": 1, "12": 1, "16": 1}
-    assert bytes_of(store) == alone[1]
+    assert contents_of(store) == alone[1]
     assert run(*BEAM, f"--scores_dir={store}")[0] == 0
     assert sum(explained(tmp_path).values()) == 4
 
@@ -75,8 +76,7 @@ def test_what_the_store_holds_is_not_computed_again(run, alone, bytes_of, tmp_pa
 def test_a_damaged_block_is_computed_again_and_said(run, alone, tmp_path):
     store = tmp_path / "store"
     assert run(*BEAM, f"--scores_dir={store}")[0] == 0
-    for path in store.glob("*.jsonl"):
-        path.unlink()
+    (store / FILE).unlink()
     damaged = blocks(store)[2]
     damaged.write_bytes(damaged.read_bytes()[:-80])
     (tmp_path / "notes").write_text("")
@@ -99,11 +99,11 @@ def test_a_failed_block_tells_its_inputs_and_why_and_the_others_go_on(run, alone
     assert run(*BEAM, f"--scores_dir={store}")[:2] == (0, alone[0])
 
 
-def test_what_fails_once_is_tried_again_and_counted(run, alone, bytes_of, tmp_path, monkeypatch):
+def test_what_fails_once_is_tried_again_and_counted(run, alone, contents_of, tmp_path, monkeypatch):
     monkeypatch.setenv("SQUARES_FAIL", "9-once")
     store = tmp_path / "store"
     assert run(*BEAM, f"--scores_dir={store}")[:2] == (0, alone[0])
-    assert told(store)["retries"] == 1 and bytes_of(store) == alone[1]
+    assert told(store)["retries"] == 1 and contents_of(store) == alone[1]
 
 
 def test_batches_are_halved_where_a_device_has_no_room(run, alone, tmp_path, monkeypatch):
@@ -117,7 +117,7 @@ def test_batches_are_halved_where_a_device_has_no_room(run, alone, tmp_path, mon
     assert code == 2 and "RuntimeError: what failed" in error
 
 
-def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, bytes_of, tmp_path, monkeypatch):
+def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, contents_of, tmp_path, monkeypatch):
     """Every block is in the plan twice, and every bundle is repeated, in two processes."""
     from attribution_benchmarks.scale import ahead, launch
 
@@ -130,11 +130,11 @@ def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, b
     monkeypatch.setenv("SQUARES_SECONDS", "0.3")  # long enough for the other one to begin
     store = tmp_path / "store"
     assert run(*BEAM, f"--scores_dir={store}", "--workers=2", "--count=20")[:2] == (0, alone[0])
-    assert bytes_of(store) == alone[1] and len(blocks(store)) == 5
+    assert contents_of(store) == alone[1] and len(blocks(store)) == 5
     assert max(explained(tmp_path).values()) > 1
 
 
-def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone, bytes_of, tmp_path):
+def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone, contents_of, tmp_path):
     draw, store = random.Random(0), tmp_path / "store"
     command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}"]
     environment = {**os.environ, "SQUARES_SECONDS": "0.5"}
@@ -150,7 +150,7 @@ def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone
         started.wait()
     ended = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (0, alone[0])
-    assert bytes_of(store) == alone[1]
+    assert contents_of(store) == alone[1]
     assert sum(explained(tmp_path).values()) <= 5 + 4  # what was whole is not computed again
 
 
@@ -178,7 +178,7 @@ def test_threads_that_a_killed_worker_leaves_say_nothing_and_later_ones_do(monke
     assert heard == ["later"]
 
 
-def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone, bytes_of, tmp_path):
+def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone, contents_of, tmp_path):
     store = tmp_path / "store"
     command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}", "--workers=2"]
     started = subprocess.Popen(command, env={**os.environ, "SQUARES_SECONDS": "2"}, stderr=subprocess.PIPE, text=True)
@@ -189,13 +189,13 @@ def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone
     assert started.returncode == 2 and "error: the system ended a worker process" in error
     assert "Traceback" not in error
     assert subprocess.run([*command, "--workers=1"], capture_output=True, text=True).stdout == alone[0]
-    assert bytes_of(store) == alone[1]
+    assert contents_of(store) == alone[1]
 
 
-def test_blocks_on_a_store_of_objects(run, alone, bytes_of, tmp_path, object_store):
+def test_blocks_on_a_store_of_objects(run, alone, contents_of, tmp_path, object_store):
     store = tmp_path / "store"
     assert run(*BEAM, f"--scores_dir={store}", "--blocks_dir=toy://bucket/blocks")[:2] == (0, alone[0])
-    assert bytes_of(store) == alone[1]
+    assert contents_of(store) == alone[1]
     assert len([path for path in object_store.objects if path.endswith(".jsonl")]) == 5 + 1  # and the plan
 
 
