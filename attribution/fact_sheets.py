@@ -23,7 +23,10 @@ def page() -> str:
         "",
         "| name | method | cost |",
         "|---|---|---|",
-        *(f"| [`{name}`](#{name.replace('.', '')}) | {method.title} | {method.facts.cost} |" for name, method in METHODS.items()),
+        *(
+            f"| [`{name}`](#{name.replace('.', '')}) | {method.title} | {method.facts.cost} |"
+            for name, method in METHODS.items()
+        ),
     ]
     for name, method in METHODS.items():
         defaults = ", ".join(f"`{key}={value!r}`" for key, value in method.defaults.items()) or "none"

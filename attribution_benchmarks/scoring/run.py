@@ -15,7 +15,6 @@ import numpy as np
 from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.leaderboard.store import ScoreStore, Series
 from attribution_benchmarks.scoring import zero_maps
-from attribution_benchmarks.scoring.asking import with_targets
 from attribution_benchmarks.scoring.block import Block, Label, Pending
 from attribution_benchmarks.scoring.fingerprint import code_fingerprint
 from attribution_benchmarks.scoring.measure import Measure
