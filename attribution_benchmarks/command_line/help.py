@@ -33,7 +33,7 @@ GROUPS = {
     "Server": ("server", "deadline", "patience", "requests", "host", "grpc_port", "rest_port"),
     "Training": (
         "epochs", "learning_rate", "checkpoint_dir", "final_questions", "seconds", "reading_steps", "seeing_steps",
-        "small_steps", "following_steps", "final_steps", "pairs", "precision", "rounds",
+        "small_steps", "following_steps", "final_steps", "pairs", "precision", "rounds", "wording",
     ),
     "What is drawn": ("overlay", "channels", "percentile", "scale", "num_pictures", "plot_format"),
     "Files to write": (

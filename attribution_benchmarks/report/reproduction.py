@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
-from attribution_benchmarks.command_line import BadInput, write_whole
+from attribution_benchmarks.command_line import BadInput, print_line, write_whole
 from attribution_benchmarks.command_line.files import lives, reason
 from attribution_benchmarks.command_line.locks import lock
 from attribution_benchmarks.command_line.shipped_models import default_model
@@ -57,7 +57,7 @@ def only_run(directory: pathlib.Path) -> Iterator[int]:
             if run.isdecimal() and lives(int(run)):
                 raise BadInput(f"another run is at work in {directory}; wait for it, or choose another --output_dir")
             if run and not waiting:
-                print(f"waiting for commands of a stopped run in {directory} to end", file=sys.stderr, flush=True)
+                print_line(f"waiting for commands of a stopped run in {directory} to end", file=sys.stderr, flush=True)
                 waiting = True
             time.sleep(0.02)
         file.truncate(0)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from attribution.imported import refuse_file_alone
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution_benchmarks.command_line import BadInput, listed, print_line
 from attribution_benchmarks.scoring import faithfulness, in_domain, localisation, sanity
 from attribution_benchmarks.scoring.metric import Metric
 from attribution_benchmarks.scoring.own import loaded
@@ -61,7 +61,7 @@ def _current(name: str) -> str:
     if name not in RENAMED:
         return name
     current, change = RENAMED[name]
-    print(f"--metrics: '{name}' is now '{current}', {change}; the old name will be removed", file=sys.stderr)
+    print_line(f"--metrics: '{name}' is now '{current}', {change}; the old name will be removed", file=sys.stderr)
     return current
 
 
