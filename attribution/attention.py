@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from attribution import resizing
+from attribution.batching import FoldedBatch
 from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput
 
@@ -69,11 +70,12 @@ def _attention(passes) -> list[tuple[np.ndarray, np.ndarray]]:
     nodes = passes.attention_nodes()
     if not nodes:
         raise BadInput("the model has no attention: no Softmax of shape (batch, heads, tokens, tokens)")
-    layers = passes.node_gradients(nodes)
+    try:
+        layers = passes.node_gradients(nodes)
+    except FoldedBatch as error:
+        raise BadInput("attention lies within windows; rollout is defined for attention among all tokens") from error
     shapes = {attention.shape for attention, _ in layers}
     shape = next(iter(shapes))
-    if len({shape[0] for shape in shapes} | {len(passes)}) > 1:
-        raise BadInput("attention lies within windows; rollout is defined for attention among all tokens alone")
     if len({shape[-2:] for shape in shapes}) > 1 or shape[-1] != shape[-2]:
         raise BadInput("layers attend to different tokens; rollout is defined for self-attention alone")
     return layers

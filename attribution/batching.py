@@ -8,6 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from attribution_benchmarks.command_line import BadInput
+
+
+class FoldedBatch(BadInput):
+    """The first axis of a tensor does not count the inputs: windows or time steps are folded into it."""
+
 
 def chunks(total: int, batch_size: int, equal: bool = True) -> Iterator[tuple[np.ndarray, int]]:
     """Yield the rows of each pass.
@@ -39,6 +45,37 @@ def chunks(total: int, batch_size: int, equal: bool = True) -> Iterator[tuple[np
     size = -(-total // passes) if equal else batch_size
     for start in range(0, total, size):
         yield np.minimum(np.arange(start, start + size), total - 1), min(size, total - start)
+
+
+def real_rows(values: np.ndarray, fed: int, real: int, name: str, size: int | None = None) -> np.ndarray:
+    """Return the rows of a pass's values that are not padding.
+
+    Parameters
+    ----------
+    values
+        What the pass computed, ``(fed, ...)``.
+    fed
+        Number of rows fed, padding included.
+    real
+        How many of them are not padding.
+    name
+        What the values are, for the error.
+    size
+        Length of the values' first axis as the file declares it, for a model whose batch has any size. An axis of
+        fixed length may have the batch's length by chance.
+
+    Raises
+    ------
+    BadInput
+        ``FoldedBatch``, if the values' first axis does not count the inputs. Cutting them would give one input the
+        values of another.
+    """
+    if values.ndim == 0 or len(values) != fed or (size is not None and fed > 1):
+        raise FoldedBatch(
+            f"{name} has shape {values.shape} for a batch of {fed}: its first axis does not count the inputs, because "
+            "windows or time steps are folded into the batch, so its values cannot be assigned to inputs"
+        )
+    return values[:real]
 
 
 def take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -218,7 +218,7 @@ class Model:
             for rows, real in self.chunks(_rows(feed), batch_size):
                 part = self._run(values, *(batching.take(array, rows) for array in feed.values())).numpy()
                 self.counts.update(forward=len(part), forward_passes=1)
-                parts.append(part[:real])
+                parts.append(batching.real_rows(part, len(rows), real, f"tensor '{name}'"))
             feed = {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
         if not model._has_channels_first(model.input_node(name)):
             return Explained(model, feed, name, False)
@@ -401,6 +401,7 @@ class Model:
     def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
         """Run one forward pass of a chunk and return its scores ``(rows, num_classes)``."""
         scores = self._run(self._compiled.forward(), *feed.values()).numpy()
+        batching.real_rows(scores, _rows(feed), len(scores), "the model's output")
         self.counts.update(forward=len(scores), forward_passes=1)
         return _finite(scores)
 

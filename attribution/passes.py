@@ -354,12 +354,21 @@ class Passes:
         for rows, real in self.model.chunks(len(self), self._batch_size):
             feed = {name: batching.take(array, rows) for name, array in self._feed.items()}
             result = self.model.backward(feed, targets[rows], self._wrt, layers, of_input, node_rules)
-            parts.append((result, real))
-        gradient = _joined([part.input_gradient[:real] for part, real in parts]) if of_input else None
-        scores = _joined([part.scores[:real] for part, real in parts])
-        values = {layer: _joined([part.values[layer][:real] for part, real in parts]) for layer in layers}
-        gradients = {layer: _joined([part.gradients[layer][:real] for part, real in parts]) for layer in layers}
+            parts.append((result, len(rows), real))
+        gradient = _joined([part.input_gradient[:real] for part, _, real in parts]) if of_input else None
+        scores = _joined([part.scores[:real] for part, _, real in parts])
+        values = {layer: self._by_input(layer, [(part.values[layer], *n) for part, *n in parts]) for layer in layers}
+        gradients = {
+            layer: self._by_input(layer, [(part.gradients[layer], *n) for part, *n in parts]) for layer in layers
+        }
         return gradient, scores, values, gradients
+
+    def _by_input(self, layer, parts):
+        """Join a layer's arrays of all passes, each with the numbers of rows fed and real; see ``batching``."""
+        graph, size = self.model.graph, None
+        if hasattr(graph, "shape") and self.model.inputs[self._wrt].shape[0] is None and graph.shape(layer).rank:
+            size = graph.shape(layer)[0]
+        return _joined([batching.real_rows(array, fed, real, f"layer '{layer}'", size) for array, fed, real in parts])
 
     def _layout(self, layer):
         """Return how a layer's values are read; those that a server sends are ready to be used."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attribution import batching
 from attribution_benchmarks.command_line import BadInput, listed
 from bim import layout
 from bim.disk import read_image
@@ -212,8 +213,9 @@ def layer_passes(model, images: np.ndarray, target: int, layers, batch_size: int
         targets = np.full(len(rows), target, np.int32)
         result = model.backward({name: inputs[rows]}, targets, name, tuple(nodes.values()), of_input=not nodes)
         for layer, node in nodes.items():
-            values[layer].append(result.values[node][:real].reshape(real, -1))
-            gradients[layer].append(result.gradients[node][:real].reshape(real, -1))
+            for found, arrays in ((values, result.values), (gradients, result.gradients)):
+                own = batching.real_rows(arrays[node], len(rows), real, f"layer '{layer}'")
+                found[layer].append(own.reshape(real, -1))
         if LOGITS in layers:
             values[LOGITS].append(result.scores[:real])
             one_hot = np.zeros_like(result.scores[:real])

@@ -91,6 +91,34 @@ def test_a_model_without_attention_is_refused(method, models, inputs):
         attribution.explain(method, models["image"], inputs["image"])
 
 
+def windowed(windows):
+    """Attention within windows of the time axis that are folded into the batch, as Swin does in two dimensions."""
+
+    def scores(x):
+        steps = tf.reshape(x, (-1, 8 // windows, WIDTH))
+        query, key, value = (tf.einsum("ntd,hde->nhte", steps, kernel) for kernel in WEIGHTS[0])
+        mixed = tf.reduce_sum(tf.matmul(tf.nn.softmax(tf.matmul(query, key, transpose_b=True)), value), axis=1)
+        return tf.matmul(tf.reduce_mean(tf.reshape(mixed, (-1, 8, WIDTH)), axis=1), HEAD)
+
+    return scores
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("rows", "batch_size"), [(1, 1), (2, 32), (4, 1), (4, 3)])
+def test_attention_within_windows_is_refused(method, rows, batch_size, from_function):
+    model = from_function(windowed(2), 8, WIDTH)
+    with pytest.raises(BadInput, match="attention lies within windows"):
+        attribution.explain(method, model, SIGNALS[:rows], 0, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_single_window_is_attention_among_all_tokens(method, from_function):
+    model = from_function(windowed(1), 8, WIDTH)
+    maps = attribution.explain(method, model, SIGNALS, 0)
+    assert maps.shape == (4, 8)
+    np.testing.assert_allclose(attribution.explain(method, model, SIGNALS[:1], 0), maps[:1], atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("tokens", "spatial", "expected"),
     [

@@ -272,3 +272,37 @@ def test_time_distributed_layers_come_together_again(tmp_path):
     x = np.random.default_rng(0).random((2, 3, 10, 10, 2), dtype=np.float32)
     assert attribution.explain("grad_cam", model, x, resize=False).shape == (2, 3, 8, 8)
     assert attribution.explain("grad_cam", model, x).shape == (2, 3, 10, 10)
+
+
+def folded_steps(x):
+    """Two halves of a signal in the batch, with other channels than the signal's."""
+    return tf.reshape(x, (-1, 2, 8))
+
+
+def leading_steps(x):
+    """Four steps before the batch, as many as there are inputs."""
+    return tf.reshape(tf.transpose(tf.reshape(x, (-1, 4, 1, 8)), (1, 0, 2, 3)), (4, -1, 8))
+
+
+@pytest.mark.parametrize("reshaped", [folded_steps, leading_steps])
+@pytest.mark.parametrize("batch_size", [3, 32])
+def test_a_layer_whose_first_axis_is_not_the_batch_is_refused(reshaped, batch_size, from_function):
+    kernel = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
+
+    def scores(x):
+        values = tf.nn.relu(reshaped(x), name="inner")
+        if reshaped is leading_steps:
+            values = tf.transpose(values, (1, 0, 2))
+        return tf.matmul(tf.reshape(values, (-1, 32)), kernel)
+
+    model = from_function(scores, 8, 4)
+    x = np.random.default_rng(1).normal(size=(4, 8, 4)).astype(np.float32)
+    with pytest.raises(BadInput, match="its first axis does not count the inputs"):
+        attribution.explain("layer_cam", model, x, 0, layer="inner", batch_size=batch_size)
+
+
+def test_scores_of_parts_of_the_inputs_are_refused(from_function):
+    kernel = np.ones((4, 3), np.float32)
+    model = from_function(lambda x: tf.matmul(tf.reshape(x, (-1, 4)), kernel), 8, 4)
+    with pytest.raises(BadInput, match="the model's output has shape"):
+        model.scores(np.ones((2, 8, 4), np.float32))
