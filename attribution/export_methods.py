@@ -161,7 +161,7 @@ def _path_start(inputs, baseline):
     values = tf.sort(tf.reshape(inputs, (tf.shape(inputs)[0], -1, channels)), axis=1)
     middle = tf.shape(values)[1] - 1
     medians = (values[:, middle // 2] + values[:, (middle + 1) // 2]) / 2
-    return tf.reshape(medians, (-1, *[1] * (inputs.shape.rank - 2), channels))
+    return tf.reshape(medians, (-1, *[1] * (inputs.shape.rank - 2), channels)[: inputs.shape.rank])
 
 
 def _grad_cam(passes, *, layer, resize):
@@ -243,7 +243,8 @@ def _score_cam_constant_masks(passes, *, layer, resize):
 
 
 def _occlusion(passes, *, patch, stride, baseline):
-    spatial = _sizes(passes.inputs)
+    has_channels = passes.inputs.shape.rank > 2
+    spatial = _sizes(passes.inputs) if has_channels else _sizes(passes.inputs[..., tf.newaxis])
     windows = perturbation.occlusion_windows(spatial, patch, stride)
     corners = np.array([[part.start for part in window] for window in windows], np.int32)
     sides = [part.stop - part.start for part in windows[0]]
@@ -259,11 +260,13 @@ def _occlusion(passes, *, patch, stride, baseline):
             places = np.arange(size, dtype=np.int32) - tf.gather(corners, number)[axis]
             shape = [size if other == axis else 1 for other in range(len(spatial))]
             inside &= tf.reshape((places >= 0) & (places < side), shape)
-        covered = tf.where(inside[tf.newaxis, ..., tf.newaxis], np.float32(baseline), passes.inputs)
+        over_channels = inside[..., tf.newaxis] if has_channels else inside
+        covered = tf.where(over_channels[tf.newaxis], np.float32(baseline), passes.inputs)
         drop = tf.cast(whole - passes.variant_scores(covered), tf.float64)
         return drops + tf.reshape(drop, [-1] + [1] * len(spatial)) * tf.cast(inside[tf.newaxis], tf.float64)
 
-    return _loop(len(windows), add, tf.zeros_like(passes.inputs[..., 0], tf.float64)) / cover
+    start = tf.zeros_like(passes.inputs[..., 0] if has_channels else passes.inputs, tf.float64)
+    return _loop(len(windows), add, start) / cover
 
 
 def _masked_scores(passes, values):

@@ -6,6 +6,7 @@ the inputs' shape. Signs are kept; taking absolute values, clipping or summing o
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,8 @@ def integrated_gradients(
 def path_start(inputs: np.ndarray, baseline: Any) -> np.ndarray:
     """Return the point b of ``integrated_gradients``, float32 that broadcasts to the inputs."""
     if is_median(baseline):
-        return np.median(inputs, axis=tuple(range(1, max(inputs.ndim - 1, 2))), keepdims=True).astype(np.float32)
+        axes = tuple(range(1, inputs.ndim))  # of a vector the features, of a single number none
+        return np.median(inputs, axis=axes[:-1] or axes, keepdims=True).astype(np.float32)
     return np.asarray(baseline, np.float32)
 
 
@@ -114,7 +116,8 @@ def smoothgrad(passes: Passes, *, samples: int = 25, noise: float = 0.15, square
     samples
         Noisy copies of each input.
     noise
-        Standard deviation of the Gaussian noise, as a share of each input's max - min.
+        Standard deviation of the Gaussian noise, as a share of each input's max - min; an input of a single value has
+        none.
     squared
         Mean of the squared gradients instead (Hooker et al. 2019, SmoothGrad-Squared; this is BIM's SmoothGrad).
     """
@@ -137,10 +140,11 @@ def _noisy_moments(passes, samples, noise):
 
     def noisy(_, rows):
         # Variants come number by number, so that each generator is read in order.
-        copies = np.empty((len(rows), *passes.inputs.shape[1:]), np.float32)
+        copies = np.empty((len(rows), math.prod(passes.inputs.shape[1:])), np.float32)
         for copy, row in zip(copies, rows, strict=True):
             generators[row].standard_normal(out=copy, dtype=np.float32)
             copy *= np.float32(noise) * spread[row]
+        copies = copies.reshape(len(rows), *passes.inputs.shape[1:])
         copies += passes.inputs[rows]
         return copies
 

@@ -38,25 +38,27 @@ def guided_integrated_gradients(
             "guided_integrated_gradients needs steps >= 1, fraction in (0, 1] and max_distance in [0, 1], not "
             f"{steps}, {fraction}, {max_distance}"
         )
-    ends = passes.inputs.astype(np.float64)
-    starts = np.broadcast_to(gradients.path_start(passes.inputs, baseline), ends.shape).astype(np.float64)
+    shape = passes.inputs.shape
+    ends = passes.inputs.astype(np.float64).reshape(shape[0], -1)  # also where an input is a single number, (N,)
+    starts = np.broadcast_to(gradients.path_start(passes.inputs, baseline), shape).astype(np.float64)
+    starts = starts.reshape(ends.shape)
     places = starts.copy()
     maps = np.zeros(ends.shape)
 
     def here(_, rows):
-        return places[rows].astype(np.float32)
+        return places[rows].astype(np.float32).reshape(len(rows), *shape[1:])
 
     for step in range(1, steps + 1):
         corridor = max(step / steps - max_distance, 0.0), min(step / steps + max_distance, 1.0)
         # Where a step ends depends on the gradient where it begins: steps cannot share a pass, inputs do.
         found = np.empty(ends.shape, np.float32)
         for _, rows, part in passes.variant_gradients(1, here):
-            found[rows] = part
+            found[rows] = part.reshape(len(rows), -1)
         for row in range(len(passes)):
             reached = _step(places[row], starts[row], ends[row], found[row], 1 - step / steps, corridor, fraction)
             maps[row] += (reached - places[row]) * found[row]
             places[row] = reached
-    return maps
+    return maps.reshape(shape)
 
 
 def _step(place, start, end, gradient, left, corridor, fraction):

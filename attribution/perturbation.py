@@ -114,7 +114,7 @@ def occlusion_windows(
     """Return where the patches of ``occlusion`` lie on an input of the shape ``spatial``."""
     sides = [-(-size // 8) if patch is None else min(int(patch), size) for size in spatial]
     steps = [side if stride is None else int(stride) for side in sides]
-    if min(sides) < 1 or min(steps) < 1:
+    if min([1, *sides, *steps]) < 1:
         raise BadInput(f"occlusion needs patch >= 1 and stride >= 1, not {patch} and {stride}")
     if any(step > side for step, side, size in zip(steps, sides, spatial, strict=True) if side < size):
         raise BadInput(f"occlusion needs a stride of at most the patch {sides}, not {stride}, to cover every position")

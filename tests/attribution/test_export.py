@@ -77,6 +77,20 @@ def test_signals_and_probabilities(written, exported, inputs):
     check_maps(written("signal", methods, score="probabilities"), model, inputs["signal"], None, methods)
 
 
+@pytest.mark.parametrize("shape", [(), (6,)])
+def test_columns_and_vectors(shape, from_function, tmp_path):
+    size = int(np.prod(shape))
+    kernel = np.random.default_rng(0).normal(size=(size, 3)).astype(np.float32)
+    model = from_function(lambda x: tf.square(tf.matmul(tf.reshape(x, (-1, size)), kernel)), *shape)
+    methods = ["integrated_gradients", "deeplift", "occlusion"]
+    from_median = {"from_median": ("deeplift", {"baseline": "median"})}
+    export.export(model.path, tmp_path / "served", {name: name for name in methods} | from_median)
+    x = np.random.default_rng(1).normal(size=(4, *shape)).astype(np.float32)
+    check_maps(tmp_path / "served", model, x, None, methods)
+    reply = ask(signatures(tmp_path / "served")["explain_from_median"], model, x, np.zeros(4))
+    np.testing.assert_allclose(reply["map"], attribution.explain("deeplift", model, x, 0, baseline="median"), rtol=1e-5)
+
+
 def test_models_of_several_inputs(written, models, inputs):
     directory = written("two_inputs", ["gradient", "integrated_gradients"])
     check_maps(directory, models["two_inputs"], inputs["two_inputs"], "image", ["gradient", "integrated_gradients"])

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import attribution
 from attribution import Method
@@ -223,3 +224,64 @@ def test_passes_are_shared(models, inputs):
 def test_maps_of_no_inputs_have_the_shape_of_maps(method, models):
     shape = (0, 16, 16) if method in WITHOUT_CHANNELS else (0, 16, 16, 3)
     assert attribution.explain(method, models["image"], np.zeros((0, 16, 16, 3), np.float32)).shape == shape
+
+
+COLUMN = np.array([0.5, -2.0, 3.0], np.float32)
+FACTORS = np.array([1.5, -0.5], np.float32)
+# A single number has no noise, because its range is 0; the steps of the guided path end short of the input.
+OF_QUADRATIC = {
+    "gradient": lambda x, w: 2 * w * x,
+    "gradient_x_input": lambda x, w: 2 * w * x**2,
+    "integrated_gradients": lambda x, w: w * x**2,
+    "smoothgrad": lambda x, w: 2 * w * x,
+    "vargrad": lambda x, w: 0 * x,
+    "guided_integrated_gradients": lambda x, w: w * x**2 * (1 - 1 / 5),
+    "deeplift": lambda x, w: w * x**2,
+    "occlusion": lambda x, w: w * x**2,
+}
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_maps_of_single_numbers_have_closed_forms(shape, from_function):
+    model = from_function(lambda x: tf.square(tf.reshape(x, (-1, 1))) * FACTORS, *shape)
+    targets = np.array([0, 1, 1])
+    for name, expected in OF_QUADRATIC.items():
+        x = COLUMN.reshape(-1, *shape)
+        maps = attribution.explain(name, model, x, targets, batch_size=2, **FEWER.get(name, {}))
+        assert maps.shape == x.shape, name
+        np.testing.assert_allclose(maps.ravel(), expected(COLUMN, FACTORS[targets]), rtol=1e-6, err_msg=name)
+
+
+def test_every_method_gives_a_column_the_maps_of_vectors_of_one_number(from_function):
+    """Of inputs ``(N,)`` and ``(N, 1)``; what is refused, is refused in words for both."""
+    first, last = np.array([[1.0, -1.0, 0.5]], np.float32), np.array([[1, 2], [3, -1], [1, 1]], np.float32)
+
+    def scores(x):
+        return tf.matmul(tf.nn.relu(tf.matmul(tf.reshape(x, (-1, 1)), first)), last)
+
+    def maps_of(name, shape):
+        x = COLUMN.reshape(-1, *shape)
+        try:
+            maps = attribution.explain(name, models[shape], x, np.array([0, 1, 1]), **FEWER.get(name, {}))
+        except BadInput:
+            return None
+        assert maps.shape == x.shape, name
+        return maps.ravel().tolist()
+
+    models = {shape: from_function(scores, *shape) for shape in ((), (1,))}
+    found = {name: maps_of(name, ()) for name in (*OWN_METHODS, *OF_ATTENTION)}
+    assert found == {name: maps_of(name, (1,)) for name in found}
+    refused = {name for name, maps in found.items() if maps is None}
+    assert refused == {name for name in found if "cam" in name or name == "sise"} | set(OF_ATTENTION)
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (5, 2)])
+def test_the_median_of_an_input_as_the_baseline(shape, from_function):
+    """Of the score Σ x², the map is x² - b² where the path is straight."""
+    size = int(np.prod(shape))
+    model = from_function(lambda x: tf.matmul(tf.square(tf.reshape(x, (-1, size))), tf.ones((size, 2))), *shape)
+    x = np.random.default_rng(0).normal(size=(3, *shape)).astype(np.float32)
+    rows = x.reshape(3, -1, shape[-1] if len(shape) > 1 else 1)
+    expected = (rows**2 - np.median(rows, axis=1, keepdims=True) ** 2).reshape(x.shape)
+    maps = attribution.explain("integrated_gradients", model, x, 0, baseline="median")
+    np.testing.assert_allclose(maps, expected, atol=1e-5)
