@@ -25,6 +25,11 @@ _STATEFUL = (
 _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 
 
+def first_frame(graph_def: tf.compat.v1.GraphDef) -> str | None:
+    """Return the first node that enters a loop of TensorFlow 1, whose steps are edges in a circle, or ``None``."""
+    return next((node.name for node in graph_def.node if node.op in ("Enter", "RefEnter")), None)
+
+
 def first_random(graph_def: tf.compat.v1.GraphDef, state: Any) -> str | None:
     """Return the first operation because of which a graph may give other scores at every call, or ``None``.
 

@@ -19,7 +19,7 @@ from attribution.rules.formulae import fit
 from attribution.rules.products import Products
 from attribution.rules.softmax import share_softmax
 from attribution.rules.sums import Sums
-from attribution.unroll import LOOPS
+from attribution.unroll import LOOPS, why_kept
 from attribution_benchmarks.command_line import BadInput
 
 
@@ -150,10 +150,7 @@ class Walk:
             Always.
         """
         if operation.type in LOOPS or operation.type.startswith("TensorList"):
-            how = (
-                "of a loop over time whose number of steps is not in the file; export the model for a fixed number of "
-                "steps, or its recurrent layers with unroll=True"
-            )
+            how = why_kept(self.graph, self._path)
         what = f"{operation.type} {how}".strip()
         raise BadInput(f"no relevance rule for the operation {what} (node '{self.name(operation)}')")
 

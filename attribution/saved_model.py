@@ -177,6 +177,11 @@ def freeze(
         for name, tensor_ in zip(input_names, frozen.inputs, strict=False)
     }
     pure = graph_nodes.pure_subgraph(graph_def, [tensor], keep=nodes)
+    if frame := exactness.first_frame(pure):
+        raise BadInput(
+            f"'{path}' has a loop of TensorFlow 1's control flow ('{frame}'), which cannot be differentiated once "
+            "loaded; export it after tf.compat.v1.enable_control_flow_v2()"
+        )
     view = GraphView(pure, weights)
     random = exactness.first_random(pure, state)
     if (

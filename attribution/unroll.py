@@ -1,11 +1,13 @@
 """Unroll the loops of recurrent layers, so that rules of single operations apply to them.
 
 A recurrent layer is a ``While`` over time that reads from one tensor list and writes to another. Where the number of
-steps is in the file, its body stands once for each step in the graph given back, and lists are gone. Any other loop
-stays.
+steps is in the file, as a constant or as the declared size of an axis, its body stands once for each step in the graph
+given back, and lists are gone. Any other loop stays.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +18,12 @@ from attribution.graph_nodes import node_of, pure_subgraph
 
 LOOPS = ("While", "StatelessWhile")
 _MOST_STEPS = 2000  # a longer loop is no recurrent layer over one input
+_OPEN = (
+    "whose number of steps is not in the file; export the model for a fixed number of steps, or its recurrent layers "
+    "with unroll=True"
+)
+_LONG = f"of more than {_MOST_STEPS} steps"
+_LISTS = "whose lists of tensors are not read and written one item a step"
 
 
 def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
@@ -39,14 +47,36 @@ def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
         if loop is None:
             return graph
         known.add(loop)
-        graph = _Unrolling(graph, loop).run() or graph
+        try:
+            graph = _Unrolling(graph, loop).run()
+        except _UnknownError:
+            continue
+
+
+def why_kept(graph: GraphView, path: Sequence[str]) -> str:
+    """Return in words why the first loop among some nodes cannot be unrolled; empty where there is none.
+
+    Parameters
+    ----------
+    graph
+        What ``unroll_loops`` returned.
+    path
+        Names of nodes, first to last.
+    """
+    for name in path:
+        if graph.nodes[name].op in LOOPS:
+            try:
+                _Unrolling(graph, name).run()
+            except _UnknownError as error:
+                return f"of a loop {error}"
+    return ""
 
 
 class _Unrolling:
     """The graph in the making: nodes copied so far, and what stands for each tensor and each list of the old graph."""
 
     def __init__(self, graph, loop):
-        self.graph = graph
+        self.graph = graph = _with_declared_sizes(graph)
         self.loop = loop
         self.nodes = tf.compat.v1.GraphDef()
         self.nodes.versions.CopyFrom(graph.graph_def.versions)
@@ -55,18 +85,15 @@ class _Unrolling:
         self.lists = {}  # tensor name -> names of its items, or the name of the tensor that it was made from
         self.unpacked = {}  # tensor -> its parts along the first axis
 
-    def run(self) -> GraphView | None:
-        """Return the graph without the loop, or ``None`` if its length is not known or its lists are used otherwise."""
+    def run(self) -> GraphView:
+        """Return the graph without the loop; ``_UnknownError`` if its length or its lists are not known."""
         renamed = {}
-        try:
-            for name, node in self.graph.nodes.items():
-                if name == self.loop:
-                    for number, tensor in enumerate(self._unroll(node)):
-                        renamed[f"{name}:{number}" if number else name] = tensor
-                else:
-                    self._copy(node, name, [renamed.get(tensor, tensor) for tensor in node.input])
-        except _UnknownError:
-            return None
+        for name, node in self.graph.nodes.items():
+            if name == self.loop:
+                for number, tensor in enumerate(self._unroll(node)):
+                    renamed[f"{name}:{number}" if number else name] = tensor
+            else:
+                self._copy(node, name, [renamed.get(tensor, tensor) for tensor in node.input])
         return GraphView(pure_subgraph(self.nodes, self._outputs(), self._inputs()), self.graph.weights)
 
     def _outputs(self):
@@ -88,7 +115,7 @@ class _Unrolling:
             following = body.evaluate(counters, sorted(counters))
             state = self._step(body, f"{loop.name}/step_{step}", state, counters)
             counters = dict(zip(sorted(counters), following, strict=True))
-        raise _UnknownError
+        raise _UnknownError(_LONG)
 
     def _counters(self, body, state):
         """Return the whole numbers among a loop's values that follow from themselves alone, by their place."""
@@ -108,11 +135,8 @@ class _Unrolling:
         """Copy a loop's body once; return the names of what it gives."""
         given = dict(zip(body.arguments, state, strict=True))
         for place, value in counters.items():
-            node = tf.compat.v1.NodeDef(name=f"{prefix}/counter_{place}", op="Const")
-            node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
-            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-            self._put(node)
-            given[body.arguments[place]] = node.name
+            given[body.arguments[place]] = f"{prefix}/counter_{place}"
+            self._put(_constant(given[body.arguments[place]], value))
 
         def outside(tensor):
             name, _, number = tensor.partition(":")
@@ -133,9 +157,7 @@ class _Unrolling:
         elif node.op == "TensorListFromTensor":
             self.lists[name] = inputs[0]
         elif node.op == "TensorListSetItem":
-            items = list(self._items(inputs[0]))
-            items[int(self._known(inputs[1]))] = inputs[2]
-            self.lists[name] = items
+            self.lists[name] = self._with_item(node, *inputs)
         elif node.op == "TensorListGetItem":
             self._identity(name, self._item(inputs[0], int(self._known(inputs[1]))), node.attr["element_dtype"].type)
         elif node.op == "TensorListStack" and inputs[0] in self.lists:
@@ -143,7 +165,7 @@ class _Unrolling:
         elif node.op == "Identity" and inputs[0] in self.lists:
             self.lists[name] = self.lists[inputs[0]]
         elif node.op not in LOOPS and any(tensor in self.lists for tensor in inputs):
-            raise _UnknownError
+            raise _UnknownError(_LISTS)
         else:
             self._copy_as_it_is(node, name, inputs)
         if node.op in ("TensorListReserve", "TensorListFromTensor") and name in self.graph.nodes:
@@ -169,26 +191,37 @@ class _Unrolling:
     def _items(self, handle) -> list:
         items = self.lists.get(handle)
         if not isinstance(items, list):
-            raise _UnknownError
+            raise _UnknownError(_LISTS)
+        return items
+
+    def _with_item(self, node, handle, place, value) -> list:
+        items, index = list(self._items(handle)), int(self._known(place))
+        if node.attr["resize_if_index_out_of_bounds"].b:
+            items += [None] * (index + 1 - len(items))
+        if not 0 <= index < len(items):
+            raise _UnknownError(_LISTS)
+        items[index] = value
         return items
 
     def _item(self, handle, index) -> str:
         items = self.lists.get(handle)
         if isinstance(items, list):
             if not 0 <= index < len(items) or items[index] is None:
-                raise _UnknownError
+                raise _UnknownError(_LISTS)
             return items[index]
         if items is None:
-            raise _UnknownError
+            raise _UnknownError(_LISTS)
         if items not in self.unpacked:
             self.unpacked[items] = self._unpack(items, self.graph.nodes[node_of(handle)])
+        if not 0 <= index < len(self.unpacked[items]):
+            raise _UnknownError(_LISTS)
         return self.unpacked[items][index]
 
     def _unpack(self, tensor, reader) -> list[str]:
         """Take a tensor apart along its first axis, which is time."""
         shape = self.graph.shape(node_of(tensor)) if node_of(tensor) in self.graph.nodes else None
         if not shape or shape[0] is None or ":" in tensor:
-            raise _UnknownError
+            raise _UnknownError(_OPEN)
         node = tf.compat.v1.NodeDef(name=f"{reader.name}/unpacked", op="Unpack", input=[tensor])
         node.attr["num"].i, node.attr["axis"].i = shape[0], 0
         node.attr["T"].type = reader.attr["element_dtype"].type
@@ -201,7 +234,7 @@ class _Unrolling:
             self._identity(name, items, dtype)
             return
         if not items or None in items:
-            raise _UnknownError
+            raise _UnknownError(_LISTS)
         node = tf.compat.v1.NodeDef(name=name, op="Pack", input=items)
         node.attr["N"].i, node.attr["axis"].i, node.attr["T"].type = len(items), 0, dtype
         self._put(node)
@@ -209,7 +242,7 @@ class _Unrolling:
     def _known(self, tensor):
         value = self._value(tensor)
         if value is None:
-            raise _UnknownError
+            raise _UnknownError(_OPEN)
         return value
 
     def _value(self, tensor):
@@ -233,9 +266,7 @@ class _Body:
         self.arguments = [argument.name for argument in function.signature.input_arg]
         self.types = [tf.as_dtype(argument.type) for argument in function.signature.input_arg]
         self.results = [flat[function.ret[output.name]] for output in function.signature.output_arg]
-        self.graph = GraphView(
-            pure_subgraph(graph_def, self.results, keep=self.arguments),
-        )
+        self.graph = _with_declared_sizes(GraphView(pure_subgraph(graph_def, self.results, keep=self.arguments)))
 
     def needs(self, place) -> set[int]:
         """Return the places of the arguments that a result depends on."""
@@ -246,13 +277,54 @@ class _Body:
         """Return results from the arguments at some places."""
         wanted = [self.results[place] for place in places]
         if not all(self.needs(place) <= set(arguments) for place in places):
-            raise _UnknownError
+            raise _UnknownError(_OPEN)
         given = {self.arguments[place]: value for place, value in arguments.items()}
         return _run(pure_subgraph(self.graph.graph_def, wanted), given, wanted)
 
 
 class _UnknownError(Exception):
-    """A loop is not of the kind that can be unrolled."""
+    """A loop is not of the kind that can be unrolled; the text says why."""
+
+
+def _with_declared_sizes(graph: GraphView) -> GraphView:
+    """Return a graph in which nodes that read axes of declared size from a shape are constants."""
+    sizes = {name: _declared_sizes(graph, node) for name, node in graph.nodes.items()}
+    graph_def = tf.compat.v1.GraphDef()
+    graph_def.CopyFrom(graph.graph_def)
+    for node in graph_def.node:
+        if sizes.get(node.name) is not None:
+            node.CopyFrom(_constant(node.name, sizes[node.name]))
+    return GraphView(graph_def, graph.weights)
+
+
+def _declared_sizes(graph, node) -> np.ndarray | None:
+    """Return the value of a shape, or of a part of it, whose sizes the file declares; ``None`` of any other node."""
+    part: slice | int | None = slice(None)
+    if node.op == "StridedSlice":
+        part = _sliced(node, *map(graph.constant, node.input[1:]))
+        node = graph.nodes[node_of(graph.skip_identities(node.input[0]))]
+    if node.op != "Shape" or part is None or graph.shape(node.input[0]).rank is None:
+        return None
+    sizes = np.array(graph.shape(node.input[0]).as_list(), object)[part]
+    return None if None in np.atleast_1d(sizes) else np.array(sizes, graph.dtype(node.name).as_numpy_dtype)
+
+
+def _sliced(node, begin, end, step) -> slice | int | None:
+    """Return the place or the slice that a StridedSlice reads of a vector, or ``None`` where it is not constant."""
+    masks = node.attr["new_axis_mask"].i | node.attr["ellipsis_mask"].i
+    if begin is None or end is None or step is None or len(begin) != 1 or masks:
+        return None
+    if node.attr["shrink_axis_mask"].i:
+        return int(begin[0])
+    first = None if node.attr["begin_mask"].i else int(begin[0])
+    return slice(first, None if node.attr["end_mask"].i else int(end[0]), int(step[0]))
+
+
+def _constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
+    node = tf.compat.v1.NodeDef(name=name, op="Const")
+    node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
+    return node
 
 
 def _run(graph_def, given, tensors) -> list[np.ndarray]:

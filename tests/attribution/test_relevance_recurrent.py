@@ -135,6 +135,107 @@ def test_a_graph_without_loops_is_left_as_it_is(models):
     assert unroll.unroll_loops(graph, models["image"].input_node(), models["image"].logits.split(":")[0]) is graph
 
 
+def step(hidden, x):
+    kernel = np.random.default_rng(7).normal(0, 0.6, (FEATURES + UNITS, UNITS)).astype(np.float32)
+    return tf.tanh(tf.matmul(tf.concat([x, hidden], axis=1), kernel))
+
+
+def by_hand(x):
+    hidden = tf.zeros((tf.shape(x)[0], UNITS))
+    for time in range(STEPS):
+        hidden = step(hidden, x[:, time])
+    return hidden
+
+
+def keras_2(x):
+    """The number of steps is read from the shape of what the loop reads; the list it writes has one item."""
+    steps = tf.transpose(x, (1, 0, 2))
+    read = tf.TensorArray(tf.float32, tf.shape(steps)[0]).unstack(steps)
+    _, written, _ = tf.while_loop(
+        lambda time, *_: time < tf.shape(steps)[0],
+        lambda time, written, hidden: (
+            time + 1,
+            written.write(0, step(hidden, read.read(time))),
+            step(hidden, read.read(time)),
+        ),
+        (0, tf.TensorArray(tf.float32, 1, element_shape=(None, UNITS)), tf.zeros((tf.shape(x)[0], UNITS))),
+    )
+    return written.stack()[-1]
+
+
+def dynamic_rnn(x):
+    """The number of steps is a minimum of sizes, as of ``tf.compat.v1.nn.dynamic_rnn``."""
+    steps = tf.transpose(x, (1, 0, 2))
+    count = tf.shape(steps)[0]
+    read = tf.TensorArray(tf.float32, count).unstack(steps)
+    return tf.while_loop(
+        lambda time, _: time < tf.minimum(count, tf.maximum(1, count)),
+        lambda time, hidden: (time + 1, step(hidden, read.read(time))),
+        (0, tf.zeros((tf.shape(x)[0], UNITS))),
+        maximum_iterations=count,
+    )[1]
+
+
+def growing(x):
+    """The list grows with every step."""
+    read = tf.TensorArray(tf.float32, STEPS).unstack(tf.transpose(x, (1, 0, 2)))
+    _, written, _ = tf.while_loop(
+        lambda time, *_: time < STEPS,
+        lambda time, written, hidden: (
+            time + 1,
+            written.write(time, step(hidden, read.read(time))),
+            step(hidden, read.read(time)),
+        ),
+        (
+            0,
+            tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=(None, UNITS)),
+            tf.zeros((tf.shape(x)[0], UNITS)),
+        ),
+    )
+    return written.stack()[-1]
+
+
+def scan(x):
+    return tf.scan(step, tf.transpose(x, (1, 0, 2)), tf.zeros((tf.shape(x)[0], UNITS)))[-1]
+
+
+@pytest.mark.parametrize("loop", [keras_2, dynamic_rnn, growing, scan])
+def test_loops_of_declared_length_are_unrolled(loop, from_function):
+    head = np.random.default_rng(8).normal(size=(UNITS, 2)).astype(np.float32)
+    x = np.random.default_rng(5).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
+    by_loop, alone = (
+        from_function(lambda x, hidden=hidden: tf.matmul(hidden(x), head), STEPS, FEATURES)
+        for hidden in (loop, by_hand)
+    )
+    np.testing.assert_allclose(by_loop.scores(x), alone.scores(x), rtol=1e-5)
+    for method in ("lrp_epsilon", "deeplift"):
+        expected = attribution.explain(method, alone, x, 1)
+        np.testing.assert_allclose(attribution.explain(method, by_loop, x, 1), expected, rtol=1e-4, atol=1e-6)
+
+
+def many_steps(x):
+    read = tf.transpose(x, (1, 0, 2))
+    return tf.while_loop(
+        lambda time, _: time < 3000,
+        lambda time, hidden: (time + 1, step(hidden, read[0])),
+        (0, step(read[1] @ np.eye(3, 4, dtype=np.float32), read[0])),
+    )[1]
+
+
+def by_input(x):
+    return tf.map_fn(lambda one: tf.reduce_max(tf.nn.relu(one), axis=0), x)
+
+
+@pytest.mark.parametrize(
+    ("loop", "reason"),
+    [(many_steps, "a loop of more than 2000 steps"), (by_input, "a loop whose number of steps is not in the file")],
+)
+def test_a_loop_that_stays_is_refused_with_the_reason(loop, reason, from_function):
+    model = from_function(loop, STEPS, FEATURES)
+    with pytest.raises(BadInput, match=reason):
+        attribution.explain("lrp_epsilon", model, np.ones((2, STEPS, FEATURES), np.float32), 0)
+
+
 def test_a_loop_of_unknown_length_is_refused_with_what_to_do(tmp_path):
     _, model = export(keras.layers.LSTM(UNITS), tmp_path, steps=None)
     x = np.zeros((1, STEPS, FEATURES), np.float32)

@@ -126,3 +126,21 @@ def test_the_fingerprint_follows_the_weights(exported, tmp_path):
     content[-1] ^= 1
     variables.write_bytes(content)
     assert saved_model.fingerprint(copy) != saved_model.fingerprint(exported["signal"])
+
+
+def test_a_loop_of_tensorflow_1_is_refused_for_what_it_is(tmp_path):
+    """It gives the same scores at every call; its steps are a circle in the graph."""
+    v1 = tf.compat.v1
+    v1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default(), v1.Session() as session:
+            x = v1.placeholder(tf.float32, (None, 3), name="x")
+            scores = v1.while_loop(lambda i, _: i < 4, lambda i, y: (i + 1, tf.tanh(2 * y)), (0, x))[1]
+            builder = v1.saved_model.Builder(str(tmp_path / "loop"))
+            signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": scores})
+            builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={"serving_default": signature})
+            builder.save()
+    finally:
+        v1.enable_control_flow_v2()
+    with pytest.raises(BadInput, match="has a loop of TensorFlow 1's control flow"):
+        attribution.load_model(tmp_path / "loop")
