@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 import attribution
+from attribution.check_method.checks import ROW_TOLERANCE, exchanges
 from attribution.explain import BrokenContract
 from attribution_benchmarks.command_line import BadInput
 from benchmarks.zoo import oracles
@@ -46,8 +47,8 @@ class Cell:
     ----------
     status
         ``"exact"``: within the tolerance of an oracle. ``"rounding"``: not so, but the same network in float64 is.
-        ``"differs"``: neither. ``"runs"``: finite maps, no oracle. ``"refused"``: by name, in one line.
-        ``"crashes"``: anything else.
+        ``"differs"``: neither, or a map changes with the other inputs of its batch.
+        ``"runs"``: finite maps, no oracle. ``"refused"``: by name, in one line. ``"crashes"``: anything else.
     against
         The oracle.
     difference
@@ -102,6 +103,7 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
         except Exception as error:
             cell = dataclasses.asdict(_failed(error))
             return {"layer": cell["note"], "methods": dict.fromkeys(methods, cell)}
+        exchanged = _exchanged(model, inputs, rows)
         oracle = _Lazy(lambda: oracles.Oracle(family, path, inputs, targets))
         double = _Lazy(lambda: _Double(family, folder, inputs, targets))
         layer, few = _layers(family, model, inputs, targets)
@@ -114,7 +116,7 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
             if name in MASKED and few:
                 options["layer"] = few
             started = time.monotonic()
-            cell = _cell(family, model, name, inputs, targets, options, oracle, double)
+            cell = _cell(family, model, name, inputs, targets, options, oracle, double, exchanged)
             found[name] = dataclasses.asdict(dataclasses.replace(cell, seconds=round(time.monotonic() - started, 1)))
         return {"layer": layer, "methods": found}
 
@@ -134,16 +136,23 @@ class _Lazy:
 _patch = "half of the longest axis"
 
 
-def _cell(family, model, name, inputs, targets, options, oracle, double) -> Cell:
+def _cell(family, model, name, inputs, targets, options, oracle, double, exchanged) -> Cell:
     try:
         if options.get("patch") == _patch:
             options["patch"] = oracles.patch_of(oracle.values.shape[1:-1])
         if name == "lrp_clevr_xai" and oracle.values.dtype.kind == "f":
             options |= {"low": float(oracle.values.min()), "high": float(oracle.values.max())}
         maps = _maps(family, model, name, inputs, targets, options)
+        changes = [
+            _difference(_maps(family, model, name, others, targets[order], options)[kept], maps[kept])
+            for order, others, kept in exchanged
+        ]
     except Exception as error:
         return _failed(error)
-    note = "" if np.abs(maps).max() > 0 else "all zero"
+    if max(changes, default=0) > ROW_TOLERANCE:
+        return Cell("differs", "other inputs", max(changes), note="a map changes with the other inputs")
+    note = "" if exchanged else "the network's own scores change with the other inputs"
+    note = note if np.abs(maps).max() > 0 else "all zero"
     known = _known(family, name, maps, oracle)
     if known is None:
         return Cell("runs", note=note or _share(family, name, maps, oracle))
@@ -184,6 +193,24 @@ def _maps(family, model, name, inputs, targets, options):
     return attribution.explain(
         name, model, inputs, targets, wrt=family.wrt, batch_size=16, seed=oracles.SEED, **options
     )
+
+
+def _exchanged(model, inputs, rows) -> list:
+    """Return the batches in which maps must not change; see ``attribution.check_method.checks.exchanges``.
+
+    There are none for a network whose own scores of an input change with the other inputs.
+    """
+    feed = inputs if isinstance(inputs, dict) else {"": inputs}
+    found = []
+    for order, kept in exchanges(rows):
+        others = {name: array[order] for name, array in feed.items()}
+        found.append((order, others if isinstance(inputs, dict) else others[""], kept))
+    try:
+        scores = model.scores(inputs)
+        mixes = any(_difference(model.scores(others)[kept], scores[kept]) > ROW_TOLERANCE for _, others, kept in found)
+    except Exception:  # the methods will report it, in their cells
+        return []
+    return [] if mixes else found
 
 
 def _known(family, name, maps, oracle):

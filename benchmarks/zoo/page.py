@@ -43,7 +43,9 @@ as a SavedModel and explained from the file alone.
   part of the layers before it here, which rounds otherwise than the file does, and an activation within that of its
   kink is on for one and off for the other. Where values of a map are thousands of times their sum, rounding them to
   float32 is what the sum is off by.
-- **differs**: an oracle exists, and the difference is larger in float64 too, or cannot be had in it.
+- **differs**: an oracle exists, and the difference is larger in float64 too, or cannot be had in it. Or a map changes
+  with the other inputs of its batch: half of the inputs are replaced, at the same batch size, and the maps of the other
+  half must stay the same to 1e-5 of their largest value.
 - **runs**: finite maps, no oracle here. `Σ/f` is the least and greatest share of the logit (of 1, for Excitation
   Backprop) that the maps add up to: what biases and rules take is not in them.
 - **refused**: one line says why, below the table. **crashes**: anything else that came instead of a map.

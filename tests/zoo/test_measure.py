@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import attribution
 from benchmarks.zoo import measure
 from benchmarks.zoo.families import FAMILIES
+from benchmarks.zoo.family import Family
 
 
 @pytest.fixture
@@ -37,6 +39,44 @@ def test_a_map_is_called_what_it_is(function, status, with_method):
     assert cell["status"] == status, cell
     if status == "differs":
         assert cell["difference"] > 5e-4
+
+
+def over_the_batch(passes):
+    return passes.input_gradient() / np.abs(passes.input_gradient()).max()
+
+
+def windows_as_inputs(passes):
+    """What rollout did with windows: the first windows of the batch were taken for the inputs."""
+    steps = passes.input_gradient().reshape(-1, 8, 16, 3)
+    return np.repeat(steps[: len(passes)], 2, axis=1)
+
+
+@pytest.mark.parametrize("function", [over_the_batch, windows_as_inputs])
+def test_a_map_that_changes_with_other_inputs_differs(function, with_method):
+    with_method("guided_backprop", function)  # a method without oracle
+    cell = measure.measure(FAMILIES["bias_free"], ["guided_backprop"])["methods"]["guided_backprop"]
+    assert (cell["status"], cell["against"]) == ("differs", "other inputs") and cell["difference"] > 1e-2, cell
+
+
+def test_a_network_that_mixes_its_inputs_is_told_apart(tmp_path):
+    """Batch normalisation as in training: the scores of an input change with the others, and maps may, too."""
+
+    def write(path):
+        module = tf.Module()
+        kernel = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+        module.call = tf.function(
+            lambda x: {"scores": tf.matmul((x - tf.reduce_mean(x, 0)) / tf.math.reduce_std(x, 0), kernel)},
+            input_signature=[tf.TensorSpec((None, 6), tf.float32, name="x")],
+            autograph=False,
+        )
+        tf.saved_model.save(module, str(path), signatures=module.call)
+
+    def inputs(rows):
+        return np.random.default_rng(1).normal(size=(rows, 6)).astype(np.float32)
+
+    family = Family("training_statistics", "normalised by its batch", write, inputs)
+    cell = measure.measure(family, ["gradient_x_input"])["methods"]["gradient_x_input"]
+    assert cell["note"] == "the network's own scores change with the other inputs", cell
 
 
 def test_relevance_that_leaks_differs(with_method):

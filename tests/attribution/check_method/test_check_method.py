@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import attribution
 from attribution.check_method import checks, specimens
@@ -119,6 +120,7 @@ BROKEN = [
     ("global_noise", "same_seed_same_bytes", "a second call gave other maps"),
     ("noise_by_row", "order_invariance", "instead of from passes.generator"),
     ("over_the_batch", "batch_invariance", "in batches of 1 or 4 maps differ"),
+    ("over_the_batch", "row_independence", "when other inputs of its batch do"),
     ("by_place", "order_invariance", "with the inputs in reverse maps differ"),
     ("writes", "returns_maps", "it writes to an array that its passes gave it"),
     ("edges", "target_dependence", "the same for every class"),
@@ -141,6 +143,36 @@ def test_what_breaks_it_is_caught_and_said(name, check, words, file):
 
 def test_every_check_has_something_that_it_catches():
     assert {check for _, check, _ in BROKEN} == set(checks.CHECKS)
+
+
+def saved(scores, rows, path):
+    """Return a plain function of six features as a model; its batch is fixed where a number of rows is given."""
+    module = tf.Module()
+    spec = tf.TensorSpec((rows, 6), tf.float32, name="x")
+    module.call = tf.function(lambda x: {"scores": scores(x)}, input_signature=[spec], autograph=False)
+    tf.saved_model.save(module, str(path), signatures=module.call)
+    return attribution.load_model(path)
+
+
+KERNEL = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+
+
+def test_mixed_rows_are_caught_where_the_batch_is_fixed(file, tmp_path):
+    """No other batch size can be compared there."""
+    model = saved(lambda x: tf.square(tf.matmul(x, KERNEL)), 4, tmp_path)
+    failed = [
+        finding.check
+        for finding in outcomes(file, "over_the_batch", model=model).values()
+        if finding.outcome == "FAILED"
+    ]
+    assert failed == ["row_independence"]
+    assert {finding.outcome for finding in outcomes(file, "good", model=model).values()} == {"passed"}
+
+
+def test_a_network_that_mixes_rows_is_not_the_methods_fault(file, tmp_path):
+    model = saved(lambda x: tf.square(tf.matmul(x - tf.reduce_mean(x, 0), KERNEL)), 4, tmp_path)
+    (finding,) = (one for (_, check), one in outcomes(file, "good", model=model).items() if check == "row_independence")
+    assert finding.outcome == "passed" and "the model's own scores of an input change" in finding.words
 
 
 def test_what_may_fail_is_named(file):
@@ -178,7 +210,7 @@ def test_a_model_of_ones_own(file, exported, capsys):
     model = attribution.load_model(exported["two_inputs"])
     found = attribution.check_method(f"{file}:good", model, wrt="image")
     assert {finding.outcome for finding in found} == {"passed"} and len(found) == len(checks.CHECKS)
-    assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 9 checks passed, 0 failed"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 10 checks passed, 0 failed"
 
 
 def test_the_command_prints_and_its_code_says_it(file, exported):
@@ -191,10 +223,10 @@ def test_the_command_prints_and_its_code_says_it(file, exported):
 
     done = run("own.py:good")
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.endswith(
-        "own.py:good: 9 checks passed, 0 failed\n"
+        "own.py:good: 10 checks passed, 0 failed\n"
     )
     done = run("own.py:good", "own.py:edges")
-    assert done.returncode == 1 and "FAILED" in done.stdout and "own.py:edges: 8 checks passed, 1 failed" in done.stdout
+    assert done.returncode == 1 and "FAILED" in done.stdout and "own.py:edges: 9 checks passed, 1 failed" in done.stdout
     assert run("own.py:nobody").returncode == 2
 
 
