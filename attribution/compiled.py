@@ -17,7 +17,7 @@ import tensorflow as tf
 from attribution import canonise, deeplift, graph_nodes, relevance, single_precision, unroll
 from attribution.composite import Composite
 from attribution.graph import GraphView
-from attribution.scores import split_scores
+from attribution.scores import in_shape, shape_of_output, split_scores
 from attribution.swish import swish_rules
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -43,6 +43,8 @@ class CompiledGraph:
     ----------
     logits, probabilities : str or None
         Tensor names of both kinds of scores; the second is ``None`` where the graph does not compute them.
+    output_shape : tf.TensorShape
+        Shape of the scores, with the axes that the signature declares.
     """
 
     def __init__(self, frozen, score: str, jit_compile: bool, position: tuple[int, ...] = ()):
@@ -50,7 +52,7 @@ class CompiledGraph:
         self.logits, self.probabilities = split_scores(self.graph, frozen.output)
         self._loaded = frozen.loaded
         self._inexact = frozen.inexact
-        self._output_shape = frozen.output_shape
+        self.output_shape = shape_of_output(self.graph.shape(self.logits), frozen.output_shape)
         self._position = position
         self._score = score
         self._jit_compile = jit_compile
@@ -225,9 +227,9 @@ class CompiledGraph:
     def _by_class(self, output):
         """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""
         if output.shape.rank is None:
-            output = tf.ensure_shape(output, self._output_shape)
+            output = tf.ensure_shape(output, self.output_shape)
         if self._position:
-            output = output[(slice(None), *self._position)]
+            output = in_shape(output, self.output_shape)[(slice(None), *self._position)]
         output = tf.cast(output, tf.float32)
         if output.shape.rank == 2:
             return output

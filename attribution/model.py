@@ -531,8 +531,7 @@ class Model:
         return self._fixed_batch() is not None
 
     def _number_of_classes(self) -> int:
-        shape = self.graph.shape(node_of(self.logits))
-        shape = self._frozen.output_shape if shape.rank is None else shape
+        shape = self._compiled.output_shape
         classes = classes_of(shape, self._position)
         if classes is None and self._position:
             raise BadInput(

@@ -14,7 +14,7 @@ import tensorflow as tf
 from attribution.graph import GraphView
 from attribution.graph_nodes import node_of
 from attribution.saved_model import FrozenModel
-from attribution.scores import split_scores
+from attribution.scores import in_shape, shape_of_output, split_scores
 from attribution_benchmarks.command_line import BadInput, listed
 
 # As given to ``load_model(position=)``, and the input's name.
@@ -38,7 +38,7 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
     """
     graph = frozen.graph
     logits, probabilities = split_scores(graph, frozen.output)
-    shape = graph.shape(logits)
+    shape = shape_of_output(graph.shape(logits), frozen.output_shape)
     if shape.rank is None or shape.rank < 3 or None in shape[1:].as_list()[-1:]:
         raise BadInput(
             f"position='{PER_ROW}' needs an output with positions between batch and classes; this one has shape {shape}"
@@ -56,7 +56,7 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
     if probabilities is not None:
         end = "Sigmoid" if any(graph.nodes[user].op == "Sigmoid" for user in graph.uses(node_of(logits))) else "Softmax"
     spec = tf.TensorSpec((_batch(frozen), shape.rank - 2), tf.int32, name=POSITION)
-    added, last = _gathering(graph.dtype(logits), shape, spec, end)
+    added, last = _gathering(graph.dtype(logits), graph.shape(logits), shape, spec, end)
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph.graph_def)
     for node in added.node:
@@ -79,7 +79,8 @@ def with_position(frozen: FrozenModel) -> FrozenModel:
 
 def limits(frozen: FrozenModel) -> list[int | None]:
     """Return how many positions a model's output has along each axis between batch and classes."""
-    return frozen.graph.shape(split_scores(frozen.graph, frozen.output)[0])[1:-1].as_list()
+    logits, _ = split_scores(frozen.graph, frozen.output)
+    return shape_of_output(frozen.graph.shape(logits), frozen.output_shape)[1:-1].as_list()
 
 
 def check_positions(positions: np.ndarray, sizes: list[int | None]) -> None:
@@ -99,10 +100,10 @@ def _batch(frozen) -> int | None:
     return sizes[0] if sizes else None
 
 
-def _gathering(dtype, shape, spec, end):
+def _gathering(dtype, found, shape, spec, end):
     """Return a graph from ``scores`` and ``position`` to the scores there, and the name of its last node."""
     with tf.Graph().as_default() as built:
-        scores = tf.compat.v1.placeholder(dtype, shape, name="scores")
+        scores = in_shape(tf.compat.v1.placeholder(dtype, found, name="scores"), shape)
         place = tf.compat.v1.placeholder(spec.dtype, spec.shape, name=POSITION)
         rows = tf.range(tf.shape(place)[0])[:, tf.newaxis]
         last = tf.gather_nd(scores, tf.concat([rows, place], axis=1))

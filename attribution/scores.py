@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from attribution.graph import GraphView
 from attribution.graph_nodes import node_of
@@ -103,6 +104,41 @@ def _exponentials_over_their_sum(graph, node) -> str | None:
         if largest.op == "Max" and node_of(largest.input[0]) == node_of(shifted.input[0]):
             return shifted.input[0]
     return logits
+
+
+def shape_of_output(scores: tf.TensorShape, declared: tf.TensorShape) -> tf.TensorShape:
+    """Return the shape in which an output's positions are counted: the signature's.
+
+    Parameters
+    ----------
+    scores
+        Shape of the tensor of logits as the graph knows it. Between it and the output, axes of size 1 may be dropped or
+        added.
+    declared
+        Shape of the output in the signature.
+    """
+    if scores.rank is None or declared.rank is None:
+        return declared if scores.rank is None else scores
+    sizes = _sizes(scores)
+    if len(sizes) != len(_sizes(declared)):
+        return scores
+    known = iter(sizes)
+    return tf.TensorShape([scores[0], *(1 if size == 1 else next(known) for size in declared[1:])])
+
+
+def in_shape(scores: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+    """Return scores in the shape that ``shape_of_output`` gave of them."""
+    if scores.shape.rank == shape.rank and _ones(scores.shape) == _ones(shape):
+        return scores
+    if ones := _ones(scores.shape):
+        scores = tf.squeeze(scores, ones)
+    for axis in _ones(shape):
+        scores = tf.expand_dims(scores, axis)
+    return scores
+
+
+def _ones(shape) -> list[int]:
+    return [axis for axis, size in enumerate(shape) if axis and size == 1]
 
 
 def classes_of(shape: Any, position: Any = ()) -> int | None:
