@@ -31,7 +31,8 @@ _NORMALISATIONS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 _ELEMENTWISE = (
     *ACTIVATIONS, *_SUMS, *_NORMALISATIONS, "BiasAdd", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "Erf", "Erfc",
     "Exp", "Log", "Log1p", "Neg", "Abs", "Square", "Sqrt", "Rsqrt", "Pow", "Sin", "Cos", "Sign", "SquaredDifference",
-    "Select", "SelectV2", "LRN", "Softmax",
+    "Select", "SelectV2", "LRN", "Softmax", "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars",
+    "FakeQuantWithMinMaxVarsPerChannel",
 )  # fmt: skip
 # Operations that leave values as they are, or move a window over the positions.
 _KEEPING = (
@@ -199,7 +200,7 @@ class Layers:
             node = self._graph.nodes[name]
             if name in after and name not in head and node.op in _DEFAULTS and self._has_positions(name):
                 return name
-        raise BadInput(f"no layer of the model has more than one position ahead of its score; {self._hint()}")
+        raise BadInput(f"{self._why_no_default(after - head)}; {self._hint()}")
 
     def find(self, layer: str) -> str:
         """Return the node that a user's layer name means.
@@ -217,15 +218,39 @@ class Layers:
         """
         layers = self.names()
         wanted = node_of(layer)
-        if wanted in layers:
-            return wanted
-        found = [name for name in layers if wanted in self._keras_names(name)]
-        found = found or [name for name in layers if f"/{wanted}/" in f"/{name}/"]
-        if found:
+        if found := self._called(wanted, layers):
             return found[-1]
-        if wanted in self._on_path:
-            raise BadInput(f"layer '{layer}' has no positions that a map could stand on; {self._known(wanted)}")
+        if found := self._called(wanted, self._path):
+            raise BadInput(f"layer '{layer}' {self._why_unfit(found[-1])}; {self._known(wanted)}")
         raise BadInput(f"the model has no layer '{layer}'; {self._known(wanted)}")
+
+    def _called(self, wanted: str, names: list[str]) -> list[str]:
+        """Return which of some nodes a user's name means."""
+        if wanted in names:
+            return [wanted]
+        found = [name for name in names if wanted in self._keras_names(name)]
+        return found or [name for name in names if f"/{wanted}/" in f"/{name}/"]
+
+    def _why_no_default(self, names: set[str]) -> str:
+        """Return why none of some nodes, which are ahead of pooling and head, is the default layer."""
+        for name in reversed(self._path):
+            shape = self._graph.shape(name)
+            if name in names and self._graph.nodes[name].op in _DEFAULTS and (shape.rank or 0) > 2:
+                if any(size != 1 for size in shape[1:-1]):
+                    return f"there is no default layer, because '{name}' {self._why_unfit(name)}"
+        return "no layer of the model has more than one position ahead of its score"
+
+    def _why_unfit(self, name: str) -> str:
+        """Return why a map cannot be read from a node."""
+        shape, layout = self._graph.shape(name), self._layouts.get(name)
+        if (shape.rank or 0) < 3:
+            return "has no positions that a map could stand on"
+        if shape.rank != self._rank and not (layout and layout.is_readable):
+            source = self._graph.shape(self._source)
+            if self._rank < 3:
+                return f"has shape {shape}, but the input {source} has no positions to draw a map on"
+            return f"has shape {shape}, and a map needs a layer with the {self._rank} axes of the input {source}"
+        return "has its positions in an order that cannot be followed back to the input's"
 
     def _known(self, wanted: str) -> str:
         layers = self.names()
@@ -396,7 +421,7 @@ class Layers:
             return False
         layout, shape = self._layouts.get(name), self._graph.shape(name)
         if layout is None:  # what its axes mean is the user's affair
-            return shape.rank == self._rank
+            return shape.rank == self._rank and shape.rank > 2
         return layout.is_readable and (shape.rank == 3 if layout.grid is not None else shape.rank == self._rank)
 
     def _has_positions(self, name: str) -> bool:

@@ -306,3 +306,63 @@ def test_scores_of_parts_of_the_inputs_are_refused(from_function):
     model = from_function(lambda x: tf.matmul(tf.reshape(x, (-1, 4)), kernel), 8, 4)
     with pytest.raises(BadInput, match="the model's output has shape"):
         model.scores(np.ones((2, 8, 4), np.float32))
+
+
+IMAGES = np.random.default_rng(3).normal(0, 0.5, (3, 3, 1, 6)).astype(np.float32)
+DENSE = np.random.default_rng(4).normal(size=(6, 3)).astype(np.float32)
+
+
+def on_spectrogram(signal):
+    spectrogram = tf.abs(tf.signal.stft(signal, 32, 16))[..., tf.newaxis]
+    return tf.matmul(tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(spectrogram, IMAGES, 1, "SAME")), (1, 2)), DENSE)
+
+
+def on_last_frame(video):
+    """A picture of all frames, as a recurrent layer of convolutions leaves it."""
+    picture = tf.reduce_sum(video * tf.reshape(tf.range(3.0), (3, 1, 1, 1)), axis=1)
+    return tf.matmul(tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(picture, IMAGES, 1, "SAME")), (1, 2)), DENSE)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "reason"),
+    [
+        (
+            lambda x: on_spectrogram(x[..., 0]),
+            (128, 1),
+            r"shape \(None, (None|7), 17, 6\), and a map needs a layer with the 3 axes",
+        ),
+        (on_spectrogram, (128,), r"shape \(None, (None|7), 17, 6\), but the input \(None, 128\) has no positions"),
+        (on_last_frame, (3, 8, 8, 1), r"shape \(None, 8, 8, 6\), and a map needs a layer with the 5 axes"),
+    ],
+)
+def test_a_network_without_default_layer_says_which_layer_has_other_axes(function, shape, reason, from_function):
+    model = from_function(function, *shape)
+    x = np.ones((2, *shape), np.float32)
+    with pytest.raises(BadInput, match=f"there is no default layer, because '[^']*Relu' has {reason}"):
+        attribution.explain("grad_cam", model, x)
+    relu = next(name for name, node in model.graph.nodes.items() if node.op == "Relu")
+    with pytest.raises(BadInput, match=f"layer '{relu}' has {reason}"):
+        attribution.explain("grad_cam", model, x, layer=relu)
+
+
+def test_a_layer_of_features_is_no_layer_for_maps(from_function):
+    model = from_function(lambda x: tf.matmul(tf.nn.relu(x), tf.ones((3, 2))), 3)
+    assert model.layers() == []
+    with pytest.raises(BadInput, match="Relu' has no positions"):
+        attribution.explain("grad_cam", model, np.ones((1, 3), np.float32), layer="PartitionedCall/Relu")
+
+
+def test_positions_are_followed_through_simulated_quantisation(from_function):
+    def quantised(values):
+        return tf.quantization.fake_quant_with_min_max_vars(values, -4.0, 4.0)
+
+    def scores(x):
+        y = quantised(tf.nn.relu(tf.nn.conv2d(quantised(x), quantised(IMAGES), 1, "SAME")))
+        return tf.matmul(tf.reduce_mean(y, (1, 2)), DENSE)
+
+    model = from_function(scores, 8, 8, 1)
+    x = np.random.default_rng(0).normal(size=(2, 8, 8, 1)).astype(np.float32)
+    assert model.graph.nodes[model.layer()].op == "FakeQuantWithMinMaxVars"
+    maps = attribution.explain("layer_cam", model, x, 1)
+    y = quantised(tf.nn.relu(tf.nn.conv2d(quantised(x), quantised(IMAGES), 1, "SAME"))).numpy()
+    np.testing.assert_allclose(maps, (y * np.maximum(DENSE[:, 1], 0)).sum(-1) / 64, rtol=1e-5)
