@@ -3,6 +3,10 @@
 With x an operation's input and x' the same at the baseline, Δx = x - x', every rule gives multipliers m with
 Σ m Δx = Δy, so that the map's sum is the difference of the scores. Linear operations have their weights for
 multipliers.
+
+A quotient y = n / d is the product y · d = n: with the means d̄ = (d + d') / 2 and ȳ = (y + y') / 2, Δy is
+(Δn - ȳ Δd) / d̄. Normalisation multiplies by 1 / d, and near a baseline of zeros its d is next to nothing. The mean of
+1 / d and 1 / d' would be enormous there, and so would the two contributions, which cancel; 1 / d̄ is not.
 """
 
 from __future__ import annotations
@@ -39,6 +43,10 @@ _GRADIENTS = {
     "Softmax": "AttributionSoftmax",
     "StopGradient": "AttributionNoStop",
 }
+# Gradients of a product with a reciprocal, by which factor that is.
+_RECIPROCALS = ("AttributionReciprocalFirst", "AttributionReciprocalSecond")
+# What may lie between a reciprocal and the product with it, besides multiplication by what the input does not change.
+_PASSED = ("BroadcastTo", "Cast", "ExpandDims", "Identity", "Neg", "Reshape", "Squeeze", "Tile", "Transpose")
 # Name scopes of the two copies of the network in one graph. No input is called so: its placeholder would take the name.
 AT_INPUT, AT_BASELINE = "attribution_at_input", "attribution_at_baseline"
 _NEAR = 1e-6  # differences below it have no chord
@@ -49,6 +57,7 @@ def deeplift(passes: Passes, *, baseline: Any = 0.0) -> np.ndarray:
 
     Products of two variables, maxima and softmax are shared out as in SHAP's DeepExplainer (Lundberg and Lee 2017): a
     product's multiplier is the mean of the other factor's two values, and softmax is a quotient of exponentials.
+    Normalisation and other quotients are shared out as at the head of this module.
 
     Parameters
     ----------
@@ -57,7 +66,7 @@ def deeplift(passes: Passes, *, baseline: Any = 0.0) -> np.ndarray:
     baseline
         What inputs are compared with; see ``gradients.path_start``.
     """
-    start = gradients.path_start(passes.inputs, baseline)
+    start = gradients.start_of(passes, baseline)
     return (passes.inputs - start) * passes.multipliers(start)
 
 
@@ -80,7 +89,31 @@ def rules(graph: Any, source: str, target: str) -> dict[str, str]:
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
         raise BadInput(f"deeplift has no rule for {listed(refused[:5])}{more}")
     _register()
-    return {name: _GRADIENTS[graph.nodes[name].op] for name in path if graph.nodes[name].op in _GRADIENTS}
+    return {name: _rule(graph, name, on_path) for name in path if graph.nodes[name].op in _GRADIENTS}
+
+
+def _rule(graph, name, on_path) -> str:
+    """Return the registered gradient of an operation that is not linear."""
+    node = graph.nodes[name]
+    if node.op == "Mul":
+        factors = [tensor.split(":")[0] for tensor in node.input]
+        reciprocal = [_is_reciprocal(graph, factor, on_path) for factor in factors]
+        if sum(reciprocal) == 1 and on_path.issuperset(factors):
+            return _RECIPROCALS[reciprocal.index(True)]
+    return _GRADIENTS[node.op]
+
+
+def _is_reciprocal(graph, name, on_path) -> bool:
+    """Return whether a node is 1 / d of a d that depends on the input, moved and multiplied by constants."""
+    while name in on_path:
+        node = graph.nodes[name]
+        depending = [factor for factor in (tensor.split(":")[0] for tensor in node.input) if factor in on_path]
+        if node.op == "Rsqrt" or (node.op == "RealDiv" and node.input[0].split(":")[0] not in on_path):
+            return True
+        if node.op not in (*_PASSED, "Mul") or len(depending) != 1:
+            return False
+        name = depending[0]
+    return False
 
 
 def _has_rule(node, on_path) -> bool:
@@ -122,6 +155,11 @@ def _register():
         near = tf.abs(run) < _NEAR
         return tf.where(near, slope, rise / tf.where(near, tf.ones_like(run), run))
 
+    def with_shares(operation, upper, shares):
+        """Return the gradients of Σ share · input of an operation with two inputs."""
+        leaves = [tf.identity(value) for value in operation.inputs]
+        return tf.gradients(leaves[0] * shares[0] + leaves[1] * shares[1], leaves, grad_ys=upper)
+
     def centred(x):
         top = tf.reduce_max(x, axis=-1, keepdims=True)
         return top, x - top
@@ -143,11 +181,26 @@ def _register():
     @tf.RegisterGradient("AttributionQuotient")
     def quotient(operation, upper):
         other = twin(operation)
-        (a, b), (a0, b0) = operation.inputs, other.inputs
-        leaves = tf.identity(a), tf.identity(b)
-        # a / b is the product of a with 1 / b, and the chord of 1 / b has the slope -1 / (b b').
-        shares = leaves[0] * 0.5 * (1 / b + 1 / b0) - leaves[1] * 0.5 * (a + a0) / (b * b0)
-        return tf.gradients(shares, leaves, grad_ys=upper)
+        (n, d), (n0, d0) = operation.inputs, other.inputs
+        y, y0 = operation.outputs[0], other.outputs[0]
+        # From one side of a pole to the other the mean of d may be 0: there the share is a product's, n with 1 / d.
+        same = d * d0 > 0
+        of_n = tf.where(same, 2 / (d + d0), 0.5 * (1 / d + 1 / d0))
+        of_d = tf.where(same, -(y + y0) / (d + d0), -0.5 * (n + n0) / (d * d0))
+        return with_shares(operation, upper, (of_n, of_d))
+
+    def of_reciprocal(operation, upper, at):
+        # n · r is n / d with r = 1 / d, and the chord of d = 1 / r has the slope -1 / (r r').
+        other = twin(operation)
+        (n, n0), (r, r0) = ((one.inputs[factor] for one in (operation, other)) for factor in (1 - at, at))
+        y, y0 = operation.outputs[0], other.outputs[0]
+        same = r * r0 > 0
+        of_n = tf.where(same, 2 * (r / (r + r0)) * r0, 0.5 * (r + r0))
+        of_r = tf.where(same, (y + y0) / (r + r0), 0.5 * (n + n0))
+        return with_shares(operation, upper, (of_n, of_r) if at else (of_r, of_n))
+
+    for at, name in enumerate(_RECIPROCALS):
+        tf.RegisterGradient(name)(lambda operation, upper, at=at: of_reciprocal(operation, upper, at))
 
     @tf.RegisterGradient("AttributionSoftmax")
     def softmax(operation, upper):

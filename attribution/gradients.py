@@ -52,7 +52,7 @@ def integrated_gradients(
         share of it, and no more than ``points`` or a few more: see ``path_steps.refined``.
     """
     weights = path_weights(points, quadrature)
-    start = path_start(passes.inputs, baseline if is_median(baseline) else passes.given(baseline))
+    start = start_of(passes, baseline)
     if tolerance:
         return path_steps.refined(passes, start, points - 1, quadrature, tolerance)
     difference = passes.inputs - start
@@ -71,6 +71,11 @@ def integrated_gradients(
     if inner < points:
         total += weights[-1] * end
     return difference * total
+
+
+def start_of(passes: Passes, baseline: Any) -> np.ndarray:
+    """Return the point b of ``integrated_gradients`` for a block of inputs, float32 that broadcasts to them."""
+    return path_start(passes.inputs, baseline if is_median(baseline) else passes.given(baseline))
 
 
 def path_start(inputs: np.ndarray, baseline: Any) -> np.ndarray:

@@ -21,8 +21,6 @@ REFUSED = {
     "examples": "is of type string and has no gradient; name a tensor",
     "live_dropout": "other scores at every call",
 }
-# Cells that are exact in float64 alone, and why.
-ROUNDING = {("vit_bias_free", "deeplift"): "normalisation of all zeros, its baseline, multiplies by 1 / sqrt(epsilon)"}
 
 
 @pytest.mark.parametrize("name", [*IN_PART, *LARGE])
@@ -32,8 +30,6 @@ def test_every_cell_is_exact_runs_or_is_refused(name):
         assert cell["status"] != "crashes", (method, cell["note"])
         if name in REFUSED:
             assert cell["status"] == "refused" and re.search(REFUSED[name], cell["note"]), (method, cell)
-        elif (name, method) in ROUNDING:
-            assert cell["status"] == "rounding", (method, cell)
         else:
             assert cell["status"] not in ("differs", "rounding"), (method, cell)
             assert cell["status"] == "exact" or method not in measure.BY_TAPE + measure.BY_SCORES, (method, cell)
