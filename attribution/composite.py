@@ -99,7 +99,8 @@ class Composite:
         shift share by the ε-rule. In both cases the denominator is a constant.
     sums
         ``"joint"``: the layers that end in one sum share its relevance as one layer. ``"separate"``: the sum first
-        shares by value (the ε-rule), then each layer by its own rule, as zennit does.
+        shares by value (the ε-rule), then each layer by its own rule, as zennit does. Where all layers have the ε-rule
+        the two are the same. A sum of products of matrices alone is one dense layer in either: a recurrent cell's.
     products
         Of two factors that both depend on the input: ``"signal"``: if one of them is a gate, a sigmoid, the other takes
         all (Arras et al. 2017); else, and always with ``"half"``, half each.

@@ -58,7 +58,7 @@ def lrp_epsilon_plus(
     batch_norm: str = "fold",
     stabiliser: str = "absolute",
     products: str = "signal",
-    sums: str = "joint",
+    sums: str = "separate",
 ) -> np.ndarray:
     """LRP-ε in dense layers, LRP-z+ in convolutions (Montavon et al. 2019).
 
@@ -67,8 +67,9 @@ def lrp_epsilon_plus(
     passes, epsilon, batch_norm, stabiliser, products
         See ``lrp_epsilon``.
     sums
-        The layers that end in one sum (a residual block's) share its relevance as one layer, "joint", or each the part
-        that fell to it by value, "separate", as zennit has it; see ``Composite``.
+        "separate", as in zennit: a residual block's sum gives each of its branches the relevance of its value, and the
+        layers in them share that by their own rules. "joint": the layers that end in the sum share its relevance as one
+        layer, so that their positive biases take part of all of it; see ``Composite``.
     """
     plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
     dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
@@ -84,9 +85,12 @@ def lrp_alpha1beta0(
     batch_norm: str = "fold",
     stabiliser: str = "absolute",
     products: str = "signal",
-    sums: str = "joint",
+    sums: str = "separate",
 ) -> np.ndarray:
     """LRP-α1β0, which is LRP-z+, everywhere (Bach et al. 2015; Montavon et al. 2017).
+
+    Positive biases take their share, so that the map's sum is less than the logit. With separate sums a branch that
+    lowers a residual block's sum gets negative relevance.
 
     Parameters
     ----------
@@ -140,6 +144,9 @@ def lrp_clevr_xai(
 ) -> np.ndarray:
     """LRP as CLEVR-XAI has it (Arras et al. 2022): z^B for the first convolution, z+ for all other layers.
 
+    A residual block's sum is one such layer: its paper's network has none. Positive biases take their share under z+,
+    none under z^B.
+
     Parameters
     ----------
     passes
@@ -170,7 +177,7 @@ def excitation_backprop(passes: Passes, *, batch_norm: str = "pass") -> np.ndarr
     """Excitation Backprop (Zhang et al. 2018): the probability of reaching an input from the target.
 
     Steps go along a_i w_ij+ without bias, so that a map is non-negative and sums to 1 where every step has a
-    positive way on.
+    positive way on. A residual block's sum is one layer: shares by value would be negative where a branch is.
     """
     plus = Rule("z_plus", epsilon=0.0, bias=False)
     return passes.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, start="one"))

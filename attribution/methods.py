@@ -222,8 +222,9 @@ _OWN_METHODS = [
             needs=_RULES,
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
-            weaknesses="Negative evidence is lost in the convolutions. A residual block's sum is shared out as one "
-            "layer, which differs by a fifth to a quarter from zennit's maps; `sums='separate'` is zennit's way.",
+            weaknesses="Negative evidence is lost in the convolutions. Positive biases take relevance: in deep "
+            "networks with folded BatchNorm little of the logit may arrive at the input. A residual block's sum is "
+            "shared out among its branches by value, as in zennit; `sums='joint'` treats it as one layer.",
         ),
         family="relevance",
     ),
@@ -239,7 +240,7 @@ _OWN_METHODS = [
             randomness=_NO_RANDOMNESS,
             weaknesses="Sees positive evidence alone; in deep networks the map hardly depends on the class "
             "(Sixt, Granz and Landgraf 2020). Made for non-negative activations: sums of negative ones (transformers, "
-            "recurrent layers) lose relevance. Residual sums as in lrp_epsilon_plus.",
+            "recurrent layers) lose relevance. Biases and residual sums as in lrp_epsilon_plus.",
         ),
         family="relevance",
     ),

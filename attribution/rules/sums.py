@@ -167,8 +167,24 @@ class Sums:
         return [tensor for tensor in operation.inputs if not self._walk.is_constant(tensor)]
 
     def _joins(self, operation) -> bool:
-        """Return whether a sum has several terms that depend on the input."""
-        return operation.type in ops.SUMS and len(self._moving(operation)) > 1
+        """Return whether a sum joins branches that depend on the input, as a residual block's does.
+
+        Products of matrices alone are one dense layer, spelled as several: a recurrent cell's of its input and its
+        state, a Relation Network's of both cells of a pair.
+        """
+        moving = self._moving(operation) if operation.type in ops.SUMS else []
+        return len(moving) > 1 and not all(map(self._is_dense, moving))
+
+    def _is_dense(self, tensor) -> bool:
+        """Return whether a tensor is computed inside a sum alone, by products of matrices with constants."""
+        if not self._belongs(tensor):
+            return False
+        operation = tensor.op
+        while operation.type in ops.MOVES:
+            operation = operation.inputs[0].op
+        if operation.type in ops.SUMS:
+            return all(map(self._is_dense, self._moving(operation)))
+        return operation.type in ops.MATRIX_PRODUCTS
 
     def _shares_norms(self) -> bool:
         return self._composite.norm == "epsilon" and self._composite.batch_norm == "fold"

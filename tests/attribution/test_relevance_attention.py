@@ -230,7 +230,12 @@ def test_separate_sums_share_by_value_before_their_layers(from_function):
     generator = np.random.default_rng(1)
     first, second = (generator.normal(size=(4, 4)).astype(np.float32) for _ in range(2))
     end = np.abs(END[:4])
-    model = from_function(lambda x: tf.matmul(tf.nn.relu(tf.matmul(x, first) + tf.matmul(x, second)), end), 4)
+
+    def network(x):  # (N, 1, 1, 4)
+        joined = tf.nn.conv2d(x, first[None, None], 1, "SAME") + tf.nn.conv2d(x, second[None, None], 1, "SAME")
+        return tf.matmul(tf.reshape(tf.nn.relu(joined), (-1, 4)), end)
+
+    model = from_function(network, 1, 1, 4)
     x = generator.random((3, 4), dtype=np.float32)
     branches = x @ first, x @ second
     values = np.maximum(sum(branches), 0)
@@ -240,7 +245,28 @@ def test_separate_sums_share_by_value_before_their_layers(from_function):
         share = np.divide(branch * at_sum, sum(branches), where=values > 0, out=np.zeros_like(values))
         plus = np.maximum(weights, 0)
         expected += x * ((share / (x @ plus)) @ plus.T)
-    maps = attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0, sums="separate")
+    given = x.reshape(3, 1, 1, 4)
+    maps = attribution.explain("lrp_alpha1beta0", model, given, 1, epsilon=0.0).reshape(3, 4)
     np.testing.assert_allclose(maps, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
-    joint = attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0)
+    joint = attribution.explain("lrp_alpha1beta0", model, given, 1, epsilon=0.0, sums="joint").reshape(3, 4)
     assert np.abs(joint - maps).max() > 0.01 * np.abs(maps).max()
+
+
+def test_biases_of_a_branch_take_nothing_from_the_shortcut(from_function):
+    """In x + W x + b the biases take their share of the branch alone: zennit's formula, and the default."""
+    generator = np.random.default_rng(2)
+    weights = generator.normal(size=(4, 4)).astype(np.float32)
+    bias = np.full(4, 3.0, np.float32)
+    end = np.abs(END[:4])
+    model = from_function(lambda x: tf.matmul(tf.nn.relu(x + tf.nn.bias_add(tf.matmul(x, weights), bias)), end), 4)
+    x = generator.random((3, 4), dtype=np.float32)
+    branch = x @ weights + bias
+    share = np.where(x + branch > 0, end[:, 1], 0.0)  # relevance of the sum, over its value
+    plus = np.maximum(weights, 0)
+    expected = x * share + x * ((branch * share / (x @ plus + bias)) @ plus.T)
+    maps = attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0)
+    np.testing.assert_allclose(maps, expected, rtol=1e-4)
+    positive = x + x @ plus  # as one layer with the biases, in which the shortcut competes with them
+    joint = attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0, sums="joint")
+    ratio = share * (x + branch) / (positive + bias)
+    np.testing.assert_allclose(joint, x * (ratio @ (np.eye(4) + plus).T), rtol=1e-4)

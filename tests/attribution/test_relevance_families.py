@@ -192,8 +192,8 @@ def test_epsilon_lrp_is_input_times_gradient_where_the_network_is_piecewise_line
 
 def test_positive_rules_give_positive_relevance(family):
     _, model, x, targets = family
-    for method in ("lrp_alpha1beta0", "excitation_backprop"):
-        maps = attribution.explain(method, model, x, targets)
+    for method, options in (("lrp_alpha1beta0", {"sums": "joint"}), ("excitation_backprop", {})):
+        maps = attribution.explain(method, model, x, targets, **options)
         scores = model.scores(x)[np.arange(3), targets] if method == "lrp_alpha1beta0" else np.ones(3)
         signed = maps * np.sign(scores).reshape(-1, *[1] * (maps.ndim - 1))
         assert signed.min() >= 0
