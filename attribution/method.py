@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from attribution.completeness import SumLaw
 from attribution.passes import Needs
 from attribution_benchmarks.command_line import BadInput, listed
 
@@ -64,6 +65,8 @@ class Method:
         The signal it is made of, shared by its variants: "class activation" for all that weight a layer's channels.
         Methods of one family rank side by side, so tests of agreement count a family once. None for a custom method,
         which is then a family by itself.
+    sum_law
+        What the sum of a map must be; ``None`` where there is no such law.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Method:
     is_random: bool = False
     drops_channels: bool = False
     family: str | None = None
+    sum_law: SumLaw | None = None
 
     @property
     def defaults(self) -> Mapping:

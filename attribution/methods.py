@@ -12,6 +12,7 @@ from types import MappingProxyType
 from attribution import (
     attention,
     cam,
+    completeness,
     deeplift,
     expected_gradients,
     gradients,
@@ -33,6 +34,8 @@ _RELU = (
 )
 _RULES = "Operations that have a relevance rule; others are refused by name. What is shared out is always the logit."
 _LRP = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
+_ABSORBED = "biases and other inputs take relevance, and so does ε where values are small"
+_ABSORBED_AND_SOFTMAX = f"{_ABSORBED}; softmax keeps part of it"
 _SELF_ATTENTION = "Self-attention among all tokens, computed by Softmax operations; square patches on a grid."
 _CONVOLUTIONAL = "A layer that keeps positions; by default the last one ahead of pooling and head."
 
@@ -93,6 +96,7 @@ _OWN_METHODS = [
             "leave a gap between the map's sum and f(x) - f(baseline).",
         ),
         family="path",
+        sum_law=completeness.BY_POINTS,
     ),
     Method(
         "smoothgrad",
@@ -139,6 +143,7 @@ _OWN_METHODS = [
         ),
         family="path",
         is_random=True,
+        sum_law=completeness.BY_SAMPLES,
     ),
     Method(
         "guided_integrated_gradients",
@@ -154,6 +159,7 @@ _OWN_METHODS = [
             "baseline is needed as for Integrated Gradients.",
         ),
         family="path",
+        sum_law=completeness.BY_STEPS,
     ),
     Method(
         "deeplift",
@@ -170,6 +176,7 @@ _OWN_METHODS = [
             "same scores may get different maps.",
         ),
         family="relevance",
+        sum_law=completeness.BY_CHORDS,
     ),
     Method(
         "guided_backprop",
@@ -211,6 +218,7 @@ _OWN_METHODS = [
             "lrp_cp.",
         ),
         family="relevance",
+        sum_law=completeness.relevance_law(_ABSORBED),
     ),
     Method(
         "lrp_epsilon_plus",
@@ -227,6 +235,7 @@ _OWN_METHODS = [
             "shared out among its branches by value, as in zennit; `sums='joint'` treats it as one layer.",
         ),
         family="relevance",
+        sum_law=completeness.relevance_law(_ABSORBED),
     ),
     Method(
         "lrp_alpha1beta0",
@@ -243,6 +252,7 @@ _OWN_METHODS = [
             "recurrent layers) lose relevance. Biases and residual sums as in lrp_epsilon_plus.",
         ),
         family="relevance",
+        sum_law=completeness.relevance_law(_ABSORBED),
     ),
     Method(
         "lrp_cp",
@@ -259,6 +269,7 @@ _OWN_METHODS = [
             "ReLU networks no more than input times gradient.",
         ),
         family="relevance",
+        sum_law=completeness.relevance_law(_ABSORBED),
     ),
     Method(
         "lrp_attn",
@@ -275,6 +286,7 @@ _OWN_METHODS = [
             "vision transformers.",
         ),
         family="relevance",
+        sum_law=completeness.relevance_law(_ABSORBED_AND_SOFTMAX),
     ),
     Method(
         "lrp_clevr_xai",
@@ -288,6 +300,7 @@ _OWN_METHODS = [
             weaknesses="As LRP-α1β0; the range of the inputs has to be given rightly.",
         ),
         family="relevance",
+        sum_law=completeness.relevance_law(_ABSORBED),
     ),
     Method(
         "excitation_backprop",
@@ -302,6 +315,7 @@ _OWN_METHODS = [
             weaknesses="Sees positive evidence alone; hardly depends on the class in deep networks.",
         ),
         family="relevance",
+        sum_law=completeness.EXCITATION,
     ),
     Method(
         "grad_cam",

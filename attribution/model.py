@@ -136,6 +136,7 @@ class Model:
         self.logits = self._compiled.logits
         self._layers = {}
         self._inner = {}
+        self._logits_alone: Model | None = None
         self._channels_first = {}
 
     @property
@@ -232,6 +233,17 @@ class Model:
             found = layers.has_channels_first(self.graph, source, node_of(self.logits))
             self._channels_first[source] = found
         return self._channels_first[source]
+
+    def of_logits(self) -> Model:
+        """Return a model of the same network, counting with this one, whose scores are its logits."""
+        if self.score == "logits":
+            return self
+        if self._logits_alone is None:
+            other = copy.copy(self)
+            other.score = "logits"
+            other._take(self._frozen)
+            self._logits_alone = other
+        return self._logits_alone
 
     def _with(self, frozen) -> Model:
         """Return a model that counts with this one and computes with another graph."""

@@ -156,6 +156,18 @@ class Passes:
         """``(N,)``: score of each input's target."""
         return self.scores[np.arange(len(self)), self.targets]
 
+    def of_logits(self) -> Passes:
+        """Return passes of the same inputs and targets whose scores are logits, whatever the model explains."""
+        if self.model.score == "logits":
+            return self
+
+        def passes():
+            model = self.model.of_logits()
+            return Passes(model, self._feed, self._wrt, self.targets, self._batch_size, self.seed, self.keys,
+                          place=self._place)  # fmt: skip
+
+        return self._once("logits", passes)
+
     @property
     def keras_model(self) -> Any:
         """The live ``keras.Model`` behind the SavedModel, with its weights, for methods of other libraries.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attribution.completeness import Residuals
 from attribution.gradients import path_start
 from attribution_benchmarks.scoring.block import Block
 from attribution_benchmarks.scoring.measure import Measure
@@ -61,7 +62,7 @@ def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS
 def path_gap(method: str, baseline) -> Measure:
     """Return what keeps how far the sum of Integrated Gradients' map misses what it should be.
 
-    |Σ map - (f(image) - f(b))| / |f(image) - f(b)|; NaN where the scores are the same.
+    |Σ map - (f(image) - f(b))| / |f(image) - f(b)|: see ``attribution.completeness``; NaN where both scores are 0.
 
     Parameters
     ----------
@@ -75,9 +76,7 @@ def path_gap(method: str, baseline) -> Measure:
         rows = np.arange(len(block))
         start = path_start(block.pictures, baseline)
         begun = block.with_pictures(np.broadcast_to(start, block.pictures.shape))
-        ends = (scores(inputs)[rows, block.targets] for inputs in (block.inputs, begun))
-        difference = np.subtract(*ends).astype(np.float64)
-        missed = np.abs(maps.sum(axis=tuple(range(1, maps.ndim)), dtype=np.float64) - difference)
-        return np.divide(missed, np.abs(difference), out=np.full(len(rows), np.nan), where=difference != 0)
+        ends = (scores(inputs)[rows, block.targets].astype(np.float64) for inputs in (block.inputs, begun))
+        return Residuals.of(maps, *ends).relative
 
     return Measure(f"path_gap {method}", gap, digits=DIGITS, of_controls=False, methods=(method,))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from attribution import resizing
+from attribution.completeness import Residuals
 from attribution.contract import Inputs, ScoredModel
 from attribution.explain.own_code import BrokenContract, called
 from attribution.feed import checked_targets
@@ -15,6 +17,42 @@ from attribution.method import Method
 from attribution.passes import Needs, Passes, Place
 from attribution.resolve import resolve_method
 from attribution_benchmarks.command_line import BadInput
+
+
+@overload
+def explain(
+    method: Any,
+    model: ScoredModel,
+    inputs: Inputs,
+    targets: Any = ...,
+    *,
+    wrt: str | None = ...,
+    batch_size: int = ...,
+    seed: int = ...,
+    keys: Sequence | None = ...,
+    progress: bool = ...,
+    resize: bool | None = ...,
+    return_residuals: Literal[False] = ...,
+    **overrides: Any,
+) -> np.ndarray: ...
+
+
+@overload
+def explain(
+    method: Any,
+    model: ScoredModel,
+    inputs: Inputs,
+    targets: Any = ...,
+    *,
+    wrt: str | None = ...,
+    batch_size: int = ...,
+    seed: int = ...,
+    keys: Sequence | None = ...,
+    progress: bool = ...,
+    resize: bool | None = ...,
+    return_residuals: Literal[True],
+    **overrides: Any,
+) -> tuple[np.ndarray, Residuals | None]: ...
 
 
 def explain(
@@ -29,8 +67,9 @@ def explain(
     keys: Sequence | None = None,
     progress: bool = False,
     resize: bool | None = None,
+    return_residuals: bool = False,
     **overrides: Any,
-) -> np.ndarray:
+) -> np.ndarray | tuple[np.ndarray, Residuals | None]:
     """Explain a model's scores for some inputs.
 
     Parameters
@@ -60,14 +99,19 @@ def explain(
     resize
         ``True``: a map of a layer's resolution, whatever method made it, is resized bilinearly to the input's.
         ``False``: class activation maps keep their layer's resolution. ``None``: each method as it does by default.
+    return_residuals
+        Whether to return also by how much each map's sum misses what it must be, such as f(x) - f(baseline). It takes
+        at most a forward pass at the input and one at each baseline or reference.
     **overrides
         Parameters of the method in place of its defaults.
 
     Returns
     -------
-    np.ndarray
+    maps : np.ndarray
         Float32, ``(N, ...)``: of the input's shape for gradient-like and relevance methods, without the
         channel axis for class activation maps and perturbation methods.
+    residuals : attribution.completeness.Residuals or None
+        With ``return_residuals``; ``None`` where the method has no law on its sum.
 
     Raises
     ------
@@ -77,12 +121,45 @@ def explain(
     resolved = _resolve(method)
     if resize is not None and "resize" in resolved.defaults:
         overrides["resize"] = resize
-    named = explain_many(
+    maps, residuals = _explained(
         {resolved.name: (resolved, overrides)},
-        model, inputs, targets,
-        wrt=wrt, batch_size=batch_size, seed=seed, keys=keys, progress=progress, resize=bool(resize),
+        model, inputs, targets, wrt, batch_size, seed, keys, progress, bool(resize), return_residuals,
     )  # fmt: skip
-    return named[resolved.name]
+    return (maps[resolved.name], residuals.get(resolved.name)) if return_residuals else maps[resolved.name]
+
+
+@overload
+def explain_many(
+    methods: Any,
+    model: ScoredModel,
+    inputs: Inputs,
+    targets: Any = ...,
+    *,
+    wrt: str | None = ...,
+    batch_size: int = ...,
+    seed: int = ...,
+    keys: Sequence | None = ...,
+    progress: bool = ...,
+    resize: bool = ...,
+    return_residuals: Literal[False] = ...,
+) -> dict[str, np.ndarray]: ...
+
+
+@overload
+def explain_many(
+    methods: Any,
+    model: ScoredModel,
+    inputs: Inputs,
+    targets: Any = ...,
+    *,
+    wrt: str | None = ...,
+    batch_size: int = ...,
+    seed: int = ...,
+    keys: Sequence | None = ...,
+    progress: bool = ...,
+    resize: bool = ...,
+    return_residuals: Literal[True],
+) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]: ...
 
 
 def explain_many(
@@ -97,7 +174,8 @@ def explain_many(
     keys: Sequence | None = None,
     progress: bool = False,
     resize: bool = False,
-) -> dict[str, np.ndarray]:
+    return_residuals: bool = False,
+) -> dict[str, np.ndarray] | tuple[dict[str, np.ndarray], dict[str, Residuals]]:
     """Explain with several methods without repeating a pass that two of them need.
 
     One backward pass serves the gradient and every class activation map, one set of noisy gradients
@@ -112,12 +190,22 @@ def explain_many(
         See ``explain``.
     resize
         Whether maps of another resolution than the input's are resized to it, bilinearly.
+    return_residuals
+        See ``explain``.
 
     Returns
     -------
-    dict[str, np.ndarray]
+    maps : dict[str, np.ndarray]
         Name or label to maps, in the order given; the same bytes as ``explain`` gives one by one.
+    residuals : dict[str, attribution.completeness.Residuals]
+        With ``return_residuals``: name or label to residuals, of the methods that have a law on their sum.
     """
+    found = _explained(methods, model, inputs, targets, wrt, batch_size, seed, keys, progress, resize, return_residuals)
+    return found if return_residuals else found[0]
+
+
+def _explained(methods, model, inputs, targets, wrt, batch_size, seed, keys, progress, resize, with_residuals):
+    """Return maps and residuals, the latter empty unless wanted; parameters as in ``explain_many``."""
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
     explained = None
@@ -133,8 +221,12 @@ def explain_many(
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
-    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize, turned)
-    return maps if explained is None else {label: explained.as_given(array) for label, array in maps.items()}
+    parts = {label: [] for label, (method, _) in chosen.items() if with_residuals and method.sum_law}
+    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize, turned, parts)
+    residuals = {label: Residuals.joined(some) for label, some in parts.items()}
+    if explained is not None:
+        maps = {label: explained.as_given(array) for label, array in maps.items()}
+    return maps, residuals
 
 
 def block_by_block(
@@ -149,8 +241,12 @@ def block_by_block(
     progress: bool,
     resize: bool = False,
     channels_first: bool = False,
+    residuals: Mapping[str, list] = MappingProxyType({}),
 ) -> dict[str, np.ndarray]:
-    """Return the maps of methods with all their parameters; see ``explain_many``, which checks what is given here."""
+    """Return the maps of methods with all their parameters; see ``explain_many``, which checks what is given here.
+
+    The residuals of each block are added to the lists of ``residuals``, by label.
+    """
     needs = Needs()
     for method, parameters in chosen.values():
         needs |= method.needs(parameters)
@@ -178,6 +274,8 @@ def block_by_block(
             if label not in maps:
                 maps[label] = np.empty((total, *result.shape[1:]), np.float32)
             maps[label][rows] = result
+            if label in residuals:
+                residuals[label].append(method.sum_law.residuals(passes, parameters, maps[label][rows]))
     if not total:
         shape = feed[wrt].shape
         maps = {

@@ -8,8 +8,9 @@ r"""See maps of a SavedModel: explain pictures, arrays or signals, and draw what
 Pictures of 16 bits, and grey floating-point TIFF in [0, 1], are scaled to the range of 8-bit pictures.
 
 The picture has a row for each input and a column for each method, each panel with its colour scale. Standard output has
-the highest predictions. `--list_methods` lists the methods; `python -m attribution.inspect --model=DIR` says which of
-them a file allows, and why not the others.
+the highest predictions and, of each method whose maps must add up to something, such as f(x) - f(baseline), by how much
+they miss it; above 5 % a warning names the cause. `--list_methods` lists the methods; `python -m attribution.inspect
+--model=DIR` says which of them a file allows, and why not the others.
 
 Cost: an image of 224 pixels and the three default methods take 19 CPU seconds and 1.5 GB under EfficientNetB0, 23 and
 1.3 GB under a ViT-Ti/16, most of it TensorFlow's start and the compilation; docs/methods.md gives the passes that each
@@ -37,6 +38,7 @@ from attribution.preprocessing import PREPROCESSINGS, likely_preprocessing, prep
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, check_file, listed, print_line, printable, write_whole
 
+MUCH = 5  # per cent of its sum by which a map may miss it without a warning
 DEFAULT = ("integrated_gradients", "guided_backprop", "grad_cam")
 
 FLAGS = flags.FlagValues()
@@ -79,7 +81,13 @@ flags.DEFINE_string(
 flags.DEFINE_integer("top", 5, "how many predictions to print for each input", lower_bound=0, flag_values=FLAGS)
 flags.DEFINE_integer("limit", 16, "how many inputs to take from folders at most", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_string("output", "maps.png", "picture to draw: .png, .pdf, .svg or .jpg by suffix", flag_values=FLAGS)
-flags.DEFINE_string("maps", "", "file .npz to write the maps to, by method, with inputs and targets", flag_values=FLAGS)
+flags.DEFINE_string(
+    "maps",
+    "",
+    "file .npz to write the maps to, by method, with inputs, targets and, as METHOD.residual, what the sum of a map is "
+    "minus what it must be",
+    flag_values=FLAGS,
+)
 flags.DEFINE_boolean("overlay", True, "lay maps over the picture in grey", flag_values=FLAGS)
 flags.DEFINE_enum(
     "channels", "sum", list(plotting.REDUCTIONS), "what is drawn of a map with channels", flag_values=FLAGS
@@ -127,10 +135,12 @@ def main(flag_values: flags.FlagValues) -> None:
     targets = _targets(flag_values.target, names, scores)
     _print_predictions(files, scores, names, flag_values.top, model.score)
     chosen = methods if flag_values.method else _applicable(methods, model, feed, targets, wrt)
-    maps = explain_many(
+    maps, residuals = explain_many(
         chosen, model, feed, targets, wrt=wrt, batch_size=flag_values.batch_size, seed=flag_values.seed,
-        keys=[str(label) for label in files],
+        keys=[str(label) for label in files], return_residuals=True,
     )  # fmt: skip
+    for label, residual in residuals.items():
+        _print_residual(label, residual.relative, chosen[label][0].sum_law)
     titles = [
         f"{printable(label)}\n{printable(_class(names, target))}, {_kind(model.score)} {scores[row, target]:.3g}"
         for row, (label, target) in enumerate(zip(files, targets, strict=True))
@@ -142,6 +152,7 @@ def main(flag_values: flags.FlagValues) -> None:
     _write(flag_values.output, lambda stream: figure.savefig(stream, format=suffix.lstrip(".")))
     if flag_values.maps:
         arrays: dict[str, Any] = {"inputs": inputs, "targets": targets, **maps}
+        arrays |= {f"{label}.residual": residual.absolute for label, residual in residuals.items()}
         _write(flag_values.maps, lambda stream: np.savez_compressed(stream, **arrays))
     print_line(f"written to {flag_values.output}" + (f" and {flag_values.maps}" if flag_values.maps else ""))
 
@@ -239,6 +250,18 @@ def _print_predictions(files, scores, names, top, score):
         print_line(
             f"{label}: " + ", ".join(f"{_class(names, number)} {row[number]:.4g}" for number in best) + f" ({score})"
         )
+
+
+def _print_residual(label, relative, law):
+    """Print by how much maps miss their sum; warn where that is much of it."""
+    shares = 100 * relative[np.isfinite(relative)]
+    if not len(shares):
+        return
+    several = f" (median of {len(shares)} inputs; at most {shares.max():.2g} %)" if len(shares) > 1 else ""
+    print(f"{label}: the sum of the map misses {law.formula} by {np.median(shares):.2g} %{several}")
+    if shares.max() > MUCH:
+        often = f" on {(shares > MUCH).sum()} of {len(shares)} inputs" if len(shares) > 1 else ""
+        print(f"warning: {label} misses {law.formula} by more than {MUCH} %{often}: {law.cause}", file=sys.stderr)
 
 
 def _with_layer(methods, layer):

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 import attribution
@@ -226,3 +228,46 @@ def test_a_method_that_ends_the_program_or_moves_is_no_harm(run, exported, pictu
     assert err == f"error: method 'own.py:ends' failed at {pictures / 'own.py'}, line 4: SystemExit: bye\n"
     assert run(*options, "--method=own.py:moves", "--maps=m.npz")[0] == 0
     assert (pictures / "maps.png").exists() and (pictures / "m.npz").exists()
+
+
+def test_residuals_are_printed_stored_and_warned_of(run, exported, models, pictures):
+    code, out, err = run(
+        f"--model={exported['image']}", f"--image={pictures}", "--method=deeplift,lrp_alpha1beta0,grad_cam",
+        "--preprocessing=0..1", "--target=1", "--maps=m.npz",
+    )  # fmt: skip
+    assert code == 0
+    kept = np.load(pictures / "m.npz")
+    assert sorted(name for name in kept if name.endswith(".residual")) == [
+        "deeplift.residual", "lrp_alpha1beta0.residual",
+    ]  # fmt: skip
+    logits = models["image"].scores(kept["inputs"])[:, 1].astype(np.float64)
+    missed = kept["lrp_alpha1beta0"].sum(axis=(1, 2, 3), dtype=np.float64) - logits
+    np.testing.assert_allclose(kept["lrp_alpha1beta0.residual"], missed, rtol=1e-6)
+    shares = 100 * np.abs(missed / logits)
+    assert (shares > 5).all()  # its normalisation has biases
+    said = [line for line in out.splitlines() if "misses" in line]
+    assert re.match(r"deeplift: the sum of the map misses f\(x\) - f\(baseline\) by (0\.00|\de-0)", said[0])
+    assert said[1:] == [
+        f"lrp_alpha1beta0: the sum of the map misses the logit by {np.median(shares):.2g} % (median of 2 inputs; "
+        f"at most {shares.max():.2g} %)"
+    ]
+    assert err == (
+        "warning: lrp_alpha1beta0 misses the logit by more than 5 % on 2 of 2 inputs: biases and other inputs take "
+        "relevance, and so does ε where values are small\n"
+    )
+
+
+def test_a_path_with_too_few_points_is_warned_of(run, from_function, tmp_path):
+    """A step between two points of the path is not seen; one that is wide enough is."""
+    np.save(tmp_path / "x.npy", np.ones((6, 2), np.float32))
+    said = {}
+    for steepness in (3000.0, 3.0):
+        model = from_function(lambda x, by=steepness: tf.tanh(by * (tf.reduce_mean(x, axis=1) - 0.71)), 6, 2)
+        code, out, said[steepness] = run(f"--model={model.path}", "--image=x.npy", "--method=integrated_gradients")
+        assert code == 0, said
+        assert "integrated_gradients: the sum of the map misses f(x) - f(baseline) by " in out
+    assert said == {
+        3000.0: "warning: integrated_gradients misses f(x) - f(baseline) by more than 5 %: the path has too few "
+        "points; raise points=\n",
+        3.0: "",
+    }
