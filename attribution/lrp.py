@@ -36,6 +36,8 @@ def lrp_epsilon(
 ) -> np.ndarray:
     """LRP-ε everywhere (Bach et al. 2015). On a ReLU network it is input times gradient as ε goes to 0.
 
+    Biases and ε take their share: the map's sum is the logit less that.
+
     Parameters
     ----------
     passes
