@@ -38,7 +38,7 @@ from attribution.preprocessing import PREPROCESSINGS, likely_preprocessing, prep
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput, check_file, listed, print_line, printable, write_whole
 
-MUCH = 5  # per cent of its sum by which a map may miss it without a warning
+MUCH = 0.05  # share of its sum by which a map may miss it without a warning
 DEFAULT = ("integrated_gradients", "guided_backprop", "grad_cam")
 
 FLAGS = flags.FlagValues()
@@ -254,14 +254,22 @@ def _print_predictions(files, scores, names, top, score):
 
 def _print_residual(label, relative, law):
     """Print by how much maps miss their sum; warn where that is much of it."""
-    shares = 100 * relative[np.isfinite(relative)]
+    shares = relative[np.isfinite(relative)]
     if not len(shares):
         return
-    several = f" (median of {len(shares)} inputs; at most {shares.max():.2g} %)" if len(shares) > 1 else ""
-    print(f"{label}: the sum of the map misses {law.formula} by {np.median(shares):.2g} %{several}")
+    several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
+    print(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
     if shares.max() > MUCH:
         often = f" on {(shares > MUCH).sum()} of {len(shares)} inputs" if len(shares) > 1 else ""
-        print(f"warning: {label} misses {law.formula} by more than {MUCH} %{often}: {law.cause}", file=sys.stderr)
+        print(
+            f"warning: {label} misses {law.formula} by more than {_percent(MUCH)}{often}: {law.cause}", file=sys.stderr
+        )
+
+
+def _percent(share: float) -> str:
+    if share < 1e-4:
+        return "less than 0.01 %"
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
 def _with_layer(methods, layer):
