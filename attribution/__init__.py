@@ -48,13 +48,13 @@ def load_model(path: str | os.PathLike, *, keras_model: Any = None, trust: bool 
         a function that builds it, ``"module:function"``, ``"file.py:function"`` or the path of a ``.keras`` file. It
         is built when a method asks for it, given the file's weights, and refused where its scores are not the file's.
     trust
-        Whether you trust who made the file. One whose operations can do more than compute is refused otherwise
-        (``attribution.trust``).
+        Whether you trust the file. Otherwise it is refused if it uses operations that can do more than compute
+        (``attribution.op_allowlist``).
     **options
         ``score``, ``signature``, ``inputs``, ``output``, ``jit_compile``.
     """
     from attribution import model  # TensorFlow takes seconds to import, --help must not
-    from attribution.trust import trusted
+    from attribution.op_allowlist import trusted
 
     with trusted(trust):
         loaded = model.load_model(path, **options)

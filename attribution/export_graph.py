@@ -45,7 +45,7 @@ def write(
         What the model says of its explanations.
     """
     _refuse_what_no_graph_holds(model, wrt)
-    loaded = tf.saved_model.load(str(model.path), tags=["serve"])
+    loaded = model.load_file()
     own = dict(loaded.signatures)
     taken = [name for name in own if name.startswith((names.EXPLAIN, "explanation_"))]
     if taken:

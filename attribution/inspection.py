@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from absl import flags
@@ -23,6 +24,9 @@ from attribution.loading_flags import define_loading_flags, loading_options
 from attribution.methods import METHODS
 from attribution.passes import Needs, Passes
 from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
+
+if TYPE_CHECKING:
+    from attribution.loader import SavedFile
 
 ANY_SIZE = 64  # of an axis whose size the file leaves open
 
@@ -111,13 +115,15 @@ def random_feed(model: ScoredModel) -> dict[str, np.ndarray]:
 def main(flag_values: flags.FlagValues) -> None:
     """Print what the file is."""
     from attribution import load_model, saved_model
+    from attribution.loader import SavedFile
 
     if not flag_values.model:
         raise BadInput("--model is empty; name the directory of a SavedModel")
     directory = saved_model.find_saved_model(flag_values.model)
     print_line(f"{directory}  ({_size(directory)})")
     print_line()
-    for line in _described_signatures(directory):
+    file = SavedFile(directory)
+    for line in _described_signatures(file):
         print_line(line)
     options = loading_options(flag_values)
     try:
@@ -126,7 +132,7 @@ def main(flag_values: flags.FlagValues) -> None:
     except BadInput as error:
         print_line()
         print_line(f"cannot be explained as it is: {error}")
-        for line in _ways_to_load(flag_values.model, directory, options):
+        for line in _ways_to_load(flag_values.model, file, options):
             print_line(line)
         return
     for line in _described_model(model, wrt):
@@ -141,44 +147,18 @@ def main(flag_values: flags.FlagValues) -> None:
     print_line(f'maps = attribution.explain("integrated_gradients", model, inputs{given})')
 
 
-def _described_signatures(directory) -> list[str]:
-    """Return a paragraph of a file's signatures, or of its placeholders where it has none."""
-    import tensorflow as tf
-
-    from attribution.saved_model import _gist as gist
-
-    try:
-        loaded = tf.saved_model.load(str(directory), tags=["serve"])
-    except Exception as error:  # a damaged file fails in many ways
-        raise BadInput(f"'{directory}' cannot be read as a SavedModel with the tag 'serve': {gist(error)}") from error
+def _described_signatures(file: SavedFile) -> list[str]:
+    """Return a paragraph of a file's signatures, or of its placeholders and ends where it has none."""
     lines = []
-    for name, function in loaded.signatures.items():
+    for name, signature in file.signatures.items():
         lines.append(f"signature '{name}'")
-        lines += [f"  in   {_spec(key, spec)}" for key, spec in sorted(function.structured_input_signature[1].items())]
-        lines += [f"  out  {_spec(key, spec)}" for key, spec in sorted(function.structured_outputs.items())]
-    if not lines and hasattr(loaded, "graph"):
+        lines += [f"  in   {_spec(key, spec)}" for key, spec in signature.inputs.items()]
+        lines += [f"  out  {_spec(key, spec)}" for key, spec in signature.outputs.items()]
+    if not lines and not file.has_objects:
         lines.append("no signature; a TensorFlow 1 file, whose tensors are named")
-        lines += [f"  in   {_spec(op.outputs[0].name, op.outputs[0])}" for op in _placeholders(loaded.graph)]
-        lines += [f"  out  {_spec(tensor.name, tensor)}" for tensor in _ends(loaded.graph)]
+        lines += [f"  in   {_spec(name, spec)}" for name, spec in file.placeholders().items()]
+        lines += [f"  out  {_spec(name, spec)}" for name, spec in file.ends().items()]
     return lines or ["no signature"]
-
-
-def _placeholders(graph):
-    return [operation for operation in graph.get_operations() if operation.type == "Placeholder"]
-
-
-def _ends(graph):
-    """Return the tensors of scores' shape that depend on a placeholder and that no other operation uses."""
-    reached = set()
-    for operation in graph.get_operations():  # in the order of their making, inputs first
-        if operation.type == "Placeholder" or any(tensor.op.name in reached for tensor in operation.inputs):
-            reached.add(operation.name)
-    return [
-        tensor
-        for operation in graph.get_operations()
-        for tensor in operation.outputs
-        if operation.name in reached and not tensor.consumers() and tensor.shape.rank == 2 and tensor.dtype.is_floating
-    ]
 
 
 def _spec(name, spec) -> str:
@@ -232,21 +212,18 @@ def _described_methods(model, wrt, libraries) -> list[str]:
     return lines
 
 
-def _ways_to_load(path, directory, options) -> list[str]:
+def _ways_to_load(path, file: SavedFile, options) -> list[str]:
     """Return lines of Python that load a file which leaves a choice, one for each choice that works."""
-    import tensorflow as tf
-
     from attribution import load_model
 
-    loaded = tf.saved_model.load(str(directory), tags=["serve"])
     tries = [
         {**options, "signature": name, "output": output}
-        for name, function in loaded.signatures.items()
-        for output in sorted(function.structured_outputs)
+        for name, signature in file.signatures.items()
+        for output in signature.outputs
+        if not signature.composite
     ]
-    if not tries and hasattr(loaded, "graph"):
-        inputs = [operation.outputs[0].name for operation in _placeholders(loaded.graph)]
-        tries = [{**options, "inputs": inputs, "output": tensor.name} for tensor in _ends(loaded.graph)]
+    if not tries and not file.has_objects:
+        tries = [{**options, "inputs": list(file.placeholders()), "output": name} for name in file.ends()]
     lines = []
     for option in tries[:12]:
         try:

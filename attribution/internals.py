@@ -7,12 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compiler.mlir.stablehlo import stablehlo
+from tensorflow.python import _pywrap_mlir
+from tensorflow.python.checkpoint import checkpoint, checkpoint_options, graph_view
 from tensorflow.python.framework import convert_to_constants, function_def_to_graph, op_def_registry, ops
 from tensorflow.python.ops.op_selector import UnliftableError
+from tensorflow.python.saved_model import load, load_options, load_v1_in_v2, path_helpers
 
 __all__ = [
-    "UnliftableError", "convert_to_constants", "function_body", "is_known_and_stateless", "loaded_gradient",
-    "registered_gradient",
+    "UnliftableError", "convert_to_constants", "function_body", "is_known_and_stateless", "load_message",
+    "loaded_gradient", "operation_definition", "registered_gradient", "stablehlo_text",
 ]  # fmt: skip
 
 
@@ -21,9 +25,62 @@ def function_body(function_def: Any) -> tuple[tf.compat.v1.GraphDef, dict[str, s
     return function_def_to_graph.function_def_to_graph_def(function_def)
 
 
+def load_message(message: Any, directory: str, has_objects: bool) -> Any:
+    """Return a SavedModel as ``tf.saved_model.load`` does, which takes a directory and not a message.
+
+    Parameters
+    ----------
+    message : SavedModel
+        With one ``MetaGraphDef``. It is changed.
+    directory
+        Where the variables and assets are.
+    has_objects
+        Whether TensorFlow 2 wrote the file.
+    """
+    with ops.init_scope():
+        if has_objects:
+            objects = message.meta_graphs[0].object_graph_def
+            options = checkpoint_options.CheckpointOptions(), load_options.LoadOptions()
+            return _ObjectLoader(objects, message, directory, *options, filters=None).get(0)
+        return _MessageLoader(message, directory).load(message.meta_graphs[0].meta_info_def.tags)
+
+
+class _ObjectLoader(load.Loader):
+    """TensorFlow's loader of TensorFlow 2 files, without its warning about variables that are not used."""
+
+    def _restore_checkpoint(self):
+        path = path_helpers.get_variables_path(self._export_dir)
+        saver = checkpoint.TrackableSaver(graph_view.ObjectGraphView(self.get(0)))
+        with tf.device("CPU"):
+            saver._file_prefix_placeholder = tf.constant(path)
+        saver.restore(path, self._checkpoint_options).assert_existing_objects_matched().expect_partial()
+
+
+class _MessageLoader(load_v1_in_v2._EagerSavedModelLoader):
+    """TensorFlow's loader of TensorFlow 1 files, for a message in place of a file."""
+
+    def __init__(self, message, directory):  # in place of TensorFlow's, which reads the file
+        self._export_dir = directory
+        self._variables_path = path_helpers.get_variables_path(directory)
+        self._saved_model = message
+
+
+def operation_definition(kind: str) -> Any:
+    """Return the ``OpDef`` of a kind of operation, or ``None`` if this TensorFlow does not have it."""
+    return op_def_registry.get(kind)
+
+
+def stablehlo_text(module: bytes) -> str | None:
+    """Return a serialized StableHLO module as text, or ``None`` if TensorFlow cannot read it."""
+    try:
+        return _pywrap_mlir.ExperimentalRunPassPipeline(stablehlo.deserialize_portable_artifact_str(module), "", False)
+    except Exception:  # of C++, in several types
+        return None
+
+
 def is_known_and_stateless(kind: str) -> bool:
     """Return whether a kind of operation keeps nothing from call to call and has no side effects."""
-    definition = op_def_registry.get(kind)
+    definition = operation_definition(kind)
     return definition is not None and not definition.is_stateful
 
 

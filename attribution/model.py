@@ -10,13 +10,13 @@ import os
 import pathlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from attribution import batching, layers, reroot, row_positions, saved_model
+from attribution import batching, layers, op_allowlist, reroot, row_positions, saved_model
 from attribution.compiled import CompiledGraph
 from attribution.composite import Composite
 from attribution.contract import Inputs, NodeRules
@@ -112,6 +112,7 @@ class Model:
         if score not in SCORES:
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
         self._path = saved_model.find_saved_model(path)
+        self._is_trusted = op_allowlist.is_trusted()
         self.write: Callable[[], tempfile.TemporaryDirectory] | None = None
         self._directory: tempfile.TemporaryDirectory | None = None
         self.score = score
@@ -146,6 +147,22 @@ class Model:
             self._directory, self.write = self.write(), None
             self._path = pathlib.Path(self._directory.name)
         return self._path
+
+    def load_file(self, tensors: Iterable[str] = ()) -> Any:
+        """Load the SavedModel again, with all its signatures and its variables.
+
+        Parameters
+        ----------
+        tensors
+            See ``attribution.saved_model.load``.
+
+        Returns
+        -------
+        object
+            As ``tf.saved_model.load`` returns it.
+        """
+        with op_allowlist.trusted(self._is_trusted):
+            return saved_model.load(self.path, tensors=tensors)
 
     @property
     def keeps_loaded(self) -> bool:

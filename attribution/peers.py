@@ -42,9 +42,7 @@ def attach(model: ScoredModel, network: Any, tolerance: float = 1e-4) -> None:
     BadInput
         If the network has other variables, or gives other scores.
     """
-    import tensorflow as tf
-
-    loaded = tf.saved_model.load(str(model.path), tags=["serve"])
+    loaded = model.load_file()
     if not hasattr(loaded, "variables"):
         raise BadInput(
             f"'{model.path}' does not list its variables as keras.Model.export does; a network that has its weights "

@@ -11,15 +11,16 @@ import hashlib
 import os
 import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from attribution import custom_gradients, exactness, graph_nodes, inlining, trust
+from attribution import custom_gradients, exactness, graph_nodes, inlining
 from attribution.graph import GraphView
 from attribution.internals import UnliftableError, convert_to_constants
+from attribution.loader import SavedFile
 from attribution_benchmarks.command_line import BadInput, listed
 
 
@@ -109,23 +110,36 @@ def fingerprint(directory: str | os.PathLike) -> str:
     return digest.hexdigest()
 
 
-def load(path: str | os.PathLike) -> Any:
-    """Load a SavedModel (tag ``serve``) with its variables.
+def load(path: str | os.PathLike, signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
+    """Load what some signatures of a SavedModel (tag ``serve``) use, with its variables.
 
     Parameters
     ----------
     path
         See ``find_saved_model``.
+    signatures
+        Names of signatures; by default all.
+    tensors
+        Of a TensorFlow 1 file: names of tensors that are loaded too, such as ``"dense:0"``.
+
+    Returns
+    -------
+    object
+        As ``tf.saved_model.load`` returns it, without what the signatures do not use.
 
     Raises
     ------
     BadInput
-        If the file cannot be read, or could do more than compute (``attribution.trust``).
+        If the file cannot be read, or would do more than compute (``attribution.op_allowlist``).
     """
-    directory = find_saved_model(path)
-    trust.check(directory)
+    return _load(SavedFile(find_saved_model(path)), path, signatures, tensors)
+
+
+def _load(file: SavedFile, path, signatures=None, tensors=()):
     try:
-        return tf.saved_model.load(str(directory), tags=["serve"])
+        return file.load(signatures, tensors)
+    except BadInput:
+        raise
     except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
         raise BadInput(f"'{path}' cannot be read as a SavedModel with the tag 'serve': {_gist(error)}") from error
 
@@ -157,7 +171,10 @@ def freeze(
     BadInput
         If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
     """
-    loaded = load(path) if loaded is None else loaded
+    if loaded is None:
+        file = SavedFile(find_saved_model(path))
+        names = [] if inputs else [_chosen_signature(file.signatures, path, signature)]
+        loaded = _load(file, path, names, [*inputs, *([output] if output else [])] if inputs else ())
     if inputs:
         function, input_names, output_names = _prune(loaded, path, list(inputs), output)
     else:
@@ -329,21 +346,35 @@ def _identity_sources(graph_def):
     return source
 
 
-def _signature(loaded, path, name):
-    """Return a signature's concrete function with the names of its inputs and outputs, in tensor order."""
-    available = list(loaded.signatures)
+def default_signature(names: Iterable[str]) -> str | None:
+    """Return the signature that is explained by default, or ``None`` if there is a choice."""
+    names = list(names)
+    known = [name for name in ("serving_default", "serve") if name in names]
+    return known[0] if known else names[0] if len(names) == 1 else None
+
+
+def _chosen_signature(available, path, name):
+    """Return the name of the signature to explain."""
     if not available:
         raise BadInput(
             f"'{path}' has no signature; name its tensors, as in inputs=['input_tensor:0'], output='dense:0', "
             "or export it with keras.Model.export"
         )
-    if name is None:
-        name = next((known for known in ("serving_default", "serve") if known in available), None)
-        if name is None and len(available) == 1:
-            name = available[0]
-    if name not in available:
+    chosen = name or default_signature(available)
+    if chosen not in available:
         wanted = f"has no signature '{name}'" if name else "has several signatures; choose one with signature="
         raise BadInput(f"'{path}' {wanted}; its signatures are {listed(available)}")
+    if isinstance(available, dict) and available[chosen].composite:
+        raise BadInput(
+            f"signature '{chosen}' of '{path}' takes the ragged or sparse tensor '{available[chosen].composite}', "
+            "whose rows have no common shape; export a signature that takes a dense (padded) tensor"
+        )
+    return chosen
+
+
+def _signature(loaded, path, name):
+    """Return a signature's concrete function with the names of its inputs and outputs, in tensor order."""
+    name = _chosen_signature(loaded.signatures, path, name)
     function = loaded.signatures[name]
     # Nested structures are flattened in the order of their sorted keys.
     input_names = sorted(function.structured_input_signature[1])
@@ -361,7 +392,7 @@ def _prune(loaded, path, inputs, output):
     try:
         function = loaded.prune(inputs, [output])
     except (KeyError, ValueError, UnliftableError) as error:
-        names = [op.name + ":0" for op in loaded.graph.get_operations() if op.type == "Placeholder"]
+        names = SavedFile(find_saved_model(path)).placeholders()
         raise BadInput(
             f"'{path}': {_gist(error)}; its placeholders are {listed(names)}, inputs= names those needed"
         ) from error

@@ -220,7 +220,7 @@ def logit_function(model, tensors: bool = False):
     """
     import tensorflow as tf
 
-    loaded = tf.saved_model.load(str(model.path))
+    loaded = model.load_file(tensors=[*TENSORS["inputs"], TENSORS["output"]])
     if loaded.signatures and not tensors:
         name = next((n for n in ("serving_default", "serve") if n in loaded.signatures), next(iter(loaded.signatures)))
         signature = loaded.signatures[name]

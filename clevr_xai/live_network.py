@@ -31,13 +31,11 @@ def attach_live_network(model: ScoredModel, network: Answering) -> None:
     BadInput
         If it is of another architecture, or gives other logits than the live one.
     """
-    import tensorflow as tf
-
     from attribution import peers
     from clevr_xai import relation_network
 
     path = model.path
-    loaded = tf.saved_model.load(str(path), tags=["serve"])  # named, since its variables live no longer than it
+    loaded = model.load_file()  # named, since its variables live no longer than it
     variables = loaded.signatures["serving_default"].variables
     values = {variable_name(variable.name.split(":")[0]): variable for variable in variables}
     widths = [

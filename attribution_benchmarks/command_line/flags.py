@@ -68,7 +68,7 @@ def define_trust(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_bool(
         "trust_model",
         False,
-        "load SavedModels even if their operations can do more than compute, such as write files",
+        "load SavedModels even if they use operations that can do more than compute, such as write files",
         flag_values=flag_values,
     )
 

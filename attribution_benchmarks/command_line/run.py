@@ -157,7 +157,7 @@ def _check_numbers(flag_values: flags.FlagValues) -> None:
 
 @contextlib.contextmanager
 def _trust(flag_values: flags.FlagValues):
-    """Say to ``attribution.trust``, here and in the processes that are started, what ``--trust_model`` says."""
+    """Say to ``attribution.op_allowlist``, here and in the processes that are started, what ``--trust_model`` says."""
     before = os.environ.get(TRUST_VARIABLE)
     if "trust_model" in flag_values and flag_values.trust_model:
         os.environ[TRUST_VARIABLE] = "1"

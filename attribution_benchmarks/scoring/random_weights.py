@@ -195,7 +195,7 @@ def graph_order(model: Any) -> list[int]:
             )
             constants.setdefault(np.asarray(values).tobytes(), []).append(name)
     places, last = [], 0.0
-    for variable in _variables(tf.saved_model.load(str(model.path), tags=["serve"])):
+    for variable in _variables(model.load_file()):
         uses = [first_use(name) for name in constants.get(variable.numpy().tobytes(), [])]
         last = min([each for each in uses if each < float("inf")], default=last)
         places.append(last)

@@ -216,11 +216,10 @@ def load_signatures(directory: str) -> dict[str, ServedSignature]:
     """Return the signatures of a SavedModel."""
     import tensorflow as tf
 
-    from attribution import trust
+    from attribution import saved_model
     from attribution_benchmarks.serving.signature import TensorSpec
 
-    trust.check(directory)
-    loaded = tf.saved_model.load(directory, tags=["serve"])
+    loaded = saved_model.load(directory)
 
     def spec_of(tensor):
         dtype = np.dtype(object) if tensor.dtype == tf.string else np.dtype(tensor.dtype.as_numpy_dtype)

@@ -26,18 +26,21 @@ def unfolded(directory: str | pathlib.Path) -> keras.Model:
     BadInput
         For what is no Relation Network of the paper's size.
     """
-    import tensorflow as tf
+    from attribution import saved_model
 
     network = relation_network.build(pair_scale=PAIR_SCALE, dropout=0.0)
     try:
-        loaded = tf.saved_model.load(str(pathlib.Path(directory) / "1"))
+        loaded = saved_model.load(pathlib.Path(directory) / "1")
         values = {
             variable_name(variable.name.split(":")[0]): variable.numpy()
             for variable in loaded.signatures["serving_default"].variables
         }
         network.set_weights([values[variable_name(weight.path)] for weight in network.weights])
-    except (OSError, KeyError, ValueError, tf.errors.OpError):
-        raise BadInput(f"{str(directory)!r} holds no network that scripts/train_relation_network.py exported") from None
+    except (BadInput, KeyError, ValueError) as error:
+        reason = f": {error}" if isinstance(error, BadInput) else ""
+        raise BadInput(
+            f"{str(directory)!r} holds no network that scripts/train_relation_network.py exported{reason}"
+        ) from None
     first = network.get_layer("f").layers[0]
     first.kernel.assign(first.kernel / PAIR_SCALE)
     return network
