@@ -19,7 +19,7 @@ from attribution.inlining import CALLS
 _STATEFUL = (
     *CALLS, "ReadVariableOp", "ResourceGather", "VarHandleOp", "VariableV2", "HashTable", "HashTableV2",
     "LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "While", "If", "Case",
-    "XlaCallModule", "StatefulCase", "Assert", "DecodeProtoV2",
+    "XlaCallModule", "StatefulCase", "Assert", "DecodeProtoV2", "DeviceIndex",
 )  # fmt: skip
 # Operations that run functions and whose gradients TensorFlow builds from them.
 _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
@@ -43,9 +43,15 @@ def first_random(graph_def: tf.compat.v1.GraphDef, state: Any) -> str | None:
     for node in _all_nodes(graph_def):
         if node.name in state:
             return f"'{node.name}', which reads what each call changes"
-        if node.op not in _STATEFUL and not internals.is_known_and_stateless(node.op):
+        if not _is_deterministic(node):
             return f"the operation {node.op} ('{node.name}')"
     return None
+
+
+def _is_deterministic(node) -> bool:
+    if node.op in ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"):  # random by dropout alone
+        return node.attr["dropout"].f == 0
+    return node.op in _STATEFUL or internals.is_known_and_stateless(node.op)
 
 
 def first_inexact(view: GraphView, inputs: Any, output: str) -> str | None:

@@ -217,9 +217,9 @@ def _ways_to_load(path, file: SavedFile, options) -> list[str]:
     from attribution import load_model
 
     tries = [
-        {**options, "signature": name, "output": output}
+        {**_middle(spec), **options, "signature": name, "output": output}
         for name, signature in file.signatures.items()
-        for output in signature.outputs
+        for output, spec in signature.outputs.items()
         if not signature.composite
     ]
     if not tries and not file.has_objects:
@@ -233,6 +233,12 @@ def _ways_to_load(path, file: SavedFile, options) -> list[str]:
             continue
         lines.append(f"  {_loading_line(path, option)}")
     return ["", "tried to load it:", *lines] if lines else []
+
+
+def _middle(spec) -> dict:
+    """Return the position in the middle of an output's axes between batch and classes, as an option; none without."""
+    shape = spec.shape.as_list() if spec.shape.rank is not None else []
+    return {"position": tuple((size or 1) // 2 for size in shape[1:-1])} if len(shape) > 2 else {}
 
 
 def _loading_line(path, options) -> str:

@@ -33,6 +33,12 @@ def define_loading_flags(flag_values: flags.FlagValues, score: str = "logits") -
         "the output to explain where the signature has several; with --input_tensors a tensor, such as dense:0",
         flag_values=flag_values,
     )
+    flags.DEFINE_list(
+        "position",
+        [],
+        "for an output with axes between batch and classes: the position to explain, such as 10 or 10,20",
+        flag_values=flag_values,
+    )
     flags.DEFINE_string("wrt", "", "input to explain, where the model has several", flag_values=flag_values)
     flags.DEFINE_string(
         "keras_model",
@@ -49,9 +55,20 @@ def loading_options(flag_values: flags.FlagValues) -> dict:
         "signature": flag_values.signature or None,
         "inputs": flag_values.input_tensors or None,
         "output": flag_values.output_tensor or None,
+        "position": _position(flag_values.position),
         "keras_model": flag_values.keras_model or None,
     }
     return {"score": flag_values.score} | {name: value for name, value in options.items() if value is not None}
+
+
+def _position(parts: list[str]) -> tuple[int, ...] | None:
+    try:
+        return tuple(int(part) for part in parts) or None
+    except ValueError:
+        raise BadInput(
+            f"--position is '{','.join(parts)}'; whole numbers separated by commas are needed, one for each axis between "
+            "batch and classes"
+        ) from None
 
 
 def load_flagged_model(flag_values: flags.FlagValues) -> Any:

@@ -116,7 +116,8 @@ def test_an_initialiser_does_not_run(tmp_path):
 
     module = Scaled()
     module.resource = Resource()
-    module.more = lambda x: [tf.raw_ops.AssignVariableOp(resource=module.resource.resource_handle, value=0.0)]
+    handle = module.resource.resource_handle  # created outside of the function, which captures it
+    module.more = lambda x: [tf.raw_ops.AssignVariableOp(resource=handle, value=0.0)]
     path = str(tmp_path / "model")
     tf.saved_model.save(module, path, signatures=module.__call__)
     with pytest.raises(BadInput, match="'WriteFile'"):
