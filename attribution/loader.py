@@ -120,7 +120,7 @@ class SavedFile:
             name = waiting.pop()
             if name not in reached:
                 reached.add(name)
-                waiting += users[name]
+                waiting += users.get(name, ())
         specs = {f"{name}:0": _first_output(node) for name, node in nodes.items() if name in reached - users.keys()}
         return {name: spec for name, spec in specs.items() if spec is not None and spec.dtype.is_floating}
 

@@ -66,8 +66,8 @@ def _position(parts: list[str]) -> tuple[int, ...] | None:
         return tuple(int(part) for part in parts) or None
     except ValueError:
         raise BadInput(
-            f"--position is '{','.join(parts)}'; whole numbers separated by commas are needed, one for each axis between "
-            "batch and classes"
+            f"--position is '{','.join(parts)}'; whole numbers separated by commas are needed, one for each axis "
+            "between batch and classes"
         ) from None
 
 

@@ -36,9 +36,9 @@ def in_function(name: str) -> str:
 def copy_used_objects(source: Any, signatures: Collection[str], directory: pathlib.Path, target: Any) -> Reads:
     """Copy the objects and functions that signatures of a TensorFlow 2 file use.
 
-    An object that is not used becomes an empty one, so that numbers of objects stay what they are. The weights that
-    the file lists as ``variables`` count as used, as do the objects that lead to used ones, which the variables are
-    found by in the checkpoint.
+    An object that is not used becomes an empty one, so that the numbers of objects do not change. The weights that the
+    file lists as ``variables`` and its assets count as used. Objects that lead to used ones are kept, because the
+    checkpoint finds variables through them.
 
     Parameters
     ----------
@@ -59,6 +59,7 @@ def copy_used_objects(source: Any, signatures: Collection[str], directory: pathl
     of_root = _children(objects[0])
     wanted = _children(objects[of_root["signatures"]]) if "signatures" in of_root else {}
     used.add(wanted[name] for name in signatures)
+    used.add(number for number, node in enumerate(objects) if _asset(source, node, directory))
     if "variables" in of_root:
         used.add(i for i in _children(objects[of_root["variables"]]).values() if objects[i].HasField("variable"))
     kept = used.objects | _leading_to(objects, used.objects)
@@ -192,11 +193,17 @@ def _reads_of_assets(source, used: _Used, directory: pathlib.Path) -> Reads:
         assets = {
             argument.name
             for argument, number in zip(arguments, bound, strict=True)
-            if objects[number].HasField("asset")
-            and _is_own(source.asset_file_def[objects[number].asset.asset_file_def_index].filename, directory)
+            if _asset(source, objects[number], directory)
         }
         reads |= {(in_function(name), node.name) for node in function.node_def if _reads_one_of(node, assets)}
     return reads
+
+
+def _asset(source, node, directory: pathlib.Path) -> bool:
+    """Return whether an object is an asset that is in the SavedModel's folder of assets."""
+    return node.HasField("asset") and _is_own(
+        source.asset_file_def[node.asset.asset_file_def_index].filename, directory
+    )
 
 
 def _reads_one_of(node, names: Collection[str]) -> bool:

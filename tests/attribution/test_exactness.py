@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
+from attribution import exactness
 from attribution_benchmarks.command_line import BadInput
 
 KERNEL = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
@@ -26,6 +27,19 @@ def loop(x, end=tf.identity):
 @pytest.fixture(scope="module")
 def only_loaded(from_function):
     return from_function(loop, 4)
+
+
+def test_recurrent_networks_of_a_gpu_are_random_by_dropout_alone():
+    def first_random(dropout):
+        with tf.Graph().as_default() as graph:
+            x = tf.zeros((5, 2, 3))
+            state = tf.zeros((1, 2, 4))
+            tf.raw_ops.CudnnRNNV3(
+                input=x, input_h=state, input_c=state, params=tf.zeros(9), sequence_lengths=[5, 5], dropout=dropout
+            )
+        return exactness.first_random(graph.as_graph_def(), ())
+
+    assert first_random(0.0) is None and "CudnnRNNV3" in first_random(0.5)
 
 
 def test_the_loaded_function_answers_where_the_frozen_graph_cannot(only_loaded, oracle):

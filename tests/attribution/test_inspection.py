@@ -8,6 +8,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import attribution
 from attribution import inspection
@@ -99,10 +100,37 @@ def test_files_of_tensorflow_1_without_signature(inspect, tf1):
     path, _ = tf1
     code, said = inspect(f"--model={path}")
     assert code == 0 and "no signature; a TensorFlow 1 file" in said and "in   input_tensor:0: float32" in said
+    assert said.count("  in   ") == 1  # the weights are not inputs
     (line,) = [line for line in said.splitlines() if line.startswith("  model = ")]
     known = {"attribution": attribution}
     exec(line.strip(), known)
     assert known["model"].num_classes == 5
+
+
+def test_nothing_of_a_refused_file_is_run(inspect, tmp_path):
+    v1, target = tf.compat.v1, tmp_path / "target"
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, (None, 3), "x")
+        signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": tf.tanh(x)})
+        builder = v1.saved_model.Builder(str(tmp_path / "model"))
+        written = tf.io.write_file(str(target), "written")
+        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature}, main_op=written)
+        builder.save()
+    _, said = inspect(f"--model={tmp_path / 'model'}")
+    assert "in   x: float32 (any, 3)" in said and "'WriteFile'" in said and not target.exists()
+
+
+def test_an_output_with_positions_is_tried_in_the_middle(inspect, tmp_path):
+    inputs = keras.Input((8, 2))
+    outputs = {"first": keras.layers.Conv1D(3, 3)(inputs), "second": keras.layers.Dense(4)(inputs)}
+    keras.Model(inputs, outputs).export(tmp_path, verbose=False)
+    code, said = inspect(f"--model={tmp_path}")
+    (line,) = [line for line in said.splitlines() if line.startswith("  model = ") and "'first'" in line]
+    assert code == 0 and "position=(3,)" in line
+    code, said = inspect(f"--model={tmp_path}", "--output_tensor=second", "--position=5", "--notry_methods")
+    assert code == 0 and "classes: 4" in said and "position=(5,))" in said
+    code, said = inspect(f"--model={tmp_path}", "--output_tensor=second", "--position=x")
+    assert code == 2 and "--position is 'x'; whole numbers" in said
 
 
 def test_what_is_no_saved_model_is_refused(inspect, tmp_path):
