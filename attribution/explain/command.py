@@ -258,10 +258,10 @@ def _print_residual(label, relative, law):
     if not len(shares):
         return
     several = f" (median of {len(shares)} inputs; largest: {_percent(shares.max())})" if len(shares) > 1 else ""
-    print(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
+    print_line(f"{label}: the sum of the map misses {law.formula} by {_percent(np.median(shares))}{several}")
     if shares.max() > MUCH:
         often = f" on {(shares > MUCH).sum()} of {len(shares)} inputs" if len(shares) > 1 else ""
-        print(
+        print_line(
             f"warning: {label} misses {law.formula} by more than {_percent(MUCH)}{often}: {law.cause}", file=sys.stderr
         )
 
