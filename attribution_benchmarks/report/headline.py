@@ -12,7 +12,7 @@ from attribution_benchmarks.report import painting
 from attribution_benchmarks.report.cards import in_short
 from attribution_benchmarks.report.gallery import Example
 from attribution_benchmarks.report.matrix import Matrix
-from attribution_benchmarks.report.matrix_table import counted, shown
+from attribution_benchmarks.report.matrix_table import shown
 from attribution_benchmarks.report.verdicts import (
     KEPT,
     Record,
@@ -100,16 +100,12 @@ def _listed(names: Sequence[str], named: Any) -> str:
 def facts(matrix: Matrix) -> list[tuple[str, str]]:
     """Return how much was scored: figures, each with what it counts."""
     groups = {column.group for column in matrix.columns}
-    sizes = [row["n"] for row in matrix.cells.values()]
-    inputs = "" if not sizes else f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,}–{max(sizes):,}"
-    return [
-        *(
-            tuple(counted(len(found), what).split())
-            for what, found in (("method", matrix.methods), ("control", matrix.controls), ("metric", matrix.columns),
-                                ("benchmark", groups))
-        ),
-        (inputs, "inputs behind a figure"),
-    ]  # fmt: skip
+    inputs = [row["n"] for row in matrix.cells.values()]
+    least, most = (f"{end(inputs):,}" if inputs else "" for end in (min, max))
+    sizes = {"method": len(matrix.methods), "control": len(matrix.controls), "metric": len(matrix.columns)}
+    sizes["benchmark"] = len(groups)
+    found = [(str(count), noun if count == 1 else f"{noun}s") for noun, count in sizes.items()]
+    return [*found, (least if least == most else f"{least}–{most}", "inputs behind a figure")]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -170,7 +170,7 @@ def _controls(matrix, verdicts, titles):
 
 
 def _on_networks(matrix, column) -> str:
-    """Return ", on the network saved_models/a/b": a verdict holds for the networks that were scored."""
+    """Return ", on the network saved_models/mine/first": a verdict holds for the networks that were scored."""
     names = matrix.networks.get(column.key, ())
     if not names:
         return ""

@@ -54,7 +54,7 @@ class Column:
 
     @property
     def label(self) -> str:
-        """Return "SVEA ROE test %": benchmark and metric, once where both have the same name."""
+        """Return "Benchmark metric", the name once where both have the same."""
         return self.title if self.title == self.group else f"{self.group} {self.title}"
 
     def takes(self, row: Mapping) -> bool:

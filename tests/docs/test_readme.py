@@ -79,8 +79,8 @@ def test_the_methods_that_lose_to_the_largest_value_are_those_of_the_matrix_and_
     roe = [cells[0] for cells in matrix_rows().values() if cells[0] != "–"]
     failing = sum("†" in cell for cell in roe)
     said = (
-        f"On the shipped SVEA baseline network, `saved_models/svea/baseline`, {failing} of {len(roe)} methods "
-        "do no better than placing the window at the largest |x|"
+        f"On the shipped SVEA baseline network, `saved_models/svea/baseline`, {failing} of {len(roe)} methods do no "
+        "better than placing the window at the largest |x|"
     )
     assert said in " ".join(README.split())
 

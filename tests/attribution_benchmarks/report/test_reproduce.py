@@ -137,8 +137,8 @@ def test_a_method_of_ones_own_lands_in_the_same_tables(small, tmp_path, monkeypa
     assert score["rank"] in (1, 2, 3) and "random_window" not in score["not_above"]
     page = (tmp_path / "report" / "index.html").read_text()
     assert page.count('class="badge">yours') == 1 + 1 + 3  # its card, the matrix, three tables
-    assert f"{unfit} under SVEA, Table 1 does not fit: " in page and "shape" in page
-    assert "towards_the_middle" in captured.out and "Kendall" in captured.out
+    assert ">my_method.py:half under SVEA, Table 1 does not fit: " in page and "shape" in page
+    assert "towards_the_middle" in captured.out and "Spearman" in captured.out
 
     before = {path: path.read_bytes() for path in sorted((tmp_path / "report").rglob("*.*")) if path.is_file()}
     assert run(*flags) == 0  # everything is there already
