@@ -143,7 +143,8 @@ def _source(path: str | None, module: str) -> str:
         root = root.parent
     finder = modulefinder.ModuleFinder(path=[str(root), str(file.parent)], excludes=[*PACKAGES])
     finder.run_script(str(file))
-    found = {pathlib.Path(each.__file__) for each in finder.modules.values() if each.__file__}
+    paths = [getattr(each, "__file__", None) for each in finder.modules.values()]
+    found = {pathlib.Path(path) for path in paths if path}
     return " ".join([*shared, _hash_of(sorted(found), root)])
 
 
