@@ -14,7 +14,7 @@ import functools
 import os
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +23,11 @@ from attribution.imported import imported
 from attribution.passes import Passes
 from attribution_benchmarks.command_line import BadInput, listed
 
+if TYPE_CHECKING:
+    from attribution.model import Model
 
-def attach(model: ScoredModel, network: Any, tolerance: float = 1e-4) -> None:
+
+def attach(model: Model, network: Any, tolerance: float = 1e-4) -> None:
     """Give a SavedModel the live Keras network that some methods need.
 
     Parameters
