@@ -99,7 +99,7 @@ class SavedFile:
     def placeholders(self) -> dict[str, tf.TensorSpec]:
         """Return the placeholders of a TensorFlow 1 graph by tensor name."""
         return {
-            f"{node.name}:0": tf.TensorSpec(tf.TensorShape(node.attr["shape"].shape), node.attr["dtype"].type)
+            f"{node.name}:0": _spec(node.attr["shape"].shape, node.attr["dtype"].type)
             for node in self._graph.graph_def.node
             if node.op == "Placeholder"
         }
@@ -159,7 +159,8 @@ class SavedFile:
 
 def _signature(definition, has_composites: bool) -> Signature:
     inputs, outputs = (
-        {name: _spec(info) for name, info in sorted(infos.items())} for infos in (definition.inputs, definition.outputs)
+        {name: _spec(info.tensor_shape, info.dtype) for name, info in sorted(infos.items())}
+        for infos in (definition.inputs, definition.outputs)
     )
     composite = [name for name, info in sorted(definition.inputs.items()) if info.WhichOneof("encoding") != "name"]
     if has_composites:
@@ -167,8 +168,12 @@ def _signature(definition, has_composites: bool) -> Signature:
     return Signature(inputs, outputs, composite[0] if composite else "")
 
 
-def _spec(info) -> tf.TensorSpec:
-    return tf.TensorSpec(tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype) if info.dtype else tf.variant)
+def _spec(shape, dtype: int) -> tf.TensorSpec:
+    """Return a shape and a type as a file gives them; what does not exist is a variant of any shape."""
+    try:
+        return tf.TensorSpec(tf.TensorShape(shape), tf.as_dtype(dtype))
+    except (TypeError, ValueError):
+        return tf.TensorSpec(None, tf.variant)
 
 
 def _is_composite(value) -> bool:
@@ -190,5 +195,5 @@ def _first_output(node) -> tf.TensorSpec | None:
     output = definition.output_arg[0]
     dtype = output.type or node.attr[output.type_attr].type if output.type_attr in ("", *node.attr) else 0
     shapes = node.attr["_output_shapes"].list.shape if "_output_shapes" in node.attr else ()
-    shape = tf.TensorShape(shapes[0] if shapes else None)
-    return tf.TensorSpec(shape, dtype) if dtype and shape.rank in (None, 2) else None
+    spec = _spec(shapes[0] if shapes else None, dtype)
+    return spec if spec.shape.rank in (None, 2) else None
