@@ -430,9 +430,8 @@ class Model:
     def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
         """Run one forward pass of a chunk and return its scores ``(rows, num_classes)``."""
         scores = self._run(self._compiled.forward(), *feed.values()).numpy()
-        batching.real_rows(scores, _rows(feed), len(scores), "the model's output")
         self.counts.update(forward=len(scores), forward_passes=1)
-        return _finite(scores)
+        return _checked(scores, _rows(feed))
 
     def backward(
         self,
@@ -468,7 +467,7 @@ class Model:
         scores, input_gradient, values, gradients = self._run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
         return Backward(
-            scores=_finite(scores.numpy()),
+            scores=_checked(scores.numpy(), len(targets)),
             input_gradient=input_gradient.numpy() if of_input else None,
             values=dict(zip(layers, (value.numpy() for value in values), strict=True)),
             gradients=dict(zip(layers, (gradient.numpy() for gradient in gradients), strict=True)),
@@ -493,7 +492,7 @@ class Model:
         """
         scores, found = self._run(self._compiled.multipliers(wrt), targets, baseline, *feed.values())
         self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
-        _finite(scores.numpy())
+        _checked(scores.numpy(), len(targets))
         return found.numpy()
 
     def relevance(
@@ -528,7 +527,7 @@ class Model:
         wanted = (self.input_node(wrt),) if layers is None else tuple(layers)
         scores, *found = self._run(self._compiled.relevance(wrt, composite, wanted), targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
-        _finite(scores.numpy())
+        _checked(scores.numpy(), len(targets))
         found = [relevance.numpy() for relevance in found]
         return found[0] if layers is None else dict(zip(wanted, found, strict=True))
 
@@ -538,7 +537,7 @@ class Model:
         Raises
         ------
         BadInput
-            If XLA cannot compile it, or an operation of it fails on these inputs.
+            If XLA cannot compile it, an operation of it fails on these inputs, or scores are not one row for each.
         tf.errors.ResourceExhaustedError
             If there is too little memory; a smaller batch may fit.
         """
@@ -550,6 +549,9 @@ class Model:
             if self._jit_compile and isinstance(error, (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
                 gist = " ".join(str(error.message).split())[:200]
                 raise BadInput(f"XLA cannot compile this model ({gist}); load it without jit_compile") from error
+            if isinstance(error, tf.errors.InvalidArgumentError) and function is not self._compiled.forward():
+                # Scores of another number of rows make a pass fail; the forward pass refuses them by that reason.
+                self.forward(dict(zip(self.inputs, arrays[-len(self.inputs) :], strict=True)))
             raise BadInput(f"the model cannot be computed on these inputs: {_failed_operation(error)}") from error
 
     def _fixed_batch(self) -> int | None:
@@ -656,7 +658,9 @@ def _rows(feed) -> int:
     return next((len(array) for array in feed.values() if array.ndim), 1)
 
 
-def _finite(scores: np.ndarray) -> np.ndarray:
+def _checked(scores: np.ndarray, fed: int) -> np.ndarray:
+    if len(scores) != fed:
+        raise BadInput(f"the model gives {len(scores)} rows of scores for {fed} inputs; one row for each is needed")
     if not np.isfinite(scores).all():
         raise BadInput("the model's scores are NaN or infinite; check its weights and the range of the inputs")
     return scores

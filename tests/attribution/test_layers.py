@@ -302,10 +302,15 @@ def test_a_layer_whose_first_axis_is_not_the_batch_is_refused(reshaped, batch_si
 
 
 def test_scores_of_parts_of_the_inputs_are_refused(from_function):
-    kernel = np.ones((4, 3), np.float32)
-    model = from_function(lambda x: tf.matmul(tf.reshape(x, (-1, 4)), kernel), 8, 4)
-    with pytest.raises(BadInput, match="the model's output has shape"):
-        model.scores(np.ones((2, 8, 4), np.float32))
+    kernel = np.ones((16, 3), np.float32)
+    model = from_function(lambda x: tf.matmul(tf.reshape(x, (-1, 16)), kernel), 8, 4)
+    x = np.ones((2, 8, 4), np.float32)
+    with pytest.raises(BadInput, match="4 rows of scores for 2 inputs"):
+        model.scores(x)
+    for method in ("gradient", "lrp_epsilon", "deeplift"):
+        for batch_size in (1, 2):
+            with pytest.raises(BadInput, match=f"{2 * batch_size} rows of scores for {batch_size} inputs"):
+                attribution.explain(method, model, x, 0, batch_size=batch_size)
 
 
 IMAGES = np.random.default_rng(3).normal(0, 0.5, (3, 3, 1, 6)).astype(np.float32)
