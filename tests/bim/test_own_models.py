@@ -9,6 +9,7 @@ import pytest
 
 from attribution_benchmarks import command_line
 from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.leaderboard.store import ScoreStore
 from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, tcav, train
 from bim.attributions import method_named
 
@@ -126,7 +127,7 @@ def test_a_changed_file_of_a_users_method_reuses_no_score(predicted, tiny_models
             tmp_path, f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=MCS",
             f"--models=scene={os.path.join(tiny_models, 'obj')}", f"--methods={own}:maps", f"--output={output}",
         )  # fmt: skip
-        found.append(len(os.listdir(tmp_path / "scores")))
+        found.append(len(ScoreStore(tmp_path / "scores").contents()))
     assert found[1] == found[0] + 2
 
 
