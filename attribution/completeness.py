@@ -121,9 +121,12 @@ def _mean_scores(passes, starts):
 
 
 PATH = "f(x) - f(baseline)"
-BY_POINTS = SumLaw(PATH, _score_difference, "the path has too few points; raise points=")
-BY_STEPS = SumLaw(PATH, _score_difference, "the path has too few steps; raise steps=")
-BY_SAMPLES = SumLaw("f(x) - mean f(references)", _expected_difference, "the mean has too few samples; raise samples=")
+_JUMP = "or the score jumps on it, as near an all-zero input"
+BY_POINTS = SumLaw(PATH, _score_difference, f"the path has too few points (points= in Python), {_JUMP}")
+BY_STEPS = SumLaw(PATH, _score_difference, f"the path has too few steps (steps= in Python), {_JUMP}")
+BY_SAMPLES = SumLaw(
+    "f(x) - mean f(references)", _expected_difference, "the mean has too few samples (samples= in Python)"
+)
 BY_CHORDS = SumLaw(
     PATH,
     _logit_difference,

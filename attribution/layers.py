@@ -163,6 +163,7 @@ class Layers:
         self._path = graph.between(source, target)
         self._on_path = set(self._path)
         self._rank = graph.shape(source).rank
+        self._batch = graph.shape(source)[0] if self._rank else None
         self._layouts: dict[str, Layout] = {}
         if self._rank and self._rank > 2:
             self._layouts[source] = Layout(channels_first=channels_first)
@@ -250,6 +251,8 @@ class Layers:
             if self._rank < 3:
                 return f"has shape {shape}, but the input {source} has no positions to draw a map on"
             return f"has shape {shape}, and a map needs a layer with the {self._rank} axes of the input {source}"
+        if shape[0] != self._batch:
+            return f"has shape {shape}: its first axis does not count the inputs"
         return "has its positions in an order that cannot be followed back to the input's"
 
     def _known(self, wanted: str) -> str:
@@ -421,7 +424,8 @@ class Layers:
             return False
         layout, shape = self._layouts.get(name), self._graph.shape(name)
         if layout is None:  # what its axes mean is the user's affair
-            return shape.rank == self._rank and shape.rank > 2
+            # A recurrent layer may put time first: its first axis has a size, where that of the inputs has none.
+            return shape.rank == self._rank and shape.rank > 2 and shape[0] == self._batch
         return layout.is_readable and (shape.rank == 3 if layout.grid is not None else shape.rank == self._rank)
 
     def _has_positions(self, name: str) -> bool:

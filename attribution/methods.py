@@ -35,6 +35,7 @@ _RELU = (
 _RULES = "Operations that have a relevance rule; others are refused by name. What is shared out is always the logit."
 _LRP = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
 _ABSORBED = "biases and other inputs take relevance, and so does ε where values are small"
+_ABSORBED_POSITIVE = f"{_ABSORBED}; rules of positive parts lose that of negative sums"
 _ABSORBED_AND_SOFTMAX = f"{_ABSORBED}; softmax keeps part of it"
 _SELF_ATTENTION = "Self-attention among all tokens, computed by Softmax operations; square patches on a grid."
 _CONVOLUTIONAL = "A layer that keeps positions; by default the last one ahead of pooling and head."
@@ -235,7 +236,7 @@ _OWN_METHODS = [
             "shared out among its branches by value, as in zennit; `sums='joint'` treats it as one layer.",
         ),
         family="relevance",
-        sum_law=completeness.relevance_law(_ABSORBED),
+        sum_law=completeness.relevance_law(_ABSORBED_POSITIVE),
     ),
     Method(
         "lrp_alpha1beta0",
@@ -252,7 +253,7 @@ _OWN_METHODS = [
             "recurrent layers) lose relevance. Biases and residual sums as in lrp_epsilon_plus.",
         ),
         family="relevance",
-        sum_law=completeness.relevance_law(_ABSORBED),
+        sum_law=completeness.relevance_law(_ABSORBED_POSITIVE),
     ),
     Method(
         "lrp_cp",
@@ -300,7 +301,7 @@ _OWN_METHODS = [
             weaknesses="As LRP-α1β0; the range of the inputs has to be given rightly.",
         ),
         family="relevance",
-        sum_law=completeness.relevance_law(_ABSORBED),
+        sum_law=completeness.relevance_law(_ABSORBED_POSITIVE),
     ),
     Method(
         "excitation_backprop",

@@ -573,7 +573,7 @@ class Model:
             more = "; where it has positions, choose one with position=" if (shape.rank or 0) > 2 else ""
             raise BadInput(
                 f"the model's output has shape {_shown(shape)}; scores of shape (batch, classes) are needed{more}; "
-                "where there are several outputs, choose one with output="
+                "where there are several outputs, choose one with output= (--output_tensor=)"
             )
         for index, size in zip(self._position, shape[1:], strict=False):
             if index < 0 or (size is not None and index >= size):

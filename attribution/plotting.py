@@ -270,8 +270,9 @@ def _draw_signals(inputs, flat, limits, titles, _preprocessing, _overlay):
                 interpolation="nearest",
                 extent=(-0.5, length - 0.5, bottom - margin, top + margin),
             )
+            width = 1.2 * min(1.0, 1000 / length)  # a long signal would be a black block that hides its map
             for channel in range(signal.shape[-1]):
-                axis.plot(signal[:, channel], color="black", linewidth=1.2, alpha=1 / (1 + 0.3 * channel))
+                axis.plot(signal[:, channel], color="black", linewidth=width, alpha=1 / (1 + 0.3 * channel))
             axis.set_yticks([])
             axis.tick_params(labelsize=7)
             if row == 0:

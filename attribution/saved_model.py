@@ -180,7 +180,8 @@ def freeze(
     else:
         function, input_names, output_names = _signature(loaded, path, signature)
         if output is None and len(output_names) > 1:
-            raise BadInput(f"'{path}' has several outputs; choose one with output=: {listed(output_names)}")
+            choice = f"choose one with output= (--output_tensor=): {listed(output_names)}"
+            raise BadInput(f"'{path}' has several outputs; {choice}")
     chosen = output or output_names[0]
     if chosen not in output_names:
         raise BadInput(f"'{path}' has no output '{chosen}'; its outputs are {listed(output_names)}")

@@ -301,6 +301,14 @@ def test_a_layer_whose_first_axis_is_not_the_batch_is_refused(reshaped, batch_si
         attribution.explain("layer_cam", model, x, 0, layer="inner", batch_size=batch_size)
 
 
+def test_a_layer_that_puts_time_first_is_not_offered(from_function):
+    """As recurrent layers of Keras 2 do."""
+    kernel = np.random.default_rng(0).normal(size=(8, 4, 3)).astype(np.float32)
+    model = from_function(lambda x: tf.reduce_sum(tf.nn.relu(tf.transpose(x, (1, 0, 2)) @ kernel), axis=0), 8, 4)
+    assert model.scores(np.ones((2, 8, 4), np.float32)).shape == (2, 3)
+    assert not [name for name in model.layers() if model.graph.shape(name)[0] is not None]
+
+
 def test_scores_of_parts_of_the_inputs_are_refused(from_function):
     kernel = np.ones((16, 3), np.float32)
     model = from_function(lambda x: tf.matmul(tf.reshape(x, (-1, 16)), kernel), 8, 4)

@@ -110,7 +110,7 @@ def test_one_of_several_outputs_is_chosen_by_name(tmp_path):
         lambda x: {"twice": 2 * x, "thrice": 3 * x}, input_signature=[tf.TensorSpec((None, 2), tf.float32, name="x")]
     )
     tf.saved_model.save(module, str(tmp_path), signatures=module.call)
-    with pytest.raises(BadInput, match="several outputs; choose one with output=: 'thrice', 'twice'"):
+    with pytest.raises(BadInput, match=r"choose one with output= \(--output_tensor=\): 'thrice', 'twice'"):
         attribution.load_model(tmp_path)
     x = np.array([[1.0, 2.0]], np.float32)
     for name, factor in (("twice", 2), ("thrice", 3)):

@@ -253,7 +253,7 @@ def test_residuals_are_printed_stored_and_warned_of(run, exported, models, pictu
     ]
     assert err == (
         "warning: lrp_alpha1beta0 misses the logit by more than 5 % on 2 of 2 inputs: biases and other inputs take "
-        "relevance, and so does ε where values are small\n"
+        "relevance, and so does ε where values are small; rules of positive parts lose that of negative sums\n"
     )
 
 
@@ -268,6 +268,6 @@ def test_a_path_with_too_few_points_is_warned_of(run, from_function, tmp_path):
         assert "integrated_gradients: the sum of the map misses f(x) - f(baseline) by " in out
     assert said == {
         3000.0: "warning: integrated_gradients misses f(x) - f(baseline) by more than 5 %: the path has too few "
-        "points; raise points=\n",
+        "points (points= in Python), or the score jumps on it, as near an all-zero input\n",
         3.0: "",
     }
