@@ -96,7 +96,7 @@ def _logit_difference(passes, parameters):
 
 
 def _expected_difference(passes, parameters):
-    references = as_references(parameters["references"], passes.inputs.shape)
+    references = as_references(passes.channels_last(parameters["references"]), passes.inputs.shape)
     return passes.target_scores, _mean_scores(passes, references[:, np.newaxis])
 
 

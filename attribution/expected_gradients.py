@@ -28,7 +28,7 @@ def expected_gradients(passes: Passes, *, samples: int = 50, references: Any = 0
     """
     if samples < 1:
         raise BadInput(f"at least 1 sample is needed, not {samples}")
-    among = as_references(references, passes.inputs.shape)
+    among = as_references(passes.channels_last(references), passes.inputs.shape)
     drawn, alphas = draw(passes, samples, len(among))
     total = np.zeros(passes.inputs.shape)
 

@@ -31,7 +31,7 @@ def guided_integrated_gradients(
     max_distance
         How far a value may be from its place on the straight path, as a share of the whole way; 0 is the straight path.
     baseline
-        Where paths start; see ``gradients.path_start``.
+        Where paths start; see ``gradients.start_of``.
     """
     if steps < 1 or not 0 < fraction <= 1 or not 0 <= max_distance <= 1:
         raise BadInput(
@@ -40,7 +40,7 @@ def guided_integrated_gradients(
         )
     shape = passes.inputs.shape
     ends = passes.inputs.astype(np.float64).reshape(shape[0], -1)  # also where an input is a single number, (N,)
-    starts = np.broadcast_to(gradients.path_start(passes.inputs, baseline), shape).astype(np.float64)
+    starts = np.broadcast_to(gradients.start_of(passes, baseline), shape).astype(np.float64)
     starts = starts.reshape(ends.shape)
     places = starts.copy()
     maps = np.zeros(ends.shape)

@@ -123,9 +123,7 @@ class Passes:
         BadInput
             If it does not broadcast.
         """
-        array = np.asarray(value, np.float32)
-        if self._place.channels_first and array.ndim >= self.inputs.ndim - 1 and array.ndim > 0:
-            array = np.moveaxis(array, -self.inputs.ndim + 1, -1)
+        array = self.channels_last(value)
         if array.ndim == self.inputs.ndim and len(array) == self._place.total != 1:
             array = array[self._place.rows]
         try:
@@ -137,6 +135,13 @@ class Passes:
                 f"a finite number or array is needed that broadcasts to {self._place.total} inputs of shape "
                 f"{self.inputs.shape[1:]}, not one of shape {np.shape(value)}"
             )
+        return array
+
+    def channels_last(self, value: Any) -> np.ndarray:
+        """Return an array in the caller's layout as float32 in that of ``inputs``, whose channels are last."""
+        array = np.asarray(value, np.float32)
+        if self._place.channels_first and array.ndim >= self.inputs.ndim - 1 and array.ndim > 0:
+            return np.moveaxis(array, -self.inputs.ndim + 1, -1)
         return array
 
     @property

@@ -9,6 +9,7 @@ the first record of an input counts.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -16,7 +17,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from attribution_benchmarks.command_line import BadInput
@@ -109,6 +110,8 @@ class ScoreStore:
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = NORMAL")  # a loss of power may lose a batch, never damage one
                 database.executescript(_TABLES)
+                if _schema(database) != _expected_schema():
+                    raise sqlite3.DatabaseError("it is not a store of scores")
                 self._database = database
         return self._database
 
@@ -118,9 +121,8 @@ class ScoreStore:
             yield
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             said = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise BadInput(
-                f"{what} {self.path}: {said}; remove the file to compute again, or name another folder"
-            ) from error
+            remedy = "make room" if "write" in what else "remove the file to compute again"
+            raise BadInput(f"{what} {self.path}: {said}; {remedy}, or name another folder") from error
 
 
 class Series:
@@ -199,6 +201,8 @@ class Series:
         lines = [(name, json.dumps(record, sort_keys=True, allow_nan=False)) for name, record in records.items()]
         if lines:
             self._store.insert(self, lines)
+            if self.missing(records):
+                raise self._damaged("the table of records")
 
     def _rows(self, names: list[str]) -> dict[str, tuple[Any, Any]]:
         """Return record and checksum of those inputs that have a record."""
@@ -213,6 +217,18 @@ class Series:
 
     def _damaged(self, what: str) -> BadInput:
         return BadInput(f"{what} in {self.path} is damaged; remove the file to compute again")
+
+
+def _schema(database: sqlite3.Connection) -> set[tuple]:
+    """Return the tables, indices, views and triggers of a database."""
+    return set(database.execute("SELECT type, name, sql FROM sqlite_master"))
+
+
+@functools.cache
+def _expected_schema() -> set[tuple]:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(_TABLES)
+        return _schema(database)
 
 
 def _checksum(series: str, name: str, line: str) -> bytes:

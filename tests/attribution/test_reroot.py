@@ -149,9 +149,17 @@ def test_channels_first_gives_the_maps_of_channels_last(build, shape, tmp_path_f
         for name in ("gradient", "gradient_x_input", "integrated_gradients", "lrp_epsilon", "guided_backprop",
                      "grad_cam", "guided_grad_cam", "score_cam", "sise", "rise", "occlusion", "random")
     }  # fmt: skip
-    methods["per input"] = "integrated_gradients", {"baseline": x[::-1]}
-    expected = attribution.explain_many(methods, last, x, 1, batch_size=3)
-    methods["per input"] = "integrated_gradients", {"baseline": np.moveaxis(x[::-1], -1, 1)}
+
+    def with_arrays(move):
+        return {
+            **methods,
+            "per input": ("integrated_gradients", {"baseline": move(x[::-1])}),
+            "guided, per input": ("guided_integrated_gradients", {"steps": 3, "baseline": move(x[::-1])}),
+            "references": ("expected_gradients", {"samples": 3, "references": move(x[:2])}),
+        }
+
+    expected = attribution.explain_many(with_arrays(np.asarray), last, x, 1, batch_size=3)
+    methods = with_arrays(lambda array: np.moveaxis(array, -1, 1))
     found = attribution.explain_many(methods, first, np.moveaxis(x, -1, 1), 1, batch_size=3)
     for name, maps in found.items():
         if expected[name].ndim == x.ndim:

@@ -1,10 +1,12 @@
 """Scores on disk: found by what they depend on, never changed by a kill, a second writer or a damaged disk."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -178,6 +180,22 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
     os.makedirs(tmp_path / "folder" / FILE)
     with pytest.raises(BadInput, match="cannot read scores from"):
         len(ScoreStore(tmp_path / "folder").series(**KEY))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TRIGGER skip BEFORE INSERT ON records BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE VIEW more AS SELECT * FROM records",
+        "DROP TABLE records; CREATE TABLE records (series, input, record, checksum)",
+    ],
+)
+def test_a_database_with_another_schema_is_refused(tmp_path, change):
+    written(tmp_path, 12)
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as database:
+        database.executescript(change)
+    with pytest.raises(BadInput, match="it is not a store of scores; remove the file to compute again"):
+        len(ScoreStore(tmp_path).series(**KEY))
 
 
 def test_memory_does_not_hold_the_records(tmp_path):
