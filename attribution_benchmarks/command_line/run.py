@@ -46,7 +46,10 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_plainly())
     try:
-        code = _flushed(execute(main, flag_values, description, sys.argv))
+        code = execute(main, flag_values, description, sys.argv)
+        if code == 130:  # the program ends now; another Ctrl-C would only end it with a traceback
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        code = _flushed(code)
     except BrokenPipeError:  # whoever read the output, such as head, has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141

@@ -123,6 +123,19 @@ def test_standard_output_that_cannot_be_written_is_one_line(tmp_path):
     assert done.stderr.startswith("error: cannot write to standard output: No space left on device")
 
 
+def test_a_second_interruption_while_the_program_ends_changes_nothing(tmp_path):
+    (tmp_path / "main.py").write_text(
+        "import atexit, os, signal\nfrom absl import flags\nfrom attribution_benchmarks import command_line\n\n"
+        "def interrupt():\n    os.kill(os.getpid(), signal.SIGINT)\n\n"
+        "def main(values):\n    atexit.register(interrupt)\n    interrupt()\n\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "command_line.run(main, flags.FlagValues(), 'What it does.')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "main.py"], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_a_deleted_working_directory_is_one_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
