@@ -9,7 +9,8 @@ Allowed are:
 - operations that TensorFlow declares to be without state, except the families in ``NOT_PURE``;
 - the stateful operations in ``STATEFUL``: variables, tables, control flow, random numbers;
 - of either, only those whose text attributes are all in ``TEXTS``, or that TensorFlow limits to an enumeration. A text
-  that names a file or an address, or that holds a program, is looked at (``CONSTRAINED``) or not allowed.
+  that names a file or an address, or that holds a program, is looked at (``CONSTRAINED``) or not allowed. A text that
+  a function takes from its caller is not allowed.
 
 ``attribution.loader`` calls ``check`` with the part of a file that is loaded, and with nothing else. The check does not
 limit time or memory: an allowed model can compute without end.
@@ -71,6 +72,7 @@ TEXTS = frozenset(
     "sparse_keys src_format stack_name template tensor_array_name tuple_mask var_name xmp_metadata "
     "bad_indices_policy".split()
 )
+_TEXT_FIELDS = {"string": "s", "list(string)": "list"}  # type of an attribute: field of its value
 _OWN_DESCRIPTORS = ("local://", "bytes://")  # compiled in, or in the attribute itself; anything else is a path
 _MODULE_CALLS = re.compile(
     r'stablehlo\.custom_call @(?:"(?:mhlo|chlo|stablehlo|tf)\.\w+"|(?:mhlo|chlo|stablehlo|tf)\.\w+|shape_assertion'
@@ -176,16 +178,22 @@ def _problem(node, functions: Collection[str]) -> str | None:
         return None if node.op in functions else f"'{node.op}'"
     if not STATEFUL.fullmatch(node.op) and (definition.is_stateful or NOT_PURE.fullmatch(node.op)):
         return f"'{node.op}'"
-    for attribute in definition.attr:
-        if attribute.type not in ("string", "list(string)") or attribute.HasField("allowed_values"):
-            continue
-        if attribute.name in CONSTRAINED:
-            value = node.attr[attribute.name].s if attribute.name in node.attr else attribute.default_value.s
-            if not CONSTRAINED[attribute.name](value):
-                return f"'{node.op}' with the {attribute.name} {_shown(value)}"
-        elif attribute.name not in TEXTS:
-            return f"'{node.op}'"
-    return None
+    texts = [attribute for attribute in definition.attr if attribute.type in _TEXT_FIELDS]
+    return next(filter(None, (_problem_of_text(node, attribute) for attribute in texts)), None)
+
+
+def _problem_of_text(node, attribute) -> str | None:
+    """Return an operation if one of its text attributes is not allowed, else ``None``."""
+    given = node.attr[attribute.name] if attribute.name in node.attr else attribute.default_value
+    if attribute.name in node.attr and given.WhichOneof("value") != _TEXT_FIELDS[attribute.type]:
+        # In a function, a placeholder takes its value from each call, which is not checked.
+        return f"'{node.op}' with the {attribute.name} missing or taken from the caller"
+    if attribute.HasField("allowed_values"):
+        return None
+    if attribute.name in CONSTRAINED:
+        allowed = CONSTRAINED[attribute.name](given.s)
+        return None if allowed else f"'{node.op}' with the {attribute.name} {_shown(given.s)}"
+    return None if attribute.name in TEXTS else f"'{node.op}'"
 
 
 def _shown(value: bytes) -> str:

@@ -127,6 +127,31 @@ def test_an_initialiser_does_not_run(tmp_path):
     assert os.path.exists(target) and op_allowlist.TRUST_VARIABLE not in os.environ
 
 
+def test_a_text_that_a_function_takes_from_its_caller_is_refused(tmp_path):
+    @tf.function(autograph=False)
+    def printer(x):
+        tf.print(x)
+        return tf.identity(x)
+
+    path = saved(tmp_path / "model", lambda x: [printer(x)])
+    file = tmp_path / "model" / "saved_model.pb"
+    message = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    library = message.meta_graphs[0].graph_def.library.function
+    (name,) = {f.signature.name for f in library if any(node.op == "PrintV2" for node in f.node_def)}
+    nodes = [node for function in library for node in function.node_def]
+    for node in nodes:
+        if node.op == "PrintV2":
+            node.attr["output_stream"].placeholder = "stream"
+        if "f" in node.attr and node.attr["f"].func.name == name:
+            node.op = name
+            node.attr.clear()
+            node.attr["stream"].s = f"file://{tmp_path / 'target'}".encode()
+    file.write_bytes(message.SerializeToString())
+    with pytest.raises(BadInput, match="'PrintV2' with the output_stream"):
+        saved_model.load(path).signatures["serving_default"](tf.zeros((1, 3)))
+    assert not (tmp_path / "target").exists()
+
+
 def test_what_only_computes_is_loaded(tmp_path):
     path = saved(tmp_path / "model", lambda x: [tf.random.uniform(()), tf.print(x), tf.debugging.assert_positive(2)])
     saved_model.load(path)
