@@ -17,7 +17,7 @@ import collections
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -142,7 +142,8 @@ class SavedFile:
         Raises
         ------
         BadInput
-            If something that would be loaded is not allowed (``attribution.op_allowlist``).
+            If something that would be loaded is not allowed (``attribution.op_allowlist``), a file of the variables is
+            not an ordinary one, or the signatures are not functions.
         """
         message = saved_model_pb2.SavedModel()
         used = message.meta_graphs.add(meta_info_def=self._graph.meta_info_def)
@@ -154,7 +155,26 @@ class SavedFile:
         library = {function.signature.name: function.node_def for function in used.graph_def.library.function}
         bodies = {used_parts.in_function(name): nodes for name, nodes in library.items()}
         op_allowlist.check(self.directory, {used_parts.IN_GRAPH: used.graph_def.node, **bodies}, library, reads)
-        return internals.load_message(message, str(self.directory), self.has_objects)
+        for path in self.directory.glob("variables/variables*"):
+            if not path.is_dir():
+                with opened(path, "checkpoint"):  # TensorFlow would wait for a pipe
+                    pass
+        loaded = internals.load_message(message, str(self.directory), self.has_objects)
+        if not _are_functions(getattr(loaded, "signatures", None), names):
+            raise BadInput(
+                f"'{self.directory}' cannot be read as a SavedModel with the tag '{TAG}': its signatures are not "
+                "functions"
+            )
+        return loaded
+
+
+def _are_functions(signatures: Any, names: Iterable[str]) -> bool:
+    """Return whether signatures are a mapping of concrete functions that has all of some names."""
+    return (
+        isinstance(signatures, Mapping)
+        and all(name in signatures for name in names)
+        and all(isinstance(function, tf.types.experimental.ConcreteFunction) for function in signatures.values())
+    )
 
 
 def _signature(definition, has_composites: bool) -> Signature:

@@ -8,6 +8,7 @@ SavedModel's own files: its variables or its assets.
 from __future__ import annotations
 
 import collections
+import os
 import pathlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -211,9 +212,15 @@ def _reads_one_of(node, names: Collection[str]) -> bool:
 
 
 def _is_own(filename: str, directory: pathlib.Path) -> bool:
-    """Return whether an asset's name is that of an ordinary file in the SavedModel's folder of assets."""
-    path = pathlib.PurePath(filename)
-    return not path.is_absolute() and ".." not in path.parts and (directory / "assets" / path).is_file()
+    """Return whether an asset's name is that of an ordinary file in the SavedModel, symbolic links resolved."""
+    name = pathlib.PurePath(filename)
+    path = directory / "assets" / name
+    return (
+        not name.is_absolute()
+        and ".." not in name.parts
+        and path.is_file()
+        and path.resolve().is_relative_to(directory.resolve())
+    )
 
 
 def copy_used_nodes(
@@ -255,13 +262,16 @@ def copy_used_nodes(
             copy = target.graph_def.node.add()
             copy.CopyFrom(node)
             copy.attr.pop("_class", None)  # colocation with nodes that may be gone
+    own = _paths_of_own_assets(assets, nodes, directory)
+    for copy in target.graph_def.node:
+        if copy.name in own:  # TensorFlow feeds the path to initializers only
+            copy.attr["value"].tensor.string_val[:] = [own[copy.name]]
     used = _Used(source)
     used.add(used.add_called_by(target.graph_def.node))
     _copy_library(source, used, target)
     target.asset_file_def.extend(assets)
     if source.HasField("saver_def"):
         target.saver_def.CopyFrom(source.saver_def)
-    own = {node_of(asset.tensor_info.name) for asset in assets if _is_own(asset.filename, directory)}
     checkpoint = node_of(source.saver_def.filename_tensor_name)
     return {
         (IN_GRAPH, name)
@@ -300,6 +310,21 @@ def _assets(source) -> list:
             assets.append(meta_graph_pb2.AssetFileDef())
             packed.Unpack(assets[-1])
     return assets
+
+
+def _paths_of_own_assets(assets, nodes: Mapping[str, Any], directory: pathlib.Path) -> dict[str, bytes]:
+    """Return the constants that can only be paths of the SavedModel's own assets, by name, each with its path.
+
+    Where several assets name one constant, TensorFlow feeds one of them, so that all must be the SavedModel's own.
+    """
+    filenames = collections.defaultdict(list)
+    for asset in assets:
+        filenames[node_of(asset.tensor_info.name)].append(asset.filename)
+    return {
+        name: os.fsencode(directory / "assets" / files[-1])
+        for name, files in filenames.items()
+        if name in nodes and nodes[name].op == "Const" and all(_is_own(file, directory) for file in files)
+    }
 
 
 def _copy_initializers(source, target) -> list[str]:

@@ -1,6 +1,7 @@
 """A file is cut down to what its signatures use, checked, and loaded as it was checked."""
 
 import hashlib
+import os
 import pathlib
 import shutil
 import subprocess
@@ -199,6 +200,129 @@ def test_a_table_is_filled_from_the_models_own_assets_only(name, keras2, tmp_pat
         asset.filename = name
     (directory / "saved_model.pb").write_bytes(message.SerializeToString())
     with pytest.raises(BadInput, match="'InitializeTableFromTextFileV2'"):
+        attribution.load_model(directory)
+
+
+def test_a_table_is_not_filled_through_a_link_out_of_the_model(keras2, tmp_path):
+    directory = shutil.copytree(keras2 / "words", tmp_path / "model")
+    (tmp_path / "outside").write_text("secret\n")
+    for asset in (directory / "assets").iterdir():
+        asset.unlink()
+        asset.symlink_to(tmp_path / "outside")
+    with pytest.raises(BadInput, match="'InitializeTableFromTextFileV2'"):
+        attribution.load_model(directory)
+
+
+@pytest.fixture
+def tf1_table(tmp_path):
+    """A TensorFlow 1 file whose table is filled from an asset, and a function that edits its graph."""
+    v1 = tf.compat.v1
+    (tmp_path / "words.txt").write_text("7\n")
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, (None, 3), "x")
+        asset = tf.constant(str(tmp_path / "words.txt"), name="asset")
+        v1.add_to_collection(v1.GraphKeys.ASSET_FILEPATHS, asset)
+        pair = tf.raw_ops.IdentityN(input=[asset, tf.constant(str(tmp_path / "secret"))], name="pair")
+        table = tf.raw_ops.HashTableV2(key_dtype=tf.int64, value_dtype=tf.string, shared_name="table")
+        fill = tf.raw_ops.InitializeTableFromTextFileV2(
+            table_handle=table, filename=asset, key_index=-1, value_index=-2, name="fill"
+        )
+        first = tf.raw_ops.LookupTableFindV2(
+            table_handle=table, keys=tf.constant([0], tf.int64), default_value=tf.constant("0"), name="first"
+        )
+        number = tf.reshape(tf.strings.to_number(first), (1,))
+        scores = tf.add(x[:, :2] + v1.get_variable("w", (2,)) * 0, number, name="scores")
+        session.run(v1.global_variables_initializer())
+        signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": scores})
+        with tf.control_dependencies([fill, pair[0].op]):
+            main = tf.no_op(name="main")
+        builder = v1.saved_model.Builder(str(tmp_path / "model"))
+        builder.add_meta_graph_and_variables(
+            session, ["serve"], {"serving_default": signature}, assets_collection=[asset], main_op=main
+        )
+        builder.save()
+    (tmp_path / "secret").write_text("12345\n")
+
+    def edited(change):
+        path = tmp_path / "model" / "saved_model.pb"
+        message = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+        graph = message.meta_graphs[0]
+        for packed in graph.collection_def.pop("saved_model_assets").any_list.value:
+            packed.Unpack(graph.asset_file_def.add())
+        change(graph, {node.name: node for node in graph.graph_def.node})
+        path.write_bytes(message.SerializeToString())
+        return tmp_path / "model"
+
+    return edited
+
+
+def test_a_table_of_tensorflow_1_is_filled_from_the_models_own_asset(tf1_table):
+    def nothing(graph, nodes):
+        pass
+
+    scores = attribution.load_model(tf1_table(nothing)).scores(np.zeros((1, 3), np.float32))
+    np.testing.assert_array_equal(scores, [[7, 7]])
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+def test_a_second_path_for_the_same_asset_must_be_the_models_own(absolute, tf1_table, tmp_path):
+    def two_paths(graph, nodes):
+        other = graph.asset_file_def.add()
+        other.tensor_info.name = "asset:0"
+        other.filename = str(tmp_path / "secret") if absolute else "../../secret"
+
+    with pytest.raises(BadInput, match="'InitializeTableFromTextFileV2'"):
+        attribution.load_model(tf1_table(two_paths))
+
+
+def test_another_output_of_the_node_of_an_asset_is_not_the_asset(tf1_table):
+    def other_output(graph, nodes):
+        graph.asset_file_def[0].tensor_info.name = "pair:0"
+        nodes["fill"].input[1] = "pair:1"
+
+    with pytest.raises(BadInput, match="'InitializeTableFromTextFileV2'"):
+        attribution.load_model(tf1_table(other_output))
+
+
+def test_a_signature_that_fills_a_table_reads_the_asset_and_not_the_path_in_the_graph(tf1_table, tmp_path):
+    def filled_by_the_signature(graph, nodes):
+        nodes["asset"].attr["value"].tensor.string_val[:] = [str(tmp_path / "secret").encode()]
+        nodes["first"].input.append("^fill")
+        nodes["main"].input.remove("^fill")
+
+    loaded = saved_model.load(tf1_table(filled_by_the_signature))
+    scores = loaded.signatures["serving_default"](x=tf.zeros((1, 3)))["scores"]
+    np.testing.assert_array_equal(scores, [[7, 7]])
+
+
+@pytest.mark.parametrize("name", ["variables.index", "variables.data-00000-of-00001"])
+@pytest.mark.parametrize("has_objects", [True, False])
+def test_a_pipe_in_place_of_the_variables_is_refused(name, has_objects, exported, tmp_path):
+    if has_objects:
+        shutil.copytree(exported["signal"], tmp_path / "model")
+    else:
+        write_tf1(tmp_path / "model", lambda x: None)
+    pipe = tmp_path / "model" / "variables" / name
+    pipe.unlink()
+    os.mkfifo(pipe)
+    with pytest.raises(BadInput, match=f"{name} is no ordinary file"):
+        attribution.load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("damaged", ["the map of signatures", "a signature"])
+def test_signatures_that_are_not_functions_are_one_line(damaged, exported, tmp_path):
+    directory = shutil.copytree(exported["signal"], tmp_path / "model")
+    message = saved_model_pb2.SavedModel.FromString((directory / "saved_model.pb").read_bytes())
+    objects = message.meta_graphs[0].object_graph_def.nodes
+    (signatures,) = [node for node in objects if node.user_object.identifier == "signature_map"]
+    if damaged == "a signature":
+        for child in signatures.children:
+            objects[child.node_id].user_object.identifier = "_generic_user_object"
+    else:
+        signatures.user_object.identifier = "_generic_user_object"
+    (directory / "saved_model.pb").write_bytes(message.SerializeToString())
+    with pytest.raises(BadInput, match=r"^'.*' cannot be read as a SavedModel.*: its signatures are not functions$"):
         attribution.load_model(directory)
 
 
