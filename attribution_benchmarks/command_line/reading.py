@@ -243,7 +243,8 @@ def _tiff_depth(tags: Mapping[int, Any]) -> str:
     photometric, extra = tags.get(262), tags.get(338, (2,))  # PhotometricInterpretation, ExtraSamples
     if max(bits) <= 8 and kinds == {1}:
         return _EIGHT_BITS
-    if bits == {16} and kinds == {1} and photometric in (1, 2) and tuple(extra) == (2,):
+    together = tags.get(284, 1) == 1  # PlanarConfiguration: OpenCV scrambles channels that are stored separately
+    if bits == {16} and kinds == {1} and photometric in (1, 2) and tuple(extra) == (2,) and together:
         return _SIXTEEN_BITS
     if bits == {32} and kinds == {3} and photometric == 1:
         return _FLOAT

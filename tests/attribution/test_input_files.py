@@ -152,6 +152,48 @@ def test_tiff_in_other_layouts_is_refused(tag, before, after, tmp_path):
         input_files.read_pictures([tmp_path / "x.tif"], (8, 40, 1))
 
 
+def write_tiff(path, samples, planar=1, orientation=1, height=None):
+    """Write unsigned integers or floats ``(H, W, C)`` as uncompressed TIFF, whose header may claim another height."""
+    (rows, columns, channels), kind = samples.shape, samples.dtype
+    strips = [samples] if planar == 1 else list(np.moveaxis(samples, -1, 0))
+    entries = {
+        256: [columns],
+        257: [height or rows],
+        258: [8 * kind.itemsize] * channels,
+        259: [1],  # not compressed
+        262: [2 if channels >= 3 else 1],
+        273: [1000 + number * strips[0].nbytes for number in range(len(strips))],
+        274: [orientation],
+        277: [channels],
+        278: [height or rows],
+        279: [strip.nbytes for strip in strips],
+        284: [planar],
+        339: [3 if kind.kind == "f" else 1] * channels,
+    }
+    directory, values = struct.pack("<H", len(entries)), b""
+    for tag, numbers in entries.items():
+        packed = struct.pack(f"<{len(numbers)}I", *numbers)
+        field = packed if len(numbers) == 1 else struct.pack("<I", 500 + len(values))
+        values += packed if len(numbers) > 1 else b""
+        directory += struct.pack("<HHI", tag, 4, len(numbers)) + field
+    header = (b"II" + struct.pack("<HI", 42, 8) + directory).ljust(500, b"\0") + values
+    path.write_bytes(header.ljust(1000, b"\0") + b"".join(strip.tobytes() for strip in strips))
+
+
+def test_tiff_with_separate_channels_is_right_or_refused(tmp_path):
+    deep = PIXELS.astype(np.uint16) * 257
+    for planar in (1, 2):
+        write_tiff(tmp_path / "shallow.tif", PIXELS, planar)
+        found = input_files.read_pictures([tmp_path / "shallow.tif"], (None, None, 3))
+        np.testing.assert_array_equal(found[0], PIXELS)
+    write_tiff(tmp_path / "deep.tif", deep, 1)
+    found = input_files.read_pictures([tmp_path / "deep.tif"], (None, None, 3))
+    np.testing.assert_allclose(found[0], PIXELS, atol=1e-4)
+    write_tiff(tmp_path / "deep.tif", deep, 2)
+    with pytest.raises(BadInput, match="samples of 16 bits in this layout is not supported"):
+        input_files.read_pictures([tmp_path / "deep.tif"], (None, None, 3))
+
+
 @pytest.mark.parametrize("name", ["names.txt", "names.json"])
 def test_class_names_in_a_pipe_are_refused(name, tmp_path):
     os.mkfifo(tmp_path / name)
