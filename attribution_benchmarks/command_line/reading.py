@@ -170,7 +170,8 @@ def read_pixels(
         ``"L"``, ``"RGB"`` or ``"RGBA"``: the channels wanted. Grey is repeated, an alpha channel that is not wanted
         is dropped, a missing one is opaque.
     upright
-        Whether to apply the orientation that a camera wrote into the file.
+        Whether to apply the orientation that a camera wrote into the file. In TIFF it is always applied: there the
+        tag says how rows and columns are stored, and Pillow and OpenCV turn the picture while they decode it.
     most_pixels
         Larger pictures are refused.
 
@@ -191,7 +192,8 @@ def read_pixels(
 
     with opened(path, "image") as file:
         picture = _opened_picture(file, most_pixels)
-        depth, orientation = _depth(picture), picture.getexif().get(_ORIENTATION) if upright else None
+        depth = _depth(picture)
+        orientation = picture.getexif().get(_ORIENTATION) if upright and picture.format != "TIFF" else None
         picture.load()
         if depth == _SIXTEEN_BITS:  # Pillow keeps 8 of the 16 bits of a colour
             file.seek(0)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from attribution import input_files
 from attribution.preprocessing import PREPROCESSINGS
-from attribution_benchmarks.command_line import BadInput
+from attribution_benchmarks.command_line import BadInput, reading
 
 PIXELS = np.random.default_rng(6).integers(0, 256, (12, 20, 3)).astype(np.uint8)
 
@@ -178,6 +178,23 @@ def write_tiff(path, samples, planar=1, orientation=1, height=None):
         directory += struct.pack("<HHI", tag, 4, len(numbers)) + field
     header = (b"II" + struct.pack("<HI", 42, 8) + directory).ljust(500, b"\0") + values
     path.write_bytes(header.ljust(1000, b"\0") + b"".join(strip.tobytes() for strip in strips))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_tiff_is_turned_once(orientation, channels, tmp_path):
+    shallow = PIXELS[..., :channels]
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(shallow if channels > 1 else shallow[..., 0]).save(tmp_path / "x.png", exif=exif)
+    upright = reading.read_pixels(tmp_path / "x.png", upright=True)
+    for samples in (shallow, shallow.astype(np.uint16) * 257, shallow.astype(np.float32) / 255):
+        if samples.dtype == np.float32 and channels > 1:
+            continue  # only grey is supported
+        write_tiff(tmp_path / "x.tif", samples, orientation=orientation)
+        for value in (True, False):
+            found = reading.read_pixels(tmp_path / "x.tif", upright=value)
+            np.testing.assert_allclose(found, upright, atol=1e-4)
 
 
 def test_tiff_with_separate_channels_is_right_or_refused(tmp_path):
