@@ -222,7 +222,24 @@ def _opened_picture(file: IO[bytes], most_pixels: int) -> Image.Image:
         raise ValueError(f"not a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file that is supported") from error
     if picture.width * picture.height > most_pixels:
         raise ValueError(f"{picture.width} x {picture.height} pixels are more than {most_pixels:,}")
+    if picture.format == "TIFF":
+        _check_tiff_data(picture.tag_v2, os.fstat(file.fileno()).st_size)
     return picture
+
+
+def _check_tiff_data(tags: Mapping[int, Any], size: int) -> None:
+    """Raise EOFError if an uncompressed TIFF file of ``size`` bytes does not hold the samples that its header claims.
+
+    Neither Pillow nor OpenCV reports it: missing samples become zero or repeat others.
+    """
+    if tags.get(259, 1) != 1:  # Compression; a decompressor notices that data are missing
+        return
+    needed = tags[256] * tags[257] * tags.get(277, 1) * max(tags.get(258, (1,))) // 8
+    offsets = tags.get(273) or tags.get(324, ())  # of strips or tiles
+    lengths = tags.get(279) or tags.get(325) or [needed // max(1, len(offsets))] * len(offsets)
+    ends = [offset + length for offset, length in zip(offsets, lengths, strict=False)]
+    if not needed <= sum(lengths) <= size or len(offsets) != len(lengths) or max(ends, default=0) > size:
+        raise EOFError(f"it is cut off: its header promises {needed:,} bytes of samples")
 
 
 def _depth(picture: Image.Image) -> str:

@@ -197,6 +197,38 @@ def test_tiff_is_turned_once(orientation, channels, tmp_path):
             np.testing.assert_allclose(found, upright, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("height", [13, 12_000, 1_000_000])
+def test_tiff_with_too_few_samples_is_refused(height, dtype, tmp_path):
+    samples = PIXELS[..., :1].astype(dtype) / dtype(255) if dtype == np.float32 else PIXELS[..., :1].astype(dtype)
+    write_tiff(tmp_path / "x.tif", samples)
+    assert reading.read_pixels(tmp_path / "x.tif").shape == PIXELS.shape
+    write_tiff(tmp_path / "x.tif", samples, height=height)
+    with (tmp_path / "x.tif").open("ab") as file:
+        file.write(bytes(10_000))  # which belong to no strip
+    with pytest.raises(BadInput, match="is cut off"):
+        reading.read_pixels(tmp_path / "x.tif")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("planar", [1, 2])
+def test_cut_off_tiff_is_refused(planar, dtype, tmp_path):
+    write_tiff(tmp_path / "x.tif", PIXELS.astype(dtype), planar)
+    os.truncate(tmp_path / "x.tif", (tmp_path / "x.tif").stat().st_size - 1)
+    with pytest.raises(BadInput, match="is cut off"):
+        reading.read_pixels(tmp_path / "x.tif")
+
+
+@pytest.mark.parametrize("options", [[], [cv2.IMWRITE_TIFF_ROWSPERSTRIP, 5]], ids=["default", "5 rows"])
+@pytest.mark.parametrize("compression", [1, 5, 8, 32773])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_tiff_in_strips_is_read_with_any_compression(dtype, compression, options, tmp_path):
+    stored = PIXELS[..., ::-1].astype(dtype) * dtype(np.iinfo(dtype).max // 255)
+    path = tmp_path / "x.tif"
+    assert cv2.imwrite(str(path), stored, [cv2.IMWRITE_TIFF_COMPRESSION, compression, *options])
+    np.testing.assert_allclose(reading.read_pixels(path), PIXELS, atol=1e-4)
+
+
 def test_tiff_with_separate_channels_is_right_or_refused(tmp_path):
     deep = PIXELS.astype(np.uint16) * 257
     for planar in (1, 2):
