@@ -197,7 +197,7 @@ def read_pixels(
         picture.load()
         if depth == _SIXTEEN_BITS:  # Pillow keeps 8 of the 16 bits of a colour
             file.seek(0)
-            return _in_mode(_sixteen_bits(file.read(), orientation), mode)
+            return _in_mode(_sixteen_bits(file.read(), orientation, picture.info.get("transparency")), mode)
         if upright:
             picture = ImageOps.exif_transpose(picture)
         if depth == _FLOAT:
@@ -274,8 +274,11 @@ def _tiff_depth(tags: Mapping[int, Any]) -> str:
     )
 
 
-def _sixteen_bits(content: bytes, orientation: int | None) -> np.ndarray:
-    """Return a picture of 16 bits per sample as float32 in [0, 255], ``(H, W, C)``, turned by EXIF's number."""
+def _sixteen_bits(content: bytes, orientation: int | None, transparent: Any) -> np.ndarray:
+    """Return a picture of 16 bits per sample as float32 in [0, 255], ``(H, W, C)``.
+
+    It is turned by EXIF's number. ``transparent`` is the sample that a PNG's tRNS chunk makes transparent.
+    """
     import cv2
     import numpy as np
 
@@ -286,6 +289,9 @@ def _sixteen_bits(content: bytes, orientation: int | None) -> np.ndarray:
     if array is None or array.dtype != np.uint16:
         raise ValueError("OpenCV cannot decode its 16-bit samples")
     array = array.reshape(*array.shape[:2], -1)
+    if array.shape[-1] == 1 and transparent is not None:  # OpenCV applies it to colours alone
+        opaque = np.where(array == transparent, 0, 65535).astype(np.uint16)
+        array = np.concatenate([array, array, array, opaque], axis=-1)
     if array.shape[-1] >= 3:  # blue, green, red
         array = array[..., [2, 1, 0, 3][: array.shape[-1]]]
     if orientation in (5, 6, 7, 8):

@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import zlib
 
 import cv2
 import numpy as np
@@ -150,6 +151,23 @@ def test_tiff_in_other_layouts_is_refused(tag, before, after, tmp_path):
     (tmp_path / "x.tif").write_bytes(content.replace(*entries))
     with pytest.raises(BadInput, match=r"unsigned samples of 1. bits in this layout is not supported"):
         input_files.read_pictures([tmp_path / "x.tif"], (8, 40, 1))
+
+
+@pytest.mark.parametrize("grey", [True, False])
+def test_a_transparent_sample_of_a_png_is_transparent(grey, tmp_path):
+    content = written(tmp_path / "x.png", f"16 bits {'grey' if grey else 'RGB'}").read_bytes()
+    transparent = int(RAMP[3, 7])
+    chunk = b"tRNS" + struct.pack(">H", transparent) * (1 if grey else 3)
+    chunk = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    start = content.index(b"IDAT") - 4
+    (tmp_path / "x.png").write_bytes(content[:start] + chunk + content[start:])
+    found = reading.read_pixels(tmp_path / "x.png", "RGBA")
+    np.testing.assert_array_equal(found[..., 3], np.where(RAMP == transparent, 0, 255))
+    for mode in ("RGBA", "RGB", "L"):
+        found = reading.read_pixels(tmp_path / "x.png", mode)
+        colors = found[..., :3]
+        assert found.shape == (8, 40, len(mode))
+        np.testing.assert_allclose(colors, np.broadcast_to(RAMP[..., np.newaxis] / 257, colors.shape), atol=1e-3)
 
 
 def write_tiff(path, samples, planar=1, orientation=1, height=None):
