@@ -232,7 +232,7 @@ def _check_tiff_data(tags: Mapping[int, Any], size: int) -> None:
 
     Neither Pillow nor OpenCV reports it: missing samples become zero or repeat others.
     """
-    if tags.get(259, 1) != 1:  # Compression; a decompressor notices that data are missing
+    if tags.get(259, 1) != 1:  # Compression: the size of the samples is known only after decoding
         return
     needed = tags[256] * tags[257] * tags.get(277, 1) * max(tags.get(258, (1,))) // 8
     offsets = tags.get(273) or tags.get(324, ())  # of strips or tiles
