@@ -24,13 +24,13 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "exact", "s
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 51_500,
-    "files outside tests": 364,
-    "lines of tests": 27_500,
-    "functions of complexity > 10": 246,
+    "lines outside tests": 53_400,
+    "files outside tests": 363,
+    "lines of tests": 29_600,
+    "functions of complexity > 10": 201,
     "highest complexity": 53,
-    "public names": 1_640,
-    "imports of attribution_benchmarks by attribution": 47,
+    "public names": 1_100,
+    "imports of attribution_benchmarks by attribution": 50,
 }
 # Run in a process of its own: a module as a command, then the names of the modules that it has loaded.
 _LOADED = """
