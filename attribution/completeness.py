@@ -54,6 +54,10 @@ class Residuals:
         ``(N,)`` float64: what they are, and must be.
     scale : np.ndarray
         ``(N,)`` float64: |expected|, but at least 0.01 % of the greater of |f(x)| and |f(b)|.
+    absolute : np.ndarray
+        ``(N,)`` float64: sums - expected.
+    relative : np.ndarray
+        ``(N,)`` float64, at least 0: |absolute| / scale.
     """
 
     sums: np.ndarray

@@ -82,7 +82,7 @@ class SavedFile:
                 f"{listed(tags) or 'none'}"
             )
         self._graph = found[0]
-        # As TensorFlow tells the two kinds apart.
+        # The same test as TensorFlow's loader makes.
         self.has_objects = len(message.meta_graphs) == 1 and self._graph.HasField("object_graph_def")
 
     @functools.cached_property
@@ -153,6 +153,8 @@ class SavedFile:
         else:
             reads = used_parts.copy_used_nodes(self._graph, names, tensors, self.directory, used)
         library = {function.signature.name: function.node_def for function in used.graph_def.library.function}
+        if len(library) < len(used.graph_def.library.function):
+            raise BadInput(f"'{self.directory}' cannot be read as a SavedModel: two of its functions have one name")
         bodies = {used_parts.in_function(name): nodes for name, nodes in library.items()}
         op_allowlist.check(self.directory, {used_parts.IN_GRAPH: used.graph_def.node, **bodies}, library, reads)
         for path in self.directory.glob("variables/variables*"):

@@ -18,7 +18,7 @@ import sys
 
 GOLDEN = pathlib.Path(__file__).parent / "golden_quick.json.gz"
 TOLERANCE = 1e-9  # relative to the larger of 1 and the value
-_IDENTITY = (  # what tells one row of a table from another
+_IDENTITY = (  # fields that identify a row of a table
     "method", "metric", "control", "questions", "subset", "ground_truth", "pooling", "scene_model", "model", "layer",
     "concept", "target",
 )  # fmt: skip

@@ -143,7 +143,7 @@ class Verdicts(NamedTuple):
         return others > 0 and 2 * (len(self.level_with_best(matrix)) - 1) <= others
 
     def names_best(self, matrix: Matrix) -> bool:
-        """Tell whether the best method is told from most others, and no control without a network is above it."""
+        """Return whether the best method differs from most others, and no control without a network scores higher."""
         return self.tells_best(matrix) and matrix.baseline_on_top(self.column) is None
 
     def tells_controls(self) -> bool:
@@ -180,7 +180,7 @@ class Record(NamedTuple):
 
     ``kept`` is the label of a metric -> the share of the score that remains for another class, where that is more than
     ``KEPT`` and the score better than that of every control without a network: a score no better than theirs has
-    nothing to lose. A method with such a metric does not pass. ``known`` tells whether any such share is known, ``few``
+    nothing to lose. A method with such a metric does not pass. ``known`` says whether any such share is known, ``few``
     whether other metrics have too few inputs to be counted.
     """
 

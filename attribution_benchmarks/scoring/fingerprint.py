@@ -61,7 +61,7 @@ def code_fingerprint(*objects: Any, files: Iterable[str | os.PathLike] = ()) -> 
 
 def method_fingerprint(method: Method) -> str:
     """Return the fingerprint of the code that a method's maps depend on; of another library, its version counts."""
-    return code_fingerprint(method.function, f"attribution:{method.library} {method.library_version()}")
+    return hashlib.sha256(f"{code_fingerprint(method.function)} {method.library_version()}".encode()).hexdigest()
 
 
 def code_and_versions(function: Any) -> str:

@@ -110,7 +110,7 @@ def _draw(name, folder, place, seconds):
         rows = [drawn_scenes.OBJECTS.index(one) for one in ("dog", "stop_sign", "zebra")]
         about = (
             f"{about[0].upper()}{about[1:]}; {seconds:g} seconds of training; {100 * accuracy:.0f} % of 200 pictures "
-            "that it never saw are told right."
+            "that it never saw are classified correctly."
         )
         classes.write_text("\n".join(drawn_scenes.OBJECTS), encoding="utf-8")
         command += ["--preprocessing=0..255", "--class_names=objects.txt"]

@@ -326,6 +326,18 @@ def test_signatures_that_are_not_functions_are_one_line(damaged, exported, tmp_p
         attribution.load_model(directory)
 
 
+def test_two_functions_of_one_name_are_refused(exported, tmp_path):
+    """TensorFlow runs one of them, and the check must not have looked at the other."""
+    shutil.copytree(exported["image"], tmp_path / "model")
+    path = next((tmp_path / "model").rglob("saved_model.pb"))
+    message = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    library = message.meta_graphs[0].graph_def.library
+    library.function.extend(list(library.function))
+    path.write_bytes(message.SerializeToString())
+    with pytest.raises(BadInput, match="two of its functions have one name"):
+        attribution.load_model(tmp_path / "model")
+
+
 def test_a_ragged_input_is_refused_by_name(tmp_path):
     ragged = tf.RaggedTensorSpec((None, None, 3), tf.float32, 1, tf.int64)
 
