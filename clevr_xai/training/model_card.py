@@ -104,8 +104,8 @@ def model_card(
             "",
             "## Limits",
             "",
-            f"Trained on rendered toys, with CLEVR's questions in {' and '.join(known)} wording. Only questions answered",
-            "correctly count in the benchmark, so methods are compared where the network is good.",
+            f"Trained on rendered toys, with CLEVR's questions in {' and '.join(known)} wording. Only questions",
+            "answered correctly count in the benchmark, so methods are compared where the network is good.",
             "",
         ]
     )
