@@ -6,9 +6,10 @@ A wheel holds the SavedModels that the commands explain by themselves, so that i
 import pathlib
 import shutil
 
-from setuptools import setup
+from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
+PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
 SHIPPED_MODELS = (
     "svea",
     "bim",
@@ -47,31 +48,15 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10,<3.14",
-    packages=[
-        "attribution",
-        "attribution.rules",
-        "attribution.check_method",
-        "attribution.explain",
-        "attribution.inspect",
-        "attribution_benchmarks",
-        "attribution_benchmarks.command_line",
-        "attribution_benchmarks.leaderboard",
-        "attribution_benchmarks.report",
-        "attribution_benchmarks.scale",
-        "attribution_benchmarks.scoring",
-        "attribution_benchmarks.serving",
-        "bim",
-        "clevr_xai",
-        "clevr_xai.training",
-        "exact",
-        "svea",
-    ],
+    packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")])
+    + ["attribution.inspect"],
     cmdclass={"build_py": BuildWithModels},
     entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.report.reproduce:command"]},
     package_data={
         "": ["py.typed"],
         "attribution_benchmarks.report": ["page.css", "page.html.jinja", "page.js"],
-        "clevr_xai": ["families/*.json", "embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
+        "clevr_xai.generation": ["families/*.json"],
+        "clevr_xai": ["embedded/*.json.gz", "embedded/images/*.png", "embedded/masks/*.png"],
     },
     install_requires=[
         "absl-py>=2.1,<3",

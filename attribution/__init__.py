@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from attribution.check_method import check_method
 from attribution.explain import explain, explain_many
-from attribution.method import Method
-from attribution.methods import METHODS
+from attribution.methods.method import Method
+from attribution.methods.registry import METHODS
+from attribution.methods.resolve import resolve_method
 from attribution.plotting import plot
-from attribution.resolve import resolve_method
 
 if TYPE_CHECKING:  # it imports TensorFlow
-    from attribution.model import Model
+    from attribution.model.model import Model
 
 __all__ = [
     "METHODS",
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def load_model(path: str | os.PathLike, *, keras_model: Any = None, trust: bool = False, **options: Any) -> Model:
-    """Load a SavedModel to be explained; see ``attribution.model.load_model`` for the options.
+    """Load a SavedModel to be explained; see ``attribution.model.model.load_model`` for the options.
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ def load_model(path: str | os.PathLike, *, keras_model: Any = None, trust: bool 
         is built when a method asks for it, given the file's weights, and refused where its scores are not the file's.
     trust
         Whether you trust the file. Otherwise it is refused if it uses operations that can do more than compute
-        (``attribution.op_allowlist``).
+        (``attribution.model.op_allowlist``).
     **options
         ``score``, ``signature``, ``inputs``, ``output``, ``jit_compile``.
     """
-    from attribution import model  # TensorFlow takes seconds to import, --help must not
-    from attribution.op_allowlist import trusted
+    from attribution.model import model  # TensorFlow takes seconds to import, --help must not
+    from attribution.model.op_allowlist import trusted
 
     with trusted(trust):
         loaded = model.load_model(path, **options)
     if keras_model is not None:
-        from attribution import peers
+        from attribution.methods import third_party
 
-        peers.offer(loaded, keras_model)
+        third_party.offer(loaded, keras_model)
     return loaded

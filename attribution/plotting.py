@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed
-from attribution_benchmarks.command_line.drawn_text import plain_text
+from attribution.cli.no_mathtext import plain_text
+from attribution.errors import BadInput, listed
 
 SIGNED, POSITIVE = "RdBu_r", "viridis"  # white, hence invisible, at zero; dark at zero
 REDUCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -187,13 +187,13 @@ def _check(maps, inputs, titles, scale) -> None:
 
 
 def _at_input_resolution(maps: np.ndarray, spatial: tuple[int, ...]) -> np.ndarray:
-    from attribution import resizing
+    from attribution.methods import resizing
 
     return resizing.resize(maps, spatial) if maps.shape[1:] != spatial else maps
 
 
 def _title_of(name: str) -> str:
-    from attribution.methods import METHODS
+    from attribution.methods.registry import METHODS
 
     if name in METHODS:
         return METHODS[name].title

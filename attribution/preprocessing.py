@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from attribution.contract import ScoredModel
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution.errors import BadInput, listed
+from attribution.methods.contract import ScoredModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +114,7 @@ def likely_preprocessing(model: ScoredModel, wrt: str) -> tuple[Preprocessing, s
 
     Parameters
     ----------
-    model : attribution.model.Model
+    model : attribution.model.model.Model
         The model.
     wrt
         Name of its input.

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from attribution import METHODS, Method, explain, resolve_method
-from attribution.modified_relu import guided_backprop, guided_rules
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.scoring.controls import Control
-from attribution_benchmarks.scoring.random_weights import network as random_network
+from attribution.errors import BadInput
+from attribution.methods.modified_relu import guided_backprop, guided_rules
+from attribution_benchmarks.core.controls import Control
+from attribution_benchmarks.core.random_weights import network as random_network
 from bim.layout import CHANNEL_MEANS
 from bim.regions import resize_like_skimage
 

@@ -10,8 +10,9 @@ import numpy as np
 
 import attribution
 from attribution import Method
-from attribution_benchmarks.command_line import BadInput, listed
-from attribution_benchmarks.leaderboard import statistics, tables
+from attribution.errors import BadInput, listed
+from attribution_benchmarks.core import tables
+from attribution_benchmarks.stats import statistics
 from bim import regions, scores
 from bim.dataset import BimSet
 from bim.layout import MODEL_NAMES
@@ -186,7 +187,7 @@ def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int, seed: i
     Returns
     -------
     list of dict
-        Keys of ``leaderboard.tables`` and ``model``: a name, or both for what compares them. Latencies are in
+        Keys of ``core.tables`` and ``model``: a name, or both for what compares them. Latencies are in
         milliseconds, the throughput in images a second of one connection without pause.
     """
     both = ", ".join(compared.names)

@@ -17,14 +17,15 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput, check_directory, listed, make_directory, write_whole
-from attribution_benchmarks.command_line.directories import held
-from attribution_benchmarks.command_line.reading import inside, read_json
-from attribution_benchmarks.scale.each import Each, one_by_one
+from attribution.errors import BadInput, listed
+from attribution.file_io.directories import held
+from attribution.file_io.files import check_directory, make_directory, write_whole
+from attribution.file_io.reading import inside, read_json
+from attribution_benchmarks.beam.parallel_map import Each, one_by_one
 from bim import layout
 from bim.disk import is_whole, link, read_image
-from bim.drawings import save_picture
 from bim.masks import packed, unpacked
+from bim.synthetic.drawings import save_picture
 
 RECORD = "construction.json"
 MOST_SIDE = 20_000  # pixels of a photograph

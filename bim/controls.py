@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from attribution_benchmarks.scoring.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM
-from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 
 # The same region of one image gets the same from them under every model: no contrast, and no change by a patch.
 CONTROLS = (

@@ -13,9 +13,10 @@ import os
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, cache_directory, check_directory, listed
-from attribution_benchmarks.command_line.directories import held
-from attribution_benchmarks.command_line.reading import inside, opened, read_json
+from attribution.errors import BadInput, listed
+from attribution.file_io.directories import held
+from attribution.file_io.files import cache_directory, check_directory
+from attribution.file_io.reading import inside, opened, read_json
 from bim import layout
 from bim.disk import read_image
 from bim.masks import load_masks
@@ -290,9 +291,9 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
         if not os.path.isdir(data_dir):
             raise BadInput(f"no folder {data_dir}; expected BIM's sets {listed(layout.MODEL_NAMES[:3])}, ...")
         return data_dir
-    from attribution_benchmarks.scale.each import here
+    from attribution_benchmarks.beam.parallel_map import here
     from bim.construct import TOGETHER, construct, is_complete
-    from bim.drawings import write_corpora
+    from bim.synthetic.drawings import write_corpora
 
     directory = embedded_directory()
     if is_complete(directory):

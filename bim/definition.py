@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from attribution_benchmarks.scoring.benchmark import Benchmark, Trend, Unit
-from attribution_benchmarks.scoring.controls import GROUND_TRUTH
+from attribution_benchmarks.core.controls import GROUND_TRUTH
+from attribution_benchmarks.core.definition import Benchmark, Trend, Unit
 from bim.attributions import COSTLY, MAPS, PRINTED
 from bim.controls import CONTROLS, OWN
 from bim.scores import METRICS

@@ -13,17 +13,18 @@ import os
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, check_directory, write_whole
-from attribution_benchmarks.command_line.directories import held, whole_directory
+from attribution.errors import BadInput
+from attribution.file_io.directories import held, whole_directory
+from attribution.file_io.files import check_directory, write_whole
 from bim import layout
 from bim.dataset import load_set
 from bim.disk import read_image
-from bim.drawings import save_picture
 from bim.masks import save_masks
 from bim.measure import TENSORS, input_side, network_inputs
 from bim.models import network_input
 from bim.regions import place_mask
 from bim.subsets import write_boxes, write_list
+from bim.synthetic.drawings import save_picture
 
 # The authors take 300 steps of 500 times the raw gradient. These are the best of four settings by the logit distance,
 # not by IIR, of the first 12 images of bamboo_forest, which are also among those that IIR is reported on.

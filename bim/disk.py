@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, write_whole
-from attribution_benchmarks.command_line.reading import read_picture
+from attribution.errors import BadInput
+from attribution.file_io.files import write_whole
+from attribution.file_io.reading import read_picture
 
 
 @contextlib.contextmanager

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from attribution import Method
-from attribution_benchmarks.command_line import BadInput, listed
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
-from attribution_benchmarks.scoring.explainer import Explainer
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.random_weights import has_variables, networks
-from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps, with_all_maps
-from attribution_benchmarks.scoring.way import Way
+from attribution.errors import BadInput, listed
+from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
+from attribution_benchmarks.core.explainer import Explainer
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.random_weights import has_variables, networks
+from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps, with_all_maps
+from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.store import ScoreStore
 from bim import layout, scores
 from bim.attributions import CAM_LAYER, cam_layer, on_random_networks
 from bim.controls import OWN

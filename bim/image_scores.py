@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.core.input_scores import InputScores
 from bim.evaluate import Comparison
 
 

@@ -13,8 +13,9 @@ import pickle
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, write_whole
-from attribution_benchmarks.command_line.reading import opened, read_arrays
+from attribution.errors import BadInput
+from attribution.file_io.files import write_whole
+from attribution.file_io.reading import opened, read_arrays
 
 MOST_BYTES = 1 << 28  # of a mask file, unpacked; the authors' masks have some 10 MB
 MOST_SIDE = 1 << 15  # pixels

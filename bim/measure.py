@@ -10,13 +10,13 @@ import numpy as np
 from PIL import Image
 
 import attribution
-from attribution_benchmarks.command_line import BadInput, listed, printable
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.block import Block, Label, Pending
-from attribution_benchmarks.scoring.measure import Measure
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.run import Answers, Run
-from attribution_benchmarks.scoring.way import Way
+from attribution.errors import BadInput, listed, printable
+from attribution_benchmarks.core.batch import Block, Label, Pending
+from attribution_benchmarks.core.evaluator import Answers, Run
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.metrics.per_sample import Measure
 from bim import regions
 from bim.dataset import BimSet
 from bim.layout import CHANNEL_MEANS, SCENES
@@ -72,7 +72,7 @@ def load_classifier(models_dir: str, name: str, tensors: bool = False):
 
     Returns
     -------
-    attribution.model.Model
+    attribution.model.model.Model
     """
     path = os.path.join(models_dir, name)
     if not os.path.isdir(path):
@@ -97,7 +97,7 @@ def classifier_at(path: str, tensors: bool = False):
 
     Returns
     -------
-    attribution.model.Model
+    attribution.model.model.Model
 
     Raises
     ------

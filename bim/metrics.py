@@ -34,23 +34,23 @@ from collections.abc import Callable
 import numpy as np
 from absl import flags
 
-from attribution import METHODS
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
-from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
-from attribution_benchmarks.command_line.shipped_models import default_model
-from attribution_benchmarks.leaderboard import input_scores, manifest, statistics, tables
-from attribution_benchmarks.leaderboard.comparisons import PairComparison, compare_pairs
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scale.ahead import asked_ahead
-from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_flags
-from attribution_benchmarks.scoring import own_maps
-from attribution_benchmarks.scoring import shared as shared_metrics
-from attribution_benchmarks.scoring.block import by_kind
-from attribution_benchmarks.scoring.controls import GROUND_TRUTH
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.random_weights import MOST
-from attribution_benchmarks.scoring.way import Way
+from attribution import METHODS, cli
+from attribution.errors import BadInput, listed, print_line, print_text
+from attribution_benchmarks.beam.flags import check_scale_flags, define_scale_flags
+from attribution_benchmarks.beam.precompute import asked_ahead
+from attribution_benchmarks.cli.bundled_models import default_model
+from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
+from attribution_benchmarks.core import control_rows as own_maps
+from attribution_benchmarks.core import input_scores, manifest, tables
+from attribution_benchmarks.core.batch import by_kind
+from attribution_benchmarks.core.controls import GROUND_TRUTH
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.random_weights import MOST
+from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.metrics import registry as shared_metrics
+from attribution_benchmarks.stats import statistics
+from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
 from bim.attributions import COSTLY, MASKED
 from bim.attributions import PRINTED as DEFAULT_METHODS
 from bim.compat import define_compat
@@ -59,7 +59,7 @@ from bim.disk import failures_in_one_line
 from bim.evaluate import PATCH_SET, Benchmark, Comparison, members, own_models
 from bim.image_scores import image_scores
 from bim.layout import CONTRAST_SETS
-from bim.patch_set import patches_for
+from bim.patch_cache import patches_for
 from bim.scores import (
     METRICS,
     both_correct,
@@ -94,7 +94,7 @@ CHECK_OF_SENSE = (
 )
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(
+cli.define_common_flags(
     FLAGS, methods=list(DEFAULT_METHODS), data_dir="", num_imgs=10, batch_size=16, seed=0, output="", cache_dir="",
     layer="", check_model=False,
 )  # fmt: skip
@@ -117,7 +117,7 @@ flags.DEFINE_list(
     "of its models, as in obj=my_model or obj=my_model@2",
     flag_values=FLAGS,
 )
-command_line.define_trust(FLAGS)
+cli.define_trust(FLAGS)
 flags.DEFINE_string(
     "server",
     "",
@@ -147,10 +147,10 @@ def main(flag_values: flags.FlagValues) -> None:
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
-    command_line.check_directory("plot_dir", flag_values.plot_dir)
+    cli.check_directory("plot_dir", flag_values.plot_dir)
     check_plot_format(flag_values.plot_format)
-    command_line.check_directory("scores_dir", flag_values.scores_dir)
-    command_line.check_directory("maps_dir", flag_values.maps_dir)
+    cli.check_directory("scores_dir", flag_values.scores_dir)
+    cli.check_directory("maps_dir", flag_values.maps_dir)
     if flag_values.from_maps and (flag_values.maps_dir or flag_values.server):
         raise BadInput("--from_maps makes no maps; leave out --maps_dir and --server")
     if flag_values.random_networks and (flag_values.from_maps or flag_values.server):
@@ -166,7 +166,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
     from_maps = None
     if flag_values.from_maps:
-        from attribution_benchmarks.scoring.saved_maps import saved_methods
+        from attribution_benchmarks.core.saved_maps import saved_methods
 
         from_maps = saved_methods(flag_values.from_maps, flag_values.methods if flag_values["methods"].present else ())
     controls = CONTROLS if flag_values.controls else ()
@@ -325,7 +325,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     Returns
     -------
     list of dict
-        Keys of ``leaderboard.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps,
+        Keys of ``core.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps,
         ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value. Behind them the
         rows of methods' own maps under a control, see ``own_maps.own_row``.
     """
@@ -415,7 +415,7 @@ def _tests(comparisons: list[Comparison], compared_with: str, seed: int) -> dict
 
 def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
     """Return the curves behind scores in long form, one dictionary a point; see ``scoring.curves``."""
-    from attribution_benchmarks.scoring import curves
+    from attribution_benchmarks.metrics import curves
 
     return [
         {"method": one.method, **point, "kind": _kind_of(one.method)}
@@ -527,7 +527,7 @@ def _tell_models(benchmark: Benchmark) -> None:
 
 def _maps_directory(flag_values, benchmark: Benchmark):
     """Return where maps are saved."""
-    from attribution_benchmarks.scoring.saved_maps import MapsDirectory
+    from attribution_benchmarks.core.saved_maps import MapsDirectory
 
     models = {name: model.fingerprint for name, model in benchmark.models.items()}
     origin = {"benchmark": "bim", "models": models, "seed": flag_values.seed, "layer": flag_values.layer}
@@ -545,4 +545,4 @@ def _any_embedded(benchmark: Benchmark) -> bool:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

@@ -12,8 +12,9 @@ import shutil
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, listed, write_whole, writing
-from attribution_benchmarks.command_line.directories import held, whole_directory
+from attribution.errors import BadInput, listed
+from attribution.file_io.directories import held, whole_directory
+from attribution.file_io.files import write_whole, writing
 from bim.layout import CHANNEL_MEANS
 
 NUM_CLASSES = 10
@@ -342,13 +343,13 @@ def attach_live_network(model) -> None:
     """
     import keras
 
-    from attribution import peers
+    from attribution.methods import third_party
 
     keras.utils.disable_interactive_logging()  # Keras's own progress bars would mix with the results
     side = int(model.inputs[model.explained_input()].shape[1])
     for build in ARCHITECTURES.values():
         try:
-            return peers.attach(model, live_network(build, side))
+            return third_party.attach(model, live_network(build, side))
         except BadInput:
             continue
     raise BadInput(

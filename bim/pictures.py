@@ -10,9 +10,9 @@ import itertools
 
 import numpy as np
 
-from attribution_benchmarks.command_line.drawn_text import plain_text
-from attribution_benchmarks.command_line.figures import save_figure
-from attribution_benchmarks.command_line.picture_grid import PictureGrid
+from attribution.cli.no_mathtext import plain_text
+from attribution_benchmarks.cli.figures import save_figure
+from attribution_benchmarks.cli.picture_grid import PictureGrid
 from bim import regions, shown
 from bim.evaluate import PAIRS, Benchmark
 from bim.measure import input_side
@@ -48,7 +48,7 @@ def write_pictures(
     places
         Metric -> images to show, from ``shown.places``; evenly spread where None.
     formats
-        Of ``command_line.figures.FORMATS``.
+        Of ``cli.figures.FORMATS``.
 
     Returns
     -------

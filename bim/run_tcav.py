@@ -19,9 +19,10 @@ import sys
 import numpy as np
 from absl import flags
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, print_line, print_text
-from attribution_benchmarks.leaderboard import comparisons, manifest, statistics, tables
+from attribution import cli
+from attribution.errors import BadInput, print_line, print_text
+from attribution_benchmarks.core import manifest, tables
+from attribution_benchmarks.stats import comparisons, statistics
 from bim import tcav
 from bim.compat import define_compat
 from bim.layout import MODEL_NAMES
@@ -34,7 +35,7 @@ LEFT_OUT = (
 )
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(FLAGS, model="obj", data_dir="", batch_size=32, seed=0, output="", cache_dir="")
+cli.define_common_flags(FLAGS, model="obj", data_dir="", batch_size=32, seed=0, output="", cache_dir="")
 FLAGS["model"].help = "obj, scene, ...: a model of --models_dir; or the directory of any SavedModel"
 flags.DEFINE_string(
     "target", "", "class that --model gives images of dogs in bedrooms: dog or bedroom; by its name when empty",
@@ -171,4 +172,4 @@ def contrast_table(names, rows) -> str:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

@@ -12,7 +12,7 @@ import random
 import numpy as np
 import numpy.typing as npt
 
-from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.core.metric import Metric
 
 CHANGE_THRESHOLD = 0.1  # IIR: a change below this share of the attribution is none
 

@@ -11,8 +11,8 @@ import numpy as np
 
 import attribution
 from attribution import Method
+from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.command_line import BadInput
 from bim.measure import checked_classifier
 
 
@@ -45,7 +45,7 @@ def local_twin(models_dir: str, name: str, model) -> str | None:
     path = os.path.join(models_dir, name)
     if not os.path.isdir(path):
         return None
-    from attribution import saved_model
+    from attribution.model import saved_model
 
     return path if saved_model.fingerprint(path) == model.fingerprint else None
 

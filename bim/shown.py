@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.scoring import shown
-from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.core import report_examples
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.input_scores import InputScores
 from bim import regions
 from bim.evaluate import PAIRS, SHARED_MEMBER, Benchmark
 from bim.image_scores import image_scores
@@ -27,7 +27,7 @@ MEMBER_TITLES = {
 def map_bytes(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
     """Return maps as BIM scales them, as bytes, (N, side * side)."""
     scaled, _ = regions.two_dimensional(maps)
-    return shown.unsigned(scaled).reshape(len(maps), -1)
+    return report_examples.unsigned(scaled).reshape(len(maps), -1)
 
 
 def save(directory: str, benchmark: Benchmark, comparisons: Sequence) -> str:
@@ -56,14 +56,14 @@ def save(directory: str, benchmark: Benchmark, comparisons: Sequence) -> str:
         member = benchmark.member(*SHARED_MEMBER)
         rows = _rows(others[0], benchmark.drawn(SHARED_MEMBER[1]))
         names = tuple(group.where["metric"] for group in others)
-        pictures.append(shown.Pictures(names, tuple(others[0].inputs), member.images.images(rows)))
-    return shown.save(directory, examples, pictures)
+        pictures.append(report_examples.Pictures(names, tuple(others[0].inputs), member.images.images(rows)))
+    return report_examples.save(directory, examples, pictures)
 
 
 def chosen(metric: str, benchmark: Benchmark, group: InputScores) -> list[int]:
     """Return places among the images that count under a metric."""
     less = [described.name for described in METRICS.values() if described.better == "less"]
-    return shown.choose([group], less, list(benchmark.from_maps or benchmark.methods), COUNT)
+    return report_examples.choose([group], less, list(benchmark.from_maps or benchmark.methods), COUNT)
 
 
 def places(benchmark: Benchmark, comparisons: Sequence, count: int) -> dict[str, list[int]]:
@@ -99,9 +99,9 @@ def members(metric: str, benchmark: Benchmark, places: Sequence[int]) -> list[tu
         key = {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name}
         if getattr(member.model, "client", None) is not None:
             key["served"] = True  # as in ``measure``: its maps are its server's
-        maps = shown.maps_of(
+        maps = report_examples.maps_of(
             benchmark.explainer(member.model),
-            shown.MapPicture("picture", map_bytes, width=side * side),
+            report_examples.MapPicture("picture", map_bytes, width=side * side),
             member.blocks(taken, benchmark.batch_size),
             key,
             [Member],
@@ -112,7 +112,9 @@ def members(metric: str, benchmark: Benchmark, places: Sequence[int]) -> list[tu
     return found
 
 
-def _of(metric: str, benchmark: Benchmark, group: InputScores) -> tuple[list[shown.Shown], shown.Pictures]:
+def _of(
+    metric: str, benchmark: Benchmark, group: InputScores
+) -> tuple[list[report_examples.Shown], report_examples.Pictures]:
     counted = _rows(group, range(len(benchmark.drawn(PAIRS[metric][0][1]))))
     picked = chosen(metric, benchmark, group)
     pair = members(metric, benchmark, [counted[place] for place in picked])
@@ -125,20 +127,20 @@ def _of(metric: str, benchmark: Benchmark, group: InputScores) -> tuple[list[sho
         )
         first, taken, _ = pair[0]
         title = f"{metric} {group.inputs[place]}: {named(first.images.names[taken[number]])}"
-        examples.append(shown.Shown(group.inputs[place], names, title, views))
+        examples.append(report_examples.Shown(group.inputs[place], names, title, views))
     member = benchmark.member(*PAIRS[metric][0])
     rows, _ = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
     every = member.images.images([rows[place] for place in counted])
-    return examples, shown.Pictures(names, tuple(group.inputs), every)
+    return examples, report_examples.Pictures(names, tuple(group.inputs), every)
 
 
-def view(member: Member, row: int, maps: dict[str, np.ndarray], title: str) -> shown.View:
+def view(member: Member, row: int, maps: dict[str, np.ndarray], title: str) -> report_examples.View:
     """Return one image under one network, the object's place outlined at the image's own size."""
     (image,) = member.images.images([row])
     side = image.shape[0]
     mask = regions.place_mask(member.images.mask(row), member.images.boxes[row], side, side)
     predicted = int(member.model.predict(member.block([row]).inputs, 1)[0])
-    return shown.View(title, image, mask, maps, f"predicted {class_name(member, predicted)}")
+    return report_examples.View(title, image, mask, maps, f"predicted {class_name(member, predicted)}")
 
 
 def class_name(member: Member, number: int) -> str:

@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 
-from attribution_benchmarks.command_line import write_whole
+from attribution.file_io.files import write_whole
 from bim import layout
 from bim.disk import link
 from bim.masks import save_masks

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attribution import batching
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution.errors import BadInput, listed
+from attribution.model import batching
 from bim import layout
 from bim.disk import read_image
 from bim.measure import input_side, network_inputs

@@ -9,7 +9,8 @@ import sys
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, check_directory, listed, print_line
+from attribution.errors import BadInput, listed, print_line
+from attribution.file_io.files import check_directory
 from bim import layout
 from bim.construct import RECORD
 
@@ -140,7 +141,11 @@ def model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: f
     """Return the text of a model's card; ``record`` is what the sets were constructed with."""
     classes = layout.OBJECTS if name == "obj" else layout.SCENES
     drawn = os.path.isdir(os.path.join(data_dir, "corpora"))
-    source = "drawn objects on drawn scenes (`bim/drawings.py`)" if drawn else "MSCOCO objects on MiniPlaces scenes"
+    source = (
+        "drawn objects on drawn scenes (`bim/synthetic/drawings.py`)"
+        if drawn
+        else "MSCOCO objects on MiniPlaces scenes"
+    )
     if name == "scene_only":
         what = "the scenes alone"
     elif name in layout.CONTRAST_SETS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.core.metric import Metric
 
 _PAPER = "Arras, Osman and Samek, Information Fusion 81, 2022"
 ACCURACIES = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import attribution
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from clevr_xai import tokens
 
 INPUTS = ("image", "question")
@@ -24,7 +24,7 @@ class Answering:
 
     Attributes
     ----------
-    model : attribution.model.Model
+    model : attribution.model.model.Model
         Loaded to explain logits.
     words, answers : list of str
         In the order of the tokens and of the logits.

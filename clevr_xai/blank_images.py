@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard import tables
+from attribution_benchmarks.core import tables
 from clevr_xai.answering import confidences
 from clevr_xai.subsets import CONFIDENCE
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.scoring.block import Block, Pending
-from attribution_benchmarks.scoring.run import Answers
+from attribution_benchmarks.core.batch import Block, Pending
+from attribution_benchmarks.core.evaluator import Answers
 from clevr_xai.answering import Answering, confidences, scaled
 from clevr_xai.dataset import Batch, Dataset
 

@@ -11,10 +11,10 @@ import dataclasses
 import hashlib
 from collections.abc import Sequence
 
-from attribution import batching
-from attribution_benchmarks.scoring.block import Block
-from attribution_benchmarks.scoring.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS, Control
-from attribution_benchmarks.scoring.random_weights import NETWORKS, RANDOM_WEIGHTS, networks
+from attribution.model import batching
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS, Control
+from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS, networks
 from clevr_xai.tokens import words_of
 
 # Known by name and title here; what it asks instead needs the data set, see ``asked_of``.

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard import rank_correlation, tables
-from attribution_benchmarks.leaderboard.statistics import Estimate
+from attribution_benchmarks.core import tables
+from attribution_benchmarks.stats import rank_correlation
+from attribution_benchmarks.stats.statistics import Estimate
 from clevr_xai import subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.dataset import Dataset

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput, listed
-from attribution_benchmarks.command_line.reading import inside, read_array, read_picture
+from attribution.errors import BadInput, listed
+from attribution.file_io.reading import inside, read_array, read_picture
 from clevr_xai import layout, masks
 from clevr_xai.entries import Entries, NamedEntries
 from clevr_xai.programs import InvalidProgram, check_outputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attribution import METHODS
-from attribution_benchmarks.scoring.benchmark import Benchmark, Column, Unit
+from attribution_benchmarks.core.definition import Benchmark, Column, Unit
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.controls import CONTROLS
 from clevr_xai.methods import BASELINES, TITLES

@@ -36,28 +36,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 from absl import flags
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
-from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
-from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
-from attribution_benchmarks.leaderboard import input_scores, manifest, tables
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scale.ahead import asked_ahead
-from attribution_benchmarks.scale.flags import check_scale_flags, define_scale_flags
-from attribution_benchmarks.scoring import shared as shared_metrics
-from attribution_benchmarks.scoring import zero_maps
-from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.controls import GROUND_TRUTH, Control
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, RANDOM_WEIGHTS
-from attribution_benchmarks.scoring.random_weights import network as random_network
+from attribution import cli
+from attribution.errors import BadInput, listed, print_line, print_text
+from attribution_benchmarks.beam.flags import check_scale_flags, define_scale_flags
+from attribution_benchmarks.beam.precompute import asked_ahead
+from attribution_benchmarks.cli.bundled_models import default_model, shown_model
+from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
+from attribution_benchmarks.core import degenerate_maps, input_scores, manifest, tables
+from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.random_weights import MOST, NETWORKS, RANDOM_WEIGHTS
+from attribution_benchmarks.core.random_weights import network as random_network
+from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.metrics import registry as shared_metrics
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
 
 if TYPE_CHECKING:
-    from attribution_benchmarks.scoring.way import Way
+    from attribution_benchmarks.core.sharded_run import Way
 
 MODELS = default_model("clevr_xai")
 RIGHT_OF_COMPLEX = 300  # answers of a run by default
@@ -69,7 +68,7 @@ _PLACES = (
 )  # fmt: skip
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(
+cli.define_common_flags(
     FLAGS,
     methods=list(methods.TITLES),
     model="",
@@ -149,7 +148,7 @@ flags.DEFINE_integer(
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_enum(
-    "zero_maps", zero_maps.UNIFORM, list(zero_maps.ZERO_MAPS),
+    "zero_maps", degenerate_maps.UNIFORM, list(degenerate_maps.ZERO_MAPS),
     "what becomes of maps that are zero everywhere: they count as the uniform map, so that all methods are scored on "
     "the same questions, or are left out and counted",
     flag_values=FLAGS,
@@ -178,7 +177,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.check_model:
         print_line(_fit(flag_values))
         return
-    from clevr_xai import covariates, findings, mask_shares, table
+    from clevr_xai import commentary, covariates, mask_shares, table
 
     score = _from_maps if flag_values.from_maps else _explained
     measured, questions, explainer, sources = score(flag_values, truths[0], shared)
@@ -192,7 +191,7 @@ def main(flag_values: flags.FlagValues) -> None:
         print_line("no network was asked, so there are no confident answers to set apart", file=sys.stderr)
     heading = _heading(measured, dataset, sources, flag_values.confidence)
     poolings = list(POOLINGS) if flag_values.pooling == ["all"] else flag_values.pooling
-    notes = findings.findings(measured, rows)
+    notes = commentary.findings(measured, rows)
     if own:
         pooled = ", ".join(f"{HEADING[metric]} for {metric}" for metric in own)
         notes.append(f"The poster does not name its pooling; ours are {pooled}. {_DRAWN}")
@@ -250,7 +249,7 @@ def _check(flag_values) -> tuple[list[str], dict[str, Metric]]:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     check_plot_format(flag_values.plot_format)
     for flag in ("plot_dir", "maps_dir", "scores_dir"):
-        command_line.check_directory(flag, flag_values[flag].value)
+        cli.check_directory(flag, flag_values[flag].value)
     truths = flag_values.ground_truth or DEFAULT_TRUTHS[flag_values.questions]
     poolings = [] if flag_values.pooling == ["all"] else [*flag_values.pooling]
     poolings += [flag_values.maps_pooling] if flag_values.maps_pooling else []
@@ -381,7 +380,7 @@ def _network_and_data(flag_values):
 
 def _explainer(flag_values, network, dataset, chosen, shared):
     """Return what makes the maps."""
-    from attribution_benchmarks.scoring.explainer import Explainer
+    from attribution_benchmarks.core.explainer import Explainer
 
     asked = controls.asked_of(dataset, network, _controls(flag_values, shared), flag_values.random_networks)
     controlled = {control.name: flag_values.control_methods or _cheap(control, chosen) for control in asked}
@@ -400,12 +399,12 @@ def _store(flag_values) -> ScoreStore | None:
 
 
 def _scores_dir(flag_values) -> pathlib.Path:
-    return pathlib.Path(flag_values.scores_dir or command_line.cache_directory("clevr_xai_scores"))
+    return pathlib.Path(flag_values.scores_dir or cli.cache_directory("clevr_xai_scores"))
 
 
 def _maps_directory(flag_values, network, chosen):
     """Return where maps are saved."""
-    from attribution_benchmarks.scoring.saved_maps import MapsDirectory
+    from attribution_benchmarks.core.saved_maps import MapsDirectory
 
     settings = {
         name: {k: repr(v) for k, v in method.parameters(given).items()} for name, (method, given) in chosen.items()
@@ -443,7 +442,7 @@ def _fit(flag_values) -> str:
 
 def _from_maps(flag_values, ground_truth, shared):
     """Score the maps of a folder."""
-    from attribution_benchmarks.scoring.saved_maps import SavedMaps, saved_methods, with_all_maps
+    from attribution_benchmarks.core.saved_maps import SavedMaps, saved_methods, with_all_maps
     from clevr_xai import saved_maps
     from clevr_xai.blocks import Questions, draw_rows
     from clevr_xai.dataset import Dataset
@@ -505,4 +504,4 @@ def _heading(measured, dataset, sources, confidence) -> list[str]:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

@@ -12,7 +12,9 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO
 
-from attribution_benchmarks.command_line import BadInput, listed, reading, write_whole
+from attribution.errors import BadInput, listed
+from attribution.file_io import reading
+from attribution.file_io.files import write_whole
 
 SCENES = "CLEVR-XAI_scenes.json"
 QUESTIONS = "CLEVR-XAI_{kind}_questions.json"

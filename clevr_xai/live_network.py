@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 
 if TYPE_CHECKING:
-    from attribution.contract import ScoredModel
+    from attribution.methods.contract import ScoredModel
     from clevr_xai.answering import Answering
 
 _SAMPLE = ["what color is the large cube ?", "is there a small metal thing ?"]
@@ -21,7 +21,7 @@ def attach_live_network(model: ScoredModel, network: Answering) -> None:
 
     Parameters
     ----------
-    model : attribution.model.Model
+    model : attribution.model.model.Model
         Of ``relation_network``'s architecture, of any width.
     network
         What knows its words: the network of which this is the model, or one with the same weights in other places.
@@ -31,7 +31,7 @@ def attach_live_network(model: ScoredModel, network: Answering) -> None:
     BadInput
         If it is of another architecture, or gives other logits than the live one.
     """
-    from attribution import peers
+    from attribution.methods import third_party
     from clevr_xai import relation_network
 
     path = model.path
@@ -55,7 +55,7 @@ def attach_live_network(model: ScoredModel, network: Answering) -> None:
         raise unlike
     live.set_weights([values[variable_name(weight.path)].numpy() for weight in live.weights])
     images = np.random.default_rng(0).integers(0, 256, (len(_SAMPLE), network.size, network.size, 3), np.uint8)
-    peers.take(model, live, network.inputs(images, _SAMPLE))
+    third_party.take(model, live, network.inputs(images, _SAMPLE))
 
 
 def variable_name(path: str) -> str:

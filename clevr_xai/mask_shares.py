@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard import statistics, tables
-from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.core import tables
+from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.stats import statistics
 from clevr_xai import subsets
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured

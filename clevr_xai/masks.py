@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
+from clevr_xai.generation.scenes import BACKGROUND, linear
 from clevr_xai.programs import is_set_node, node_type
-from clevr_xai.scenes import BACKGROUND, linear
 
 SIMPLE = ("single_object", "all_objects")
 COMPLEX = ("unique", "unique_firstnonempty", "union", "all_objects")

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.measure import Measure
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.run import Run
-from attribution_benchmarks.scoring.way import Way
-from attribution_benchmarks.scoring.zero_maps import LEFT_OUT, UNIFORM
+from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.degenerate_maps import LEFT_OUT, UNIFORM
+from attribution_benchmarks.core.evaluator import Run
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.metrics.per_sample import Measure
 from clevr_xai import masks
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import Batch

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attribution import METHODS, Method, resolve_method
-from attribution.gradients import MEDIAN
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution.errors import BadInput, listed
+from attribution.methods.gradients import MEDIAN
 
 STEPS = 300  # of Integrated Gradients' path
 SAMPLES = 300  # of SmoothGrad and VarGrad
@@ -63,12 +63,12 @@ def settings(
     samples, noise
         Of SmoothGrad and VarGrad.
     batch_norm
-        "pass" or "fold", for LRP and Excitation Backprop; see ``attribution.lrp.Composite``.
+        "pass" or "fold", for LRP and Excitation Backprop; see ``attribution.lrp.presets.Composite``.
     layer
         Layer of the class activation maps; the last convolution's ReLU when empty.
     tolerance
         0 takes all steps of Integrated Gradients; above it, fewer where the sum of a map misses what it should be by at
-        most this share: see ``attribution.path_steps``.
+        most this share: see ``attribution.methods.path_steps``.
 
     Returns
     -------

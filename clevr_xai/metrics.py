@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution.errors import BadInput, listed
 
 TIES = ("expected", "stable")
 _ROWS_AT_ONCE = 64  # bounds the memory, and keeps what is worked on near the processor

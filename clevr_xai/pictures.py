@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.command_line.drawn_text import plain_text
-from attribution_benchmarks.command_line.figures import save_figure
-from attribution_benchmarks.command_line.picture_grid import PictureGrid
+from attribution.cli.no_mathtext import plain_text
+from attribution_benchmarks.cli.figures import save_figure
+from attribution_benchmarks.cli.picture_grid import PictureGrid
 from clevr_xai import controls, methods, paper_table
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.dataset import Dataset
@@ -50,7 +50,7 @@ def write_pictures(
     count
         Questions to draw, spread evenly over those that count.
     formats
-        Of ``command_line.figures.FORMATS``.
+        Of ``cli.figures.FORMATS``.
     rows
         Places in the data set of questions to draw in place of these.
 

@@ -23,7 +23,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution.errors import BadInput, listed
 
 
 class _Relevance:

@@ -14,8 +14,8 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from attribution_benchmarks.command_line import make_directory, write_whole, writing
-from attribution_benchmarks.command_line.directories import whole_directory
+from attribution.file_io.directories import whole_directory
+from attribution.file_io.files import make_directory, write_whole, writing
 from clevr_xai import tokens
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 

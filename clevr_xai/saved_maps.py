@@ -11,8 +11,9 @@ import json
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from attribution_benchmarks.command_line import BadInput, write_whole
-from attribution_benchmarks.scoring.saved_maps import load_array
+from attribution.errors import BadInput
+from attribution.file_io.files import write_whole
+from attribution_benchmarks.core.saved_maps import load_array
 from clevr_xai.vocabulary import answer_text
 
 PREDICTIONS = "predictions.json"

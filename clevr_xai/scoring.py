@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attribution.completeness import Residuals
-from attribution.gradients import path_start
-from attribution_benchmarks.scoring.block import Block
-from attribution_benchmarks.scoring.measure import Measure
+from attribution.methods.completeness import Residuals
+from attribution.methods.gradients import path_start
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.metrics.per_sample import Measure
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS, pool
 
@@ -62,14 +62,14 @@ def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS
 def path_gap(method: str, baseline) -> Measure:
     """Return what keeps how far the sum of Integrated Gradients' map misses what it should be.
 
-    |Σ map - (f(image) - f(b))| / |f(image) - f(b)|: see ``attribution.completeness``; NaN where both scores are 0.
+    |Σ map - (f(image) - f(b))| / |f(image) - f(b)|; NaN where both scores are 0. See ``attribution.methods.completeness``.
 
     Parameters
     ----------
     method
         Whose maps it is of.
     baseline
-        b, where the path begins: see ``attribution.gradients.path_start``.
+        b, where the path begins: see ``attribution.methods.gradients.path_start``.
     """
 
     def gap(maps: np.ndarray, block: Block, scores) -> np.ndarray:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import shown
-from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.core import report_examples
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai.blocks import Questions
 from clevr_xai.measured import Measured
 from clevr_xai.pooling import pool
@@ -24,7 +24,7 @@ def map_bytes(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
     pooled = pool(maps, [POOLING])[POOLING].reshape(len(maps), -1)
     top = np.quantile(pooled, _BRIGHTEST, axis=1)[:, None]
     top = np.where(top > 0, top, pooled.max(axis=1)[:, None])
-    return shown.unsigned(np.divide(pooled, top, out=np.zeros(pooled.shape), where=top > 0))
+    return report_examples.unsigned(np.divide(pooled, top, out=np.zeros(pooled.shape), where=top > 0))
 
 
 def chosen(groups: Sequence[InputScores], measured: Measured, ground_truth: str) -> list[int]:
@@ -43,15 +43,15 @@ def maps_of(
     taken, network = questions.take(rows), questions.network
     side = questions.dataset.images(rows[:1]).shape[1]
     key = {"benchmark": "clevr_xai", "model": network.model.fingerprint if network else ""}
-    measure = shown.MapPicture("picture", map_bytes, width=side * side)
-    return shown.maps_of(explainer, measure, taken.blocks(len(rows)), key, [Questions], store, (side, side))
+    measure = report_examples.MapPicture("picture", map_bytes, width=side * side)
+    return report_examples.maps_of(explainer, measure, taken.blocks(len(rows)), key, [Questions], store, (side, side))
 
 
 def _picked(groups: Sequence[InputScores], measured: Measured) -> list[str]:
     methods = list(dict.fromkeys(label.method for label in measured.labels if label.method))
     same = [group for group in groups if list(group.inputs) == list(groups[0].inputs)]
     own = [group for group in same if "pooling" in group.where] or same
-    return [groups[0].inputs[place] for place in shown.choose(own, [], methods, COUNT)]
+    return [groups[0].inputs[place] for place in report_examples.choose(own, [], methods, COUNT)]
 
 
 def save(
@@ -78,7 +78,7 @@ def save(
     """
     groups = [group for group in groups if group.where.get("ground_truth") == ground_truth and len(group.inputs)]
     if not groups:
-        return shown.save(directory, [], [])
+        return report_examples.save(directory, [], [])
     names = tuple(group.where["metric"] for group in groups)
     names_shown = _picked(groups, measured)
     row_of = {str(index): int(row) for index, row in zip(measured.indices, measured.rows, strict=True)}
@@ -88,10 +88,10 @@ def save(
     examples = []
     (batch,) = questions.dataset.batches(len(taken), np.array(taken))
     for place, name in enumerate(names_shown):
-        view = shown.View(
+        view = report_examples.View(
             "", batch.images[place], batch.masks[ground_truth][place],
             {method: found[place] for method, found in maps.items()}, f"answered rightly: {batch.answers[place]}",
         )  # fmt: skip
-        examples.append(shown.Shown(name, names, batch.questions[place], (view,)))
-    pictures = shown.Pictures(names, tuple(groups[0].inputs), questions.dataset.images(rows))
-    return shown.save(directory, examples, [pictures])
+        examples.append(report_examples.Shown(name, names, batch.questions[place], (view,)))
+    pictures = report_examples.Pictures(names, tuple(groups[0].inputs), questions.dataset.images(rows))
+    return report_examples.save(directory, examples, [pictures])

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard import statistics, tables
-from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.scoring import curves
-from attribution_benchmarks.scoring.block import Label, by_kind
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.shared import SHARED
+from attribution_benchmarks.core import tables
+from attribution_benchmarks.core.batch import Label, by_kind
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.metrics import curves
+from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.stats import statistics
 from clevr_xai import controls, methods, paper_table, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.measured import Measured
@@ -39,7 +40,7 @@ def long_rows(
     pixels: int = subsets.MASK_PIXELS,
     seed: int = 0,
 ) -> list[dict]:
-    """Return every number of a run in the long form of ``leaderboard.tables``, for all ten poolings.
+    """Return every number of a run in the long form of ``core.tables``, for all ten poolings.
 
     The value is the mean over the questions of a subset that were answered rightly and have this mask (``n``).
     ``zero_maps`` counts maps that are zero everywhere: they count as the uniform map, or are left out, and then

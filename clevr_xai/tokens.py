@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 
 PADDING, UNKNOWN = 0, 1
 FIRST_WORD = 2  # token of the first word of the list

@@ -16,17 +16,17 @@ import sys
 
 from absl import flags
 
-from attribution_benchmarks.command_line import print_text
+from attribution.errors import print_text
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.leaderboard import manifest, tables
+from attribution import cli
+from attribution.errors import BadInput
+from attribution_benchmarks.core import manifest, tables
 from bim import compare_served
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(
+cli.define_common_flags(
     FLAGS, methods=["gradient", "grad_cam"], data_dir="", num_imgs=20, batch_size=16, seed=0, output="", cache_dir=""
 )
 flags.DEFINE_string("server", "", "grpc://host:8500 or http://host:8501", flag_values=FLAGS)
@@ -90,4 +90,4 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

@@ -14,21 +14,21 @@ import sys
 
 from absl import flags
 
-from attribution_benchmarks.command_line import print_line
+from attribution.errors import print_line
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import check_directory
-from attribution_benchmarks.scale.each import asked_each
-from attribution_benchmarks.scale.flags import define_beam_flags
-from attribution_benchmarks.scoring.fingerprint import code_and_versions
+from attribution import cli
+from attribution.file_io.files import check_directory
+from attribution_benchmarks.beam.flags import define_beam_flags
+from attribution_benchmarks.beam.parallel_map import asked_each
+from attribution_benchmarks.core.fingerprint import code_and_versions
 from bim.construct import RECORD, TOGETHER, begin, construct
-from bim.drawings import write_corpora
 from bim.layout import FIRST_VALIDATION
+from bim.synthetic.drawings import write_corpora
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(FLAGS, data_dir="data/bim", seed=0)
+cli.define_common_flags(FLAGS, data_dir="data/bim", seed=0)
 flags.DEFINE_string("coco_dir", "data/coco", "MSCOCO: annotations/ and train2017/ lie here", flag_values=FLAGS)
 flags.DEFINE_string(
     "coco_annotations", "", "COCO annotation file, instead of the one below --coco_dir", flag_values=FLAGS
@@ -68,4 +68,4 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

@@ -14,18 +14,18 @@ import sys
 
 from absl import flags
 
-from attribution_benchmarks.command_line import print_line, print_text
+from attribution.errors import print_line, print_text
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from attribution_benchmarks import command_line
+from attribution import cli
 from bim import delta_patch
 from bim.compat import define_compat
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(
+cli.define_common_flags(
     FLAGS, data_dir="", model=os.path.join(ROOT, "saved_models", "bim", "scene_only"), batch_size=25, cache_dir=""
 )
 define_compat(FLAGS)
@@ -59,4 +59,4 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

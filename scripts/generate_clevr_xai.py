@@ -22,12 +22,12 @@ import re
 
 from absl import flags
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import print_line
-from attribution_benchmarks.scale.flags import define_beam_flags
+from attribution import cli
+from attribution.errors import print_line
+from attribution_benchmarks.beam.flags import define_beam_flags
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(FLAGS, seed=0)
+cli.define_common_flags(FLAGS, seed=0)
 flags.DEFINE_integer("num_images", 100, "how many images to make", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_list("questions", ["simple", "complex"], "kinds of questions: simple, complex", flag_values=FLAGS)
 flags.DEFINE_enum(
@@ -56,13 +56,14 @@ define_beam_flags(FLAGS)
 
 def main(flag_values):
     """Make the dataset."""
-    from attribution_benchmarks.scale.each import asked_each
-    from attribution_benchmarks.scoring.fingerprint import code_and_versions
-    from clevr_xai import generate, layout, settings
+    from attribution_benchmarks.beam.parallel_map import asked_each
+    from attribution_benchmarks.core.fingerprint import code_and_versions
+    from clevr_xai import layout
+    from clevr_xai.generation import generate, settings
 
     size = re.fullmatch(r"(\d+)x(\d+)", flag_values.image_size)
     if not size:
-        raise command_line.BadInput(f"--image_size={flag_values.image_size}: write WIDTHxHEIGHT, as 480x320")
+        raise cli.BadInput(f"--image_size={flag_values.image_size}: write WIDTHxHEIGHT, as 480x320")
     wanted = settings.Settings(
         seed=flag_values.seed,
         num_images=flag_values.num_images,
@@ -85,4 +86,4 @@ def main(flag_values):
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

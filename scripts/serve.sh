@@ -39,7 +39,7 @@ if [[ "$mode" == --stand_in ]] && ! "$python" -c "import grpc, tensorflow_servin
     exit 2
 fi
 
-"$python" scripts/export_committed_models.py --root="$models"
+"$python" tools/export_committed_models.py --root="$models"
 
 grpc_port="${GRPC_PORT:-8500}"
 rest_port="${REST_PORT:-8501}"

@@ -20,14 +20,14 @@ from absl import flags
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from attribution_benchmarks import command_line
+from attribution import cli
 from bim.layout import MODEL_NAMES
 from bim.train import train_models
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(FLAGS, data_dir="data/bim_drawn", batch_size=64, seed=0)
+cli.define_common_flags(FLAGS, data_dir="data/bim_drawn", batch_size=64, seed=0)
 flags.DEFINE_list("models", list(MODEL_NAMES), "which sets to train on", flag_values=FLAGS)
 flags.DEFINE_string("architecture", "small_resnet", "small_resnet or resnet50", flag_values=FLAGS)
 flags.DEFINE_float(
@@ -58,4 +58,4 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

@@ -31,14 +31,14 @@ from absl import flags
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from attribution_benchmarks import command_line
+from attribution import cli
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 _STAGES = ("reading", "seeing", "small", "following", "final")
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(FLAGS, data_dir="data/clevr_xai_training", seed=0)
+cli.define_common_flags(FLAGS, data_dir="data/clevr_xai_training", seed=0)
 flags.DEFINE_string("validation_dir", "data/clevr_xai_validation", "data of another seed", flag_values=FLAGS)
 flags.DEFINE_string(
     "test_dir", "", "data of a third seed for the card; the validation data when empty", flag_values=FLAGS
@@ -92,10 +92,10 @@ flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FL
 
 def main(flag_values: flags.FlagValues) -> None:
     """Train what is missing and export."""
-    from attribution_benchmarks.command_line.directories import held
+    from attribution.file_io.directories import held
     from clevr_xai.training import stages
 
-    command_line.check_directory("checkpoint_dir", flag_values.checkpoint_dir)
+    cli.check_directory("checkpoint_dir", flag_values.checkpoint_dir)
     with held(flag_values.checkpoint_dir, "checkpoints"):
         stages.train(
             flag_values.data_dir,
@@ -135,4 +135,4 @@ def _given(flag_values: flags.FlagValues) -> list[str]:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

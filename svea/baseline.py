@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from absl import flags
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import print_line
-from attribution_benchmarks.command_line.directories import whole_directory
-from attribution_benchmarks.command_line.shipped_models import default_model
+from attribution import cli
+from attribution.errors import print_line
+from attribution.file_io.directories import whole_directory
+from attribution_benchmarks.cli.bundled_models import default_model
 from svea import mnist1d
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ VALIDATION_SHARE = 0.1
 MAX_SEED = 2**32 - 1
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(FLAGS, seed=0)
+cli.define_common_flags(FLAGS, seed=0)
 flags.DEFINE_integer("epochs", EPOCHS, "passes over the training set", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_string(
     "output_dir",
@@ -152,10 +152,10 @@ def export(model: keras.Model, directory: pathlib.Path, card: str) -> None:
     card
         Text of the model card.
     """
-    with command_line.writing(directory), whole_directory(directory / "1") as unfinished:
+    with cli.writing(directory), whole_directory(directory / "1") as unfinished:
         model.export(str(unfinished), verbose=False)
         shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
-        command_line.write_whole(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
+        cli.write_whole(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
 
 
 def model_card(model: keras.Model, seed: int, epochs: int, accuracies: dict[str, float]) -> str:
@@ -248,13 +248,11 @@ def free_directory(output_dir: str, name: str, seed: int) -> pathlib.Path:
         If there is a network already, or the seed is too large.
     """
     if seed > MAX_SEED:
-        raise command_line.BadInput(f"--seed={seed} is too large for Keras; at most {MAX_SEED}")
+        raise cli.BadInput(f"--seed={seed} is too large for Keras; at most {MAX_SEED}")
     directory = pathlib.Path(output_dir) if output_dir else SAVED_MODELS / name
-    command_line.check_directory("output_dir", directory)
+    cli.check_directory("output_dir", directory)
     if (directory / "1").exists():
-        raise command_line.BadInput(
-            f"{str(directory / '1')!r} exists; remove it, or name another directory with --output_dir"
-        )
+        raise cli.BadInput(f"{str(directory / '1')!r} exists; remove it, or name another directory with --output_dir")
     return directory
 
 
@@ -272,4 +270,4 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

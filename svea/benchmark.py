@@ -27,27 +27,27 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
-from attribution_benchmarks.command_line.figures import check_plot_format, define_plot_format
-from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
-from attribution_benchmarks.leaderboard import input_scores, manifest, tables
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scale.ahead import asked_ahead
-from attribution_benchmarks.scale.flags import define_scale_flags
-from attribution_benchmarks.scoring import shared as shared_metrics
-from attribution_benchmarks.scoring.random_weights import MOST
+from attribution import cli
+from attribution.errors import BadInput, listed, print_line, print_text
+from attribution_benchmarks.beam.flags import define_scale_flags
+from attribution_benchmarks.beam.precompute import asked_ahead
+from attribution_benchmarks.cli.bundled_models import default_model, shown_model
+from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
+from attribution_benchmarks.core import input_scores, manifest, tables
+from attribution_benchmarks.core.random_weights import MOST
+from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.metrics import registry as shared_metrics
 from svea import methods as svea_methods
 from svea import paper_table
 from svea.metrics import METRICS
 
 if TYPE_CHECKING:
-    from attribution_benchmarks.scoring.way import Way
+    from attribution_benchmarks.core.sharded_run import Way
 
 DEFAULT_MODEL = default_model("svea/baseline")
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(
+cli.define_common_flags(
     FLAGS, methods=list(svea_methods.METHODS), model="", batch_size=1000, seed=0, output="", layer="", check_model=False
 )
 flags.DEFINE_list(
@@ -95,7 +95,7 @@ def main(flag_values: flags.FlagValues) -> None:
         raise BadInput("maps are of one network; give one with --model=")
 
     ahead = asked_ahead(flag_values, "svea.benchmark", flag_values.scores_dir)
-    from svea import findings, mnist1d, scoring, table  # --help must not wait for scikit-learn and TensorFlow
+    from svea import commentary, mnist1d, scoring, table  # --help must not wait for scikit-learn and TensorFlow
 
     models = {shown_model(path): _loaded(path, chosen) for path in paths}
     data = mnist1d.load()
@@ -140,7 +140,7 @@ def main(flag_values: flags.FlagValues) -> None:
         f"(paper's network: {paper_table.BASELINE_ACCURACY} %)"
         for name, network in zip(models, networks, strict=True)
     ]
-    notes = findings.findings(networks, rows, titles, flag_values.seed, list(models))
+    notes = commentary.findings(networks, rows, titles, flag_values.seed, list(models))
     shown = {name: metric.title for name, metric in metrics.items()}
     decimals = {name: 1 if metric.percent else 3 for name, metric in metrics.items()}
     printed = [row for row in rows if "of" not in row]
@@ -216,7 +216,7 @@ def _loaded(path, chosen):
 
 def _saved_maps(flag_values, methods, model):
     """Return maps of a directory in place of a network's own."""
-    from attribution_benchmarks.scoring import saved_maps
+    from attribution_benchmarks.core import saved_maps
     from svea import controls, regions
 
     folders = saved_maps.saved_methods(flag_values.from_maps, methods)
@@ -232,7 +232,7 @@ def _saved_maps(flag_values, methods, model):
 
 def _maps_directory(flag_values, model, chosen):
     """Return where maps are saved."""
-    from attribution_benchmarks.scoring.saved_maps import MapsDirectory
+    from attribution_benchmarks.core.saved_maps import MapsDirectory
 
     settings = {name: repr(overrides) for name, (_, overrides) in chosen.items()}
     origin = {"benchmark": "svea", "model": model.fingerprint, "seed": flag_values.seed, "settings": settings}
@@ -256,9 +256,9 @@ def _model_paths(flag_values) -> list[pathlib.Path]:
 
 def _checked_directory(flag: str, path: str) -> pathlib.Path | None:
     """Return a directory to write to, or None; refuse one that cannot be made."""
-    command_line.check_directory(flag, path)
+    cli.check_directory(flag, path)
     return pathlib.Path(path) if path else None
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attribution_benchmarks.scoring.block import Block
-from attribution_benchmarks.scoring.controls import Control
-from attribution_benchmarks.scoring.random_weights import RANDOM_WEIGHTS
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.controls import Control
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from svea.mnist1d import LENGTH
 from svea.roe import WINDOW
 

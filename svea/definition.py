@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
+from attribution_benchmarks.core.definition import Benchmark, Unit
 from svea.controls import CONTROLS, OWN, RAW_SIGNAL
 from svea.methods import METHODS
 from svea.metrics import METRICS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attribution_benchmarks.command_line.drawn_text import plain_text
-from attribution_benchmarks.command_line.figures import save_figure
+from attribution.cli.no_mathtext import plain_text
+from attribution_benchmarks.cli.figures import save_figure
 from svea import roe
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
 from svea.scoring import NetworkScores
@@ -51,7 +51,7 @@ def save_figures(
     titles
         Method -> title.
     formats
-        Of ``command_line.figures.FORMATS``.
+        Of ``cli.figures.FORMATS``.
 
     Returns
     -------

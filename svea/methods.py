@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import attribution
-from attribution.passes import Passes
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
+from attribution.methods.queries import Passes
 
 # In the order of the paper's Table 1; SmoothGrad is in its text only.
 METHODS = (

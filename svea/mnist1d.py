@@ -23,8 +23,9 @@ from importlib import metadata
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, cache_directory, write_whole
-from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution.errors import BadInput
+from attribution.file_io.files import cache_directory, write_whole
+from attribution_benchmarks.core.fingerprint import code_fingerprint
 
 CLASSES = 10
 LENGTH = 40

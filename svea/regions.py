@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.scoring.block import Block, Label, Pending
-from attribution_benchmarks.scoring.measure import Measure
-from attribution_benchmarks.scoring.run import Scored
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Block, Label, Pending
+from attribution_benchmarks.core.evaluator import Scored
+from attribution_benchmarks.metrics.per_sample import Measure
 from svea import roe
 from svea.mnist1d import LENGTH, TEST_SIGNALS, TRAIN_SIGNALS, Mnist1D
 

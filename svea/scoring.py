@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import attribution
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.block import Block, Label, Pending
-from attribution_benchmarks.scoring.explainer import Explainer
-from attribution_benchmarks.scoring.measure import Measure
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.random_weights import has_variables, networks
-from attribution_benchmarks.scoring.run import Run
-from attribution_benchmarks.scoring.saved_maps import MapsDirectory, SavedMaps
-from attribution_benchmarks.scoring.way import Way
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Block, Label, Pending
+from attribution_benchmarks.core.evaluator import Run
+from attribution_benchmarks.core.explainer import Explainer
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.random_weights import has_variables, networks
+from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
+from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.metrics.per_sample import Measure
 from svea import controls, faithfulness, mnist1d, regions, roe
-from svea.kept_machines import KeptMachines
 from svea.methods import COSTLY
 from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
+from svea.svm_cache import KeptMachines
 
 if TYPE_CHECKING:
-    from attribution.model import Model
+    from attribution.model.model import Model
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def load_network(path: str | os.PathLike) -> Model:
 
     Returns
     -------
-    attribution.model.Model
+    attribution.model.model.Model
 
     Raises
     ------
@@ -126,10 +126,10 @@ def attach_live_network(model: Any) -> None:
     BadInput
         If the SavedModel is another network than SVEA's.
     """
-    from attribution import peers
+    from attribution.methods import third_party
     from svea import baseline
 
-    peers.attach(model, baseline.build(seed=0))
+    third_party.attach(model, baseline.build(seed=0))
 
 
 def score_network(

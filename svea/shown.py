@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring import shown
-from attribution_benchmarks.scoring.block import Block, Pending
+from attribution_benchmarks.core import report_examples
+from attribution_benchmarks.core.batch import Block, Pending
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.store import ScoreStore
 from svea import mnist1d, regions
 from svea.metrics import METRICS
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
@@ -21,10 +21,10 @@ COUNT = 10
 
 def map_bytes(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
     """Return maps as bytes with a sign, (N, 40)."""
-    return shown.signed(np.asarray(maps).reshape(len(maps), LENGTH))
+    return report_examples.signed(np.asarray(maps).reshape(len(maps), LENGTH))
 
 
-PICTURE = shown.MapPicture("picture", map_bytes, width=LENGTH)
+PICTURE = report_examples.MapPicture("picture", map_bytes, width=LENGTH)
 
 
 def save(
@@ -53,11 +53,11 @@ def save(
     methods = [label.method for label in explainer.labels if label.method and not label.control]
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
     own = [group for group in groups if group.where["metric"] in METRICS] or list(groups)
-    rows = shown.choose(own, less, methods, COUNT)
+    rows = report_examples.choose(own, less, methods, COUNT)
     (whole,) = regions.blocks(data, regions.SIGNALS)
     places = [TRAIN_SIGNALS + row for row in rows]
     names, files = ([column[place] for place in places] for column in (whole.names, whole.files))
-    maps = shown.maps_of(
+    maps = report_examples.maps_of(
         explainer,
         PICTURE,
         [Pending(names, files, lambda: whole.load().take(places))],
@@ -70,8 +70,8 @@ def save(
     for place, row in enumerate(rows):
         predicted, truth = int(probabilities[row].argmax()), int(data.test.labels[row])
         facts = f"predicted class {predicted}, {'rightly' if predicted == truth else f'true class {truth}'}"
-        view = shown.View("", data.test.signals[row], data.test.template[row],
+        view = report_examples.View("", data.test.signals[row], data.test.template[row],
                           {name: found[place] for name, found in maps.items()}, facts)  # fmt: skip
-        examples.append(shown.Shown(groups[0].inputs[row], metrics, f"Test signal {row}", (view,)))
-    every = shown.Pictures(metrics, tuple(groups[0].inputs), data.test.signals.astype(np.float32))
-    return shown.save(directory, examples, [every])
+        examples.append(report_examples.Shown(groups[0].inputs[row], metrics, f"Test signal {row}", (view,)))
+    every = report_examples.Pictures(metrics, tuple(groups[0].inputs), data.test.signals.astype(np.float32))
+    return report_examples.save(directory, examples, [every])

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 import attribution
-from attribution_benchmarks.leaderboard import statistics
-from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.scoring import curves
-from attribution_benchmarks.scoring.block import by_kind
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.own_maps import own_row
+from attribution_benchmarks.core.batch import by_kind
+from attribution_benchmarks.core.control_rows import own_row
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.metrics import curves
+from attribution_benchmarks.stats import statistics
 from svea import controls, paper_table
 from svea.metrics import METRICS
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
@@ -31,7 +31,7 @@ def values_of(networks: Sequence[NetworkScores], name: str, metric: str) -> np.n
 
 
 def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], seed: int) -> list[dict]:
-    """Return the scores in the long form of ``leaderboard.tables``.
+    """Return the scores in the long form of ``core.tables``.
 
     The value is the mean over test signals and networks. The interval is over the 1,000 test signals, each
     taken with its mean over the networks; networks and support vector machines stay as they are. Several networks

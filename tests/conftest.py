@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from attribution_benchmarks.leaderboard.store import FILE, ScoreStore
+from attribution_benchmarks.core.store import FILE, ScoreStore
 
 
 @pytest.fixture

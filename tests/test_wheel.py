@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 import attribution
-from attribution_benchmarks.scoring.fingerprint import method_fingerprint
+from attribution_benchmarks.core.fingerprint import method_fingerprint
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "exact", "svea")
@@ -23,7 +23,7 @@ MODELS = (
     "bim/scene10",
     "clevr_xai/relation_network",
     "clevr_xai/relation_network_seed1",
-    "exact/problems",
+    "attribution_benchmarks/exact/problems",
 )
 
 
@@ -102,8 +102,8 @@ def test_the_console_command_is_the_report(installed, tmp_path):
 
 WHAT_IS_FOUND = """
 import pathlib, attribution
-from attribution_benchmarks.command_line.shipped_models import default_model, shown_model
-from attribution_benchmarks.scoring.fingerprint import method_fingerprint
+from attribution_benchmarks.cli.bundled_models import default_model, shown_model
+from attribution_benchmarks.core.fingerprint import method_fingerprint
 print(pathlib.Path(attribution.__file__).parent.parent)
 print(method_fingerprint(attribution.METHODS["grad_cam"]))
 for name in {models}:

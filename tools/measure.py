@@ -20,7 +20,7 @@ from radon.complexity import cc_visit
 from radon.visitors import Class
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "exact", "svea")  # installed packages
+OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # installed packages
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {

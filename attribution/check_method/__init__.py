@@ -22,10 +22,10 @@ from typing import Any
 
 from absl import flags
 
-from attribution.contract import ScoredModel
-from attribution.loading_flags import define_loading_flags, load_flagged_model
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed, print_line
+from attribution import cli
+from attribution.cli.model_flags import define_loading_flags, load_flagged_model
+from attribution.errors import BadInput, listed, print_line
+from attribution.methods.contract import ScoredModel
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_multi_string(
@@ -80,7 +80,7 @@ def check_method(
     ----------
     method
         As ``attribution.explain`` takes it: ``"file.py:function"``, a function, a name of the registry.
-    model : attribution.model.Model, optional
+    model : attribution.model.model.Model, optional
         The model to try it on, at random inputs; a small network of signals and one of images by default.
     allow
         Names of checks that may fail, such as ``"target_dependence"`` for an edge detector.
@@ -170,4 +170,4 @@ def main(flag_values: flags.FlagValues) -> None:
 def run() -> None:
     """Run the command; what does not begin with a dash is a method."""
     sys.argv[1:] = [word if word.startswith("-") else f"--method={word}" for word in sys.argv[1:]]
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

@@ -14,12 +14,12 @@ from types import MappingProxyType
 import numpy as np
 
 from attribution.check_method.specimens import Specimen
+from attribution.errors import BadInput
 from attribution.explain import BrokenContract, explain
-from attribution_benchmarks.command_line import BadInput
 
 TOLERANCE = 1e-4  # of a map's largest value: what another order of summation may change
 # The same where inputs keep their places in batches of one size (``row_independence``). Over the networks and methods
-# of benchmarks/zoo such maps were the same to the bit, except SISE's, 2e-6 at most: an input has as many masks as
+# of tools/model_zoo such maps were the same to the bit, except SISE's, 2e-6 at most: an input has as many masks as
 # channels with a positive gradient, so that other inputs decide which of its masks share a pass.
 ROW_TOLERANCE = 1e-5
 

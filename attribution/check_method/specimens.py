@@ -8,7 +8,7 @@ import pathlib
 
 import numpy as np
 
-from attribution.contract import Inputs, ScoredModel
+from attribution.methods.contract import Inputs, ScoredModel
 
 ROWS = 8  # a multiple of the batch sizes tried, so that no pass is filled up
 
@@ -21,7 +21,7 @@ class Specimen:
     ----------
     title
         What the inputs are.
-    model : attribution.model.Model
+    model : attribution.model.model.Model
         The model.
     inputs
         As ``Model.feed`` takes them, ``ROWS`` rows.
@@ -86,7 +86,7 @@ def built_specimens(directory: str | os.PathLike) -> list[Specimen]:
 
 def specimen_of(model: ScoredModel, wrt: str | None = None) -> Specimen:
     """Return a user's own model with random inputs."""
-    from attribution.inspection import random_feed
+    from attribution.model.inspection import random_feed
 
     name = model.explained_input(wrt)
     once = random_feed(model)

@@ -8,15 +8,15 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from attribution import resizing
-from attribution.completeness import Residuals
-from attribution.contract import Inputs, ScoredModel
-from attribution.explain.own_code import BrokenContract, called
-from attribution.feed import checked_targets
-from attribution.method import Method
-from attribution.passes import Needs, Passes, Place
-from attribution.resolve import resolve_method
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
+from attribution.explain.user_methods import BrokenContract, called
+from attribution.methods import resizing
+from attribution.methods.completeness import Residuals
+from attribution.methods.contract import Inputs, ScoredModel
+from attribution.methods.method import Method
+from attribution.methods.queries import Needs, Passes, Place
+from attribution.methods.resolve import resolve_method
+from attribution.model.input_validation import checked_targets
 
 
 @overload
@@ -76,8 +76,8 @@ def explain(
     ----------
     method : str or Method or callable
         A name of the registry, ``module:function``, a ``Method``, or a function of one's own that takes
-        ``attribution.passes.Passes`` and returns one map per input.
-    model : attribution.model.Model
+        ``attribution.methods.queries.Passes`` and returns one map per input.
+    model : attribution.model.model.Model
         From ``load_model``; it decides whether logits or probabilities are explained.
     inputs
         ``(N, ...)`` array for a model with one input, or a mapping from input name to array.
@@ -110,7 +110,7 @@ def explain(
     maps : np.ndarray
         Float32, ``(N, ...)``: of the input's shape for gradient-like and relevance methods, without the
         channel axis for class activation maps and perturbation methods.
-    residuals : attribution.completeness.Residuals or None
+    residuals : attribution.methods.completeness.Residuals or None
         With ``return_residuals``; ``None`` where the method has no law on its sum.
 
     Raises
@@ -197,7 +197,7 @@ def explain_many(
     -------
     maps : dict[str, np.ndarray]
         Name or label to maps, in the order given; the same bytes as ``explain`` gives one by one.
-    residuals : dict[str, attribution.completeness.Residuals]
+    residuals : dict[str, attribution.methods.completeness.Residuals]
         With ``return_residuals``: name or label to residuals, of the methods that have a law on their sum.
     """
     found = _explained(methods, model, inputs, targets, wrt, batch_size, seed, keys, progress, resize, return_residuals)

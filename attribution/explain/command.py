@@ -29,14 +29,14 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from attribution import input_files, plotting
+from attribution import cli, image_io, plotting
+from attribution.cli.model_flags import define_loading_flags, load_flagged_model
+from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import explain_many, with_parameters
-from attribution.feed import checked_targets
-from attribution.loading_flags import define_loading_flags, load_flagged_model
-from attribution.methods import METHODS
+from attribution.file_io.files import check_file, write_whole
+from attribution.methods.registry import METHODS
+from attribution.model.input_validation import checked_targets
 from attribution.preprocessing import PREPROCESSINGS, likely_preprocessing, preprocessing_named
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, check_file, listed, print_line, printable, write_whole
 
 MUCH = 0.05  # share of its sum by which a map may miss it without a warning
 DEFAULT = ("integrated_gradients", "guided_backprop", "grad_cam")
@@ -63,7 +63,7 @@ flags.DEFINE_string(
     flag_values=FLAGS,
 )
 flags.DEFINE_enum(
-    "fit", "crop", input_files.FITS, "cut the middle out of a picture of another shape, or squash it", flag_values=FLAGS
+    "fit", "crop", image_io.FITS, "cut the middle out of a picture of another shape, or squash it", flag_values=FLAGS
 )
 flags.DEFINE_list(
     "other_inputs", [], "of a model with several inputs: NAME=FILE.npy for each of the others", flag_values=FLAGS
@@ -98,7 +98,7 @@ flags.DEFINE_float(
 flags.DEFINE_enum(
     "scale", "map", plotting.SCALES, "a colour scale for each map, or one for all of a method", flag_values=FLAGS
 )
-command_line.define_common_flags(FLAGS, batch_size=8, seed=0)
+cli.define_common_flags(FLAGS, batch_size=8, seed=0)
 flags.DEFINE_boolean("list_methods", False, "list the methods and stop", flag_values=FLAGS)
 flags.DEFINE_boolean("list_layers", False, "list the layers that maps can stand on and stop", flag_values=FLAGS)
 
@@ -126,7 +126,7 @@ def main(flag_values: flags.FlagValues) -> None:
                 f"{name}  ({', '.join('any' if s is None else str(s) for s in shape)}){'  default' * (name == default)}"
             )
         return
-    names = input_files.read_class_names(flag_values.class_names) if flag_values.class_names else None
+    names = image_io.read_class_names(flag_values.class_names) if flag_values.class_names else None
     if names and len(names) != model.num_classes:
         raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
     files, inputs, seen, way = _read(flag_values, model, wrt)
@@ -169,13 +169,13 @@ def _suffix(flag: str, path: str, allowed: Sequence[str]) -> str:
 def _read(flag_values, model, wrt):
     """Return labels of the inputs, the inputs, what is shown of them, and how pixels became inputs."""
     drawn_before = pathlib.Path(flag_values.output).resolve()
-    paths = input_files.find_files(flag_values.image, flag_values.limit, without=drawn_before)
+    paths = image_io.find_files(flag_values.image, flag_values.limit, without=drawn_before)
     shape = model.inputs[wrt].shape[1:].as_list()
-    pictures = [path for path in paths if path.suffix.lower() in input_files.PICTURES]
+    pictures = [path for path in paths if path.suffix.lower() in image_io.PICTURES]
     if pictures and len(pictures) < len(paths):
         raise BadInput("pictures and arrays cannot be explained together; give the ones or the others")
     if not pictures:
-        arrays = [input_files.read_array(path, shape) for path in paths]
+        arrays = [image_io.read_array(path, shape) for path in paths]
         labels = [
             path.stem if len(array) == 1 else f"{path.stem} {row}"
             for path, array in zip(paths, arrays, strict=True)
@@ -186,7 +186,7 @@ def _read(flag_values, model, wrt):
         inputs = np.concatenate(arrays)[: flag_values.limit]
         way = preprocessing_named(flag_values.preprocessing) if flag_values.preprocessing else None
         return labels, inputs if way is None else way.apply(inputs), inputs, way
-    pixels = input_files.read_pictures(pictures, shape, flag_values.fit)
+    pixels = image_io.read_pictures(pictures, shape, flag_values.fit)
     if flag_values.preprocessing:
         way = preprocessing_named(flag_values.preprocessing)
     else:
@@ -210,7 +210,7 @@ def _others(flag_values, model, wrt, total):
         )
     arrays = {}
     for name, path in given.items():
-        array = input_files.read_array(pathlib.Path(path), model.inputs[name].shape[1:].as_list())
+        array = image_io.read_array(pathlib.Path(path), model.inputs[name].shape[1:].as_list())
         arrays[name] = np.repeat(array, total, axis=0) if len(array) == 1 else array
     return arrays
 

@@ -10,7 +10,7 @@ import attribution
 from attribution_benchmarks.report.gallery import Example
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.matrix_table import number, shown
-from attribution_benchmarks.report.verdicts import Verdicts, in_words, percentages, record, record_in_words
+from attribution_benchmarks.report.significance import Verdicts, in_words, percentages, record, record_in_words
 
 _AT_MOST = 3  # metrics named in one sentence
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.core import report_examples as shown
+from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import painting
 from attribution_benchmarks.report.matrix import Column, Matrix
-from attribution_benchmarks.report.verdicts import Verdicts
-from attribution_benchmarks.scoring import shown
+from attribution_benchmarks.report.significance import Verdicts
 
 BUDGET = 3_600_000  # characters of pictures and maps; the rest of a page takes under half as much again
 _QUALITIES = (70, 50, 35, 22)

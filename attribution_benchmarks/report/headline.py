@@ -13,7 +13,7 @@ from attribution_benchmarks.report.cards import in_short
 from attribution_benchmarks.report.gallery import Example
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.matrix_table import shown
-from attribution_benchmarks.report.verdicts import (
+from attribution_benchmarks.report.significance import (
     KEPT,
     Record,
     Verdicts,

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard.agreement import Concordance, kendalls_w, rank_correlations
-from attribution_benchmarks.leaderboard.statistics import average_ranks
-from attribution_benchmarks.scoring.benchmark import BOUND, Column
+from attribution_benchmarks.core.definition import BOUND, Column
+from attribution_benchmarks.stats.agreement import Concordance, kendalls_w, rank_correlations
+from attribution_benchmarks.stats.statistics import average_ranks
 
 NOT_SCORED = "not scored in this benchmark"
 

@@ -6,9 +6,9 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from attribution_benchmarks.leaderboard import tables
+from attribution_benchmarks.core import tables
 from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
-from attribution_benchmarks.report.verdicts import Verdicts
+from attribution_benchmarks.report.significance import Verdicts
 
 NO_RIVAL = "‡"  # of a control that is set aside in a column
 LEGEND = (
@@ -22,7 +22,7 @@ LEGEND = (
 def long_rows(matrix: Matrix, verdicts: Sequence[Verdicts] = ()) -> list[dict]:
     """Return one row per method or control and column, blanks included.
 
-    Keys of ``leaderboard.tables``, and ``benchmark``, ``column``, ``rank``; where paired tests were made,
+    Keys of ``core.tables``, and ``benchmark``, ``column``, ``rank``; where paired tests were made,
     ``better_than`` (methods beaten), ``level_with_best``, ``not_above`` (controls not beaten) and ``marks``; ``aside``
     of a control that is no rival there; ``reason`` of a blank.
     """

@@ -9,13 +9,13 @@ import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import cards, gallery, headline, painting, power, sections, summary
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import agreement_rows, number, span
 from attribution_benchmarks.report.sections import Result
-from attribution_benchmarks.report.verdicts import Verdicts
-from attribution_benchmarks.scoring.benchmark import Benchmark
+from attribution_benchmarks.report.significance import Verdicts
 
 _FOLDER = pathlib.Path(__file__).parent
 LARGEST = 5_600_000  # characters of a page, about

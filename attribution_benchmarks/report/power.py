@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard import statistics
-from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.core.definition import BOUND
+from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report.matrix import Column, Matrix
-from attribution_benchmarks.scoring.benchmark import BOUND
+from attribution_benchmarks.stats import statistics
 
 
 class Told(NamedTuple):

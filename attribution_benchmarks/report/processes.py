@@ -14,8 +14,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.report.copies import GONE, POSSIBLE, Copies, end_with_parent
+from attribution.errors import BadInput
+from attribution_benchmarks.report.forkserver import GONE, POSSIBLE, Copies, end_with_parent
 
 _BAD_INPUT = 2  # the exit code of a command that refuses what it was given
 PROGRESS = re.compile(r"\d+%\||\bit/s\]|\?it/s|s/it\]")  # of tqdm

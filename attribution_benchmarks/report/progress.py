@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from attribution_benchmarks.command_line import print_line
+from attribution.errors import print_line
 from attribution_benchmarks.report.processes import PROGRESS, pass_on
 
 _PERCENT = re.compile(rb"(\d+)%\|")

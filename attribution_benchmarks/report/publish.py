@@ -9,16 +9,17 @@ import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from attribution_benchmarks.command_line import write_whole
-from attribution_benchmarks.leaderboard import comparisons, manifest, tables
-from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.leaderboard.kept_tests import KeptTests
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.report import compared, matrix_table, page, sections, summary, verdicts
+from attribution.file_io.files import write_whole
+from attribution_benchmarks.core import manifest, tables
+from attribution_benchmarks.core.definition import Benchmark, Column
+from attribution_benchmarks.core.fingerprint import code_fingerprint
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.report import matrix as matrices
+from attribution_benchmarks.report import matrix_table, page, report_diff, sections, significance, summary
 from attribution_benchmarks.report.page import Result
-from attribution_benchmarks.scoring.benchmark import Benchmark, Column
-from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution_benchmarks.stats import comparisons
+from attribution_benchmarks.stats.cached_tests import KeptTests
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
@@ -41,7 +42,7 @@ def publish(
     own: Sequence[str] = (),
     notes: Sequence[str] = (),
     seed: int = 0,
-    other: compared.Other | None = None,
+    other: report_diff.Other | None = None,
     families: Mapping[str, str] | None = None,
 ) -> str:
     """Write ``FILES`` below a directory, each whole or not at all; paired tests are kept in its store of scores.
@@ -77,7 +78,7 @@ def publish(
     documents = [result.document for result in results if result.document]
     built = matrices.build(documents, columns, reasons)
     agreement = matrices.agreement(built, seed, families)
-    judged = verdicts.judge(built, scores, seed, _tests(directory, seed))
+    judged = significance.judge(built, scores, seed, _tests(directory, seed))
     rows = matrix_table.long_rows(built, judged)
     described = {
         "benchmark": "all",
@@ -111,7 +112,7 @@ def publish(
     write_whole(folder / "agreement.md", "\n".join(marked_agreed))
     write_whole(folder / "agreement.json", _json(matrix_table.concordance_document(built, agreement)))
     write_whole(directory / "manifest.json", _json(described))
-    changed = compared.difference(built, scores, other, sections.Names(titles, own), seed) if other else None
+    changed = report_diff.difference(built, scores, other, sections.Names(titles, own), seed) if other else None
     write_whole(
         directory / "index.html",
         page.page(

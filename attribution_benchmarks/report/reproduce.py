@@ -30,25 +30,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from absl import flags
 
 import attribution
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, listed, print_line, print_text
-from attribution_benchmarks.leaderboard import input_scores
-from attribution_benchmarks.report import publish, recipe, side_by_side
-from attribution_benchmarks.report.compared import Other
+from attribution import cli
+from attribution.errors import BadInput, listed, print_line, print_text
+from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.core.definition import Benchmark, Unit
+from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint
+from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
+from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
+from attribution_benchmarks.core.report_examples import FILE
+from attribution_benchmarks.metrics import registry
+from attribution_benchmarks.report import presets, publish, scheduler
 from attribution_benchmarks.report.matrix_table import counted
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.progress import Progress
-from attribution_benchmarks.report.reproduction import Refused, Runner, only_run
+from attribution_benchmarks.report.report_diff import Other
 from attribution_benchmarks.report.sections import shown_path
-from attribution_benchmarks.scoring import shared
-from attribution_benchmarks.scoring.benchmark import Benchmark, Unit
-from attribution_benchmarks.scoring.fingerprint import code_fingerprint, method_fingerprint
-from attribution_benchmarks.scoring.random_weights import MOST, NETWORKS, networks
-from attribution_benchmarks.scoring.registry import BENCHMARKS, REPORTED, benchmark_named
-from attribution_benchmarks.scoring.shown import FILE
+from attribution_benchmarks.report.task_runner import Refused, Runner, only_run
 
 FLAGS = flags.FlagValues()
-command_line.define_common_flags(FLAGS, methods=[], model="", seed=0, cache_dir="")
+cli.define_common_flags(FLAGS, methods=[], model="", seed=0, cache_dir="")
 FLAGS[
     "methods"
 ].help = "methods to score besides the benchmarks' own: names of the registry, module:function or file.py:function"
@@ -67,7 +67,7 @@ flags.DEFINE_list(
 flags.DEFINE_integer(
     "random_networks", 0,
     f"networks of random weights that methods are held against, where a benchmark has this control; {NETWORKS}, or "
-    f"{recipe.QUICK_NETWORKS} with --quick, when 0", 0, MOST, flag_values=FLAGS,
+    f"{presets.QUICK_NETWORKS} with --quick, when 0", 0, MOST, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(
     "jobs", 0, "commands at a time, each on one core; as many as cores and memory allow when 0; same bytes", 0,
@@ -78,7 +78,7 @@ flags.DEFINE_string("compare", "", "another report, to say what changed since: i
 
 def command() -> None:
     """Run as a program."""
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)
 
 
 def titles(definitions: Iterable[Benchmark], own: Sequence[str] = ()) -> dict[str, str]:
@@ -123,7 +123,7 @@ def main(flag_values: flags.FlagValues) -> None:
     added = list(dict.fromkeys(flag_values.methods))
     methods = {name: attribution.resolve_method(name) for name in added}
     own = [name for name in added if ":" in name]
-    metrics = shared.chosen(flag_values.metrics, {}) if flag_values.metrics else {}
+    metrics = registry.chosen(flag_values.metrics, {}) if flag_values.metrics else {}
     depends = {
         **{name: method_fingerprint(methods[name]) for name in own},
         **{name: code_fingerprint(metric.measure.function) for name, metric in metrics.items()},
@@ -144,7 +144,7 @@ def main(flag_values: flags.FlagValues) -> None:
     chosen = [
         unit
         for place, definition in definitions.items()
-        for unit in recipe.units_of(
+        for unit in presets.units_of(
             definition, place, flag_values.quick, flag_values.seed, flag_values.metrics, flag_values.random_networks
         )
     ]
@@ -153,7 +153,7 @@ def main(flag_values: flags.FlagValues) -> None:
         for definition in definitions.values()
         for method, reason in definition.reasons.items()
     }
-    jobs = flag_values.jobs or side_by_side.usable(len(chosen))
+    jobs = flag_values.jobs or scheduler.usable(len(chosen))
     progress = Progress(len(chosen), jobs)
     with only_run(directory) as lock:
         runner, results = Runner(directory, lock, depends, progress.hear), []
@@ -168,7 +168,7 @@ def main(flag_values: flags.FlagValues) -> None:
             return ran
 
         with contextlib.closing(runner.commands):
-            for ran in side_by_side.in_order(
+            for ran in scheduler.in_order(
                 work, list(enumerate(chosen, start=1)), [unit.cost for unit in chosen], jobs, runner.commands.close
             ):
                 result = ran.result
@@ -196,7 +196,7 @@ def main(flag_values: flags.FlagValues) -> None:
         print_text(
             publish.publish(
                 directory, results, scores, list(definitions.values()),
-                [column for one in definitions.values() for column in recipe.columns_of(one, list(metrics.values()))],
+                [column for one in definitions.values() for column in presets.columns_of(one, list(metrics.values()))],
                 titles(definitions.values(), own), settings, reasons, own, [*said_of_model, *notes], flag_values.seed,
                 other, families(definitions.values(), methods),
             ) + "\n"

@@ -8,16 +8,16 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from attribution_benchmarks.core.definition import Benchmark, Column, Trend
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.metrics.curves import ALONG
+from attribution_benchmarks.metrics.curves import name_of as curve_name
+from attribution_benchmarks.metrics.registry import SHARED
 from attribution_benchmarks.report import charts, pictures, trends
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import control_cell, least, number, shown
 from attribution_benchmarks.report.power import Power
-from attribution_benchmarks.report.verdicts import Verdicts, in_words, kind_of, own_control
-from attribution_benchmarks.scoring.benchmark import Benchmark, Column, Trend
-from attribution_benchmarks.scoring.curves import ALONG
-from attribution_benchmarks.scoring.curves import name_of as curve_name
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.shared import SHARED
+from attribution_benchmarks.report.significance import Verdicts, in_words, kind_of, own_control
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.leaderboard.agreement import Concordance
-from attribution_benchmarks.leaderboard.comparisons import LEVEL
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import counted, least, number, shown, span
-from attribution_benchmarks.report.verdicts import Verdicts
+from attribution_benchmarks.report.significance import Verdicts
+from attribution_benchmarks.stats.agreement import Concordance
+from attribution_benchmarks.stats.comparisons import LEVEL
 
 _AT_MOST = 4  # names in one sentence
 _LEVEL_WITH = (

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attribution_benchmarks.core.definition import Trend
 from attribution_benchmarks.report.charts import scale_of
 from attribution_benchmarks.report.matrix_table import number
-from attribution_benchmarks.scoring.benchmark import Trend
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 220, 120, 30, 8, 22
 

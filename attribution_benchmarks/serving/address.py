@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import urllib.parse
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 
 DEFAULT_PORTS = {"grpc": 8500, "http": 8501, "https": 443}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from attribution_benchmarks.serving.address import ModelName, parse_address
 from attribution_benchmarks.serving.errors import ServerError
 from attribution_benchmarks.serving.signature import Signature

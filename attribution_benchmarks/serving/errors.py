@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 
 # Status codes of gRPC as TensorFlow Serving's REST interface turns them into HTTP; others become 500.
 HTTP_STATUS = {

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from attribution_benchmarks.serving.address import Address, ModelName
 from attribution_benchmarks.serving.errors import ServerError
 from attribution_benchmarks.serving.signature import Signature, signature_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from attribution import METHODS, resolve_method
-from attribution.method import Method
+from attribution.methods.method import Method
 
 
 def as_served(method: str | Method) -> Method:

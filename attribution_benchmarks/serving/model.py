@@ -17,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from attribution import batching
-from attribution.composite import Composite
-from attribution.contract import Inputs, NodeRules
-from attribution.export import plain
-from attribution.export_names import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
-from attribution.feed import Expected, checked_feed
-from attribution_benchmarks.command_line import BadInput, listed
+from attribution.errors import BadInput, listed
+from attribution.export.command import plain
+from attribution.export.names import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
+from attribution.lrp.composite import Composite
+from attribution.methods.contract import Inputs, NodeRules
+from attribution.model import batching
+from attribution.model.input_validation import Expected, checked_feed
 from attribution_benchmarks.serving.address import parse_model_name
 from attribution_benchmarks.serving.client import Client
 from attribution_benchmarks.serving.errors import ServerError
 from attribution_benchmarks.serving.sheet import Sheet, read_sheet
 
-# Which exported method is the gradient with another rule for ReLUs (``attribution.modified_relu``).
+# Which exported method is the gradient with another rule for ReLUs (``attribution.methods.modified_relu``).
 _RULES = {"AttributionGuidedRelu": "guided_backprop", "AttributionDeconvnetRelu": "deconvnet"}
 _DEFAULT = ("serving_default", "serve")
 
@@ -47,7 +47,7 @@ class _UnseenGraph:
 
 
 class ServedModel:
-    """A model behind a server, with the attributes and methods of ``attribution.model.Model`` that can be served.
+    """A model behind a server, with the attributes and methods of ``attribution.model.model.Model`` that can be served.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class ServedModel:
         self.counts.update(explained=len(targets), requests=1)
         return self.client.predict(self.name, EXPLAIN + label, arrays, ["map"])["map"]
 
-    # What follows is the part of attribution.model.Model that methods and benchmarks use.
+    # What follows is the part of attribution.model.model.Model that methods and benchmarks use.
 
     def explained_input(self, wrt: str | None = None) -> str:
         """Return the name of the input to explain: ``wrt``, the exported one, or the only one of floating point."""
@@ -161,7 +161,7 @@ class ServedModel:
         return self._fixed_batch() or int(wanted)
 
     def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield row indices for one request each (``attribution.batching.chunks``)."""
+        """Yield row indices for one request each (``attribution.model.batching.chunks``)."""
         return batching.chunks(total, self.batch_size(batch_size), equal=self._fixed_batch() is None)
 
     def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
@@ -197,7 +197,7 @@ class ServedModel:
         of_input: bool = True,
         rules: NodeRules | None = None,
     ) -> _Backward:
-        """Ask for gradients of one chunk; see ``attribution.model.Model.backward``.
+        """Ask for gradients of one chunk; see ``attribution.model.model.Model.backward``.
 
         ``scores`` of the result tells the target's score alone, and that no other class has more.
         """
@@ -289,7 +289,7 @@ class ServedModel:
         return {**feed, TARGETS: np.asarray(targets, np.int32)}
 
     def _is_layer(self, name: str | None) -> bool:
-        """Return whether a user's name of a layer means the exported one (see ``attribution.layers.Layers.find``)."""
+        """Return whether a user's name of a layer means the exported one; see ``attribution.graph.layers``."""
         layer = self.sheet.layer
         if layer is None or name is None:
             return layer is not None and self.sheet.layer_is_default

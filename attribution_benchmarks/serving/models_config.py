@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 
 
 def read_models_config(path: str) -> dict[str, str]:

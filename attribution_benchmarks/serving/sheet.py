@@ -11,7 +11,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 
-from attribution.export_names import SHEET_VERSION
+from attribution.export.names import SHEET_VERSION
 from attribution_benchmarks.serving.errors import ServerError
 
 

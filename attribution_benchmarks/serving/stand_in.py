@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput, print_line
+from attribution import cli
+from attribution.errors import BadInput, print_line
 from attribution_benchmarks.serving.address import ModelName
 from attribution_benchmarks.serving.errors import ServerError
 from attribution_benchmarks.serving.signature import Signature
@@ -39,7 +39,7 @@ flags.DEFINE_string(
     "address to listen on; any other than the loopback lets others ask, without a password",
     flag_values=FLAGS,
 )
-command_line.define_trust(FLAGS)
+cli.define_trust(FLAGS)
 flags.DEFINE_integer("grpc_port", 8500, "port of gRPC", lower_bound=0, flag_values=FLAGS)
 flags.DEFINE_integer("rest_port", 8501, "port of REST", lower_bound=0, flag_values=FLAGS)
 
@@ -216,7 +216,7 @@ def load_signatures(directory: str) -> dict[str, ServedSignature]:
     """Return the signatures of a SavedModel."""
     import tensorflow as tf
 
-    from attribution import saved_model
+    from attribution.model import saved_model
     from attribution_benchmarks.serving.signature import TensorSpec
 
     loaded = saved_model.load(directory)
@@ -263,4 +263,4 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main, FLAGS, __doc__)
+    cli.run(main, FLAGS, __doc__)

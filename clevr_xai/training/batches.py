@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from clevr_xai.tokens import FIRST_WORD
-from clevr_xai.training import compared, light, operands, pair_samples, phrases
+from clevr_xai.training import augmentation, compared, operands, pair_samples, phrases
 from clevr_xai.training.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
@@ -210,7 +210,7 @@ def _views(data: TrainingSet, rng, num_images: int, mirror: float, shift: int, r
         data.images[chosen], data.owners[chosen], data.centres[chosen], rng, mirrored, shift
     )
     cells = cell_targets(centres, owners, data.attributes[chosen])
-    return light.relit(images, rng) if relit else images, cells, chosen, mirrored, cell_of(centres)
+    return augmentation.relit(images, rng) if relit else images, cells, chosen, mirrored, cell_of(centres)
 
 
 # How often questions of a file of families are drawn, beside 1: simple ones are few, and those that follow two phrases

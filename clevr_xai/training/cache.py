@@ -12,16 +12,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attribution_benchmarks.command_line import write_whole
-from attribution_benchmarks.command_line.directories import held
-from attribution_benchmarks.command_line.reading import read_array
-from attribution_benchmarks.scoring.fingerprint import code_fingerprint
+from attribution.file_io.directories import held
+from attribution.file_io.files import write_whole
+from attribution.file_io.reading import read_array
+from attribution_benchmarks.core.fingerprint import code_fingerprint
 from clevr_xai import layout
 from clevr_xai.training import loading
 from clevr_xai.training.training_set import TrainingSet
 
 # Data that the code behind a training set reads besides its scenes.
-FAMILIES = pathlib.Path(layout.__file__).parent / "families"
+FAMILIES = pathlib.Path(layout.__file__).parent / "generation" / "families"
 
 
 def load(

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.command_line.reading import inside, read_picture
-from attribution_benchmarks.command_line.workers import available_cores, processes
-from clevr_xai import layout, masks, questions, tokens
+from attribution.errors import BadInput
+from attribution.file_io.reading import inside, read_picture
+from attribution_benchmarks.cli.workers import available_cores, processes
+from clevr_xai import layout, masks, tokens
+from clevr_xai.generation import questions
 from clevr_xai.training.training_set import MOST_OBJECTS, TrainingSet, found_sets, program_nodes
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS, answer_text
 

@@ -13,7 +13,8 @@ from concurrent import futures
 import keras
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, print_line, write_whole
+from attribution.errors import BadInput, print_line
+from attribution.file_io.files import write_whole
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.losses import LOSS_WEIGHTS, LOSSES
 from clevr_xai.training.optimizer import Muon

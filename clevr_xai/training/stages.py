@@ -8,11 +8,12 @@ import sys
 
 import numpy as np
 
-from attribution_benchmarks.command_line import BadInput, check_directory, listed, print_line
+from attribution.errors import BadInput, listed, print_line
+from attribution.file_io.files import check_directory
 from clevr_xai import blank_images
 from clevr_xai.dataset import KINDS
-from clevr_xai.questions import WORDINGS
-from clevr_xai.training import batches, cache, loading, recipe
+from clevr_xai.generation.questions import WORDINGS
+from clevr_xai.training import batches, cache, loading, presets
 from clevr_xai.training.training_set import TrainingSet
 
 # Questions and images to which the first layer of g is fitted when the reading and the seeing have gone on.
@@ -105,7 +106,7 @@ def train(
     import keras
 
     from clevr_xai import relation_network
-    from clevr_xai.training import accuracy, growth, loop, start
+    from clevr_xai.training import accuracy, loop, net2net, warm_start
     from clevr_xai.training.learner import PAIR_SCALE, Learner
     from clevr_xai.training.model_card import model_card
 
@@ -121,27 +122,27 @@ def train(
     checked = np.concatenate([rows[:CHECKED] for rows in validation.rows_of_kind().values()])
 
     def run(name, model, make_batch, title="", **settings):
-        rates = recipe.LEARNING_RATES[name], recipe.CONSTANT[name], recipe.SLOW_SHARES.get(name, 1.0)
+        rates = presets.LEARNING_RATES[name], presets.CONSTANT[name], presets.SLOW_SHARES.get(name, 1.0)
         stage = loop.Stage(title or name, steps[name], *rates)
         loop.run(model, stage, make_batch, checkpoint_dir, seed, **settings)
 
     def answer(name, used, **settings):
         def batch(rng):
-            return batches.answering_batch(used, rng, recipe.NUM_IMAGES[name], recipe.NUM_QUESTIONS[name], num_pairs)
+            return batches.answering_batch(used, rng, presets.NUM_IMAGES[name], presets.NUM_QUESTIONS[name], num_pairs)
 
         def evaluate():
             return accuracy.cell_accuracy(learner.seeing, validation) | accuracy.accuracy_by_kind(
                 network, validation, checked
             )
 
-        model = learner.answering(recipe.NUM_QUESTIONS[name], num_pairs, follow=name != "small", precision=precision)
+        model = learner.answering(presets.NUM_QUESTIONS[name], num_pairs, follow=name != "small", precision=precision)
         run(name, model, batch, evaluate=evaluate, **settings)
 
     def see():
         run(
             "seeing",
             learner.seeing,
-            lambda rng: batches.seeing_batch(data, rng, recipe.NUM_IMAGES["seeing"]),
+            lambda rng: batches.seeing_batch(data, rng, presets.NUM_IMAGES["seeing"]),
             evaluate=lambda: accuracy.cell_accuracy(learner.seeing, validation),
         )
 
@@ -149,7 +150,7 @@ def train(
         run(
             "reading",
             learner.reading,
-            lambda rng: batches.reading_batch(data, rng, recipe.READ),
+            lambda rng: batches.reading_batch(data, rng, presets.READ),
             evaluate=lambda: {
                 "programs": accuracy.program_accuracy(learner.reading, validation),
                 "phrases": accuracy.phrase_accuracy(learner.reading, validation),
@@ -157,31 +158,31 @@ def train(
         )
 
     if start_from:
-        network = start.unfolded(start_from)
+        network = warm_start.unfolded(start_from)
         learner = Learner(network)
         encoder = pathlib.Path(start_from) / "1" / "variables" / "variables.index"
         if steps["reading"]:
             known = data.tokens[data.wordings == wordings[0]]  # fitting to misread questions would spoil the layer
             some = known[:: max(len(known) // RETOLD, 1)].astype(np.int32)
-            before = start.told(network, some)
+            before = warm_start.told(network, some)
             read()
-            start.retell(network, some, before)
+            warm_start.retell(network, some, before)
             encoder = checkpoint_dir / "reading.npz"
         if steps["seeing"]:
             some = data.images[:: max(len(data.images) // RESHOWN, 1)]
-            before = start.shown(network, some)
+            before = warm_start.shown(network, some)
             see()
-            start.show_again(network, some, before)
+            warm_start.show_again(network, some, before)
         data.codes = cache.codes(checkpoint_dir / "codes.npy", encoder, learner, data)
     else:
-        network = relation_network.build(recipe.SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
+        network = relation_network.build(presets.SMALL_WIDTHS, pair_scale=PAIR_SCALE, dropout=0.0)
         learner = Learner(network)
         read()
         data.codes = cache.codes(checkpoint_dir / "codes.npy", checkpoint_dir / "reading.npz", learner, data)
         see()
         answer("small", data, every=2000)
         answer("following", data, every=2000)
-        network = growth.grown(network, dropout=0.0)
+        network = net2net.grown(network, dropout=0.0)
         learner = Learner(network, learner.aids)
     answer("final", data.only(final_questions), title="_".join(["final", *final_questions]))
 
@@ -190,8 +191,8 @@ def train(
         return
     plain = relation_network.folded(network)
     right = accuracy.accuracy(plain, counted, np.arange(len(counted.answers)))
-    settings = recipe.told(data, final_questions, rounds, num_pairs, precision, seed, bool(start_from))
-    taken = recipe.stage_rows(steps, bool(start_from))
+    settings = presets.told(data, final_questions, rounds, num_pairs, precision, seed, bool(start_from))
+    taken = presets.stage_rows(steps, bool(start_from))
     card = model_card(
         right,
         counted.families,
@@ -225,11 +226,11 @@ def _blank(network, counted: TrainingSet) -> dict[str, blank_images.Facts]:
 
 def _missed(network, data: TrainingSet, counted: TrainingSet, right: np.ndarray) -> list[str]:
     """Return the card's lines on what a network gets wrong of the questions counted, and of those it learnt from."""
-    from clevr_xai.training import accuracy, misses
+    from clevr_xai.training import accuracy, error_analysis
 
     simple = counted.rows_of_kind()["simple"]
-    learnt = misses.spread_rows(data, LEARNT)
-    return misses.card_lines(
-        misses.by_shown_pixels(counted, simple, right[simple]),
-        misses.by_kind(data, learnt, accuracy.accuracy(network, data, learnt)),
+    learnt = error_analysis.spread_rows(data, LEARNT)
+    return error_analysis.card_lines(
+        error_analysis.by_shown_pixels(counted, simple, right[simple]),
+        error_analysis.by_kind(data, learnt, accuracy.accuracy(network, data, learnt)),
     )

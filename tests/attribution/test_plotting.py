@@ -8,7 +8,7 @@ from PIL import Image
 
 import attribution
 from attribution import plotting
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 
 GENERATOR = np.random.default_rng(4)
 IMAGES = GENERATOR.random((2, 12, 10, 3), dtype=np.float32)

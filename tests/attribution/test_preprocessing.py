@@ -6,7 +6,7 @@ import pytest
 
 import attribution
 from attribution import preprocessing
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 
 PIXELS = np.random.default_rng(5).integers(0, 256, (2, 4, 5, 3)).astype(np.float32)
 KERAS = {

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution import lrp
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
+from attribution.lrp import presets
 
 TOKENS, WIDTH, HEADS = 5, 6, 2
 DEPTH = WIDTH // HEADS
@@ -212,12 +212,12 @@ def test_an_activation_hands_relevance_on_unchanged(name, method, from_function)
 @pytest.mark.parametrize(
     ("function", "options", "message"),
     [
-        (lrp.lrp_epsilon, {"batch_norm": "folded"}, "no batch_norm 'folded'; choose one of 'pass', 'fold'"),
-        (lrp.lrp_epsilon, {"products": "both"}, "no products 'both'; choose one of 'signal', 'half'"),
-        (lrp.lrp_epsilon_plus, {"sums": "zennit"}, "no sums 'zennit'; choose one of 'joint', 'separate'"),
-        (lrp.lrp_cp, {"stabiliser": "none"}, "no stabiliser 'none'"),
-        (lrp.lrp_cp, {"epsilon": -1e-6}, "epsilon must be a number of at least 0, not -1e-06"),
-        (lrp.lrp_clevr_xai, {"low": 1.0, "high": 0.0}, "low must not be greater: 1.0 > 0.0"),
+        (presets.lrp_epsilon, {"batch_norm": "folded"}, "no batch_norm 'folded'; choose one of 'pass', 'fold'"),
+        (presets.lrp_epsilon, {"products": "both"}, "no products 'both'; choose one of 'signal', 'half'"),
+        (presets.lrp_epsilon_plus, {"sums": "zennit"}, "no sums 'zennit'; choose one of 'joint', 'separate'"),
+        (presets.lrp_cp, {"stabiliser": "none"}, "no stabiliser 'none'"),
+        (presets.lrp_cp, {"epsilon": -1e-6}, "epsilon must be a number of at least 0, not -1e-06"),
+        (presets.lrp_clevr_xai, {"low": 1.0, "high": 0.0}, "low must not be greater: 1.0 > 0.0"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(function, options, message, models, inputs):

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution import unroll
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
+from attribution.graph import unroll_rnn
 
 STEPS, FEATURES, UNITS = 6, 3, 4
 EPSILON = 1e-3
@@ -118,9 +118,9 @@ def test_a_recurrent_layer_equals_its_propagation_written_out(cell, unrolled, tm
 def test_an_unrolled_graph_has_the_same_scores_and_no_loop(layer, tmp_path):
     _, model = export(layer(), tmp_path)
     source, target = model.input_node(), model.logits.split(":")[0]
-    unrolled = unroll.unroll_loops(model.graph, source, target)
-    assert any(node.op in unroll.LOOPS for node in model.graph.nodes.values())
-    assert not any(node.op in unroll.LOOPS or "TensorList" in node.op for node in unrolled.nodes.values())
+    unrolled = unroll_rnn.unroll_loops(model.graph, source, target)
+    assert any(node.op in unroll_rnn.LOOPS for node in model.graph.nodes.values())
+    assert not any(node.op in unroll_rnn.LOOPS or "TensorList" in node.op for node in unrolled.nodes.values())
     x = np.random.default_rng(5).normal(size=(3, STEPS, FEATURES)).astype(np.float32)
 
     @tf.function
@@ -132,7 +132,7 @@ def test_an_unrolled_graph_has_the_same_scores_and_no_loop(layer, tmp_path):
 
 def test_a_graph_without_loops_is_left_as_it_is(models):
     graph = models["image"].graph
-    assert unroll.unroll_loops(graph, models["image"].input_node(), models["image"].logits.split(":")[0]) is graph
+    assert unroll_rnn.unroll_loops(graph, models["image"].input_node(), models["image"].logits.split(":")[0]) is graph
 
 
 def step(hidden, x):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.leaderboard import statistics
-from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.report import matrix, verdicts
-from attribution_benchmarks.scoring.benchmark import BOUND, Benchmark, Column
-from attribution_benchmarks.scoring.controls import Control
+from attribution_benchmarks.core.controls import Control
+from attribution_benchmarks.core.definition import BOUND, Benchmark, Column
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.report import matrix, significance
+from attribution_benchmarks.stats import statistics
 
 COLUMNS = (
     Column("svea", "roe_test", "ROE test %", "SVEA", percent=True, aside={"template_position": BOUND}),
@@ -98,7 +98,7 @@ def built(documents):
 
 @pytest.fixture(scope="session")
 def judged(built, groups):
-    return verdicts.judge(built, groups)
+    return significance.judge(built, groups)
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from bim import construct, drawings, measure, models
+from bim import construct, measure, models
 from bim.dataset import load_set
+from bim.synthetic import drawings
 
 NUM_VAL = 2
 

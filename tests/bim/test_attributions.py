@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import attribution
 from attribution import METHODS
-from attribution.batching import generator
+from attribution.model.batching import generator
 from bim import attributions, measure
 from bim.layout import CHANNEL_MEANS
 

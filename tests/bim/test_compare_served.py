@@ -9,11 +9,12 @@ import shutil
 import numpy as np
 import pytest
 
-from attribution_benchmarks import command_line, serving
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.leaderboard import statistics
+from attribution import cli
+from attribution.errors import BadInput
+from attribution_benchmarks import serving
 from attribution_benchmarks.serving.signature import Signature, TensorSpec
 from attribution_benchmarks.serving.stand_in import ServedSignature, StandIn
+from attribution_benchmarks.stats import statistics
 from bim import compare_served, dataset, measure
 from bim.attributions import method_named
 
@@ -157,7 +158,7 @@ def script():
 def test_the_script(script, server, images, tmp_path, capsys):
     def call(*flags):
         arguments = ["compare", f"--data_dir={images}", "--methods=occlusion,random", "--num_imgs=5", *flags]
-        return command_line.execute(script.main, script.FLAGS, script.__doc__, arguments)
+        return cli.execute(script.main, script.FLAGS, script.__doc__, arguments)
 
     output = tmp_path / "compared.json"
     flags = [f"--server={server.rest_address}", "--labels=obj,scene", "--batch_size=2", "--requests=3"]

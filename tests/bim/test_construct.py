@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from bim import construct, dataset, layout
 from bim.masks import load_masks
 
@@ -129,8 +129,8 @@ def test_an_interrupted_construction_continues_to_the_same_bytes(construct_sets,
 
 def test_beam_makes_the_same_bytes(construct_sets, sets, tmp_path):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.scale.each import OnBeam
-    from attribution_benchmarks.scoring.fingerprint import code_and_versions
+    from attribution_benchmarks.beam.parallel_map import OnBeam
+    from attribution_benchmarks.core.fingerprint import code_and_versions
 
     claim = str(tmp_path / "sets" / construct.RECORD)
     each = OnBeam(code_and_versions, claim, str(tmp_path / "blocks"), block_size=20)
@@ -141,9 +141,9 @@ def test_beam_makes_the_same_bytes(construct_sets, sets, tmp_path):
 
 def test_drawings_on_beam_are_the_same_bytes(corpora, tmp_path):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.scale.each import OnBeam
-    from attribution_benchmarks.scoring.fingerprint import code_and_versions
-    from bim.drawings import write_corpora
+    from attribution_benchmarks.beam.parallel_map import OnBeam
+    from attribution_benchmarks.core.fingerprint import code_and_versions
+    from bim.synthetic.drawings import write_corpora
 
     (tmp_path / "claim").write_text("")
     write_corpora(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from bim import construct, dataset, delta_patch, layout, measure
 from bim.masks import load_masks
 

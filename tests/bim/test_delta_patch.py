@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput
+from attribution import cli
+from attribution.errors import BadInput
 from bim import dataset, delta_patch, measure
 from bim.masks import load_masks
 from scripts import construct_delta_patch
@@ -98,7 +98,7 @@ def test_patches_of_the_authors_files(sets, upstream_models, tmp_path, capsys):
     def run(data_dir, *more):
         shutil.copytree(sets, data_dir)
         arguments = ["construct_delta_patch", f"--data_dir={data_dir}", f"--model={path}", "--steps=20", *more]
-        return command_line.execute(
+        return cli.execute(
             construct_delta_patch.main, construct_delta_patch.FLAGS, construct_delta_patch.__doc__, arguments
         )
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.leaderboard import input_scores
-from attribution_benchmarks.leaderboard.comparisons import compare_pairs
+from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.stats.comparisons import compare_pairs
 from bim import layout
 from bim.evaluate import Comparison
 from bim.image_scores import image_scores

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from bim import masks
 
 SHAPES = [(3, 5), (17, 1), (8, 8), (1, 1)]

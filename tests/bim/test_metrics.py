@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 import attribution
-from attribution_benchmarks import command_line
-from attribution_benchmarks.leaderboard import input_scores
-from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution import cli
+from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.core.store import ScoreStore
 from bim import dataset, evaluate, layout, measure, metrics
 from bim.attributions import MAPS, method_named
 from bim.controls import CONTROLS
@@ -39,7 +39,7 @@ def run(tmp_path, labelled, upstream_models, *flags):
         "metrics", f"--data_dir={labelled}", f"--models_dir={upstream_models}", "--compat=upstream",
         f"--scores_dir={tmp_path / 'scores'}", f"--output={tmp_path / 'out.json'}", *flags,
     ]  # fmt: skip
-    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 0
+    assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 0
     return json.loads((tmp_path / "out.json").read_text())
 
 
@@ -115,7 +115,7 @@ def test_a_metric_of_ones_own_reads_the_object_models_maps_and_maps_saved_give_t
     tmp_path, labelled, upstream_models
 ):
     (tmp_path / "own.py").write_text(
-        "import numpy as np\nfrom attribution_benchmarks.scoring.metric import mask_of, of_maps\n"
+        "import numpy as np\nfrom attribution_benchmarks.core.metric import mask_of, of_maps\n"
         "def inside(maps, block, scores):\n"
         "    maps = np.abs(maps).sum(axis=3) if maps.ndim == 4 else np.abs(maps)\n"
         "    return (maps * mask_of(block)).sum(axis=(1, 2)) / maps.sum(axis=(1, 2))\n"
@@ -240,7 +240,7 @@ def test_the_paired_comparison_is_against_the_random_map():
 )
 def test_bad_input_is_one_line_and_code_2(sets, tmp_path, capsys, flag, message):
     arguments = ["metrics", f"--data_dir={sets}", f"--scores_dir={tmp_path}", flag]
-    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 2
+    assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 2
     captured = capsys.readouterr()
     assert message in captured.err and captured.err.startswith("error: ") and not captured.out
     assert captured.err.count("\n") == 1
@@ -249,7 +249,7 @@ def test_bad_input_is_one_line_and_code_2(sets, tmp_path, capsys, flag, message)
 def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models, capsys, monkeypatch):
     """The works are made by the door, as in a worker, and not handed over; a run of fewer methods went before."""
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.scale import pipeline
+    from attribution_benchmarks.beam import pipeline
 
     monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
     few = ("--num_imgs=7", "--batch_size=2", "--metrics=MCS,IDR,pointing_game")
@@ -270,7 +270,7 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models,
 
 def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream_models, capsys, monkeypatch):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.scoring.way import Way
+    from attribution_benchmarks.core.sharded_run import Way
 
     compute, failing = Way.compute, []
 
@@ -278,7 +278,7 @@ def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream
         if self.name == "scene-scene" and not failing:
             failing.extend(items)
         if self.name == "scene-scene" and failing == items:
-            raise command_line.BadInput("no such image")
+            raise cli.BadInput("no such image")
         return compute(self, items, held, halvings)
 
     monkeypatch.setattr(Way, "compute", compute_or_fail)
@@ -286,10 +286,10 @@ def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream
                  "--metrics=MCS", "--batch_size=2", f"--scores_dir={tmp_path / 'scores'}", "--num_imgs=12",
                  "--compat=upstream", f"--input_scores={tmp_path / 'of.json'}", "--runner=beam",
                  "--block_size=2"]  # fmt: skip
-    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 2
+    assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 2
     assert f"failed: inputs {failing[0]} to {failing[1]} (2): no such image" in capsys.readouterr().err
     arguments.append("--allow_failures=1")
-    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 0
+    assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == 0
     assert "10 images drawn" in capsys.readouterr().out
     (group,) = input_scores.load(tmp_path / "of.json")
     names = dataset.load_set(labelled, "obj").names

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from bim import layout, measure, metrics, models, train
 
 
@@ -127,7 +127,7 @@ def test_the_models_of_the_repository_have_a_card_and_fit(name):
 
 
 def test_the_object_model_of_the_repository_knows_drawings_it_never_saw():
-    from bim.draw_objects import draw_object
+    from bim.synthetic.draw_objects import draw_object
 
     model = measure.load_classifier(metrics.SAVED_MODELS, "obj")
     right = 0

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from bim import dataset
 from bim.masks import load_masks, save_masks
 

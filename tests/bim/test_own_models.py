@@ -7,16 +7,16 @@ import shutil
 import numpy as np
 import pytest
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution import cli
+from attribution.errors import BadInput
+from attribution_benchmarks.core.store import ScoreStore
 from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, tcav, train
 from bim.attributions import method_named
 
 
 def scored(tmp_path, *flags, code=0):
     arguments = ["metrics", f"--scores_dir={tmp_path / 'scores'}", "--methods=gradient", "--nocontrols", *flags]
-    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == code
+    assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == code
 
 
 def test_a_model_against_itself_has_no_contrast(predicted, tiny_models, tmp_path):
@@ -113,7 +113,7 @@ def test_tcav_of_a_directory_is_that_of_the_member(sets, tiny_models, tmp_path):
         arguments = [
             "run_tcav", f"--data_dir={sets}", "--num_random=2", "--contrast_with=", f"--output={output}", *model,
         ]  # fmt: skip
-        assert command_line.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, arguments) == 0
+        assert cli.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, arguments) == 0
         values.append([row["value"] for row in json.loads(output.read_text())["rows"]])
     assert len(values[0]) == 5 and np.array_equal(*values)
 

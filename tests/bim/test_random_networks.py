@@ -7,18 +7,17 @@ import shutil
 import numpy as np
 import pytest
 
-from attribution import explain
-from attribution_benchmarks import command_line
-from attribution_benchmarks.leaderboard import input_scores
-from attribution_benchmarks.scoring.controls import RANDOM
-from attribution_benchmarks.scoring.random_weights import MOST, network, with_new_weights, with_shuffled_weights
+from attribution import cli, explain
+from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.core.controls import RANDOM
+from attribution_benchmarks.core.random_weights import MOST, network, with_new_weights, with_shuffled_weights
 from bim import evaluate, measure, metrics
 from bim.attributions import method_named, on_random_networks
 
 
 def run(tmp_path, *flags, code=0):
     arguments = ["metrics", f"--scores_dir={tmp_path / 'scores'}", "--nocontrols", "--num_imgs=6", *flags]
-    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == code
+    assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == code
 
 
 def test_a_model_against_itself_has_no_contrast_but_its_random_networks_have(predicted, tiny_models):

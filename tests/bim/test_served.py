@@ -9,10 +9,11 @@ import threading
 import numpy as np
 import pytest
 
-from attribution import export
-from attribution_benchmarks import command_line, serving
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution import cli
+from attribution.errors import BadInput
+from attribution.export import command
+from attribution_benchmarks import serving
+from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.serving.signature import Signature, TensorSpec
 from attribution_benchmarks.serving.stand_in import ServedSignature, StandIn, load_signatures
 from bim import dataset, delta_patch, evaluate, layout, measure, metrics, served
@@ -46,7 +47,7 @@ def signatures(tiny_models, tmp_path_factory):
     found = {}
     for name in ("obj", "scene"):
         directory = str(tmp_path_factory.mktemp("served") / name)
-        export.export(os.path.join(tiny_models, name), directory, ["gradient", "guided_backprop", "grad_cam"])
+        command.export(os.path.join(tiny_models, name), directory, ["gradient", "guided_backprop", "grad_cam"])
         found[name] = load_signatures(os.path.join(directory, "1"))
     return found
 
@@ -77,7 +78,7 @@ def score(labelled, tiny_models, tmp_path):
             f"--output={output}", f"--methods={METHODS}", "--num_imgs=6", "--batch_size=3", *flags,
         ]  # fmt: skip
         output.unlink(missing_ok=True)
-        code = command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments)
+        code = cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments)
         return code, json.loads(output.read_text())["rows"] if output.exists() else None
 
     return run

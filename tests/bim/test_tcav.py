@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attribution_benchmarks import command_line
-from attribution_benchmarks.command_line import BadInput
+from attribution import cli
+from attribution.errors import BadInput
 from bim import layout, measure, run_tcav, tcav
 from bim.disk import read_image
 
@@ -87,7 +87,7 @@ def test_the_command_prints_two_models_and_their_contrast(sets, tiny_models, tmp
         f"--output={output}",
         "--num_random=3",
     ]
-    assert command_line.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, arguments) == 0
+    assert cli.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, arguments) == 0
     found = json.loads(output.read_text())
     rows, images = found["rows"], tcav.load_images(sets, 3)
     assert found["manifest"]["data"] == {"tcav": tcav.fingerprint(images)}
@@ -156,7 +156,7 @@ def test_tcav_of_the_authors_files(sets, upstream_models, capsys):
     arguments += ["--contrast_with=", "--counterparts=scenes"]
 
     def run(*more):
-        return command_line.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, [*arguments, *more])
+        return cli.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, [*arguments, *more])
 
     assert run() == 2
     assert run("--compat=upstream") == 0

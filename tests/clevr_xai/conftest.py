@@ -6,7 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from clevr_xai import dataset, layout, questions
+from clevr_xai import dataset, layout
+from clevr_xai.generation import questions
 from clevr_xai.training import loading
 
 

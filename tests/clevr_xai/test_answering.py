@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from clevr_xai import tokens
 from clevr_xai.answering import Answering, confidences, scaled
 from clevr_xai.vocabulary import ANSWERS

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.core.batch import Block
 from clevr_xai import controls
 from clevr_xai.answering import Answering
 from clevr_xai.blocks import Questions

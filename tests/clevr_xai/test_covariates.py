@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from attribution_benchmarks.scoring.block import Label
+from attribution_benchmarks.core.batch import Label
 from clevr_xai import covariates
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution_benchmarks.command_line import BadInput
-from clevr_xai import dataset, layout, masks, scenes
+from attribution.errors import BadInput
+from clevr_xai import dataset, layout, masks
+from clevr_xai.generation import scenes
 
 COLORS = [(230, 25, 75), (60, 180, 75), (255, 225, 25)]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attribution import METHODS
-from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.metric import Metric
-from attribution_benchmarks.scoring.registry import benchmark_named
+from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.registry import benchmark_named
 from clevr_xai import evaluate, masks, methods, table
 from clevr_xai.definition import BENCHMARK
 from clevr_xai.measured import Measured

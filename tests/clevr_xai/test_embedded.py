@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from clevr_xai import dataset, layout, masks, questions, render, scenes
+from clevr_xai import dataset, layout, masks
+from clevr_xai.generation import questions, render, scenes
 
 SETTINGS = layout.read_json(dataset.EMBEDDED / layout.SETTINGS)
 SIZE = SETTINGS["width"], SETTINGS["height"]

@@ -3,8 +3,8 @@
 import json
 import tracemalloc
 
-from clevr_xai import questions, scenes
 from clevr_xai.entries import Entries, NamedEntries
+from clevr_xai.generation import questions, scenes
 
 
 def test_entries_come_back_each_time_anew():

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution_benchmarks.command_line.run import execute
-from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution.cli.run import execute
+from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import evaluate
 
 FEW = ("--methods=lrp_clevr_xai,gradient,grad_cam,vargrad", "--samples=2", "--batch_size=6", "--random_networks=2")
@@ -149,7 +149,7 @@ def test_saved_maps_of_some_questions_and_answers_beside_them(command, tmp_path)
 METRIC = """
 import numpy as np
 
-from attribution_benchmarks.scoring.metric import mask_of, of_maps
+from attribution_benchmarks.core.metric import mask_of, of_maps
 
 
 def inside(maps, block, scores):
@@ -314,7 +314,7 @@ def test_a_network_that_is_never_right_has_nothing_to_score(command, answered, t
 def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):
     """The works are made by the door, as in a worker, and not handed over; a run of fewer questions went before."""
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.scale import pipeline
+    from attribution_benchmarks.beam import pipeline
 
     monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
 

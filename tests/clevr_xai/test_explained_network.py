@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution import canonise, lrp
+from attribution.graph import fold_batch_norm
+from attribution.lrp import presets
 from clevr_xai import relation_network
 
 SIZE, CELLS = 64, 9
@@ -77,9 +78,9 @@ def nodes(graph, kind, source="image"):
 
 def test_relevance_of_image_coordinates_and_question_is_the_logit(unbiased, asked):
     inputs, targets = asked["vectors"], np.array([0, 1, 2], np.int32)
-    plus = lrp.Rule("z_plus", epsilon=0.0)
-    box = lrp.Rule("box", epsilon=0.0)
-    as_in_the_paper, without_box = (lrp.Composite(plus, plus, plus, first=first) for first in (box, None))
+    plus = presets.Rule("z_plus", epsilon=0.0)
+    box = presets.Rule("box", epsilon=0.0)
+    as_in_the_paper, without_box = (presets.Composite(plus, plus, plus, first=first) for first in (box, None))
     of_image = unbiased.relevance(inputs, targets, "image", as_in_the_paper).sum(axis=(1, 2, 3))
     of_question = unbiased.relevance(inputs, targets, "question", without_box).sum(axis=1)
     (cells,) = nodes(unbiased.graph, "ConcatV2", unbiased.input_node("image"))
@@ -103,7 +104,7 @@ def test_positive_rules_give_maps_of_one_sign(network, asked):
 
 
 def test_folding_every_normalisation_leaves_the_logits_unchanged(network, asked):
-    folded = canonise.fold_batch_norm(network.graph)
+    folded = fold_batch_norm.fold_batch_norm(network.graph)
     inputs = asked["tokens"]
     source = network.input_node("image")
     names = {"image": source, "question": next(n for n in folded.nodes if n.split("/")[-1] == "question")}

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.command_line.run import execute
+from attribution.cli.run import execute
+from attribution.errors import BadInput
 from clevr_xai import evaluate
 from clevr_xai.answering import Answering
 from clevr_xai.live_network import attach_live_network

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from clevr_xai import masks, scenes
+from clevr_xai import masks
+from clevr_xai.generation import scenes
 
 
 def node(kind, output, *inputs):

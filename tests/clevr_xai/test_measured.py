@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.leaderboard.store import ScoreStore
-from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.controls import runner_up
-from attribution_benchmarks.scoring.explainer import Explainer
-from attribution_benchmarks.scoring.metric import mask_of, of_maps
-from attribution_benchmarks.scoring.random_weights import with_new_weights, with_shuffled_weights
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.controls import runner_up
+from attribution_benchmarks.core.explainer import Explainer
+from attribution_benchmarks.core.metric import mask_of, of_maps
+from attribution_benchmarks.core.random_weights import with_new_weights, with_shuffled_weights
+from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import controls, methods
 from clevr_xai.answering import Answering
 from clevr_xai.blocks import Questions, draw_rows

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from clevr_xai.metrics import METRICS, relevance_mass_accuracy, relevance_rank_accuracy, summary
 from clevr_xai.pooling import pool
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from clevr_xai.pooling import POOLINGS, pool
 
 # One pixel of three relevances, by hand: sum -1, positive part 2 + 1.

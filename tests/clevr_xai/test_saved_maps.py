@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.saved_maps import SavedMaps, saved_methods
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.saved_maps import SavedMaps, saved_methods
 from clevr_xai import controls, saved_maps
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import Dataset

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.scoring.block import Block, Label
+from attribution_benchmarks.core.batch import Block, Label
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.leaderboard import statistics
-from attribution_benchmarks.scoring.block import Label
-from attribution_benchmarks.scoring.metric import Metric
-from clevr_xai import findings, methods, paper_table, subsets, table
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.stats import statistics
+from clevr_xai import commentary, methods, paper_table, subsets, table
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
@@ -190,7 +190,7 @@ def test_orders_are_over_the_questions_that_all_methods_have():
     notes = {}
     for choice in ("left_out", "uniform"):
         measured = made_up(scores=scores.__getitem__, zero_maps=choice)
-        notes[choice] = " ".join(findings.findings(measured, table.long_rows(measured, ["single_object"], ["mass"])))
+        notes[choice] = " ".join(commentary.findings(measured, table.long_rows(measured, ["single_object"], ["mass"])))
     assert "below are over the 7 of 9 questions for which every method has a value" in notes["left_out"]
     assert "questions for which every method" not in notes["uniform"]
     order = [0.9 - 0.05 * number for number, name in enumerate(PAPER) if name not in OTHER_PATHS]
@@ -231,7 +231,7 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
 
 
 def test_what_the_numbers_say(measured, rows):
-    notes = " ".join(findings.findings(measured, rows))
+    notes = " ".join(commentary.findings(measured, rows))
     assert "Order of the 11 methods" in notes and "So they do here." in notes
     assert all(f"with {methods.title(name)}: Kendall's tau " in notes for name in methods.BASELINES)
     assert "misses" not in notes  # no completeness error was measured
@@ -242,12 +242,12 @@ def test_what_the_numbers_say(measured, rows):
     found = table.long_rows(turned, ["single_object"], ["mass"])
     assert {row["method"]: row["gap"] for row in found if "gap" in row} == {"integrated_gradients_gray": 0.02}
     assert " 2.0 " in next(line for line in table.text(found).splitlines() if line.startswith("IG from gray"))
-    notes = " ".join(findings.findings(turned, found))
+    notes = " ".join(commentary.findings(turned, found))
     assert "misses f(image) - f(baseline) by this share of it: IG from gray 2 % (median" in notes
     assert "the poster's one row stands beside each of ours" in notes
     assert "correlation -0.9" in notes or "correlation -1.0" in notes
     assert "None of these do here." in notes
-    assert findings.findings(measured, table.long_rows(measured, ["all_objects"], ["rank"])) == []
+    assert commentary.findings(measured, table.long_rows(measured, ["all_objects"], ["rank"])) == []
 
 
 def test_settings_of_the_methods():

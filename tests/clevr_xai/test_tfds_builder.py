@@ -5,7 +5,8 @@ import pytest
 import tensorflow_datasets as tfds
 
 import clevr_xai.tfds_builder  # noqa: F401  registers the builders
-from clevr_xai import dataset, generate, masks
+from clevr_xai import dataset, masks
+from clevr_xai.generation import generate
 
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from clevr_xai import tokens
 from clevr_xai.dataset import Dataset
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from attribution import saved_model
+from attribution.model import saved_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = " ".join((ROOT / "README.md").read_text("utf-8").split())

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 import pytest
 
-from attribution_benchmarks.scoring.block import Block
+from attribution_benchmarks.core.batch import Block
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extend.md").read_text()

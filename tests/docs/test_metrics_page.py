@@ -4,7 +4,7 @@ import pathlib
 import re
 import shlex
 
-from attribution_benchmarks import command_line
+from attribution import cli
 from bim import metrics
 
 PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
@@ -15,7 +15,7 @@ def test_metrics_of_all_benchmarks_have_their_tables(tmp_path, capsys):
     program, *arguments = shlex.split(command)[2:]
     assert program == "bim.metrics"
     flags = [program, *arguments, f"--scores_dir={tmp_path / 'scores'}"]
-    assert command_line.execute(metrics.main, metrics.FLAGS, metrics.__doc__, flags) == 0
+    assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, flags) == 0
     printed = capsys.readouterr().out
     assert "ROC AUC; more is better; object model on its set" in printed
     assert "Insertion - deletion; more is better; object model on its set" in printed

@@ -91,7 +91,7 @@ def test_a_printed_command_is_taken(command, page):
     if words[0] == "-m" and called in OTHERS:
         return
     if not (ROOT / called).exists() and called.endswith(".py"):
-        assert not called.startswith(("scripts/", "benchmarks/", "tests/"))  # a file of the reader's own
+        assert not called.startswith(("scripts/", "tools/performance/", "tests/"))  # a file of the reader's own
         return
     values = flags_of(called)
     if values is None:

@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 import attribution
+from attribution.cli.run import execute
 from attribution.explain import command
-from attribution_benchmarks.command_line.run import execute
-from attribution_benchmarks.leaderboard.agreement import kendalls_w
-from attribution_benchmarks.leaderboard.statistics import average_ranks
+from attribution_benchmarks.stats.agreement import kendalls_w
+from attribution_benchmarks.stats.statistics import average_ranks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from attribution_benchmarks.command_line.run import execute
-from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution.cli.run import execute
+from attribution_benchmarks.core.store import ScoreStore
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "scale.md").read_text("utf-8")
@@ -20,12 +20,12 @@ ON_A_CLUSTER = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
     pytest.importorskip("apache_beam")
-    from exact import evaluate
+    from attribution_benchmarks.exact import evaluate
 
     install, printed, _ = COMMANDS
     assert install == ".venv/bin/pip install -q -e '.[beam]'\n"
     python, option, module, *arguments = shlex.split(printed.replace("\\\n", " "))
-    assert (python, option, module) == ("python", "-m", "exact.evaluate")
+    assert (python, option, module) == ("python", "-m", "attribution_benchmarks.exact.evaluate")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
     found = []
@@ -60,7 +60,7 @@ def test_the_data_have_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
 
 def test_every_flag_of_the_page_is_known_and_the_clusters_commands_are_whole():
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.scale.launch import pipeline_of
+    from attribution_benchmarks.beam.launch import pipeline_of
     from clevr_xai import evaluate
 
     (cluster,) = ON_A_CLUSTER

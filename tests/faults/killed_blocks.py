@@ -22,9 +22,9 @@ import sys
 import tempfile
 import time
 
-from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution_benchmarks.core.store import ScoreStore
 
-COMMAND = ["-m", "exact.evaluate", "--methods=gradient,rise", "--num_imgs=45", "--batch_size=4"]
+COMMAND = ["-m", "attribution_benchmarks.exact.evaluate", "--methods=gradient,rise", "--num_imgs=45", "--batch_size=4"]
 WRITTEN = {"scores_dir": "scores", "output": "out.json", "input_scores": "inputs.json"}
 
 

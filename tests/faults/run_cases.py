@@ -23,21 +23,21 @@ ALWAYS = {  # unless the case says something else
 MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",
     "construct": "scripts.construct_bim_dataset", "generate": "scripts.generate_clevr_xai",
-    "export": "attribution.export", "baseline": "svea.baseline", "exact": "attribution_benchmarks.scoring.evaluate",
-    "networks": "clevr_xai.compare_networks", "card": "clevr_xai.data_card",
+    "export": "attribution.export", "baseline": "svea.baseline", "exact": "attribution_benchmarks.core.evaluate",
+    "networks": "research.clevr_xai.compare_networks", "card": "research.clevr_xai.data_card",
     "report": "attribution_benchmarks.report.reproduce", "explain": "attribution.explain.command",
 }  # fmt: skip
 
 
 def verdict(module, place: str, arguments: list[str], word: str) -> str:
     """Run a command with bad input and return "" or what is wrong with how it ended."""
-    from attribution_benchmarks import command_line
+    from attribution import cli
 
     os.chdir(place)
     before = listing(place)
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = command_line.execute(module.main, module.FLAGS, module.__doc__, ["command", *arguments])
+        code = cli.execute(module.main, module.FLAGS, module.__doc__, ["command", *arguments])
     lines = [line for line in err.getvalue().replace("\r", "\n").splitlines() if line.strip()]
     if code != 2:
         return f"exit code {code}: {out.getvalue()[:200]!r}"

@@ -143,7 +143,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    from attribution_benchmarks.command_line.chatter import import_tensorflow_quietly
+    from attribution.cli.tf_logging import import_tensorflow_quietly
 
     import_tensorflow_quietly()
     sys.exit(main())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution_benchmarks import command_line
+from attribution import cli
 from svea import baseline, mnist1d
 
 COMMITTED = ["baseline", "baseline_seed1", "baseline_seed2"]
@@ -20,7 +20,7 @@ def trained():
 
 
 def run(*arguments):
-    return command_line.execute(baseline.main, baseline.FLAGS, baseline.__doc__, ["baseline", *arguments])
+    return cli.execute(baseline.main, baseline.FLAGS, baseline.__doc__, ["baseline", *arguments])
 
 
 def test_it_has_the_papers_parameters():
@@ -71,7 +71,7 @@ def test_a_failed_export_leaves_nothing_half_written(trained, tmp_path, monkeypa
         raise OSError("no space left")
 
     monkeypatch.setattr(trained[0], "export", full_disk)
-    with pytest.raises(command_line.BadInput, match="no space"):
+    with pytest.raises(cli.BadInput, match="no space"):
         baseline.export(trained[0], tmp_path / "net", "a card\n")
     assert list(tmp_path.iterdir()) == []
 

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution_benchmarks import command_line
-from attribution_benchmarks.leaderboard import input_scores
-from attribution_benchmarks.leaderboard.store import ScoreStore
+from attribution import cli
+from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.core.store import ScoreStore
 from svea import baseline, benchmark, paper_table, scoring
 from svea import methods as svea_methods
 
@@ -21,7 +21,7 @@ NETWORKS = [baseline.SAVED_MODELS / name for name in ("baseline", "baseline_seed
 
 
 def run(*arguments):
-    return command_line.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, ["benchmark", *arguments])
+    return cli.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, ["benchmark", *arguments])
 
 
 class Linear(tf.Module):
@@ -183,11 +183,11 @@ def test_a_method_that_fails_late_leaves_no_file(tmp_path, capsys, monkeypatch):
 def test_check_model_says_what_is_read_of_a_network_and_explains_nothing(monkeypatch, capsys):
     monkeypatch.setattr("attribution.explain_many", lambda *_, **__: pytest.fail("explained"))
     arguments = ["benchmark", "--check_model"]
-    assert command_line.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, arguments) == 0
+    assert cli.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, arguments) == 0
     said = capsys.readouterr().out
     assert said.startswith("saved_models/svea/baseline fits SVEA: signals (batch, 40, 1) to 10 classes, 8")
     assert "class activation maps of the layer" in said
-    assert command_line.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, ["benchmark", "--layer=none"]) == 2
+    assert cli.execute(benchmark.main, benchmark.FLAGS, benchmark.__doc__, ["benchmark", "--layer=none"]) == 2
     assert "none" in capsys.readouterr().err
 
 
@@ -215,7 +215,7 @@ def test_a_further_method_explains_itself_alone_figures_and_all(tmp_path, monkey
 def test_blocks_on_beam_give_the_same_bytes(tmp_path, capsys, monkeypatch):
     """The works are made by the door, as in a worker, and not handed over."""
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.scale import pipeline
+    from attribution_benchmarks.beam import pipeline
 
     monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
     few = ["--methods=gradient"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from svea import baseline, methods, mnist1d, paper_table
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from svea import mnist1d
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from svea import mnist1d, regions
 
 

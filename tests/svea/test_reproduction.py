@@ -2,7 +2,7 @@
 
 import pytest
 
-from svea import baseline, findings, methods, mnist1d, scoring, table
+from svea import baseline, commentary, methods, mnist1d, scoring, table
 from svea.metrics import METRICS
 
 
@@ -15,8 +15,8 @@ def scores():
 
 
 def test_the_lower_group_stays_below_the_upper_one(scores):
-    roe = {name: scores[1][name, "roe_test"]["value"] for name in findings.LOWER_GROUP + findings.UPPER_GROUP}
-    assert max(map(roe.get, findings.LOWER_GROUP)) < min(map(roe.get, findings.UPPER_GROUP))
+    roe = {name: scores[1][name, "roe_test"]["value"] for name in commentary.LOWER_GROUP + commentary.UPPER_GROUP}
+    assert max(map(roe.get, commentary.LOWER_GROUP)) < min(map(roe.get, commentary.UPPER_GROUP))
 
 
 def test_rise_has_the_lowest_drop_of_all(scores):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from svea import findings, paper_table, table
+from svea import commentary, paper_table, table
 from svea.metrics import METRICS
 from svea.scoring import NetworkScores, Scores
 
@@ -81,7 +81,7 @@ def test_titles_are_the_registrys_and_a_users_own_is_its_functions():
 
 def lines(network):
     networks = [network]
-    return findings.findings(networks, table.long_rows(networks, METRICS, 0), table.titles(networks), 0, ["nets/a"])
+    return commentary.findings(networks, table.long_rows(networks, METRICS, 0), table.titles(networks), 0, ["nets/a"])
 
 
 def test_what_holds_is_said_to_hold_and_what_does_not_is_not(paper_scores):
@@ -118,7 +118,7 @@ def test_every_known_divergence_has_its_line(paper_scores):
 def test_a_spread_over_networks_is_told_beside_the_papers_row():
     networks = [made_up({"grad_cam_plus_plus": 60.0}, shift) for shift in (-1.0, 0.0, 4.0)]
     rows = table.long_rows(networks, METRICS, seed=0)
-    told = findings.findings(networks, rows, table.titles(networks), 0, ["a", "b", "c"])
+    told = commentary.findings(networks, rows, table.titles(networks), 0, ["a", "b", "c"])
     assert any("Grad-CAM++, ROE test: ours 61.0, over networks 59.0 to 64.0; the paper's 59.0" in line for line in told)
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.check_method import checks, specimens
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 
 METHODS = """
 import numpy as np
@@ -67,13 +67,13 @@ def crashes(passes):
     return {}["nothing"]
 
 def images_alone(passes):
-    from attribution_benchmarks.command_line import BadInput
+    from attribution.cli import BadInput
     if passes.inputs.ndim != 4:
         raise BadInput("only images")
     return passes.input_gradient()
 
 def nothing_at_all(passes):
-    from attribution_benchmarks.command_line import BadInput
+    from attribution.cli import BadInput
     raise BadInput("not today")
 
 def coarse(passes):

@@ -11,8 +11,8 @@ import tensorflow as tf
 from PIL import Image
 
 import attribution
+from attribution import cli
 from attribution.explain import command
-from attribution_benchmarks import command_line
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def run(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments):
-        code = command_line.execute(command.main, command.FLAGS, command.__doc__, ["explain", *map(str, arguments)])
+        code = cli.execute(command.main, command.FLAGS, command.__doc__, ["explain", *map(str, arguments)])
         said = capsys.readouterr()
         return code, said.out, said.err
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import attribution
 from attribution import Method
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 
 WITHOUT_CHANNELS = {
     "grad_cam", "grad_cam_plus_plus", "layer_cam", "xgrad_cam", "score_cam", "score_cam_constant_masks", "sise",

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution_benchmarks.leaderboard.input_scores import InputScores
-from attribution_benchmarks.report import cards, gallery, headline, matrix, painting, sections, verdicts
+from attribution_benchmarks.core import report_examples
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.report import cards, gallery, headline, matrix, painting, sections, significance
 from attribution_benchmarks.report.sections import Result
-from attribution_benchmarks.scoring import shown
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def results(documents, drawn_inputs):
 
 
 def test_what_was_saved_comes_back(drawn_inputs):
-    examples, pictures = shown.load(drawn_inputs["bim"])
+    examples, pictures = report_examples.load(drawn_inputs["bim"])
     (one,), (first, second) = examples, examples[0].views
     assert (one.input, one.metrics, first.title, second.facts) == ("input 3", ("mcs",), "network 1", "predicted dog")
     assert list(first.maps) == ["best", "good", "bad"] and not np.array_equal(first.maps["bad"], second.maps["bad"])
@@ -107,21 +107,21 @@ def test_inputs_are_chosen_where_methods_are_at_their_ends():
     values["a"][4], values["b"][11], values["own.py:x"] = 9.0, -9.0, np.zeros(30)
     values["own.py:x"][20], values["own.py:x"][25] = 5.0, -5.0
     group = InputScores({"metric": "m"}, list(map(str, range(30))), values)
-    assert set(shown.choose([group], [], ["a", "b", "c"], 3)) >= {4, 11}
-    with_own = shown.choose([group], [], ["a", "b", "c", "own.py:x"], 3)
+    assert set(report_examples.choose([group], [], ["a", "b", "c"], 3)) >= {4, 11}
+    with_own = report_examples.choose([group], [], ["a", "b", "c", "own.py:x"], 3)
     assert set(with_own) >= {20, 25}
-    assert set(with_own) >= set(shown.choose([group], [], ["a", "b", "c"], 3))  # others besides, not instead
+    assert set(with_own) >= set(report_examples.choose([group], [], ["a", "b", "c"], 3))  # others besides, not instead
 
 
 def test_without_methods_the_first_inputs_are_shown():
     group = InputScores({"metric": "m"}, ["a", "b", "c"], {"random": [1.0, 2.0, 3.0]})
-    assert shown.choose([group], [], ["unknown"], 2) == [0, 1]
+    assert report_examples.choose([group], [], ["unknown"], 2) == [0, 1]
 
 
 def test_signed_maps_keep_their_zero_and_their_sign():
-    found = shown.signed(np.array([[0.0, 2.0, -1.0], [0.0, 0.0, 0.0]]))
+    found = report_examples.signed(np.array([[0.0, 2.0, -1.0], [0.0, 0.0, 0.0]]))
     assert found.tolist() == [[127, 254, 64], [127, 127, 127]]
-    assert shown.unsigned(np.array([0.0, 1.0, 2.0, np.nan])).tolist() == [0, 255, 255, 0]
+    assert report_examples.unsigned(np.array([0.0, 1.0, 2.0, np.nan])).tolist() == [0, 255, 255, 0]
 
 
 def test_a_card_says_what_the_tests_found(built, judged, results, groups):
@@ -174,7 +174,7 @@ def test_the_headline_crowns_no_method_that_keeps_its_score_for_another_class(do
     named = sections.Names({"best": "The Best"}, [])
 
     def said(**kept):
-        judged = verdicts.judge(built, with_wrong_class(groups, **kept))
+        judged = significance.judge(built, with_wrong_class(groups, **kept))
         by_column = {verdict.column.key: verdict for verdict in judged}
         return headline.headline(built, by_column, named, []), cards.sentences("best", built, by_column, named)
 
@@ -196,7 +196,7 @@ def test_the_headline_crowns_no_method_that_keeps_its_score_for_another_class(do
     )
     assert more == "Every method that beats all baselines on a metric keeps more than 80 % on one."
     own = sections.Names({}, ["best"])
-    judged = {one.column.key: one for one in verdicts.judge(built, with_wrong_class(groups, best=0.98, **every))}
+    judged = {one.column.key: one for one in significance.judge(built, with_wrong_class(groups, best=0.98, **every))}
     assert headline.headline(built, judged, own, ["best"])[0] == (
         "best beats every baseline on the one metric, but keeps 98 % of its score for a wrong class on 1 metric"
     )
@@ -207,7 +207,7 @@ def test_a_method_that_leads_by_keeping_its_score_is_named_with_what_it_keeps(do
     scores = {**with_wrong_class(groups, best=0.98), "svea": groups["svea"]}
 
     def said():
-        by_column = {one.column.key: one for one in verdicts.judge(built, scores)}
+        by_column = {one.column.key: one for one in significance.judge(built, scores)}
         return headline.headline(built, by_column, sections.Names({}, []), [])
 
     assert said() == (
@@ -233,7 +233,7 @@ def test_less_of_a_score_is_kept_the_other_way_round_where_less_is_better(docume
     (group,) = [one for one in groups["svea"] if one.where["metric"] == "drop"]
     flat = {name: np.full(len(group.inputs), 10.0) for name in group.values}
     group = InputScores(group.where, group.inputs, {**flat, "best/wrong_class": 4 * flat["best"]})
-    (verdict,) = verdicts.judge(built, {"svea": [group]})
+    (verdict,) = significance.judge(built, {"svea": [group]})
     assert verdict.kept_for_another_class("best", built) == pytest.approx(0.25)
     assert verdict.kept_for_another_class("good", built) is None
 
@@ -254,7 +254,7 @@ def test_a_method_that_escaped_the_controls_of_others_has_a_sign_of_its_own(buil
                 **{f"{name}/wrong_class": np.asarray(group.values[name]) - 1 for name in ("best", "bad")},
             }, group.clusters) for group in found
         ]  # fmt: skip
-    judged = verdicts.judge(built, tested)
+    judged = significance.judge(built, tested)
     roe = judged[0]
     assert roe.untested("best") == [] and roe.untested("good") == ["wrong_class"]
     assert roe.marks("good", built) == "°" and "°" not in roe.marks("best", built)
@@ -273,14 +273,14 @@ def test_several_random_networks_are_one_kind_and_each_must_be_beaten(built, gro
                     asked[f"{name}/random_weights#{number}"] = np.asarray(group.values[name]) + shift
             values = {**group.values, **asked}
             tested[benchmark].append(InputScores(group.where, group.inputs, values, group.clusters))
-    judged = verdicts.judge(built, tested)
+    judged = significance.judge(built, tested)
     roe = judged[0]
     assert roe.kinds_not_above("best") == {} and roe.marks("best", built) == "*"
     assert roe.kinds_not_above("bad")["random_weights"] == (2, 3) and "†" in roe.marks("bad", built)
     assert roe.kinds_untested("good") == {"random_weights": (2, 3)} and roe.marks("good", built) == "°"
     assert sorted(roe.own_maps("bad", 1.0)["random_weights"]) == pytest.approx([0, 2, 3])
     named = sections.Names({"random_weights": "random nets"}, [])
-    assert verdicts.in_words(roe.kinds_not_above("bad"), named)[-1] == "“random nets” (2 of 3)"
+    assert significance.in_words(roe.kinds_not_above("bad"), named)[-1] == "“random nets” (2 of 3)"
     told = sections.told(built, {verdict.column.key: verdict for verdict in judged}, named)
     of_bad = " | ".join(told["bad"][0])
     assert "its own maps under 3 “random nets”" in of_bad

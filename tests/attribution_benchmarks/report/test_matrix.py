@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attribution_benchmarks.report import matrix, matrix_table, verdicts
-from attribution_benchmarks.scoring import registry
-from attribution_benchmarks.scoring.benchmark import BOUND, CEILING, Benchmark, Column
-from attribution_benchmarks.scoring.controls import Control
-from attribution_benchmarks.scoring.metric import Metric
+from attribution_benchmarks.core import registry
+from attribution_benchmarks.core.controls import Control
+from attribution_benchmarks.core.definition import BOUND, CEILING, Benchmark, Column
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.report import matrix, matrix_table, significance
 
 KEYS = ["svea roe_test", "svea drop", "bim mcs", "clevr_xai mass simple"]
 
@@ -119,7 +119,7 @@ def test_a_control_set_aside_is_shown_and_tested_by_nobody(documents, groups, co
     aside = [replace(column, aside={"random": CEILING}) for column in columns]
     found = matrix.build(documents, aside)
     assert ("random", "bim mcs") in found.cells
-    by_key = {verdict.column.key: verdict for verdict in verdicts.judge(found, groups)}
+    by_key = {verdict.column.key: verdict for verdict in significance.judge(found, groups)}
     assert by_key["bim mcs"].controls == [] and by_key["bim mcs"].not_above("bad") == []
     assert by_key["bim mcs"].marks("bad", found) == ""
     rows = [row for row in matrix_table.long_rows(found) if row["method"] == "random"]
@@ -156,14 +156,14 @@ def test_the_verdicts_follow_the_metrics_direction(judged):
 
 def test_clusters_make_the_tests_of_questions_more_careful(built, groups):
     alone = {"clevr_xai": [replace(group, clusters=None) for group in groups["clevr_xai"]]}
-    (naive,), (honest,) = (verdicts.judge(built, scores) for scores in (alone, {"clevr_xai": groups["clevr_xai"]}))
+    (naive,), (honest,) = (significance.judge(built, scores) for scores in (alone, {"clevr_xai": groups["clevr_xai"]}))
     assert [test.difference for test in naive.methods] == pytest.approx([test.difference for test in honest.methods])
     assert [test.low for test in naive.methods] != [test.low for test in honest.methods]
 
 
 def test_without_scores_of_inputs_there_are_no_verdicts(built):
     assert matrix_table.long_rows(built)[0].keys() & {"better_than", "not_above"} == set()
-    assert verdicts.judge(built, {}) == []
+    assert significance.judge(built, {}) == []
 
 
 def test_long_rows_hold_every_place_once(built, judged):

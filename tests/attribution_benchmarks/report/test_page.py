@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution_benchmarks.leaderboard.agreement import Concordance
-from attribution_benchmarks.report import matrix, matrix_table, pictures, publish, sections, summary, verdicts
+from attribution_benchmarks.core.definition import CEILING, Column
+from attribution_benchmarks.report import matrix, matrix_table, pictures, publish, sections, significance, summary
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.page import page as render_page
-from attribution_benchmarks.scoring.benchmark import CEILING, Column
+from attribution_benchmarks.stats.agreement import Concordance
 
 SETTINGS = {"command": "python scripts/reproduce_tables.py", "lead": "Three benchmarks.", "footer": "Made here."}
 TITLES = {"best": "The Best", "random": "Random map", "template_position": "The truth"}
@@ -151,11 +151,11 @@ def test_the_summary_says_which_methods_are_not_above_a_control(built, judged):
 
 def test_the_summary_says_when_nobody_beats_a_control(documents, groups, columns):
     lifted = json.loads(json.dumps(documents[:1]))
-    scores = {"svea": [verdicts.InputScores(group.where, group.inputs, {
+    scores = {"svea": [significance.InputScores(group.where, group.inputs, {
         name: np.asarray(column) + (5 if name == "random" else 0) for name, column in group.values.items()
     }) for group in groups["svea"][:1]]}  # fmt: skip
     built = matrix.build(lifted, columns)
-    lines = said(built, verdicts.judge(built, scores))["Against the baselines"]
+    lines = said(built, significance.judge(built, scores))["Against the baselines"]
     (line,) = lines
     assert line.startswith(
         "SVEA ROE test %, on the network nets/a: not one of the 4 methods is significantly above “Random map”; leads"
@@ -164,11 +164,11 @@ def test_the_summary_says_when_nobody_beats_a_control(documents, groups, columns
 
 def few_inputs(documents, groups, columns, n):
     """Keep n inputs of SVEA's two columns, and what is said of them."""
-    scores = {"svea": [verdicts.InputScores(group.where, group.inputs[:n], {
+    scores = {"svea": [significance.InputScores(group.where, group.inputs[:n], {
         name: column[:n] for name, column in group.values.items()
     }) for group in groups["svea"]]}  # fmt: skip
     built = matrix.build(json.loads(json.dumps(documents[:1])), columns)
-    judged = verdicts.judge(built, scores)
+    judged = significance.judge(built, scores)
     return built, judged, said(built, judged)
 
 
@@ -264,7 +264,7 @@ def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, group
     rows["random"]["value"] = best + lead
     chosen = [replace(columns[0], aside={**columns[0].aside, **aside}), columns[1]]
     built = matrix.build(lifted, chosen)
-    judged = verdicts.judge(built, groups)
+    judged = significance.judge(built, groups)
     found = said(built, judged)
     assert found["Best on SVEA"][0] == (
         f"ROE test %: no method is named best. “Random map” {why} ({best + lead:.1f}); the best method has {best:.1f}."
@@ -278,7 +278,7 @@ def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, group
 def test_a_page_of_one_benchmark_and_one_metric_has_no_agreement_and_no_doubled_label(documents, groups, definitions):
     gridpg = Column("svea", "roe_test", "GridPG", "GridPG")
     built = matrix.build(documents[:1], [gridpg])
-    judged = verdicts.judge(built, groups)
+    judged = significance.judge(built, groups)
     defined = [replace(definitions[0], title="GridPG")]
     result = Result("svea", "svea", "Table", "A note.", documents[0], "printed")
     agreement = matrix.agreement(built)

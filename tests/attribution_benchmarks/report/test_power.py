@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from attribution_benchmarks.leaderboard.input_scores import InputScores
+from attribution_benchmarks.core.definition import BOUND, Column
+from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import matrix, power, sections
-from attribution_benchmarks.scoring.benchmark import BOUND, Column
 
 TRUTH = np.array([1.0, 1, 1, 1, 1, 1, 1, 1])
 COLUMNS = (

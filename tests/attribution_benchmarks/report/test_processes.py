@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
-from attribution_benchmarks.report.copies import POSSIBLE
+from attribution.errors import BadInput
+from attribution_benchmarks.report.forkserver import POSSIBLE
 from attribution_benchmarks.report.processes import ROOT, THREADS, Commands, Refused
-from attribution_benchmarks.report.reproduction import only_run
+from attribution_benchmarks.report.task_runner import only_run
 
 COMMAND = """
 import atexit, json, os, pathlib, sys, threading, time
@@ -42,7 +42,7 @@ if __name__ == "__main__":
 """
 DRIVER = """
 import pathlib, sys
-from attribution_benchmarks.report.reproduction import Runner, only_run
+from attribution_benchmarks.report.task_runner import Runner, only_run
 with only_run(pathlib.Path(sys.argv[1])) as lock:
     Runner(pathlib.Path(sys.argv[1]), lock).commands.output_of(["-m", "toy_command", "last", sys.argv[2]])
 """

@@ -6,10 +6,13 @@ import json
 import pytest
 
 import attribution
-from attribution_benchmarks import command_line
-from attribution_benchmarks.report import recipe, reproduce
+from attribution import cli
+from attribution_benchmarks.core import definition as benchmark
+from attribution_benchmarks.core import metric
+from attribution_benchmarks.core import registry as shared
+from attribution_benchmarks.metrics import registry
+from attribution_benchmarks.report import presets, reproduce
 from attribution_benchmarks.report.processes import ROOT
-from attribution_benchmarks.scoring import benchmark, metric, registry, shared
 from bim import scores as bim_scores
 from clevr_xai.accuracies import ACCURACIES
 from svea import metrics as svea_metrics
@@ -33,12 +36,12 @@ def half(passes):
 def units(quick, seed=0):
     return [
         unit for name in registry.REPORTED
-        for unit in recipe.units_of(registry.benchmark_named(name), name, quick, seed)
+        for unit in presets.units_of(registry.benchmark_named(name), name, quick, seed)
     ]  # fmt: skip
 
 
 def run(*arguments):
-    return command_line.execute(reproduce.main, reproduce.FLAGS, reproduce.__doc__, ["reproduce", *arguments])
+    return cli.execute(reproduce.main, reproduce.FLAGS, reproduce.__doc__, ["reproduce", *arguments])
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -81,7 +84,7 @@ def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
 
 def test_every_method_of_a_benchmark_has_a_family():
     definitions = [registry.benchmark_named(name) for name in registry.BENCHMARKS]
-    candidate = "clevr_xai.candidates:guided_backprop_in_convolutions"
+    candidate = "research.clevr_xai.candidates:guided_backprop_in_convolutions"
     own = {name: attribution.resolve_method(name) for name in (candidate, "os.path:abspath")}
     found = reproduce.families(definitions, own)
     assert {name for definition in definitions for name in definition.methods} <= set(found)
@@ -93,7 +96,7 @@ def test_every_method_of_a_benchmark_has_a_family():
 
 def test_all_columns_of_the_matrix_are_asked_for():
     commands = [" ".join([*unit.command, *unit.metrics]).lower() for unit in units(False)]
-    columns = [column for name in registry.REPORTED for column in recipe.columns_of(registry.benchmark_named(name))]
+    columns = [column for name in registry.REPORTED for column in presets.columns_of(registry.benchmark_named(name))]
     assert len({column.key for column in columns}) == len(columns) == 10
     for column in columns:
         wanted = [f"{column.benchmark}.", column.metric]
@@ -104,12 +107,12 @@ def test_all_columns_of_the_matrix_are_asked_for():
 
 def test_a_metric_of_all_benchmarks_is_asked_for_and_has_a_column_in_each(monkeypatch):
     monkeypatch.setattr(shared, "SHARED", {})
-    monkeypatch.setattr(recipe, "SHARED", shared.SHARED)
+    monkeypatch.setattr(presets, "SHARED", shared.SHARED)
     monkeypatch.setattr(benchmark, "SHARED", shared.SHARED)
     toy = shared.share(metric.of_maps("toy", lambda maps, block, scores: maps.reshape(len(maps), -1).max(axis=1)))
     asked = {unit.benchmark for unit in units(True) if "toy" in unit.metrics}
     definitions = [registry.benchmark_named(name) for name in registry.REPORTED]
-    keys = [column.key for one in definitions for column in recipe.columns_of(one) if column.metric == "toy"]
+    keys = [column.key for one in definitions for column in presets.columns_of(one) if column.metric == "toy"]
     assert asked == set(registry.REPORTED)
     assert keys == ["svea toy", "bim toy", "clevr_xai toy simple", "clevr_xai toy complex"]
     for name, own in (("svea", svea_metrics.METRICS), ("bim", bim_scores.METRICS), ("clevr_xai", ACCURACIES)):
@@ -125,7 +128,7 @@ def small():
 def test_a_method_of_ones_own_lands_in_the_same_tables(small, tmp_path, monkeypatch, capsys):
     outside = tmp_path / "my_method.py"
     outside.write_text(OWN)
-    monkeypatch.setattr(recipe, "units_of", lambda *_: small)
+    monkeypatch.setattr(presets, "units_of", lambda *_: small)
     own, unfit = f"{outside}:towards_the_middle", f"{outside}:half"
     flags = ["--benchmarks=svea", f"--output_dir={tmp_path / 'report'}", f"--methods={own},{unfit},grad_cam"]
     assert run(*flags) == 0
@@ -148,7 +151,7 @@ def test_a_method_of_ones_own_lands_in_the_same_tables(small, tmp_path, monkeypa
 
 def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_own_scored(small, tmp_path, monkeypatch, capsys):
     model = ROOT / "saved_models" / "bim" / "obj"
-    monkeypatch.setattr(recipe, "units_of", lambda *_: small)
+    monkeypatch.setattr(presets, "units_of", lambda *_: small)
     assert run("--benchmarks=svea", f"--output_dir={tmp_path / 'report'}", f"--model={model}") == 0
     page = (tmp_path / "report" / "index.html").read_text()
     assert "does not fit SVEA, Table 1, whose own network is scored instead" in page
@@ -157,7 +160,7 @@ def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_own_scored(smal
 
 def test_a_unit_that_fails_is_said_at_the_end_and_the_rest_is_there(small, tmp_path, monkeypatch, capsys):
     broken = small[0].__class__("broken", "clevr_xai", "The broken one", ("-c", "import sys; sys.exit('no network')"))
-    monkeypatch.setattr(recipe, "units_of", lambda *_: [broken])
+    monkeypatch.setattr(presets, "units_of", lambda *_: [broken])
     assert run("--benchmarks=clevr_xai", f"--output_dir={tmp_path / 'report'}") == 2
     assert capsys.readouterr().err.splitlines()[-1] == "error: 'The broken one' could not be computed: no network"
     assert "The broken one is missing: no network" in (tmp_path / "report" / "index.html").read_text()

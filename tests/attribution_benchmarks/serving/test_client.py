@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
+from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.serving.address import ModelName
 from attribution_benchmarks.serving.errors import ServerError
 

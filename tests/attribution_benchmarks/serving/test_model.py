@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import attribution
+from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.serving.errors import ServerError
 from attribution_benchmarks.serving.signature import Signature, TensorSpec
 from attribution_benchmarks.serving.stand_in import ServedSignature

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution import export
+from attribution.errors import BadInput
+from attribution.export import command
 from attribution_benchmarks import serving
-from attribution_benchmarks.command_line import BadInput
 from attribution_benchmarks.serving.models_config import read_models_config
 from attribution_benchmarks.serving.stand_in import StandIn, load_versions
 
@@ -62,7 +62,7 @@ def test_a_committed_file_explains_itself_by_both_protocols():
                 np.testing.assert_allclose(asked.scores(inputs), model.scores(inputs), atol=1e-5)
                 served = attribution.explain_many([serving.as_served(name) for name in methods], asked, inputs)
                 for name in methods:
-                    assert export.relative_difference(served[name], local[name]) <= 1e-5
+                    assert command.relative_difference(served[name], local[name]) <= 1e-5
                 with pytest.raises(BadInput, match="explains probabilities, not logits"):
                     serving.ServedModel(client, "svea_baseline", score="logits")
 
@@ -97,7 +97,7 @@ def test_the_script_exports_what_is_missing_and_serves_everything(house):
     run, calls = serve(house, REST_PORT="9501")
     assert run.returncode == 0, run.stderr
     exported, docker = calls
-    assert exported == f"python scripts/export_committed_models.py --root={house}/saved_models"
+    assert exported == f"python tools/export_committed_models.py --root={house}/saved_models"
     assert docker == (  # on this machine's own address alone
         "docker run --rm --publish 127.0.0.1:8500:8500 --publish 127.0.0.1:9501:8501 --mount "
         f"type=bind,source={house}/saved_models,target=/models,readonly tensorflow/serving "

@@ -13,7 +13,8 @@ import urllib.request
 import numpy as np
 import pytest
 
-from attribution_benchmarks import command_line, serving
+from attribution import cli
+from attribution_benchmarks import serving
 from attribution_benchmarks.serving import stand_in
 from attribution_benchmarks.serving.address import ModelName
 from attribution_benchmarks.serving.signature import Signature, TensorSpec
@@ -137,6 +138,6 @@ def test_the_command_serves_a_config(tmp_path):
     [([], "--config is empty"), (["--config=absent"], "cannot read 'absent'")],
 )
 def test_bad_input_is_one_line(capsys, flags, message):
-    assert command_line.execute(stand_in.main, stand_in.FLAGS, stand_in.__doc__, ["stand_in", *flags]) == 2
+    assert cli.execute(stand_in.main, stand_in.FLAGS, stand_in.__doc__, ["stand_in", *flags]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from clevr_xai import layout
 from clevr_xai.training import cache, loading
 

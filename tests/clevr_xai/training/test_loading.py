@@ -5,8 +5,9 @@ import shutil
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
-from clevr_xai import dataset, layout, questions
+from attribution.errors import BadInput
+from clevr_xai import dataset, layout
+from clevr_xai.generation import questions
 from clevr_xai.training import loading
 
 

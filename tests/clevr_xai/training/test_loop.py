@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from clevr_xai import relation_network
 from clevr_xai.training import batches, loop
 from clevr_xai.training.learner import Learner

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution_benchmarks.command_line import BadInput
+from attribution.errors import BadInput
 from clevr_xai import dataset, layout, tokens
-from clevr_xai.training import loading, recipe, stages, start
+from clevr_xai.training import loading, presets, stages, warm_start
 from clevr_xai.training.model_card import model_card
 from clevr_xai.vocabulary import ANSWERS
 
-STEPS = dict.fromkeys(recipe.STAGES, 1)
+STEPS = dict.fromkeys(presets.STAGES, 1)
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def validation_dir(training_dir, tmp_path_factory):
 
 def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation_dir, tmp_path, monkeypatch):
     for module, name, value in (
-        (recipe, "NUM_IMAGES", dict.fromkeys(STEPS, 2)),
-        (recipe, "NUM_QUESTIONS", dict.fromkeys(STEPS, 2)),
+        (presets, "NUM_IMAGES", dict.fromkeys(STEPS, 2)),
+        (presets, "NUM_QUESTIONS", dict.fromkeys(STEPS, 2)),
         (stages, "CHECKED", 4),
     ):
         monkeypatch.setattr(module, name, value)
@@ -47,8 +47,8 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     (test_dir / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 7}}))
     further = {"start_from": str(tmp_path / "first"), "test_dir": test_dir, "precision": "bfloat16"}
     further["wordings"] = ("plain", "official")
-    fitted, told = [], start.told
-    monkeypatch.setattr(start, "told", lambda network, rows: fitted.append(rows) or told(network, rows))
+    fitted, told = [], warm_start.told
+    monkeypatch.setattr(warm_start, "told", lambda network, rows: fitted.append(rows) or told(network, rows))
     stages.train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
     logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
     assert logged == ["reading", "seeing", "final_simple"]

@@ -1,0 +1,1 @@
+"""SavedModels that return explanations; see ``attribution.export.command``."""

@@ -1,0 +1,347 @@
+"""Attribution methods as TensorFlow graphs, for servers that have TensorFlow and nothing else.
+
+``GraphPasses`` offers a method what ``attribution.methods.queries.Passes`` does, as symbolic tensors of a function
+that is being built. A method that only combines what its passes give runs on them as it is. One that computes with NumPy in
+between has its counterpart here, under the same name and with the same parameters; there is none for methods that
+draw random numbers, because a request carries neither the run's seed nor the inputs' keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.errors import BadInput
+from attribution.graph.view import node_of
+from attribution.lrp.composite import Composite
+from attribution.methods import cam, deeplift, gradients, modified_relu, perturbation, resizing
+
+
+class GraphPasses:
+    """Symbolic passes through a model.
+
+    Parameters
+    ----------
+    model : attribution.model.model.Model
+        The model.
+    compiled : attribution.model.compiled.CompiledGraph
+        Its functions.
+    wrt
+        Name of the explained input.
+    arrays
+        Input name to tensor, in the order of the model's inputs.
+    targets
+        ``(N,)`` int32 tensor; -1 stands for the predicted class.
+    """
+
+    def __init__(self, model, compiled, wrt, arrays, targets):
+        self.model = model
+        self.inputs = arrays[wrt]
+        self.num_classes = model.num_classes
+        self._compiled = compiled
+        self._wrt = wrt
+        self._arrays = arrays
+        self._asked = targets
+        self._scores = None
+        self._memory = {}
+
+    @property
+    def scores(self) -> Any:
+        """``(N, classes)``: scores of the inputs, from whatever pass was built first."""
+        if self._scores is None:
+            self._scores = self._compiled.forward()(*self._arrays.values())
+        return self._scores
+
+    @property
+    def targets(self) -> Any:
+        """``(N,)`` int32: the classes to explain."""
+        predicted = tf.argmax(self.scores, axis=1, output_type=tf.int32)
+        return tf.where(self._asked < 0, predicted, self._asked)
+
+    @property
+    def target_scores(self) -> Any:
+        """``(N,)``: score of each input's target."""
+        return tf.gather(self.scores, self.targets, batch_dims=1)
+
+    def input_gradient(self, rules: Any = None) -> Any:
+        """Return the gradient of the target score, of the inputs' shape; see ``Passes.input_gradient``."""
+        return self._once(("input", rules), lambda: self._backward(self.inputs, self._asked, (), True, rules)[1])
+
+    def layer_gradient(self, layer: str | None = None) -> tuple[Any, Any]:
+        """Return a layer's values and gradients; see ``Passes.layer_gradient``."""
+        node = self.model.layer(layer, self._wrt)
+        if not self.model.layout(node, self._wrt).is_plain:
+            raise BadInput(f"layer '{node}' holds tokens or has its channels first; served maps stand on plain layers")
+
+        def build():
+            _, _, values, given = self._backward(self.inputs, self._asked, (node,), False, None)
+            return values[0], given[0]
+
+        return self._once(("layer", node), build)
+
+    def relevance(self, composite: Composite) -> Any:
+        """Return the relevance of the inputs, of their shape."""
+
+        def build():
+            wanted = (self.model.input_node(self._wrt),)
+            with tf.init_scope():  # folding of normalisation computes with the weights' values
+                function = self._compiled.relevance(self._wrt, composite, wanted)
+            self._scores, relevance = function(self._asked, *self._arrays.values())
+            return relevance
+
+        return self._once(composite, build)
+
+    def multipliers(self, baseline: Any) -> Any:
+        """Return DeepLIFT's multipliers, of the inputs' shape, against a baseline that broadcasts to them."""
+        function = self._compiled.multipliers(self._wrt).python_function  # see ``_backward``
+        start = tf.broadcast_to(tf.cast(baseline, self.inputs.dtype), tf.shape(self.inputs))
+        self._scores, found = function(self._asked, start, *self._arrays.values())
+        return found
+
+    def variant_gradient(self, variant: Any) -> Any:
+        """Return the gradient at other values of the explained input, for the same targets."""
+        return self._backward(variant, self.targets, (), True, None, of_inputs=False)[1]
+
+    def variant_scores(self, variant: Any) -> Any:
+        """Return the target scores at other values of the explained input."""
+        scores = self._compiled.forward()(*{**self._arrays, self._wrt: variant}.values())
+        return tf.gather(scores, self.targets, batch_dims=1)
+
+    def _backward(self, values, targets, layers, of_input, rules, of_inputs=True):
+        if rules is not None:
+            source, target = self.model.input_node(self._wrt), node_of(self.model.logits)
+            rules = rules(self.model.graph, source, target)
+        function = self._compiled.backward(self._wrt, layers, of_input, tuple(sorted((rules or {}).items())))
+        if rules:  # built right here, where the names of its gradients can be taken out again
+            function = function.python_function
+        result = function(targets, *{**self._arrays, self._wrt: values}.values())
+        if of_inputs:
+            self._scores = result[0]
+        return result
+
+    def _once(self, key, build):
+        if key not in self._memory:
+            self._memory[key] = build()
+        return self._memory[key]
+
+
+def counterpart(function: Callable) -> Callable:
+    """Return what stands for a method's function in a graph: a counterpart of this file, or the function itself."""
+    return _COUNTERPARTS.get(function, function)
+
+
+def _integrated_gradients(passes, *, points, quadrature, baseline, tolerance):
+    if tolerance:
+        raise BadInput("an exported graph takes the same points of every input; leave out tolerance")
+    weights = gradients.path_weights(points, quadrature)
+    difference = passes.inputs - _path_start(passes.inputs, baseline)
+    alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
+
+    def add(number, total):
+        variant = passes.inputs - (1 - tf.gather(alphas, number)) * difference
+        return total + tf.gather(weights, number) * tf.cast(passes.variant_gradient(variant), tf.float64)
+
+    passes.input_gradient()  # predicts the targets by the function that is needed anyway
+    total = _loop(points, add, tf.zeros_like(passes.inputs, tf.float64))
+    return tf.cast(difference, tf.float64) * total
+
+
+def _deeplift(passes, *, baseline):
+    start = _path_start(passes.inputs, baseline)
+    return (passes.inputs - start) * passes.multipliers(start)
+
+
+def _path_start(inputs, baseline):
+    if not gradients.is_median(baseline):
+        return np.asarray(baseline, np.float32)
+    channels = inputs.shape[-1] if inputs.shape.rank > 2 else 1
+    values = tf.sort(tf.reshape(inputs, (tf.shape(inputs)[0], -1, channels)), axis=1)
+    middle = tf.shape(values)[1] - 1
+    medians = (values[:, middle // 2] + values[:, (middle + 1) // 2]) / 2
+    return tf.reshape(medians, (-1, *[1] * (inputs.shape.rank - 2), channels)[: inputs.shape.rank])
+
+
+def _grad_cam(passes, *, layer, resize):
+    values, given = passes.layer_gradient(layer)
+    return _combine(passes, values, tf.reduce_mean(given, _positions(values)), resize)
+
+
+def _guided_grad_cam(passes, *, layer):
+    return _grad_cam(passes, layer=layer, resize=True)[..., tf.newaxis] * modified_relu.guided_backprop(passes)
+
+
+def _grad_cam_plus_plus(passes, *, layer, resize):
+    values, given = passes.layer_gradient(layer)
+    axes = _positions(values)
+    square = tf.square(given)
+    denominator = 2 * square + tf.reduce_sum(values, axes, keepdims=True) * square * given
+    alpha = tf.math.divide_no_nan(square, denominator)
+    return _combine(passes, values, tf.reduce_sum(alpha * tf.nn.relu(given), axes), resize)
+
+
+def _layer_cam(passes, *, layer, resize):
+    values, given = passes.layer_gradient(layer)
+    maps = tf.nn.relu(tf.reduce_sum(tf.nn.relu(given) * values, axis=-1))
+    return _resized(maps, _sizes(passes.inputs)) if resize else maps
+
+
+def _xgrad_cam(passes, *, layer, resize):
+    values, given = passes.layer_gradient(layer)
+    axes = _positions(values)
+    weights = tf.math.divide_no_nan(tf.reduce_sum(values * given, axes), tf.reduce_sum(values, axes))
+    return _combine(passes, values, weights, resize)
+
+
+def _score_cam(passes, *, layer, resize):
+    values, _ = passes.layer_gradient(layer)
+    live = _live(values)
+    scores = tf.where(live, _masked_scores(passes, values), -np.inf)
+    largest = tf.maximum(tf.reduce_max(scores, axis=1, keepdims=True), np.finfo(np.float32).min)
+    exponentials = tf.exp(scores - largest)
+    weights = tf.math.divide_no_nan(exponentials, tf.reduce_sum(exponentials, axis=1, keepdims=True))
+    return _combine(passes, values, weights, resize)
+
+
+def _sise(passes, *, layer, resize):
+    values, given = passes.layer_gradient(layer)
+    spatial, channels = _sizes(passes.inputs), values.shape[-1]
+    axes = _positions(values)
+    chosen = _live(values) & (tf.reduce_mean(given, axes) > 0)
+    per_channel = tf.zeros_like(tf.reduce_sum(values, axes))
+
+    def add(number, ranges):
+        flat = _resized(tf.gather(values, number, axis=-1), spatial)
+        found = [reduce(flat, axes) for reduce in (tf.reduce_min, tf.reduce_max, tf.reduce_sum)]
+        return ranges + tf.one_hot(number, channels) * tf.stack(found)[..., tf.newaxis]
+
+    low, _, total = tf.unstack(_loop(channels, add, tf.stack([per_channel] * 3)))
+    mass = total - np.prod(spatial) * low  # of the scaled mask, times its scale
+    weights = tf.where(chosen, tf.math.divide_no_nan(_masked_scores(passes, values), mass), 0.0)
+    maps = tf.einsum("n...c,nc->n...", values, weights)
+    maps -= tf.reshape(tf.reduce_sum(weights * low, axis=1), [-1, *[1] * (values.shape.rank - 2)])
+    return tf.nn.relu(_resized(maps, spatial) if resize else maps)
+
+
+def _score_cam_constant_masks(passes, *, layer, resize):
+    values, _ = passes.layer_gradient(layer)
+    channels = values.shape[-1]
+    middle = [1] * (values.shape.rank - 2)
+    middles = [tf.reshape(_resized(values[..., channel], middle), [-1]) for channel in range(channels)]
+    middles = tf.stack(middles, axis=1)
+    ends = [-1, *[1] * (passes.inputs.shape.rank - 1)]
+
+    def add(number, scores):
+        found = passes.variant_scores(passes.inputs * tf.reshape(tf.gather(middles, number, axis=1), ends))
+        return scores + tf.one_hot(number, channels) * found[:, tf.newaxis]
+
+    scores = _loop(channels, add, tf.zeros_like(middles))
+    dark = passes.variant_scores(tf.zeros_like(passes.inputs))
+    return _combine(passes, values, scores - dark[:, tf.newaxis], resize)
+
+
+def _occlusion(passes, *, patch, stride, baseline):
+    has_channels = passes.inputs.shape.rank > 2
+    spatial = _sizes(passes.inputs) if has_channels else _sizes(passes.inputs[..., tf.newaxis])
+    windows = perturbation.occlusion_windows(spatial, patch, stride)
+    corners = np.array([[part.start for part in window] for window in windows], np.int32)
+    sides = [part.stop - part.start for part in windows[0]]
+    cover = np.zeros(spatial)
+    for window in windows:
+        cover[window] += 1
+
+    whole = passes.target_scores
+
+    def add(number, drops):
+        inside = tf.ones([1] * len(spatial), tf.bool)
+        for axis, (size, side) in enumerate(zip(spatial, sides, strict=True)):
+            places = np.arange(size, dtype=np.int32) - tf.gather(corners, number)[axis]
+            shape = [size if other == axis else 1 for other in range(len(spatial))]
+            inside &= tf.reshape((places >= 0) & (places < side), shape)
+        over_channels = inside[..., tf.newaxis] if has_channels else inside
+        covered = tf.where(over_channels[tf.newaxis], np.float32(baseline), passes.inputs)
+        drop = tf.cast(whole - passes.variant_scores(covered), tf.float64)
+        return drops + tf.reshape(drop, [-1] + [1] * len(spatial)) * tf.cast(inside[tf.newaxis], tf.float64)
+
+    start = tf.zeros_like(passes.inputs[..., 0] if has_channels else passes.inputs, tf.float64)
+    return _loop(len(windows), add, start) / cover
+
+
+def _masked_scores(passes, values):
+    """Return target scores ``(N, channels)`` of the inputs times each channel's mask (see ``cam.score_cam``)."""
+    channels = values.shape[-1]
+    axes = tuple(range(1, values.shape.rank - 1))
+
+    def add(number, scores):
+        mask = _resized(tf.gather(values, number, axis=-1), _sizes(passes.inputs))
+        low, high = tf.reduce_min(mask, axes, keepdims=True), tf.reduce_max(mask, axes, keepdims=True)
+        mask = (mask - low) / tf.where(high > low, high - low, 1.0)
+        found = passes.variant_scores(passes.inputs * mask[..., tf.newaxis])
+        return scores + tf.one_hot(number, channels) * found[:, tf.newaxis]
+
+    return _loop(channels, add, tf.zeros_like(tf.reduce_sum(values, axes)))
+
+
+def _loop(count, add, start):
+    """Return ``start`` after ``add(number, total)`` for every number below ``count``, one after another."""
+    numbered = tf.while_loop(
+        lambda number, _: number < count,
+        lambda number, total: (number + 1, add(number, total)),
+        (0, start),
+        # The number of rows is not known, and stays.
+        shape_invariants=(tf.TensorShape(()), start.shape),
+        parallel_iterations=1,
+    )
+    return numbered[1]
+
+
+def _combine(passes, values, weights, resize):
+    """Return ReLU of the weighted sum of channels, upsampled unless told otherwise."""
+    maps = tf.nn.relu(tf.einsum("n...c,nc->n...", values, weights))
+    return _resized(maps, _sizes(passes.inputs)) if resize else maps
+
+
+def _resized(maps, spatial):
+    """Return maps ``(N, positions...)`` resized as ``attribution.methods.resizing`` does."""
+    for axis, (size, new_size) in enumerate(zip(maps.shape[1:], spatial, strict=True), start=1):
+        if size != new_size:
+            matrix = resizing.interpolation_matrix(size, new_size)
+            order = list(range(maps.shape.rank - 1))
+            order.insert(axis, maps.shape.rank - 1)
+            maps = tf.transpose(tf.tensordot(maps, matrix, [[axis], [1]]), order)
+    return maps
+
+
+def _sizes(tensor):
+    """Return the sizes of the axes between batch and channels."""
+    sizes = tensor.shape[1:-1].as_list()
+    if None in sizes:
+        raise BadInput(f"the model takes inputs of any size {tensor.shape}, this method needs a size in its signature")
+    return sizes
+
+
+def _positions(values):
+    return tuple(range(1, values.shape.rank - 1))
+
+
+def _live(values):
+    """Return which channels are not constant over positions, ``(N, channels)`` bool."""
+    axes = _positions(values)
+    return tf.reduce_max(values, axes) > tf.reduce_min(values, axes)
+
+
+_COUNTERPARTS: dict[Callable, Callable] = {
+    gradients.integrated_gradients: _integrated_gradients,
+    deeplift.deeplift: _deeplift,
+    cam.grad_cam: _grad_cam,
+    cam.guided_grad_cam: _guided_grad_cam,
+    cam.grad_cam_plus_plus: _grad_cam_plus_plus,
+    cam.layer_cam: _layer_cam,
+    cam.xgrad_cam: _xgrad_cam,
+    cam.score_cam: _score_cam,
+    cam.score_cam_constant_masks: _score_cam_constant_masks,
+    cam.sise: _sise,
+    perturbation.occlusion: _occlusion,
+}

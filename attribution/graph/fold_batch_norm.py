@@ -1,0 +1,312 @@
+"""Fold batch normalisation into a neighbouring linear layer of a frozen graph.
+
+Folding changes no score, but what relevance is shared out along: the layer that the network computes instead of
+the two factors it was trained with.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.graph.nodes import constant, node_of, pure_subgraph
+from attribution.graph.view import GraphView
+
+_TYPES = {dtype.as_datatype_enum: dtype.as_numpy_dtype for dtype in (tf.float32, tf.float64)}
+_LAYERS = ("Conv2D", "DepthwiseConv2dNative", "MatMul")
+_FUSED = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
+_ARITHMETIC = ("Mul", "RealDiv", "Add", "AddV2", "Sub", "BiasAdd")
+_MOVES = ("Identity", "Squeeze", "Reshape", "BatchToSpaceND")
+# These keep the values in order or copy whole rows of channels, as long as the last axis stays what it is.
+_MOVES_OF_ROWS = (*_MOVES, "ExpandDims", "Transpose", "Tile", "BroadcastTo")
+
+
+def fold_batch_norm(graph: GraphView, only_above: bool = False) -> GraphView:
+    """Return a graph with the same scores in which normalisation is part of the layers, where that is exact.
+
+    That is after a layer (with or without bias between), or before matrix products and convolutions without padding,
+    if they alone use the result. What is normalised may be reshaped and joined with other channels on the way, as a
+    Relation Network joins its cells with their coordinates: it then goes into its own columns of each layer.
+    Elsewhere normalisation stays. Node names do not change.
+
+    Parameters
+    ----------
+    graph
+        A frozen graph with channels on the last axis.
+    only_above
+        Fold only after layers.
+
+    Returns
+    -------
+    GraphView
+        After layers, its ``altered`` are the nodes from each layer to where normalisation ended, which is not altered.
+    """
+    return _Folding(graph).run(only_above)
+
+
+class _Folding:
+    def __init__(self, graph):
+        self.graph = graph
+        inputs = [name for name, node in graph.nodes.items() if node.op == "Placeholder" and name not in graph.weights]
+        self.variable = graph.below(inputs)
+        # What depends on the inputs' shapes alone is neither variable nor constant: the first state of an LSTM.
+        self.shaped = set(inputs)
+        for name, node in graph.nodes.items():
+            if any(node_of(tensor) in self.shaped for tensor in node.input):
+                self.shaped.add(name)
+        self.constants = graph.constant_values(
+            node_of(tensor)
+            for name in self.variable
+            if graph.nodes[name].op in _LAYERS + _FUSED + _ARITHMETIC
+            for tensor in graph.nodes[name].input
+            if node_of(tensor) not in self.shaped
+        )
+        self.folded = tf.compat.v1.GraphDef()
+        self.folded.CopyFrom(graph.graph_def)
+        self.weights = dict(graph.weights)
+        self.nodes = {node.name: node for node in self.folded.node}
+        self.done = set()
+        self.altered = set()
+        self.kernels = {}  # of layers, as folded so far
+        self.biases = {}  # what folding adds to the layers' outputs
+
+    def run(self, only_above):
+        names = [name for name in self.graph.nodes if name in self.variable]
+        for name in names:
+            if self._is_layer(name):
+                self._fold_into_layer_above(name)
+        for name in names:
+            if not only_above and name not in self.done and self._step(name) is not None:
+                self._fold_into_layers_below(name)
+        for layer in list(self.kernels):  # let go one by one: they may be large
+            self.nodes[layer].input[1] = self._constant(layer + "/folded_kernel", self.kernels.pop(layer))
+        for layer, bias in self.biases.items():
+            # The layer keeps its name for what it gives, which now includes a bias.
+            product = self.folded.node.add()
+            product.CopyFrom(self.nodes[layer])
+            product.name = layer + "/product"
+            self._replace(layer, "AddV2", [product.name, self._constant(layer + "/folded_bias", bias)])
+        return GraphView(self.folded, self.weights, self.altered)
+
+    def _fold_into_layer_above(self, layer):
+        steps, scale, shift, normalises = self._chain(self._only_use(layer))
+        if not normalises:
+            return
+        kernel = self._kernel(layer)
+        if self.graph.nodes[layer].op == "DepthwiseConv2dNative":
+            channels = kernel.shape[2] * kernel.shape[3]
+            self.kernels[layer] = kernel * np.broadcast_to(scale, (channels,)).reshape(kernel.shape[2:])
+        else:
+            channels = kernel.shape[-1]
+            self.kernels[layer] = kernel * scale
+        for name in steps[:-1]:
+            self._replace(name, "Identity", [self._moving_input(name)])
+        bias = self._constant(steps[-1] + "/folded_bias", np.broadcast_to(shift, (channels,)))
+        self._replace(steps[-1], "AddV2", [self._moving_input(steps[-1]), bias])
+        self.done.update(steps)
+        while layer != steps[-1]:
+            self.altered.add(layer)
+            layer = self._only_use(layer)
+
+    def _fold_into_layers_below(self, first):
+        steps, scale, shift, normalises = self._chain(first)
+        self.done.update(steps)
+        channels = self.graph.shape(steps[-1])[-1] if self.graph.shape(steps[-1]).rank else None
+        if not normalises or channels is None:
+            return
+        layers = self._layers_below(steps[-1], 0, channels)
+        if not layers:
+            return
+        for layer, start in layers:
+            columns = (..., slice(start, start + channels), slice(None))  # of HWIO and of (inputs, outputs)
+            kernel = self._kernel(layer).copy()
+            share = kernel[columns] * np.broadcast_to(shift, (channels,))[:, np.newaxis]
+            bias = share.reshape(-1, kernel.shape[-1]).sum(axis=0)
+            kernel[columns] *= np.broadcast_to(scale, (channels,))[:, np.newaxis]
+            self.kernels[layer] = kernel
+            self.biases[layer] = self.biases.get(layer, np.float32(0)) + bias
+        for name in steps:
+            self._replace(name, "Identity", [self._moving_input(name)])
+
+    def _layers_below(self, name, start, width):
+        """Return the layers that use a tensor, each with where its first channel of interest lies.
+
+        Parameters
+        ----------
+        name
+            The tensor's node.
+        start, width
+            Place of the channel among all channels, and their number.
+
+        Returns
+        -------
+        list of (str, int) or None
+            ``None`` if anything else uses the tensor.
+        """
+        found = []
+        for user in dict.fromkeys(self.graph.uses(name)):
+            node = self.graph.nodes[user]
+            places = [place for place, tensor in enumerate(node.input) if node_of(tensor) == name]
+            if any(node.input[place] not in (name, name + ":0") for place in places):
+                return None
+            if self._is_layer(user):
+                if not self._is_unpadded(user) or places != [0] or self._kernel(user).shape[-2] != width:
+                    return None
+                below = [(user, start)]
+            elif node.op == "ConcatV2":
+                widths = self._joined_widths(user)
+                if widths is None:
+                    return None
+                below = []
+                for place in places:
+                    more = self._layers_below(user, sum(widths[:place]) + start, sum(widths))
+                    if more is None:
+                        return None
+                    below += more
+            elif places == [0] and self._moves_whole_rows(user, width):
+                below = self._layers_below(user, start, width)
+            else:
+                return None
+            if below is None:
+                return None
+            found += below
+        return found or None
+
+    def _joined_widths(self, name):
+        """Return the number of channels of each tensor that a node joins along the channels, or ``None``."""
+        tensors = self.graph.nodes[name].input[:-1]
+        shapes = [self.graph.shape(node_of(tensor)) for tensor in tensors]
+        axis = self._integers(node_of(self.graph.nodes[name].input[-1]))
+        known = all(shape.rank and shape[-1] is not None for shape in shapes)
+        if not known or axis is None or axis.item() not in (-1, shapes[0].rank - 1):
+            return None
+        return [shape[-1] for shape in shapes]
+
+    def _moves_whole_rows(self, name, width):
+        """Return whether a node keeps rows of ``width`` channels together, in their order, on the last axis."""
+        node = self.graph.nodes[name]
+        if node.op not in _MOVES_OF_ROWS:
+            return False
+        before, after = self.graph.shape(node_of(node.input[0])), self.graph.shape(name)
+        if node.op == "Transpose":
+            order = self._integers(node_of(node.input[1]))
+            return order is not None and order[-1] == len(order) - 1 and before.rank and before[-1] == width
+        if after.rank and after[-1] is not None:
+            return after[-1] == width
+        # A reshape to an unknown number of channels keeps the order; the layer at its end must take rows of width.
+        return node.op in _MOVES
+
+    def _integers(self, name):
+        """Return the value of a node of whole numbers that depends on no input, or ``None``."""
+        if name in self.shaped:
+            return None
+        constants = pure_subgraph(self.graph.graph_def, [name])
+
+        @tf.function(autograph=False)
+        def evaluate():
+            return tf.graph_util.import_graph_def(constants, return_elements=[f"{name}:0"])
+
+        return evaluate()[0].numpy()
+
+    def _chain(self, name):
+        """Follow scalings and shifts by constants from a node on.
+
+        Returns
+        -------
+        steps : list[str]
+            The nodes that scale or shift.
+        scale, shift : np.ndarray
+            What they do together, per channel.
+        normalises : bool
+            Whether any of them scales.
+        """
+        steps, scale, shift, normalises = [], np.float32(1), np.float32(0), False
+        while name is not None and name in self.variable:
+            step = self._step(name)
+            if step is not None:
+                steps.append(name)
+                scale, shift = scale * step[0], shift * step[0] + step[1]
+                normalises = normalises or self.graph.nodes[name].op in ("Mul", "RealDiv", *_FUSED)
+            elif not self._moves_no_channel(name):
+                break
+            name = self._only_use(name)
+        return steps, scale, shift, normalises
+
+    def _step(self, name):
+        """Return the (scale, shift) per channel that a node applies to its one variable input, or ``None``."""
+        node = self.graph.nodes[name]
+        values = [self.constants.get(node_of(tensor)) for tensor in node.input]
+        if node.op in _FUSED and all(value is not None for value in values[1:5]) and values[0] is None:
+            gamma, beta, mean, variance = values[1:5]
+            if _attribute(node, "is_training").b or _attribute(node, "data_format").s not in (b"", b"NHWC"):
+                return None
+            scale = gamma / np.sqrt(variance + _attribute(node, "epsilon").f)
+            return scale, beta - mean * scale
+        if node.op not in _ARITHMETIC or len(values) != 2 or (values[0] is None) == (values[1] is None):
+            return None
+        first = values[0] is not None
+        constant = values[0] if first else values[1]
+        if constant.size != (constant.shape[-1] if constant.ndim else 1):
+            return None  # not one number per channel
+        moving = self.graph.shape(node_of(node.input[1] if first else node.input[0]))
+        if constant.size > 1 and moving.rank and moving[-1] not in (None, constant.size):
+            return None  # not scaled but repeated
+        constant = constant.reshape(-1)
+        if node.op == "Mul":
+            return constant, np.float32(0)
+        if node.op == "RealDiv":
+            return None if first else (1 / constant, np.float32(0))
+        if node.op == "Sub":
+            return (np.float32(-1), constant) if first else (np.float32(1), -constant)
+        return np.float32(1), constant
+
+    def _is_layer(self, name):
+        node = self.graph.nodes[name]
+        transposed = _attribute(node, "transpose_a").b or _attribute(node, "transpose_b").b
+        return (
+            node.op in _LAYERS
+            and _attribute(node, "T").type in _TYPES
+            and not transposed
+            and _attribute(node, "data_format").s in (b"", b"NHWC")
+            and node_of(node.input[1]) in self.constants
+        )
+
+    def _is_unpadded(self, name):
+        node = self.graph.nodes[name]
+        return node.op == "MatMul" or (node.op == "Conv2D" and _attribute(node, "padding").s == b"VALID")
+
+    def _moves_no_channel(self, name):
+        node = self.graph.nodes[name]
+        if node.op not in _MOVES:
+            return False
+        before, after = self.graph.shape(node_of(node.input[0])), self.graph.shape(name)
+        return bool(before.rank and after.rank) and before[-1] == after[-1] and after[-1] is not None
+
+    def _only_use(self, name):
+        uses = self.graph.uses(name)
+        return uses[0] if len(uses) == 1 else None
+
+    def _moving_input(self, name):
+        return next(tensor for tensor in self.graph.nodes[name].input if node_of(tensor) in self.variable)
+
+    def _kernel(self, layer):
+        if layer in self.kernels:
+            return self.kernels[layer]
+        return self.constants[node_of(self.graph.nodes[layer].input[1])]
+
+    def _constant(self, name, value):
+        return constant(self.folded.node, self.weights, name, np.asarray(value))
+
+    def _replace(self, name, op, inputs):
+        node = self.nodes[name]
+        node.op = op
+        del node.input[:]
+        node.input.extend(inputs)
+        dtype = node.attr["T"].type
+        node.attr.clear()
+        node.attr["T"].type = dtype
+
+
+def _attribute(node, name):
+    """Return a node's attribute, or an empty one; reading a missing key of the map itself would write to the node."""
+    return node.attr[name] if name in node.attr else tf.compat.v1.AttrValue()

@@ -1,0 +1,337 @@
+"""Unroll the loops of recurrent layers, so that rules of single operations apply to them.
+
+A recurrent layer is a ``While`` over time that reads from one tensor list and writes to another. Where the number of
+steps is in the file, as a constant or as the declared size of an axis, its body stands once for each step in the graph
+given back, and lists are gone. Any other loop stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.graph.nodes import node_of, pure_subgraph
+from attribution.graph.view import GraphView
+from attribution.model import tf_internals
+
+LOOPS = ("While", "StatelessWhile")
+_MOST_STEPS = 2000  # a longer loop is no recurrent layer over one input
+_OPEN = (
+    "whose number of steps is not in the file; export the model for a fixed number of steps, or its recurrent layers "
+    "with unroll=True"
+)
+_LONG = f"of more than {_MOST_STEPS} steps"
+_LISTS = "whose lists of tensors are not read and written one item a step"
+
+
+def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
+    """Return a graph with the same scores without loops between two nodes, as far as their length is known.
+
+    Parameters
+    ----------
+    graph
+        A frozen graph.
+    source, target
+        Node names of the explained input and of the scores.
+
+    Returns
+    -------
+    GraphView
+        The same object if there is nothing to unroll.
+    """
+    known = set()
+    while True:
+        loop = next((n for n in graph.between(source, target) if graph.nodes[n].op in LOOPS and n not in known), None)
+        if loop is None:
+            return graph
+        known.add(loop)
+        try:
+            graph = _Unrolling(graph, loop).run()
+        except _UnknownError:
+            continue
+
+
+def why_kept(graph: GraphView, path: Sequence[str]) -> str:
+    """Return in words why the first loop among some nodes cannot be unrolled; empty where there is none.
+
+    Parameters
+    ----------
+    graph
+        What ``unroll_loops`` returned.
+    path
+        Names of nodes, first to last.
+    """
+    for name in path:
+        if graph.nodes[name].op in LOOPS:
+            try:
+                _Unrolling(graph, name).run()
+            except _UnknownError as error:
+                return f"of a loop {error}"
+    return ""
+
+
+class _Unrolling:
+    """The graph in the making: nodes copied so far, and what stands for each tensor and each list of the old graph."""
+
+    def __init__(self, graph, loop):
+        self.graph = graph = _with_declared_sizes(graph)
+        self.loop = loop
+        self.nodes = tf.compat.v1.GraphDef()
+        self.nodes.versions.CopyFrom(graph.graph_def.versions)
+        self.nodes.library.CopyFrom(graph.graph_def.library)
+        self.made = {}  # node name -> node
+        self.lists = {}  # tensor name -> names of its items, or the name of the tensor that it was made from
+        self.unpacked = {}  # tensor -> its parts along the first axis
+
+    def run(self) -> GraphView:
+        """Return the graph without the loop; ``_UnknownError`` if its length or its lists are not known."""
+        renamed = {}
+        for name, node in self.graph.nodes.items():
+            if name == self.loop:
+                for number, tensor in enumerate(self._unroll(node)):
+                    renamed[f"{name}:{number}" if number else name] = tensor
+            else:
+                self._copy(node, name, [renamed.get(tensor, tensor) for tensor in node.input])
+        return GraphView(pure_subgraph(self.nodes, self._outputs(), self._inputs()), self.graph.weights)
+
+    def _outputs(self):
+        """Return the nodes that nothing uses, lists aside; the scores are among them."""
+        return [name for name in self.graph.nodes if not self.graph.consumers[name] and name in self.made]
+
+    def _inputs(self):
+        return [name for name, node in self.graph.nodes.items() if node.op == "Placeholder"]
+
+    def _unroll(self, loop):
+        functions = {function.signature.name: function for function in self.graph.graph_def.library.function}
+        body = _Body(functions[loop.attr["body"].func.name])
+        condition = _Body(functions[loop.attr["cond"].func.name])
+        state = list(loop.input)
+        counters = self._counters(body, state)
+        for step in range(_MOST_STEPS + 1):
+            if not condition.evaluate(counters, [0])[0]:
+                return state
+            following = body.evaluate(counters, sorted(counters))
+            state = self._step(body, f"{loop.name}/step_{step}", state, counters)
+            counters = dict(zip(sorted(counters), following, strict=True))
+        raise _UnknownError(_LONG)
+
+    def _counters(self, body, state):
+        """Return the whole numbers among a loop's values that follow from themselves alone, by their place."""
+        known = {}
+        for place, (tensor, dtype) in enumerate(zip(state, body.types, strict=True)):
+            if dtype.is_integer or dtype.is_bool:
+                value = self._value(tensor)
+                if value is not None:
+                    known[place] = value
+        while True:
+            kept = {place: value for place, value in known.items() if body.needs(place) <= set(known)}
+            if len(kept) == len(known):
+                return kept
+            known = kept
+
+    def _step(self, body, prefix, state, counters):
+        """Copy a loop's body once; return the names of what it gives."""
+        given = dict(zip(body.arguments, state, strict=True))
+        for place, value in counters.items():
+            given[body.arguments[place]] = f"{prefix}/counter_{place}"
+            self._put(_constant(given[body.arguments[place]], value))
+
+        def outside(tensor):
+            name, _, number = tensor.partition(":")
+            if name in given:
+                return given[name]
+            return f"{prefix}/{name}" + (f":{number}" if number not in ("", "0") else "")
+
+        for name, node in body.graph.nodes.items():
+            if name not in given:
+                self._copy(node, f"{prefix}/{name}", [outside(tensor) for tensor in node.input])
+        return [outside(tensor) for tensor in body.results]
+
+    def _copy(self, node, name, inputs):
+        """Copy a node, or what it does to a list."""
+        inputs = [tensor[:-2] if tensor.endswith(":0") else tensor for tensor in inputs]
+        if node.op == "TensorListReserve":
+            self.lists[name] = [None] * int(self._known(inputs[1]))
+        elif node.op == "TensorListFromTensor":
+            self.lists[name] = inputs[0]
+        elif node.op == "TensorListSetItem":
+            self.lists[name] = self._with_item(node, *inputs)
+        elif node.op == "TensorListGetItem":
+            self._identity(name, self._item(inputs[0], int(self._known(inputs[1]))), node.attr["element_dtype"].type)
+        elif node.op == "TensorListStack" and inputs[0] in self.lists:
+            self._stack(name, inputs[0], node.attr["element_dtype"].type)
+        elif node.op == "Identity" and inputs[0] in self.lists:
+            self.lists[name] = self.lists[inputs[0]]
+        elif node.op not in LOOPS and any(tensor in self.lists for tensor in inputs):
+            raise _UnknownError(_LISTS)
+        else:
+            self._copy_as_it_is(node, name, inputs)
+        if node.op in ("TensorListReserve", "TensorListFromTensor") and name in self.graph.nodes:
+            self._copy_as_it_is(node, name, inputs)  # for other loops
+
+    def _copy_as_it_is(self, node, name, inputs):
+        copy = tf.compat.v1.NodeDef()
+        copy.CopyFrom(node)
+        copy.name = name
+        del copy.input[:]
+        copy.input.extend(inputs)
+        self._put(copy)
+
+    def _put(self, node):
+        self.made[node.name] = self.nodes.node.add()
+        self.made[node.name].CopyFrom(node)
+
+    def _identity(self, name, tensor, dtype):
+        node = tf.compat.v1.NodeDef(name=name, op="Identity", input=[tensor])
+        node.attr["T"].type = dtype
+        self._put(node)
+
+    def _items(self, handle) -> list:
+        items = self.lists.get(handle)
+        if not isinstance(items, list):
+            raise _UnknownError(_LISTS)
+        return items
+
+    def _with_item(self, node, handle, place, value) -> list:
+        items, index = list(self._items(handle)), int(self._known(place))
+        if node.attr["resize_if_index_out_of_bounds"].b:
+            items += [None] * (index + 1 - len(items))
+        if not 0 <= index < len(items):
+            raise _UnknownError(_LISTS)
+        items[index] = value
+        return items
+
+    def _item(self, handle, index) -> str:
+        items = self.lists.get(handle)
+        if isinstance(items, list):
+            if not 0 <= index < len(items) or items[index] is None:
+                raise _UnknownError(_LISTS)
+            return items[index]
+        if items is None:
+            raise _UnknownError(_LISTS)
+        if items not in self.unpacked:
+            self.unpacked[items] = self._unpack(items, self.graph.nodes[node_of(handle)])
+        if not 0 <= index < len(self.unpacked[items]):
+            raise _UnknownError(_LISTS)
+        return self.unpacked[items][index]
+
+    def _unpack(self, tensor, reader) -> list[str]:
+        """Take a tensor apart along its first axis, which is time."""
+        shape = self.graph.shape(node_of(tensor)) if node_of(tensor) in self.graph.nodes else None
+        if not shape or shape[0] is None or ":" in tensor:
+            raise _UnknownError(_OPEN)
+        node = tf.compat.v1.NodeDef(name=f"{reader.name}/unpacked", op="Unpack", input=[tensor])
+        node.attr["num"].i, node.attr["axis"].i = shape[0], 0
+        node.attr["T"].type = reader.attr["element_dtype"].type
+        self._put(node)
+        return [f"{node.name}:{number}" if number else node.name for number in range(shape[0])]
+
+    def _stack(self, name, handle, dtype):
+        items = self.lists.get(handle)
+        if isinstance(items, str):
+            self._identity(name, items, dtype)
+            return
+        if not items or None in items:
+            raise _UnknownError(_LISTS)
+        node = tf.compat.v1.NodeDef(name=name, op="Pack", input=items)
+        node.attr["N"].i, node.attr["axis"].i, node.attr["T"].type = len(items), 0, dtype
+        self._put(node)
+
+    def _known(self, tensor):
+        value = self._value(tensor)
+        if value is None:
+            raise _UnknownError(_OPEN)
+        return value
+
+    def _value(self, tensor):
+        """Return the value of a tensor that depends on no input, as far as the nodes made tell, or ``None``."""
+        node = self.made.get(node_of(tensor))
+        if node is not None and node.op == "Const":
+            return tf.make_ndarray(node.attr["value"].tensor)
+        if node is None:
+            return None
+        alone = pure_subgraph(self.nodes, [tensor])
+        if any(one.op in ("Placeholder", *LOOPS) for one in alone.node):
+            return None
+        return _run(alone, {}, [tensor])[0]
+
+
+class _Body:
+    """A function of a loop: its arguments and results, and what the whole numbers among them come to."""
+
+    def __init__(self, function):
+        graph_def, flat = tf_internals.function_body(function)
+        self.arguments = [argument.name for argument in function.signature.input_arg]
+        self.types = [tf.as_dtype(argument.type) for argument in function.signature.input_arg]
+        self.results = [flat[function.ret[output.name]] for output in function.signature.output_arg]
+        self.graph = _with_declared_sizes(GraphView(pure_subgraph(graph_def, self.results, keep=self.arguments)))
+
+    def needs(self, place) -> set[int]:
+        """Return the places of the arguments that a result depends on."""
+        above = self.graph.above([node_of(self.results[place])])
+        return {number for number, name in enumerate(self.arguments) if name in above}
+
+    def evaluate(self, arguments, places) -> list[np.ndarray]:
+        """Return results from the arguments at some places."""
+        wanted = [self.results[place] for place in places]
+        if not all(self.needs(place) <= set(arguments) for place in places):
+            raise _UnknownError(_OPEN)
+        given = {self.arguments[place]: value for place, value in arguments.items()}
+        return _run(pure_subgraph(self.graph.graph_def, wanted), given, wanted)
+
+
+class _UnknownError(Exception):
+    """A loop is not of the kind that can be unrolled; the text says why."""
+
+
+def _with_declared_sizes(graph: GraphView) -> GraphView:
+    """Return a graph in which nodes that read axes of declared size from a shape are constants."""
+    sizes = {name: _declared_sizes(graph, node) for name, node in graph.nodes.items()}
+    graph_def = tf.compat.v1.GraphDef()
+    graph_def.CopyFrom(graph.graph_def)
+    for node in graph_def.node:
+        if sizes.get(node.name) is not None:
+            node.CopyFrom(_constant(node.name, sizes[node.name]))
+    return GraphView(graph_def, graph.weights)
+
+
+def _declared_sizes(graph, node) -> np.ndarray | None:
+    """Return the value of a shape, or of a part of it, whose sizes the file declares; ``None`` of any other node."""
+    part: slice | int | None = slice(None)
+    if node.op == "StridedSlice":
+        part = _sliced(node, *map(graph.constant, node.input[1:]))
+        node = graph.nodes[node_of(graph.skip_identities(node.input[0]))]
+    if node.op != "Shape" or part is None or graph.shape(node.input[0]).rank is None:
+        return None
+    sizes = np.array(graph.shape(node.input[0]).as_list(), object)[part]
+    return None if None in np.atleast_1d(sizes) else np.array(sizes, graph.dtype(node.name).as_numpy_dtype)
+
+
+def _sliced(node, begin, end, step) -> slice | int | None:
+    """Return the place or the slice that a StridedSlice reads of a vector, or ``None`` where it is not constant."""
+    masks = node.attr["new_axis_mask"].i | node.attr["ellipsis_mask"].i
+    if begin is None or end is None or step is None or len(begin) != 1 or masks:
+        return None
+    if node.attr["shrink_axis_mask"].i:
+        return int(begin[0])
+    first = None if node.attr["begin_mask"].i else int(begin[0])
+    return slice(first, None if node.attr["end_mask"].i else int(end[0]), int(step[0]))
+
+
+def _constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
+    node = tf.compat.v1.NodeDef(name=name, op="Const")
+    node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
+    return node
+
+
+def _run(graph_def, given, tensors) -> list[np.ndarray]:
+    """Return the values of tensors of a small graph."""
+    names = [tensor if ":" in tensor else f"{tensor}:0" for tensor in tensors]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.import_graph_def(graph_def, name="")
+        present = {node.name for node in graph_def.node}
+        feed = {f"{name}:0": value for name, value in given.items() if name in present}
+        return session.run(names, feed)

@@ -1,0 +1,212 @@
+"""Questions asked of a frozen graph: what depends on what, of which shape, with which values.
+
+A graph here is a ``GraphDef`` without control edges, function calls or variables, as ``saved_model.freeze``
+makes it. Its large constants, the *weights*, are kept beside it and stand in it as placeholders: a constant is copied
+some ten times by whatever reads, compiles or optimises a graph, a tensor beside it is shared by all.
+A *tensor name* is ``node`` or ``node:0``; node names are used wherever the first output is meant.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.graph.nodes import node_of, pure_subgraph, with_gradients, without_nodes
+
+CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
+ACTIVATIONS = (
+    "Relu",
+    "Relu6",
+    "LeakyRelu",
+    "Elu",
+    "Selu",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+    "Sigmoid",
+    "Swish",
+)
+# Operations that look at a shape and not at values.
+SHAPES = ("Shape", "ShapeN", "Size", "Rank")
+
+
+class GraphView:
+    """A frozen graph with its edges both ways and its nodes in topological order.
+
+    Parameters
+    ----------
+    graph_def
+        A pure graph.
+    weights
+        Tensors of the placeholders in it that are no inputs, by node name.
+    altered
+        Nodes that have other values than in the graph that this one was made from.
+    """
+
+    def __init__(
+        self,
+        graph_def: tf.compat.v1.GraphDef,
+        weights: Mapping[str, tf.Tensor] | None = None,
+        altered: Iterable[str] = (),
+    ):
+        self.graph_def = graph_def
+        self.altered = frozenset(altered)
+        self.weights = {node.name: weights[node.name] for node in graph_def.node if node.name in (weights or {})}
+        by_name = {node.name: node for node in graph_def.node}
+        self.consumers: dict[str, list[str]] = collections.defaultdict(list)
+        waiting = {}
+        for node in graph_def.node:
+            sources = {node_of(tensor) for tensor in node.input}
+            waiting[node.name] = len(sources)
+            for source in sources:
+                self.consumers[source].append(node.name)
+        ready = collections.deque(name for name, count in waiting.items() if count == 0)
+        self.nodes: dict[str, tf.compat.v1.NodeDef] = {}
+        while ready:
+            name = ready.popleft()
+            self.nodes[name] = by_name[name]
+            for consumer in self.consumers[name]:
+                waiting[consumer] -= 1
+                if waiting[consumer] == 0:
+                    ready.append(consumer)
+        self._outputs: dict[str, list[tf.TensorSpec]] | None = None
+
+    def below(self, names: Iterable[str]) -> set[str]:
+        """Return the given nodes and all nodes that depend on their values, not only on their shapes."""
+        seen, stack = set(), list(names)
+        while stack:
+            name = stack.pop()
+            if name not in seen and self.nodes[name].op not in SHAPES:
+                seen.add(name)
+                stack.extend(self.consumers[name])
+        return seen
+
+    def above(self, names: Iterable[str]) -> set[str]:
+        """Return the given nodes and all nodes they depend on."""
+        seen, stack = set(), list(names)
+        while stack:
+            name = stack.pop()
+            if name not in seen:
+                seen.add(name)
+                stack.extend(node_of(tensor) for tensor in self.nodes[name].input)
+        return seen
+
+    def between(self, source: str, target: str) -> list[str]:
+        """Return the nodes on any path from one node to another, both included, in topological order."""
+        on_path = self.below([source]) & self.above([target])
+        return [name for name in self.nodes if name in on_path]
+
+    def shape(self, tensor: str) -> tf.TensorShape:
+        """Return the static shape of a tensor, a node's first output or another, as far as TensorFlow infers it."""
+        return self._output(tensor).shape
+
+    def dtype(self, tensor: str) -> tf.DType:
+        """Return the type of a tensor."""
+        return self._output(tensor).dtype
+
+    def is_float(self, tensor: str) -> bool:
+        """Return whether a tensor has numbers of floating point; a node without outputs has none."""
+        return bool(self._outputs_of(node_of(tensor))) and self.dtype(tensor).is_floating
+
+    def _output(self, tensor: str) -> tf.TensorSpec:
+        node, _, number = tensor.partition(":")
+        return self._outputs_of(node)[int(number or 0)]
+
+    def _outputs_of(self, node: str) -> list[tf.TensorSpec]:
+        if self._outputs is None:
+            with tf.Graph().as_default() as imported:
+                tf.import_graph_def(self.graph_def, name="")
+            self._outputs = {
+                operation.name: [tf.TensorSpec(output.shape, output.dtype) for output in operation.outputs]
+                for operation in imported.get_operations()
+            }
+        return self._outputs[node]
+
+    def uses(self, name: str) -> list[str]:
+        """Return the nodes that use a node's values, one entry for each use."""
+        return [
+            consumer
+            for consumer in self.consumers[name]
+            if self.nodes[consumer].op not in SHAPES
+            for tensor in self.nodes[consumer].input
+            if node_of(tensor) == name
+        ]
+
+    def constant_values(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+        """Return the values of floating-point nodes that depend on no input."""
+        names = sorted(set(names))
+        if not names:
+            return {}
+        constants = GraphView(pure_subgraph(self.graph_def, names), self.weights)
+
+        @tf.function(autograph=False)
+        def evaluate():
+            return constants.import_on({}, [f"{name}:0" for name in names])[0]
+
+        values = zip(names, evaluate(), strict=True)
+        return {name: _shared(value) for name, value in values if value.dtype.is_floating}
+
+    def import_on(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        elements: Iterable[str],
+        rules: Mapping[str, str] | None = None,
+        name: str = "model",
+    ) -> tuple[list, dict]:
+        """Import the graph into the one that is being built, a ``tf.function``'s.
+
+        Parameters
+        ----------
+        inputs
+            Tensors in place of input nodes, by node name.
+        elements
+            Names of tensors and operations to return.
+        rules
+            Gradient registered with ``tf.RegisterGradient`` under each of these names, by node name, in place of the
+            true one.
+        name
+            Name scope of the imported nodes.
+
+        Returns
+        -------
+        found
+            The elements.
+        given : dict[str, tf.Tensor]
+            Tensors that stand for the inputs and the weights, by node name.
+        """
+        # The identity makes a capture of a tensor that exists outside the function.
+        given = dict(inputs) | {name: tf.identity(weight) for name, weight in self.weights.items()}
+        graph_def = with_gradients(self.graph_def, rules) if rules else self.graph_def
+        # Placeholders would stay behind in the graph that is built, where XLA cannot compile them.
+        used = {node_of(tensor) for node in graph_def.node for tensor in node.input}
+        elements = list(elements)
+        found = iter(
+            tf.graph_util.import_graph_def(
+                without_nodes(graph_def, given),
+                input_map={f"{name}:0": tensor for name, tensor in given.items() if name in used},
+                return_elements=[element for element in elements if node_of(element) not in given],
+                name=name,
+            )
+        )
+        return [given[node_of(element)] if node_of(element) in given else next(found) for element in elements], given
+
+    def skip_identities(self, tensor: str) -> str:
+        """Return the tensor that reaches this one unchanged, as an input entry names it."""
+        while self.nodes[node_of(tensor)].op == "Identity":
+            tensor = self.nodes[node_of(tensor)].input[0]
+        return tensor
+
+    def constant(self, tensor: str) -> np.ndarray | None:
+        """Return the value of a constant, identities left aside; ``None`` for anything else."""
+        node = self.nodes[node_of(self.skip_identities(tensor))]
+        return tf.make_ndarray(node.attr["value"].tensor) if node.op == "Const" else None
+
+
+def _shared(value: tf.Tensor) -> np.ndarray:
+    """Return a tensor's values read-only, without a copy where NumPy knows the type: weights take much memory."""
+    if value.dtype in (tf.float32, tf.float64):
+        return np.asarray(memoryview(value.cpu()))
+    return value.numpy()

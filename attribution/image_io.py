@@ -1,0 +1,185 @@
+"""Inputs from files: pictures brought to a model's size, and arrays as they are."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from attribution.errors import BadInput, listed
+from attribution.file_io import reading
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+ARRAYS = (".npy",)
+FITS = ("crop", "squash")
+
+
+def find_files(
+    paths: Sequence[str | os.PathLike], limit: int | None = None, without: pathlib.Path | None = None
+) -> list[pathlib.Path]:
+    """Return the files that a user named, each folder replaced by the pictures and arrays in it, in order of names.
+
+    Parameters
+    ----------
+    paths
+        Files and folders.
+    limit
+        How many to take at most; None for all.
+    without
+        A file that is left out of folders, such as the drawing of an earlier run.
+
+    Raises
+    ------
+    BadInput
+        If a path does not exist, is no input, or nothing is found.
+    """
+    found = []
+    for path in map(pathlib.Path, paths):
+        if path.is_dir():
+            inside = sorted(
+                child
+                for child in path.iterdir()
+                if child.suffix.lower() in PICTURES + ARRAYS and child.resolve() != without
+            )
+            if not inside:
+                raise BadInput(f"there is no picture ({listed(PICTURES)}) and no '.npy' in '{path}'")
+            found += inside
+        elif not path.is_file():
+            raise BadInput(f"'{path}' does not exist; a picture, a .npy file or a folder of them is needed")
+        elif path.suffix.lower() not in PICTURES + ARRAYS:
+            raise BadInput(f"'{path}' is no input; files end in {listed(PICTURES + ARRAYS)}")
+        else:
+            found.append(path)
+    if not found:
+        raise BadInput("no input was named; give a picture, a .npy file or a folder of them")
+    return found[:limit]
+
+
+def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], fit: str = "crop") -> np.ndarray:
+    """Read pictures at the size and with the channels of a model's input.
+
+    Parameters
+    ----------
+    paths
+        The pictures' files.
+    shape
+        ``(H, W, C)`` of the input; None where the model takes any, so that the first picture's own is taken.
+    fit
+        What happens to a picture of another shape: ``"crop"`` cuts its middle out, ``"squash"`` distorts it.
+
+    Returns
+    -------
+    np.ndarray
+        ``(N, H, W, C)`` in [0, 255], turned upright: uint8, or float32 where a file has more than 8 bits per sample;
+        see ``attribution.file_io.reading.read_pixels``.
+
+    Raises
+    ------
+    BadInput
+        If a file is not a picture that can be read, or the model takes none.
+    """
+    if fit not in FITS:
+        raise BadInput(f"no fit '{fit}'; there are {listed(FITS)}")
+    if len(shape) != 3 or shape[-1] not in (1, 3, 4, None):
+        raise BadInput(
+            f"the model takes inputs of shape {_shown(shape)}, which pictures are not; give arrays as .npy files"
+        )
+    height, width, channels = shape
+    mode = {1: "L", 3: "RGB", 4: "RGBA", None: "RGB"}[channels]
+    pictures = []
+    for path in paths:
+        pixels = reading.read_pixels(path, mode, upright=True)
+        height, width = height or pixels.shape[0], width or pixels.shape[1]
+        pictures.append(pixels if pixels.shape[:2] == (height, width) else _resized(pixels, (width, height), fit))
+    return np.stack(pictures)
+
+
+def _resized(pixels: np.ndarray, size: tuple[int, int], fit: str) -> np.ndarray:
+    """Return pixels ``(H, W, C)`` at a size ``(width, height)``, in the type given."""
+    from PIL import Image, ImageOps
+
+    def resized(array):
+        picture, resample = Image.fromarray(array), Image.Resampling.BILINEAR
+        return np.asarray(
+            ImageOps.fit(picture, size, resample) if fit == "crop" else picture.resize(size, resample)
+        )  # fmt: skip
+
+    if pixels.dtype == np.uint8:  # Pillow weighs colours by their opacity
+        found = resized(pixels if pixels.shape[-1] > 1 else pixels[..., 0])
+        return found if found.ndim == 3 else found[..., np.newaxis]
+    opacity = pixels[..., 3:] / 255
+    if opacity.shape[-1]:
+        pixels = np.concatenate([pixels[..., :3] * opacity, pixels[..., 3:]], axis=-1)
+    found = np.stack([resized(np.ascontiguousarray(channel)) for channel in np.moveaxis(pixels, -1, 0)], axis=-1)
+    if opacity.shape[-1]:
+        found[..., :3] /= np.maximum(found[..., 3:] / 255, 1e-6)
+    return found
+
+
+def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
+    """Read one or several inputs from a ``.npy`` file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    shape
+        Shape of one input, such as ``(T, C)`` or ``(H, W, C)``; None where any size will do.
+
+    Returns
+    -------
+    np.ndarray
+        ``(N, *shape)``. An axis of one channel may be missing in the file, as may that of the inputs.
+
+    Raises
+    ------
+    BadInput
+        If the file is no array of numbers, or of another shape.
+    """
+    array = reading.read_array(path)
+    if array.dtype.kind not in "fiub":
+        raise BadInput(f"'{path}' holds no array of numbers")
+
+    def fits(candidate):
+        sizes = candidate.shape[1:]
+        return len(sizes) == len(shape) and all(
+            want in (None, have) for want, have in zip(shape, sizes, strict=True)
+        )  # fmt: skip
+
+    candidates = [array[np.newaxis], array]
+    if len(shape) and shape[-1] in (1, None):
+        candidates += [array[np.newaxis, ..., np.newaxis], array[..., np.newaxis]]
+    for candidate in candidates:
+        if fits(candidate):
+            return candidate
+    raise BadInput(
+        f"'{path}' has shape {array.shape}; the model takes {_shown(shape)}, or several of these along a first axis"
+    )
+
+
+def read_class_names(path: str | os.PathLike) -> list[str]:
+    """Read names of classes: one a line, or JSON: a list, or a mapping from number to name.
+
+    Keras' ``imagenet_class_index.json``, whose values are pairs of an identifier and a name, is understood.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read.
+    """
+    if pathlib.Path(path).suffix != ".json":
+        with reading.opened(path, "list of class names") as file:
+            return [line.strip() for line in file.read().decode("utf-8").rstrip().splitlines()]
+    content = reading.read_json(path)
+    try:
+        if isinstance(content, dict):
+            content = [content[str(number)] for number in range(len(content))]
+        return [str(entry[-1] if isinstance(entry, list) else entry) for entry in content]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise BadInput(f"'{path}' is no JSON list of names, nor a mapping from '0', '1', ... to names") from error
+
+
+def _shown(shape) -> str:
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"

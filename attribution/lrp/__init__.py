@@ -1,0 +1,1 @@
+"""Layer-wise relevance propagation on a graph."""

@@ -1,0 +1,162 @@
+"""Rules and composites: how relevance is shared out, and where.
+
+A *rule* says how the relevance of a layer's outputs is shared out among its inputs; a *composite* says which
+rule holds where. ``relevance.py`` carries them out on the graph. With a the inputs of a layer, w its weights, b its
+bias, (·)+ and (·)- the positive and negative parts, R_j the relevance of output j:
+
+==========  ========================================================================================
+epsilon     R_i = Σ_j a_i w_ij / (Σ_i a_i w_ij + b_j + ε sign) R_j
+z_plus      R_i = Σ_j (a_i+ w_ij+ + a_i- w_ij-) / (Σ_i (...) + b_j+ + ε) R_j
+alpha_beta  α times z_plus, minus β times the same with (a_i+ w_ij- + a_i- w_ij+) and b_j-
+gamma       epsilon with w + γ w+ and b + γ b+
+box         R_i = Σ_j (a_i w_ij - l w_ij+ - h w_ij-) / Σ_i (...) R_j, for inputs in [l, h] (z^B)
+flat        R_i = Σ_j R_j / (number of inputs of j)
+==========  ========================================================================================
+
+Sources: Bach et al. 2015 (epsilon, alpha_beta), Montavon et al. 2017 (z_plus, box), Montavon et al. 2019 (gamma),
+Zhang et al. 2018 (Excitation Backprop).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from typing import Any
+
+import numpy as np
+
+from attribution.errors import BadInput, listed
+
+KINDS = ("epsilon", "z_plus", "alpha_beta", "gamma", "box", "flat")
+BATCH_NORMS = ("pass", "fold")
+STABILISERS = ("absolute", "relative")
+NORMS = ("pass", "epsilon")
+SUMS = ("joint", "separate")
+PRODUCTS = ("signal", "half")
+SOFTMAXES = ("constant", "taylor")
+STARTS = ("score", "one")
+_SCALARS = ("epsilon", "alpha", "beta", "gamma")
+_ANY_RANGE = {"low": 0.0, "high": 1.0}
+_NUMBERS = (*_SCALARS, *_ANY_RANGE)
+_RULES = ("convolution", "dense", "merge", "first")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A rule with its numbers.
+
+    Attributes
+    ----------
+    kind
+        One of ``KINDS``.
+    epsilon
+        Stabiliser, at least 0.
+    alpha, beta, gamma, low, high
+        Numbers of the rules that have them.
+    bias
+        Whether the bias takes its share.
+    stabiliser
+        ``"absolute"``: ε is added as it is. ``"relative"``: as a share of the greatest magnitude along the last axis,
+        so that the map of a network with tiny scores is the same as that of the network scaled up.
+    """
+
+    kind: str
+    epsilon: float = 1e-6
+    alpha: float = 1.0
+    beta: float = 0.0
+    gamma: float = 0.25
+    low: float = 0.0
+    high: float = 1.0
+    bias: bool = True
+    stabiliser: str = "absolute"
+
+    def __post_init__(self):
+        _check("stabiliser", self.stabiliser, STABILISERS)
+        if isinstance(self.epsilon, numbers.Real) and not 0 <= self.epsilon < float("inf"):
+            raise BadInput(f"epsilon must be a number of at least 0, not {self.epsilon}")
+        if isinstance(self.low, numbers.Real) and isinstance(self.high, numbers.Real) and not self.low <= self.high:
+            raise BadInput(f"inputs are between low and high, so low must not be greater: {self.low} > {self.high}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Composite:
+    """Which rule holds where.
+
+    Attributes
+    ----------
+    convolution, dense
+        Rules of these layers; dense are all products of matrices, attention's with its values among them.
+    merge
+        Rule of sums of layers, of means and pooled means.
+    first
+        Rule of the layers that see the input itself; ``None`` for no difference.
+    batch_norm
+        ``"pass"``: batch normalisation hands relevance on unchanged. ``"fold"``: it is first multiplied into a
+        neighbouring layer where that is exact (``canonise.fold_batch_norm``).
+    norm
+        What normalisation does that is part of no layer: LayerNorm and its kin, and a BatchNorm that could not be
+        folded. ``"pass"``: it hands relevance on unchanged. ``"epsilon"``: the value, the mean taken from it and the
+        shift share by the ε-rule. In both cases the denominator is a constant.
+    sums
+        ``"joint"``: the layers that end in one sum share its relevance as one layer. ``"separate"``: the sum first
+        shares by value (the ε-rule), then each layer by its own rule, as zennit does. Where all layers have the ε-rule
+        the two are the same. A sum of products of matrices alone is one dense layer in either: a recurrent cell's.
+    products
+        Of two factors that both depend on the input: ``"signal"``: if one of them is a gate, a sigmoid, the other takes
+        all (Arras et al. 2017); else, and always with ``"half"``, half each.
+    softmax
+        ``"constant"``: attention is a gate that takes no relevance (Ali et al. 2022). ``"taylor"``: it takes half, and
+        hands on R_i = x_i (R_i - s_i Σ R_j) (Achtibat et al. 2024).
+    start
+        ``"score"``: the target's score is shared out. ``"one"``: 1 is.
+    """
+
+    convolution: Rule
+    dense: Rule
+    merge: Rule
+    first: Rule | None = None
+    batch_norm: str = "pass"
+    norm: str = "pass"
+    sums: str = "joint"
+    products: str = "signal"
+    softmax: str = "constant"
+    start: str = "score"
+
+    def __post_init__(self):
+        _check("batch_norm", self.batch_norm, BATCH_NORMS)
+        _check("norm", self.norm, NORMS)
+        _check("sums", self.sums, SUMS)
+        _check("products", self.products, PRODUCTS)
+        _check("softmax", self.softmax, SOFTMAXES)
+        _check("start", self.start, STARTS)
+
+    def numbers(self) -> np.ndarray:
+        """Return the numbers of all rules, ``(4, 6)`` float64, for ``with_numbers``."""
+        rules = [getattr(self, name) or Rule("epsilon") for name in _RULES]
+        return np.array([[getattr(rule, number) for number in _NUMBERS] for rule in rules], np.float64)
+
+    def without_numbers(self) -> Composite:
+        """Return what all composites have in common that differ in their numbers alone; zeros stay zeros."""
+        return self._map(lambda rule, _: {name: float(bool(getattr(rule, name))) for name in _SCALARS} | _ANY_RANGE)
+
+    def with_numbers(self, numbers: Any) -> Composite:
+        """Return a composite without numbers with these, which may be tensors: one trace serves every ε."""
+
+        def numbers_of(rule, row):
+            wanted = [name for name in _NUMBERS if name in _ANY_RANGE or getattr(rule, name)]
+            return {name: numbers[row, _NUMBERS.index(name)] for name in wanted}
+
+        return self._map(numbers_of)
+
+    def _map(self, numbers_of) -> Composite:
+        changed = {
+            name: dataclasses.replace(getattr(self, name), **numbers_of(getattr(self, name), row))
+            for row, name in enumerate(_RULES)
+            if getattr(self, name) is not None
+        }
+        return dataclasses.replace(self, **changed)
+
+
+def _check(name, value, known):
+    if value not in known:
+        raise BadInput(f"no {name} {value!r}; choose one of {listed(known)}")

@@ -1,0 +1,185 @@
+"""Layer-wise relevance propagation and Excitation Backprop: the composites that have a name.
+
+``attribution.lrp.composite`` has the rules and their formulae, ``attribution.lrp.rules`` what each operation does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attribution.errors import BadInput
+from attribution.lrp.composite import BATCH_NORMS, KINDS, Composite, Rule
+from attribution.methods.queries import Passes
+
+__all__ = [
+    "BATCH_NORMS",
+    "KINDS",
+    "Composite",
+    "Rule",
+    "excitation_backprop",
+    "lrp_alpha1beta0",
+    "lrp_attn",
+    "lrp_clevr_xai",
+    "lrp_cp",
+    "lrp_epsilon",
+    "lrp_epsilon_plus",
+]
+
+
+def lrp_epsilon(
+    passes: Passes,
+    *,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "absolute",
+    products: str = "signal",
+) -> np.ndarray:
+    """LRP-ε everywhere (Bach et al. 2015). On a ReLU network it is input times gradient as ε goes to 0.
+
+    Biases and ε take their share: the map's sum is the logit less that.
+
+    Parameters
+    ----------
+    passes
+        Passes of a block of inputs.
+    epsilon, stabiliser
+        ε, and whether it is "absolute" or "relative" to the layer's values; see ``Rule``.
+    batch_norm
+        ``"pass"`` or ``"fold"``; see ``Composite``.
+    products
+        Of two factors that depend on the input, "signal" (a sigmoid gate takes nothing) or "half" each.
+    """
+    rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products))
+
+
+def lrp_epsilon_plus(
+    passes: Passes,
+    *,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "absolute",
+    products: str = "signal",
+    sums: str = "separate",
+) -> np.ndarray:
+    """LRP-ε in dense layers, LRP-z+ in convolutions (Montavon et al. 2019).
+
+    Parameters
+    ----------
+    passes, epsilon, batch_norm, stabiliser, products
+        See ``lrp_epsilon``.
+    sums
+        "separate", as in zennit: a residual block's sum gives each of its branches the relevance of its value, and the
+        layers in them share that by their own rules. "joint": the layers that end in the sum share its relevance as one
+        layer, so that their positive biases take part of all of it; see ``Composite``.
+    """
+    plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
+    dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    return passes.relevance(
+        Composite(plus, dense, plus, batch_norm=batch_norm, norm="epsilon", sums=sums, products=products)
+    )
+
+
+def lrp_alpha1beta0(
+    passes: Passes,
+    *,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "absolute",
+    products: str = "signal",
+    sums: str = "separate",
+) -> np.ndarray:
+    """LRP-α1β0, which is LRP-z+, everywhere (Bach et al. 2015; Montavon et al. 2017).
+
+    Positive biases take their share, so that the map's sum is less than the logit. With separate sums a branch that
+    lowers a residual block's sum gets negative relevance.
+
+    Parameters
+    ----------
+    passes, epsilon, batch_norm, stabiliser, products, sums
+        See ``lrp_epsilon_plus``.
+    """
+    plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
+    return passes.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, sums=sums, products=products))
+
+
+def lrp_cp(
+    passes: Passes, *, epsilon: float = 1e-6, batch_norm: str = "fold", stabiliser: str = "relative"
+) -> np.ndarray:
+    """CP-LRP (Ali et al. 2022): LRP-ε that holds attention, gates and the denominators of norms constant.
+
+    Without biases relevance is conserved exactly: the map's sum is the logit.
+
+    Parameters
+    ----------
+    passes, epsilon, batch_norm, stabiliser
+        See ``lrp_epsilon``.
+    """
+    rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon"))
+
+
+def lrp_attn(
+    passes: Passes,
+    *,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "relative",
+    products: str = "signal",
+) -> np.ndarray:
+    """AttnLRP (Achtibat et al. 2024): LRP-ε that goes on through attention's softmax, halved between two factors.
+
+    Sigmoid gates, for which its paper has no rule, take nothing.
+
+    Parameters
+    ----------
+    passes, epsilon, batch_norm, stabiliser, products
+        See ``lrp_epsilon``.
+    """
+    rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    composite = Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products, softmax="taylor")
+    return passes.relevance(composite)
+
+
+def lrp_clevr_xai(
+    passes: Passes, *, epsilon: float = 1e-6, low: float = 0.0, high: float = 1.0, batch_norm: str = "pass"
+) -> np.ndarray:
+    """LRP as CLEVR-XAI has it (Arras et al. 2022): z^B for the first convolution, z+ for all other layers.
+
+    A residual block's sum is one such layer: its paper's network has none. Positive biases take their share under z+,
+    none under z^B.
+
+    Parameters
+    ----------
+    passes
+        Passes of a block of inputs.
+    epsilon
+        Stabiliser.
+    low, high
+        Range of the input's values.
+    batch_norm
+        ``"pass"`` or ``"fold"``; see ``Composite``.
+
+    Raises
+    ------
+    BadInput
+        If an input lies outside: the rule would hand out relevance of the wrong sign.
+    """
+    plus = Rule("z_plus", epsilon=epsilon)
+    box = Rule("box", epsilon=epsilon, low=low, high=high)
+    if len(passes) and not (low <= passes.inputs.min() and passes.inputs.max() <= high):
+        raise BadInput(
+            f"lrp_clevr_xai was told of inputs between low={low:g} and high={high:g}; these are between "
+            f"{passes.inputs.min():g} and {passes.inputs.max():g}; give the range that all inputs can have"
+        )
+    return passes.relevance(Composite(plus, plus, plus, first=box, batch_norm=batch_norm))
+
+
+def excitation_backprop(passes: Passes, *, batch_norm: str = "pass") -> np.ndarray:
+    """Excitation Backprop (Zhang et al. 2018): the probability of reaching an input from the target.
+
+    Steps go along a_i w_ij+ without bias, so that a map is non-negative and sums to 1 where every step has a
+    positive way on. A residual block's sum is one layer: shares by value would be negative where a branch is.
+    """
+    plus = Rule("z_plus", epsilon=0.0, bias=False)
+    return passes.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, start="one"))

@@ -1,0 +1,1 @@
+"""What each kind of operation does with relevance; ``attribution.lrp.engine`` walks the graph and asks these."""

@@ -1,0 +1,1 @@
+"""The attribution methods and the queries that they make of a model."""

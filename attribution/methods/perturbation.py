@@ -1,0 +1,135 @@
+"""Methods that only ask for scores of changed inputs, and the random control.
+
+Every function takes the passes of a block of inputs and returns maps without the channel axis, ``(N, T)`` or
+``(N, H, W)``, at the input's resolution. The features of a vector are positions of their own: its maps are ``(N, F)``.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from attribution.errors import BadInput
+from attribution.methods import resizing
+from attribution.methods.queries import Passes
+from attribution.model import batching
+
+
+def rise(passes: Passes, *, masks: int = 1000, cells: int = 7, probability: float = 0.5) -> np.ndarray:
+    """RISE (Petsiuk et al. 2018): random masks averaged with the target scores of the masked inputs.
+
+    A mask is a grid of ``cells`` cells a side, each open with ``probability``, upsampled bilinearly to the
+    input plus one cell and cropped at random. The same masks serve every input.
+    The map is Σ f_t(x · m) m / (masks · probability), non-negative for probabilities.
+
+    Parameters
+    ----------
+    passes
+        Passes of a block of inputs.
+    masks
+        Number of masks; below 1,000 the map is still noisy.
+    cells
+        Cells along each axis.
+    probability
+        Share of open cells, in (0, 1].
+    """
+    if masks < 1 or cells < 1 or not 0 < probability <= 1:
+        raise BadInput(
+            f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells}, {probability}"
+        )
+    spatial = positions(passes.inputs.shape)
+    drawn = {}
+
+    def mask(number):
+        if number not in drawn:
+            drawn.clear()  # masks come number by number: one at a time is enough
+            drawn[number] = random_mask(batching.generator(passes.seed, number, "rise"), spatial, cells, probability)
+        return drawn[number]
+
+    total = np.zeros((len(passes), *spatial))
+    over_channels = (..., np.newaxis) if passes.inputs.ndim > 2 else ...
+    scores_of = passes.variant_scores(masks, lambda number, rows: passes.inputs[rows] * mask(number)[over_channels])
+    for number, rows, scores in scores_of:
+        total[rows] += np.multiply.outer(scores, mask(number))
+    return total / (masks * probability)
+
+
+def positions(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes between batch and channels of inputs of a shape; a vector's features are its positions."""
+    return tuple(shape[1:-1] if len(shape) > 2 else shape[1:])
+
+
+def random_mask(generator: np.random.Generator, spatial: tuple[int, ...], cells: int, probability: float) -> np.ndarray:
+    """Return one of RISE's masks, float32 in [0, 1], of the shape ``spatial``."""
+    mask = (generator.random((cells,) * len(spatial)) < probability).astype(np.float32)
+    for axis, size in enumerate(spatial):
+        cell = -(-size // cells)
+        start = generator.integers(0, cell)
+        # The grid is stretched over one cell more than the input, of which a window is read.
+        positions = (np.arange(start, start + size) + 0.5) * cells / ((cells + 1) * cell) - 0.5
+        matrix = resizing.sample_matrix(positions, cells)
+        mask = np.moveaxis(np.tensordot(mask, matrix, axes=(axis, 1)), -1, axis)
+    return mask
+
+
+def occlusion(
+    passes: Passes, *, patch: int | None = None, stride: int | None = None, baseline: float = 0.0
+) -> np.ndarray:
+    """Occlusion (Zeiler and Fergus 2014): how much the target score falls when a patch is covered.
+
+    A position's value is the mean of f_t(x) - f_t(x with the patch covered) over the patches that cover it.
+
+    Parameters
+    ----------
+    passes
+        Passes of a block of inputs.
+    patch
+        Side of the patch in positions; by default an eighth of each axis, rounded up.
+    stride
+        Step between patches, at most the patch's side, which is the default. The last patch ends at the border.
+    baseline
+        Value that covers.
+    """
+    spatial = positions(passes.inputs.shape)
+    windows = occlusion_windows(spatial, patch, stride)
+
+    def covered(number, rows):
+        changed = passes.inputs[rows]
+        changed[(slice(None), *windows[number])] = baseline
+        return changed
+
+    drops, cover = np.zeros((len(passes), *spatial)), np.zeros(spatial)
+    for window in windows:
+        cover[window] += 1
+    for number, rows, scores in passes.variant_scores(len(windows), covered):
+        drop = passes.target_scores[rows] - scores
+        place: tuple = (rows, *windows[number])
+        drops[place] += drop.reshape(-1, *(1,) * len(spatial))
+    return drops / cover
+
+
+def occlusion_windows(
+    spatial: tuple[int, ...], patch: int | None = None, stride: int | None = None
+) -> list[tuple[slice, ...]]:
+    """Return where the patches of ``occlusion`` lie on an input of the shape ``spatial``."""
+    sides = [-(-size // 8) if patch is None else min(int(patch), size) for size in spatial]
+    steps = [side if stride is None else int(stride) for side in sides]
+    if min([1, *sides, *steps]) < 1:
+        raise BadInput(f"occlusion needs patch >= 1 and stride >= 1, not {patch} and {stride}")
+    if any(step > side for step, side, size in zip(steps, sides, spatial, strict=True) if side < size):
+        raise BadInput(f"occlusion needs a stride of at most the patch {sides}, not {stride}, to cover every position")
+    starts = [
+        sorted({min(start, size - side) for start in range(0, size - side + step, step)})
+        for size, side, step in zip(spatial, sides, steps, strict=True)
+    ]
+    return [
+        tuple(slice(start, start + side) for start, side in zip(corner, sides, strict=True))
+        for corner in itertools.product(*starts)
+    ]
+
+
+def random(passes: Passes) -> np.ndarray:
+    """Return maps of independent numbers, uniform in [0, 1): the control every method has to beat."""
+    spatial = positions(passes.inputs.shape)
+    return np.stack([passes.generator(row, "random map").random(spatial) for row in range(len(passes))])

@@ -1,0 +1,338 @@
+"""Methods of tf-keras-vis and tf-explain, to be scored beside this project's.
+
+Neither library can explain a SavedModel, so that each method here needs the live Keras network behind it:
+``attach(model, network)`` gives a network of the same architecture the file's weights and checks that both agree.
+
+What differs from the methods that lend them their names is in docs/methods.md and pinned by tests.
+Every function takes the passes of a block of inputs and returns maps without the channel axis.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attribution.errors import BadInput, listed
+from attribution.methods.contract import ScoredModel
+from attribution.methods.queries import Passes
+from attribution.plugins import imported
+
+if TYPE_CHECKING:
+    from attribution.model.model import Model
+
+
+def attach(model: Model, network: Any, tolerance: float = 1e-4) -> None:
+    """Give a SavedModel the live Keras network that some methods need.
+
+    Parameters
+    ----------
+    model : attribution.model.model.Model
+        The loaded SavedModel.
+    network : keras.Model
+        The architecture it was exported from; its weights are replaced by the file's. Its output must be the score
+        the model was loaded for, logits or probabilities.
+    tolerance
+        Largest difference of scores on random inputs, relative to the largest score.
+
+    Raises
+    ------
+    BadInput
+        If the network has other variables, or gives other scores.
+    """
+    loaded = model.load_file()
+    if not hasattr(loaded, "variables"):
+        raise BadInput(
+            f"'{model.path}' does not list its variables as keras.Model.export does; a network that has its weights "
+            "already is taken by attribution.methods.third_party.take"
+        )
+    variables = loaded.variables
+    shapes, expected = [tuple(v.shape) for v in variables], [tuple(v.shape) for v in network.weights]
+    if shapes != expected:
+        raise BadInput(f"'{model.path}' was not exported from this network: its variables have shapes {shapes}")
+    network.set_weights([variable.numpy() for variable in variables])
+    take(model, network, tolerance=tolerance)
+
+
+def take(
+    model: ScoredModel, network: Any, sample: Mapping[str, np.ndarray] | None = None, tolerance: float = 1e-4
+) -> None:
+    """Make a network that has a SavedModel's weights its live network, if both give the same scores.
+
+    Parameters
+    ----------
+    model : attribution.model.model.Model
+        The loaded SavedModel.
+    network : keras.Model
+        Its inputs are named as the file's where there are several.
+    sample
+        Inputs to compare the scores on, by name; else random numbers in [0, 1], and zeros where the model takes whole
+        numbers.
+    tolerance
+        Largest difference of scores, relative to the largest.
+
+    Raises
+    ------
+    BadInput
+        If the network takes other inputs, or gives other scores.
+    """
+    import keras
+
+    names = [tensor.name for tensor in network.inputs]
+    if len(names) != len(model.inputs) or (len(names) > 1 and set(names) != set(model.inputs)):
+        raise BadInput(f"'{model.path}' takes {listed(model.inputs)}, and the network {listed(names)}")
+    feed = _sample(model) if sample is None else sample
+    given = [feed[name] for name in names] if len(names) > 1 else next(iter(feed.values()))
+    ours, theirs = model.scores(feed), np.asarray(network(given))
+    if ours.shape != theirs.shape or np.abs(ours - theirs).max() > tolerance * np.abs(ours).max():
+        raise BadInput(f"the network does not give the {model.score} of '{model.path}'")
+    _ignore_lists()
+    inputs = network.inputs if len(names) > 1 else network.inputs[0]
+    model.live = keras.Model(inputs, network.outputs[0])  # a Sequential lacks what tf-explain asks for
+
+
+def _ignore_lists() -> None:
+    """Be silent of libraries that wrap inputs in a list: Keras takes them all the same, and says so at every call."""
+    warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
+
+
+def _sample(model: ScoredModel, rows: int = 4) -> dict[str, np.ndarray]:
+    """Return random inputs for a model, zeros where it takes whole numbers."""
+    generator, feed = np.random.default_rng(0), {}
+    for name, spec in model.inputs.items():
+        shape = (rows, *spec.shape[1:])
+        whole = not spec.dtype.is_floating
+        feed[name] = np.zeros(shape, spec.dtype.as_numpy_dtype) if whole else generator.random(shape, dtype=np.float32)
+    return feed
+
+
+def offer(model: ScoredModel, source: Any) -> None:
+    """Say where a SavedModel's live Keras network comes from; it is built only when a method asks for it.
+
+    Parameters
+    ----------
+    model : attribution.model.model.Model
+        The loaded SavedModel.
+    source
+        A ``keras.Model``; a function that builds one; ``"module:function"`` or ``"file.py:function"``, which names such
+        a function; or the path of a ``.keras`` file.
+
+    Raises
+    ------
+    BadInput
+        If a text names neither.
+    """
+    build = _builder(source)
+
+    def attach_what_is_built(model):
+        with _quiet():
+            attach(model, build())
+        _ignore_lists()  # once more, since what was ignored within is not ignored any longer
+
+    model.live_source = attach_what_is_built
+
+
+def _builder(source):
+    """Return the function that gives the network of a source as ``offer`` takes it."""
+    if isinstance(source, (str, os.PathLike)):
+        text = os.fspath(source)
+        if ":" in text and not text.endswith(".keras"):
+            return imported(text, "network")
+        if not os.path.isfile(text):
+            raise BadInput(
+                f"'{text}' gives no Keras network; expected module:function, file.py:function or a .keras file"
+            )
+        return functools.partial(_read, text)
+    return (lambda: source) if hasattr(source, "get_weights") else source
+
+
+def _read(path):
+    import keras
+
+    try:
+        return keras.models.load_model(path, compile=False)
+    except (OSError, TypeError, ValueError) as error:
+        raise BadInput(f"'{path}' cannot be read as a Keras model: {' '.join(str(error).split())[:160]}") from error
+
+
+def tf_keras_vis_gradient(passes: Passes) -> np.ndarray:
+    """tf-keras-vis's Saliency as it comes: |gradient|, largest channel, each map scaled to [0, 1]."""
+    return _saliency(passes)
+
+
+def tf_keras_vis_smoothgrad(passes: Passes, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
+    """tf-keras-vis's Saliency with noise: as its gradient, of the mean over noisy copies."""
+    return _saliency(passes, smooth_samples=samples, smooth_noise=noise)
+
+
+def tf_keras_vis_guided_backprop(passes: Passes) -> np.ndarray:
+    """tf-keras-vis's Saliency on a network whose ReLUs its GuidedBackpropagation has replaced."""
+    from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
+
+    return _saliency(passes, modifier=GuidedBackpropagation())
+
+
+def tf_keras_vis_grad_cam(passes: Passes) -> np.ndarray:
+    """tf-keras-vis's Gradcam: cubic instead of bilinear upsampling, each map scaled to [0, 1]."""
+    from tf_keras_vis.gradcam import Gradcam
+
+    return _cam(passes, Gradcam)
+
+
+def tf_keras_vis_grad_cam_plus_plus(passes: Passes) -> np.ndarray:
+    """tf-keras-vis's GradcamPlusPlus: upsampled and scaled as its Gradcam."""
+    from tf_keras_vis.gradcam_plus_plus import GradcamPlusPlus
+
+    return _cam(passes, GradcamPlusPlus)
+
+
+def tf_keras_vis_score_cam(passes: Passes) -> np.ndarray:
+    """tf-keras-vis's Scorecam: upsampled and scaled as its Gradcam."""
+    from tf_keras_vis.scorecam import Scorecam
+
+    return _cam(passes, Scorecam)
+
+
+def tf_explain_gradient(passes: Passes) -> np.ndarray:
+    """tf-explain's VanillaGradients: |gradient|, summed over channels."""
+    from tf_explain.core.vanilla_gradients import VanillaGradients
+
+    return _by_class(passes, lambda x, target, network: VanillaGradients.compute_gradients(x, network, target))
+
+
+def tf_explain_gradient_x_input(passes: Passes) -> np.ndarray:
+    """tf-explain's GradientsInputs: |input times gradient|, summed over channels."""
+    from tf_explain.core.gradients_inputs import GradientsInputs
+
+    return _by_class(passes, lambda x, target, network: GradientsInputs.compute_gradients(x, network, target))
+
+
+def tf_explain_integrated_gradients(passes: Passes, *, points: int = 10) -> np.ndarray:
+    """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
+    from tf_explain.core.integrated_gradients import IntegratedGradients
+
+    def run(x, target, network):
+        path = IntegratedGradients.generate_interpolations(x, points).astype(np.float32)
+        return IntegratedGradients.get_integrated_gradients(path, network, target, points)
+
+    return _by_class(passes, run)
+
+
+def tf_explain_smoothgrad(passes: Passes, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
+    """tf-explain's SmoothGrad: |mean gradient of the cross-entropy| with noise of a fixed standard deviation."""
+    from tf_explain.core.smoothgrad import SmoothGrad
+
+    def run(x, target, network, rows):
+        noisy = np.repeat(x, samples, axis=0)
+        drawn = [passes.generator(row, "tf-explain").normal(0, noise, (samples, *x.shape[1:])) for row in rows]
+        return SmoothGrad.get_averaged_gradients(
+            noisy + np.concatenate(drawn, dtype=np.float32), network, target, samples
+        )
+
+    return _by_class(passes, run, with_rows=True)
+
+
+def tf_explain_grad_cam(passes: Passes, *, layer: str | None = None) -> np.ndarray:
+    """tf-explain's GradCAM: gradients guided by activation and sign before they are averaged, no final ReLU.
+
+    ``layer`` is a Keras layer's name; by default the last with a spatial output, which the library itself cannot
+    find on Keras 3.
+    """
+    from tf_explain.core.grad_cam import GradCAM
+
+    from attribution.methods import resizing
+
+    network = _of_one_input(passes)
+    name = layer or [item.name for item in network.layers if len(item.output.shape) == passes.inputs.ndim][-1]
+
+    def run(x, target, network):
+        values, gradients = GradCAM.get_gradients_and_filters(network, x, name, int(target), True)
+        maps = np.stack([np.asarray(one) for one in GradCAM.generate_ponderated_output(values, gradients)])
+        return resizing.resize(maps, x.shape[1:-1])
+
+    return _by_class(passes, run)
+
+
+def tf_explain_occlusion(passes: Passes, *, patch: int | None = None) -> np.ndarray:
+    """tf-explain's OcclusionSensitivity: 1 - score under a patch of the value 127.5, whatever the input's range."""
+    from tf_explain.core.occlusion_sensitivity import OcclusionSensitivity
+
+    from attribution.methods import resizing
+
+    def run(x, target, network):
+        side = patch or -(-x.shape[1] // 8)
+        maps = [OcclusionSensitivity(len(x)).get_sensitivity_map(network, image, int(target), side) for image in x]
+        return resizing.resize(np.stack(maps).astype(np.float32), x.shape[1:-1])
+
+    return _by_class(passes, run)
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Keep Keras from showing a progress bar, or a warning of how a library wraps the inputs, at each call."""
+    import keras
+
+    shown = keras.config.is_interactive_logging_enabled()
+    keras.config.disable_interactive_logging()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
+            yield
+    finally:
+        if shown:
+            keras.config.enable_interactive_logging()
+
+
+def _of_one_input(passes):
+    """Return the live network, if it is of the kind that both libraries know how to ask."""
+    network = passes.keras_model
+    if len(network.inputs) > 1:
+        names = listed(tensor.name for tensor in network.inputs)
+        raise BadInput(
+            f"tf-keras-vis and tf-explain take networks of one input, and this one takes {names}; a method of your own "
+            "can ask passes.keras_model about passes.feed"
+        )
+    return network
+
+
+def _score(passes):
+    from tf_keras_vis.utils.scores import CategoricalScore
+
+    return CategoricalScore([int(target) for target in passes.targets])
+
+
+def _saliency(passes, modifier=None, **options):
+    from tf_keras_vis.saliency import Saliency
+
+    explainer = Saliency(_of_one_input(passes), model_modifier=modifier, clone=True)
+    # Its noise comes from NumPy's global generator, which is put back as it was.
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(passes.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
+    try:
+        with _quiet():
+            return np.asarray(explainer(_score(passes), passes.inputs, **options))
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+def _cam(passes, kind):
+    with _quiet():
+        return np.asarray(kind(_of_one_input(passes), clone=False)(_score(passes), passes.inputs, penultimate_layer=-1))
+
+
+def _by_class(passes, run, with_rows=False):
+    """Run a method of tf-explain, which takes one class a call, on the inputs of each class."""
+    if passes.inputs.ndim != 4:
+        raise BadInput("tf-explain explains images alone")
+    network, maps = _of_one_input(passes), np.empty(passes.inputs.shape[:-1], np.float32)
+    for target in np.unique(passes.targets):
+        rows = np.flatnonzero(passes.targets == target)
+        with _quiet():
+            result = np.asarray(run(passes.inputs[rows], target, network, *([rows] if with_rows else [])))
+        maps[rows] = np.abs(result).sum(axis=-1) if result.ndim == 4 else result
+    return maps

@@ -1,0 +1,1 @@
+"""Loading of SavedModels: their graphs, scores and gradients."""

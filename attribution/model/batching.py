@@ -1,0 +1,148 @@
+"""Cut work into passes of equal size, draw random numbers per input, average without keeping samples."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from attribution.errors import BadInput
+
+
+class FoldedBatch(BadInput):
+    """The first axis of a tensor does not count the inputs: windows or time steps are folded into it."""
+
+
+def chunks(total: int, batch_size: int, equal: bool = True) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield the rows of each pass.
+
+    All passes have the same number of rows, so that nothing is traced or planned twice. The last one is
+    filled up by repeating its last row.
+
+    Parameters
+    ----------
+    total
+        Number of rows.
+    batch_size
+        Most rows in one pass.
+    equal
+        Whether the passes may be smaller than ``batch_size`` so that they divide the rows evenly; then fewer
+        rows than passes are padding. Otherwise each has exactly ``batch_size`` rows, as a model with a fixed
+        batch needs.
+
+    Yields
+    ------
+    rows : np.ndarray
+        Row indices, int64.
+    real : int
+        How many of them are not padding.
+    """
+    if total == 0:
+        return
+    passes = -(-total // batch_size)
+    size = -(-total // passes) if equal else batch_size
+    for start in range(0, total, size):
+        yield np.minimum(np.arange(start, start + size), total - 1), min(size, total - start)
+
+
+def real_rows(values: np.ndarray, fed: int, real: int, name: str, size: int | None = None) -> np.ndarray:
+    """Return the rows of a pass's values that are not padding.
+
+    Parameters
+    ----------
+    values
+        What the pass computed, ``(fed, ...)``.
+    fed
+        Number of rows fed, padding included.
+    real
+        How many of them are not padding.
+    name
+        What the values are, for the error.
+    size
+        Length of the values' first axis as the file declares it, for a model whose batch has any size. An axis of
+        fixed length may have the batch's length by chance.
+
+    Raises
+    ------
+    BadInput
+        ``FoldedBatch``, if the values' first axis does not count the inputs. Cutting them would give one input the
+        values of another.
+    """
+    if values.ndim == 0 or len(values) != fed or (size is not None and fed > 1):
+        raise FoldedBatch(
+            f"{name} has shape {values.shape} for a batch of {fed}: its first axis does not count the inputs, because "
+            "windows or time steps are folded into the batch, so its values cannot be assigned to inputs"
+        )
+    return values[:real]
+
+
+def take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return some rows of an array; without a copy where rising rows leave none out. A single number has no rows."""
+    return array[_whole(rows)] if array.ndim else array
+
+
+def _whole(rows):
+    """Return rows that rise one by one as a slice, others as they are."""
+    return slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
+
+
+def generator(seed: int, key: Any, purpose: str) -> np.random.Generator:
+    """Return the random generator of one input.
+
+    Parameters
+    ----------
+    seed
+        Seed of the run.
+    key
+        Name or index of the input. Batch and order do not matter, the key does.
+    purpose
+        What is drawn; different purposes give independent numbers.
+    """
+    digest = hashlib.sha256(f"{seed}/{purpose}/{key}".encode()).digest()
+    return np.random.Generator(np.random.SFC64(np.frombuffer(digest, np.uint32)))
+
+
+class Moments:
+    """Running mean, and mean of squares or variance, of samples that are not kept.
+
+    Parameters
+    ----------
+    shape
+        Shape of one sample of all inputs, ``(N, ...)``.
+    squares
+        Whether second moments are wanted.
+    """
+
+    def __init__(self, shape, squares: bool):
+        self._count = np.zeros(shape[0], np.int64)
+        self._sum = np.zeros(shape)
+        self._square_sum = np.zeros(shape) if squares else None
+
+    def add(self, rows: np.ndarray, values: np.ndarray) -> None:
+        """Add one sample of each of some inputs; ``rows`` names each input at most once, in rising order."""
+        rows = _whole(rows)  # adds in place, without a copy
+        self._count[rows] += 1
+        self._sum[rows] += values
+        if self._square_sum is not None:
+            self._square_sum[rows] += np.square(values, dtype=np.float64)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of the samples, float64."""
+        return self._sum / self._divisor
+
+    @property
+    def mean_square(self) -> np.ndarray:
+        """Mean of the squared samples, float64."""
+        return self._square_sum / self._divisor
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Variance of the samples (divided by their number), float64, never negative."""
+        return np.maximum(self.mean_square - np.square(self.mean), 0.0)
+
+    @property
+    def _divisor(self) -> np.ndarray:
+        return self._count.reshape((-1,) + (1,) * (self._sum.ndim - 1))

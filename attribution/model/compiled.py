@@ -1,0 +1,265 @@
+"""A frozen graph as compiled functions: scores, gradients and relevance of one batch.
+
+Each function is compiled when it is first needed, and all share the weights: memory hardly grows with their number.
+Batch normalisation is part of the layers before it, which saves a few hundredths of every pass.
+Where the frozen graph's gradients are not known to be the file's, the loaded function takes its place; that has no
+inside.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from attribution.errors import BadInput, listed
+from attribution.graph import fold_batch_norm, nodes, unroll_rnn
+from attribution.graph.swish import swish_rules
+from attribution.graph.view import GraphView
+from attribution.lrp import engine as relevance
+from attribution.lrp.composite import Composite
+from attribution.methods import deeplift
+from attribution.model import single_precision
+from attribution.model.output_head import in_shape, shape_of_output, split_scores
+
+# Most functions that one graph keeps. A new one is compiled for each set of layers, gradients and parameters of a rule.
+KEPT = 24
+
+
+class CompiledGraph:
+    """The compiled functions of a graph.
+
+    Parameters
+    ----------
+    frozen : attribution.model.saved_model.FrozenModel
+        Graph, inputs and input nodes.
+    score
+        ``"logits"`` or ``"probabilities"``: what the functions return and differentiate.
+    jit_compile
+        Compile with XLA.
+    position
+        Where the scores stand in an output with axes between batch and classes.
+
+    Attributes
+    ----------
+    logits, probabilities : str or None
+        Tensor names of both kinds of scores; the second is ``None`` where the graph does not compute them.
+    output_shape : tf.TensorShape
+        Shape of the scores, with the axes that the signature declares.
+    """
+
+    def __init__(self, frozen, score: str, jit_compile: bool, position: tuple[int, ...] = ()):
+        self.graph = frozen.graph
+        self.logits, self.probabilities = split_scores(self.graph, frozen.output)
+        self._loaded = frozen.loaded
+        self._inexact = frozen.inexact
+        self.output_shape = shape_of_output(self.graph.shape(self.logits), frozen.output_shape)
+        self._position = position
+        self._score = score
+        self._jit_compile = jit_compile
+        self._inputs = frozen.inputs
+        self._input_nodes = list(frozen.input_nodes.values())
+        self._functions = collections.OrderedDict()
+
+    @functools.cached_property
+    def folded(self) -> GraphView:
+        """The graph whose batch normalisation is part of the layers before it."""
+        with tf.init_scope():  # values, also where a function is built from within another
+            return fold_batch_norm.fold_batch_norm(self.graph, only_above=True)
+
+    @functools.cached_property
+    def _folded_below_too(self):
+        with tf.init_scope():
+            return fold_batch_norm.fold_batch_norm(self.folded)  # shares the weights that are folded already
+
+    def folds_away(self, layer: str) -> bool:
+        """Return whether passes that leave a layer's values as they are must be passes of their own."""
+        return self._loaded is None and layer in self.folded.altered
+
+    def forward(self) -> Callable:
+        """Return the function from arrays, in the order of the inputs, to scores ``(rows, classes)``."""
+        return self._once("forward", self._forward)
+
+    def backward(
+        self, wrt: str, layers: tuple[str, ...], of_input: bool, rules: tuple[tuple[str, str], ...]
+    ) -> Callable:
+        """Return the function from targets and arrays to scores, input gradient, layers' values and gradients.
+
+        Parameters
+        ----------
+        wrt, layers, of_input, rules
+            See ``attribution.model.model.Model.backward``; all hashable.
+        """
+        return self._once(("backward", wrt, layers, of_input, rules), self._backward, wrt, layers, of_input, rules)
+
+    def relevance(self, wrt: str, composite: Composite, wanted: tuple[str, ...]) -> Callable:
+        """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
+        skeleton = composite.without_numbers()  # one function for every ε
+        function = self._once(("relevance", wrt, skeleton, wanted), self._relevance, wrt, skeleton, wanted)
+        return functools.partial(function, composite.numbers())
+
+    def multipliers(self, wrt: str) -> Callable:
+        """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
+        return self._once(("multipliers", wrt), self._multipliers, wrt)
+
+    def values(self, node: str) -> Callable:
+        """Return the function from arrays to the values of a node's first output."""
+        return self._once(("values", node), self._values, node)
+
+    def _values(self, node):
+        @self._compile()
+        def values(*arrays):
+            return self._import(self.graph, arrays, [f"{node}:0"])[1][0]
+
+        return values
+
+    def _forward(self):
+        @self._compile()
+        def forward(*arrays):
+            return self._import(self._view(), arrays)[0]
+
+        return forward
+
+    def _backward(self, wrt, layers, of_input, rules):
+        position = list(self._inputs).index(wrt)
+        view = self.graph if any(map(self.folds_away, layers)) else self._view()
+
+        @self._compile(tf.TensorSpec((None,), tf.int32))
+        def backward(targets, *arrays):
+            known = {} if self._loaded is not None else swish_rules(view, layers)
+            scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], known | dict(rules))
+            target_scores = tf.gather(scores, _or_predicted(targets, scores), batch_dims=1)
+            sources = ([arrays[position]] if of_input else []) + values
+            gradients = tf.gradients(target_scores, sources)
+            if any(gradient is None for gradient in gradients):
+                names = ([f"input '{wrt}'"] if of_input else []) + [f"layer '{name}'" for name in layers]
+                missing = next(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)
+                raise BadInput(f"the score does not depend on the {missing} through differentiable operations")
+            values, gradients = [*map(_precise, values)], [*map(_precise, gradients)]
+            first = gradients.pop(0) if of_input else tf.zeros(())
+            return scores, first, values, gradients
+
+        return backward
+
+    def _multipliers(self, wrt):
+        position = list(self._inputs).index(wrt)
+        logits = self.logits if ":" in self.logits else f"{self.logits}:0"
+        source = self._input_nodes[position]
+        view = self._for_relevance(source, folded=True)
+        rules = deeplift.rules(view, source, logits.split(":")[0])
+
+        @self._compile(tf.TensorSpec((None,), tf.int32), self._inputs[wrt])
+        def multipliers(targets, start, *arrays):
+            at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
+            self._import(view, at_baseline, name=deeplift.AT_BASELINE)
+            scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=deeplift.AT_INPUT)
+            # The logit, also of a model of probabilities: a softmax over classes is not what is explained.
+            target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
+            return scores, _precise(tf.gradients(target, arrays[position])[0])
+
+        return multipliers
+
+    def _relevance(self, wrt, skeleton, wanted):
+        source = self._input_nodes[list(self._inputs).index(wrt)]
+        view = self._for_relevance(source, skeleton.batch_norm == "fold")
+        names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
+
+        @self._compile(tf.TensorSpec((4, 6), tf.float64), tf.TensorSpec((None,), tf.int32))
+        def propagate(numbers, targets, *arrays):
+            composite = skeleton.with_numbers(numbers)
+            scores, found, given = self._import(view, arrays, names)
+            operations = dict(zip(names, found, strict=True)) | {name: tensor.op for name, tensor in given.items()}
+            # The logit is shared out also where the model was loaded to explain probabilities: a softmax is no sum.
+            node, _, number = self.logits.partition(":")
+            logits = operations[node].outputs[int(number or 0)]
+            chosen = self._by_class(logits)
+            start = tf.one_hot(_or_predicted(targets, scores), tf.shape(scores)[1])
+            if composite.start == "score":
+                start *= chosen
+            start = tf.gradients(chosen, [logits], grad_ys=start)[0]
+            relevances = relevance.propagate(view, operations, self._input_nodes, source, self.logits, start, composite)
+            missing = [name for name in wanted if name not in relevances]
+            if missing:
+                raise BadInput(f"no relevance reaches {listed(missing)} from the score")
+            return [scores, *(relevances[name] for name in wanted)]
+
+        return propagate
+
+    def _for_relevance(self, source, folded):
+        """Return the graph that relevance walks through: of single operations, in single or double precision."""
+        key = ("graph for relevance", source, folded)
+        if key not in self._functions:
+            with tf.init_scope():
+                plain = single_precision.in_single_precision(
+                    unroll_rnn.unroll_loops(self.graph, source, nodes.node_of(self.logits))
+                )
+                if plain is not self.graph:
+                    view = fold_batch_norm.fold_batch_norm(plain) if folded else plain
+                else:
+                    view = self._folded_below_too if folded else self.graph
+            self._functions[key] = view
+        return self._functions[key]
+
+    def _import(self, view, arrays, elements=(), rules=None, name="model"):
+        """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""
+        softmax_missing = self._score == "probabilities" and self.probabilities is None
+        output = self.probabilities if self._score == "probabilities" and not softmax_missing else self.logits
+        if self._loaded is not None:
+            if elements or rules:
+                raise BadInput(
+                    f"the gradients of {self._inexact} are in the loaded function alone, which answers with scores and "
+                    "gradients of its inputs; layers, relevance and other gradients inside it cannot be had"
+                )
+            scores = self._by_class(self._loaded(*arrays))
+            return tf.nn.softmax(scores) if softmax_missing else scores, [], {}
+        (scores, *found), given = view.import_on(
+            dict(zip(self._input_nodes, arrays, strict=True)),
+            [output if ":" in output else f"{output}:0", *elements],
+            rules,
+            name,
+        )
+        scores = self._by_class(scores)
+        return tf.nn.softmax(scores) if softmax_missing else scores, found, given
+
+    def _view(self):
+        """Return the graph that passes compute with."""
+        return self.graph if self._loaded is not None else self.folded
+
+    def _by_class(self, output):
+        """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""
+        if output.shape.rank is None:
+            output = tf.ensure_shape(output, self.output_shape)
+        if self._position:
+            output = in_shape(output, self.output_shape)[(slice(None), *self._position)]
+        output = tf.cast(output, tf.float32)
+        if output.shape.rank == 2:
+            return output
+        sizes = [size for size in (output.shape[1:] if output.shape.rank else ()) if size != 1]
+        return tf.reshape(output, (-1, sizes[0] if sizes else 1))
+
+    def _compile(self, *before):
+        """Return the decorator of functions of the arguments given and of one array per input."""
+        return tf.function(
+            input_signature=[*before, *self._inputs.values()], jit_compile=self._jit_compile, autograph=False
+        )
+
+    def _once(self, key, build, *arguments):
+        if key not in self._functions:
+            self._functions[key] = build(*arguments)
+            if len(self._functions) > KEPT:
+                self._functions.popitem(last=False)
+        self._functions.move_to_end(key)
+        return self._functions[key]
+
+
+def _precise(tensor):
+    """Return a tensor in a type that NumPy computes with, as a dense one."""
+    tensor = tf.convert_to_tensor(tensor)
+    return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
+
+
+def _or_predicted(targets, scores):
+    """Return targets with -1 replaced by the class of the highest score."""
+    return tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)

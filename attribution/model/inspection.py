@@ -1,0 +1,257 @@
+"""Say what a SavedModel is: what it takes and gives, where its score is, and which methods can explain it.
+
+    python -m attribution.inspect --model=DIR
+
+Every method is tried on one random input, as far as the first of its passes; a method that refuses the file is listed
+with its reason. The last lines are the Python that loads the file. Nothing is written.
+
+Cost: 13 CPU seconds and 1 GB for a network of BIM, most of it the trial of every method (--notry_methods).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from absl import flags
+
+from attribution.cli.model_flags import define_loading_flags, loading_options
+from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.explain import with_parameters
+from attribution.methods.contract import ScoredModel
+from attribution.methods.queries import Needs, Passes
+from attribution.methods.registry import METHODS
+
+if TYPE_CHECKING:
+    from attribution.model.loader import SavedFile
+
+ANY_SIZE = 64  # of an axis whose size the file leaves open
+
+FLAGS = flags.FlagValues()
+define_loading_flags(FLAGS)
+flags.DEFINE_boolean("try_methods", True, "try every method on one random input", flag_values=FLAGS)
+flags.DEFINE_boolean("libraries", False, "try the methods of tf-keras-vis and tf-explain too", flag_values=FLAGS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """Whether a method can explain a file.
+
+    Attributes
+    ----------
+    applies
+        Whether it can.
+    reason
+        Why not; empty where it can.
+    """
+
+    applies: bool
+    reason: str = ""
+
+
+class _Enough(Exception):
+    """The first of many passes has run; what the others would give is not asked."""
+
+
+class _FirstPasses(Passes):
+    """Passes that end a method which asks for many variants of its inputs after the first of them."""
+
+    def _stream(self, grid, variant, run):
+        for _ in super()._stream(grid[:1], variant, run):
+            raise _Enough
+        yield from ()
+
+
+def try_method(name: str, model: ScoredModel, feed: Mapping[str, np.ndarray], wrt: str | None = None) -> Trial:
+    """Try a method on a model, as far as its first pass.
+
+    Parameters
+    ----------
+    name
+        A method as ``attribution.explain`` takes it.
+    model : attribution.model.model.Model
+        The model.
+    feed
+        Inputs as ``Model.feed`` takes them, one row or the number of rows that the file prescribes.
+    wrt
+        Name of the explained input.
+    """
+    ((method, parameters),) = with_parameters([name]).values()
+    wrt = model.explained_input(wrt)
+    arrays = model.feed(feed)
+    rows = len(arrays[wrt])
+    passes = _FirstPasses(model, arrays, wrt, None, rows, 0, range(rows), Needs())
+    try:
+        maps = np.asarray(method.function(passes, **parameters))
+    except _Enough:
+        return Trial(True)
+    except BadInput as error:
+        return Trial(False, str(error))
+    except Exception as error:  # whatever TensorFlow or a library raises is the answer here, and not a crash
+        return Trial(False, f"{type(error).__name__}: {_gist(error)}")
+    if not np.isfinite(maps).all():
+        return Trial(False, "its map of a random input is NaN or infinite")
+    return Trial(True)
+
+
+def random_feed(model: ScoredModel) -> dict[str, np.ndarray]:
+    """Return one random input of a model: numbers in [0, 1], zeros where it takes no floating-point numbers."""
+    rows = model.batch_size(1)
+    generator = np.random.default_rng(0)
+    feed = {}
+    for name, spec in model.inputs.items():
+        shape = (rows, *(size or ANY_SIZE for size in spec.shape.as_list()[1:]))
+        dtype = spec.dtype.as_numpy_dtype
+        if spec.dtype.is_floating:
+            feed[name] = generator.random(shape, dtype=np.float32).astype(dtype)
+        else:
+            feed[name] = np.full(shape, b"", object) if dtype is object else np.zeros(shape, dtype)
+    return feed
+
+
+def main(flag_values: flags.FlagValues) -> None:
+    """Print what the file is."""
+    from attribution import load_model
+    from attribution.model import saved_model
+    from attribution.model.loader import SavedFile
+
+    if not flag_values.model:
+        raise BadInput("--model is empty; name the directory of a SavedModel")
+    directory = saved_model.find_saved_model(flag_values.model)
+    print_line(f"{directory}  ({_size(directory)})")
+    print_line()
+    file = SavedFile(directory)
+    for line in _described_signatures(file):
+        print_line(line)
+    options = loading_options(flag_values)
+    try:
+        model = load_model(flag_values.model, **options)
+        wrt = model.explained_input(flag_values.wrt or None)
+    except BadInput as error:
+        print_line()
+        print_line(f"cannot be explained as it is: {error}")
+        for line in _ways_to_load(flag_values.model, file, options):
+            print_line(line)
+        return
+    for line in _described_model(model, wrt):
+        print_line(line)
+    if flag_values.try_methods:
+        print_line()
+        for line in _described_methods(model, wrt, flag_values.libraries):
+            print_line(line)
+    print_text("\nto load it:\n\n")
+    print_line(_loading_line(flag_values.model, options))
+    given = f", wrt={wrt!r}" if len(model.inputs) > 1 else ""
+    print_line(f'maps = attribution.explain("integrated_gradients", model, inputs{given})')
+
+
+def _described_signatures(file: SavedFile) -> list[str]:
+    """Return a paragraph of a file's signatures, or of its placeholders and ends where it has none."""
+    lines = []
+    for name, signature in file.signatures.items():
+        lines.append(f"signature '{name}'")
+        lines += [f"  in   {_spec(key, spec)}" for key, spec in signature.inputs.items()]
+        lines += [f"  out  {_spec(key, spec)}" for key, spec in signature.outputs.items()]
+    if not lines and not file.has_objects:
+        lines.append("no signature; a TensorFlow 1 file, whose tensors are named")
+        lines += [f"  in   {_spec(name, spec)}" for name, spec in file.placeholders().items()]
+        lines += [f"  out  {_spec(name, spec)}" for name, spec in file.ends().items()]
+    return lines or ["no signature"]
+
+
+def _spec(name, spec) -> str:
+    shape = "any shape" if spec.shape.rank is None else f"({', '.join(_any(size) for size in spec.shape.as_list())})"
+    return f"{name}: {spec.dtype.name} {shape}"
+
+
+def _any(size) -> str:
+    return "any" if size is None else str(size)
+
+
+def _described_model(model, wrt) -> list[str]:
+    from attribution.graph.nodes import node_of
+    from attribution.preprocessing import likely_preprocessing
+
+    logits = model.logits
+    operation = model.graph.nodes[node_of(logits)].op
+    found = model._compiled.probabilities
+    lines = ["", f"explained input: {wrt}", f"classes: {model.num_classes}"]
+    lines.append(f"logits: {logits} ({operation})")
+    lines.append(f"probabilities: {found if found else 'not in the file; softmax of the logits'}")
+    if model.inputs[wrt].shape.rank == 4:
+        way, reason = likely_preprocessing(model, wrt)
+        lines.append(
+            f"pixels: {way.name} is taken, because {reason}; --preprocessing= of attribution.explain says otherwise"
+        )
+    layers = model.layers(wrt)
+    lines.append(f"layers that maps can stand on: {len(layers)}" + (", the last of them" if len(layers) > 8 else ""))
+    try:
+        default = model.layer(None, wrt)
+    except BadInput as error:
+        default = None
+        lines.append(f"  no default: {error}")
+    shown = layers[-8:] + ([default] if default and default not in layers[-8:] else [])
+    for name in shown:
+        shape = ", ".join(_any(size) for size in model.graph.shape(name).as_list()[1:])
+        lines.append(f"  {name}  ({shape}){'  default' if name == default else ''}")
+    return lines
+
+
+def _described_methods(model, wrt, libraries) -> list[str]:
+    names = [name for name, method in METHODS.items() if libraries or not method.library]
+    feed = random_feed(model)
+    trials = {name: try_method(name, model, feed, wrt) for name in names}
+    apply = [name for name, trial in trials.items() if trial.applies]
+    lines = [f"methods that apply: {', '.join(apply) or 'none'}"]
+    if len(apply) < len(names):
+        lines.append("methods that do not:")
+        width = max(len(name) for name in names if name not in apply)
+        lines += [f"  {name.ljust(width)}  {trials[name].reason}" for name in names if name not in apply]
+    return lines
+
+
+def _ways_to_load(path, file: SavedFile, options) -> list[str]:
+    """Return lines of Python that load a file which leaves a choice, one for each choice that works."""
+    from attribution import load_model
+
+    tries = [
+        {**_middle(spec), **options, "signature": name, "output": output}
+        for name, signature in file.signatures.items()
+        for output, spec in signature.outputs.items()
+        if not signature.composite
+    ]
+    if not tries and not file.has_objects:
+        tries = [{**options, "inputs": list(file.placeholders()), "output": name} for name in file.ends()]
+    lines = []
+    for option in tries[:12]:
+        try:
+            load_model(path, **option).explained_input()
+        except BadInput as error:
+            lines.append(f"  not with {listed(str(v) for v in option.values())}: {error}")
+            continue
+        lines.append(f"  {_loading_line(path, option)}")
+    return ["", "tried to load it:", *lines] if lines else []
+
+
+def _middle(spec) -> dict:
+    """Return the position in the middle of an output's axes between batch and classes, as an option; none without."""
+    shape = spec.shape.as_list() if spec.shape.rank is not None else []
+    return {"position": tuple((size or 1) // 2 for size in shape[1:-1])} if len(shape) > 2 else {}
+
+
+def _loading_line(path, options) -> str:
+    written = "".join(f", {name}={value!r}" for name, value in options.items() if (name, value) != ("score", "logits"))
+    return f"model = attribution.load_model({str(path)!r}{written})"
+
+
+def _size(directory: pathlib.Path) -> str:
+    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    return f"{size / 1e6:.1f} MB"
+
+
+def _gist(error: Exception, limit: int = 160) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,696 @@
+"""A loaded SavedModel that answers with scores and gradients, batch by batch."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import functools
+import os
+import pathlib
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.errors import BadInput, listed
+from attribution.graph import layers
+from attribution.graph.layers import Layers
+from attribution.graph.nodes import node_of
+from attribution.lrp.composite import Composite
+from attribution.methods.contract import Inputs, NodeRules
+from attribution.model import batching, intermediate_input, op_allowlist, output_position, saved_model
+from attribution.model.compiled import CompiledGraph
+from attribution.model.input_validation import Expected, checked_feed, checked_targets
+from attribution.model.output_head import classes_of
+
+SCORES = ("logits", "probabilities")
+
+
+def load_model(
+    path: str | os.PathLike,
+    *,
+    score: str = "logits",
+    signature: str | None = None,
+    inputs: Any = None,
+    output: str | None = None,
+    position: Sequence[int] | str | None = None,
+    jit_compile: bool = False,
+    loaded: Any = None,
+) -> Model:
+    """Load a SavedModel to be explained.
+
+    Parameters
+    ----------
+    path
+        Directory of the SavedModel, or its parent with numbered versions.
+    score
+        ``"logits"`` or ``"probabilities"``: what is explained, whichever of the two the file returns.
+    signature, inputs, output
+        See ``attribution.model.saved_model.freeze``; needed only where the file leaves a choice.
+    position
+        For an output with axes between batch and classes, such as a segmentation map ``(N, H, W, classes)``: the
+        position whose scores are explained, as ``(row, column)``; or ``"per_row"``, so that each row of the inputs
+        brings its own: the model then has one more input, ``position``, whole numbers ``(N, axes)``.
+    jit_compile
+        Compile with XLA. Worth it on a GPU; on a CPU it is slower.
+    loaded
+        The result of ``attribution.model.saved_model.load`` for this path, if the caller has it. Its variables may have
+        been assigned since; their present values are used.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    BadInput
+        If the file, the signature or the score does not exist.
+    """
+    return Model(
+        path,
+        score=score,
+        signature=signature,
+        inputs=inputs,
+        output=output,
+        position=position,
+        jit_compile=jit_compile,
+        loaded=loaded,
+    )
+
+
+class Model:
+    """A SavedModel with one score per class.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The directory that was loaded; of weights that are no file's, a directory of their own, once it is asked for.
+    score : str
+        ``"logits"`` or ``"probabilities"``.
+    inputs : dict[str, tf.TensorSpec]
+        The signature's inputs.
+    num_classes : int
+        Number of scores per input.
+    live : keras.Model or None
+        The live network, where ``attribution.methods.third_party.attach`` gave one.
+    write : Callable or None
+        Writes a network whose weights are no file's into a temporary directory, ``tempfile.TemporaryDirectory``, which
+        lives as long as the model; None where ``path`` is there.
+    live_source : Callable or None
+        Attaches the live network to the model it is called with when a method asks for it; see
+        ``attribution.methods.third_party.offer``.
+    counts : collections.Counter
+        What went through the model since it was loaded: rows ``forward`` and ``backward`` (each of these with
+        a forward pass of its own) in so many ``forward_passes`` and ``backward_passes``. Padding counts,
+        because it costs.
+    """
+
+    def __init__(self, path, *, score, signature, inputs, output, jit_compile, position=None, loaded=None):
+        if score not in SCORES:
+            raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
+        self._path = saved_model.find_saved_model(path)
+        self._is_trusted = op_allowlist.is_trusted()
+        self.write: Callable[[], tempfile.TemporaryDirectory] | None = None
+        self._directory: tempfile.TemporaryDirectory | None = None
+        self.score = score
+        self.live = None
+        self.live_source = None
+        self.counts = collections.Counter()
+        per_row = isinstance(position, str) and position == output_position.PER_ROW
+        self._position = () if per_row else _whole_numbers(position)
+        self._jit_compile = jit_compile
+        frozen = saved_model.freeze(path, signature, inputs, output, loaded)
+        self._positions_end = output_position.limits(frozen) if per_row else None
+        self._take(output_position.with_position(frozen) if per_row else frozen)
+        self.num_classes = self._number_of_classes()
+        self._refuse_scores_that_are_not_there()
+
+    def _take(self, frozen):
+        """Compute with a frozen model from now on."""
+        self._frozen = frozen
+        self.inputs = frozen.inputs
+        self.graph = frozen.graph
+        self._compiled = CompiledGraph(frozen, self.score, self._jit_compile, self._position)
+        self.logits = self._compiled.logits
+        self._layers = {}
+        self._inner = {}
+        self._logits_alone: Model | None = None
+        self._channels_first = {}
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The directory that holds the network."""
+        if self.write is not None:
+            self._directory, self.write = self.write(), None
+            self._path = pathlib.Path(self._directory.name)
+        return self._path
+
+    def load_file(self, tensors: Iterable[str] = ()) -> Any:
+        """Load the SavedModel again, with all its signatures and its variables.
+
+        Parameters
+        ----------
+        tensors
+            See ``attribution.model.saved_model.load``.
+
+        Returns
+        -------
+        object
+            As ``tf.saved_model.load`` returns it.
+        """
+        with op_allowlist.trusted(self._is_trusted):
+            return saved_model.load(self.path, tensors=tensors)
+
+    @property
+    def keeps_loaded(self) -> bool:
+        """Whether what was loaded still computes, so that its variables must stay as they are."""
+        return self._frozen.held is not None
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the model's files: it changes when they do."""
+        return saved_model.fingerprint(self.path)
+
+    def input_node(self, wrt: str | None = None) -> str:
+        """Return the graph's node of the input called ``wrt`` (see ``explained_input``)."""
+        return self._frozen.input_nodes[self.explained_input(wrt)]
+
+    def layer(self, name: str | None = None, wrt: str | None = None) -> str:
+        """Return the node of a layer by its name, or of the last one ahead of pooling and head.
+
+        See ``attribution.graph.layers.Layers`` for the names that are understood, the default, and the errors.
+        """
+        found = self._layers_of(wrt)
+        return found.default() if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
+
+    def layout(self, layer: str, wrt: str | None = None) -> layers.Layout:
+        """Return what the axes of a layer, by its node, mean."""
+        return self._layers_of(wrt).layout(layer)
+
+    def layers(self, wrt: str | None = None) -> list[str]:
+        """Return the node names of all layers a map can stand on, first to last."""
+        return self._layers_of(wrt).names()
+
+    def _layers_of(self, wrt) -> Layers:
+        if self._frozen.loaded is not None:
+            raise BadInput(
+                f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
+                "gradients of the model's own inputs"
+            )
+        name = self._wrt(wrt)
+        source = self._frozen.input_nodes.get(name) or intermediate_input.find_tensor(
+            self._frozen, name, node_of(self.logits)
+        )
+        if source not in self._layers:
+            first = self._has_channels_first(source)
+            self._layers[source] = layers.Layers(self.graph, source, node_of(self.logits), self._frozen.numbered, first)
+        return self._layers[source]
+
+    def explaining(self, feed: Mapping[str, np.ndarray], wrt: str | None = None, batch_size: int = 32) -> Explained:
+        """Return what methods explain, which is of floating point and has its channels last.
+
+        Parameters
+        ----------
+        feed
+            As ``feed`` returns it.
+        wrt
+            Name of an input, or of a tensor inside: a node, or a layer by its name. By default the only input of
+            floating point; where the only input is of another type, the first tensor of floating point behind it.
+        batch_size
+            Rows per pass, where a tensor inside has to be computed.
+
+        Raises
+        ------
+        BadInput
+            If ``wrt`` is needed and not given, or is nothing that has a gradient.
+        """
+        model, name = self, self._wrt(wrt)
+        if name not in self.inputs:
+            if name not in self._inner:
+                node = intermediate_input.find_tensor(self._frozen, name, node_of(self.logits))
+                values = self._compiled.values(node)
+                self._inner[name] = values, self._with(intermediate_input.at_tensor(self._frozen, name, node))
+            values, model = self._inner[name]
+            parts = []
+            for rows, real in self.chunks(_rows(feed), batch_size):
+                part = self._run(values, *(batching.take(array, rows) for array in feed.values())).numpy()
+                self.counts.update(forward=len(part), forward_passes=1)
+                parts.append(batching.real_rows(part, len(rows), real, f"tensor '{name}'"))
+            feed = {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
+        if not model._has_channels_first(model.input_node(name)):
+            return Explained(model, feed, name, False)
+        turned = f"{name} with channels last"
+        if turned not in self._inner:
+            self._inner[turned] = None, model._with(intermediate_input.with_channels_last(model._frozen, name))
+        return Explained(
+            self._inner[turned][1], {**feed, name: intermediate_input.channels_last(feed[name])}, name, True
+        )
+
+    def _has_channels_first(self, source: str) -> bool:
+        if source not in self._channels_first:
+            found = layers.has_channels_first(self.graph, source, node_of(self.logits))
+            self._channels_first[source] = found
+        return self._channels_first[source]
+
+    def of_logits(self) -> Model:
+        """Return a model of the same network, counting with this one, whose scores are its logits."""
+        if self.score == "logits":
+            return self
+        if self._logits_alone is None:
+            other = copy.copy(self)
+            other.score = "logits"
+            other._take(self._frozen)
+            self._logits_alone = other
+        return self._logits_alone
+
+    def _with(self, frozen) -> Model:
+        """Return a model that counts with this one and computes with another graph."""
+        other = copy.copy(self)
+        other._take(frozen)
+        return other
+
+    def _wrt(self, wrt) -> str:
+        """Return the name of what to explain, an input or a tensor inside."""
+        floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
+        with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0 and not self._is_position(name)]
+        if wrt is None and not floats and len(with_rows) == 1:
+            first = self._first_floats(with_rows[0])
+            if len(first) == 1 and self.inputs[with_rows[0]].dtype.is_integer:
+                return first[0]
+            raise BadInput(f"{self._has_no_gradient(with_rows[0])}")
+        return self.explained_input(wrt) if wrt is None or wrt in self.inputs else wrt
+
+    def _is_position(self, name: str) -> bool:
+        """Return whether an input says where scores are taken, and is nothing that the file's network sees."""
+        return self._positions_end is not None and name == output_position.POSITION
+
+    def _first_floats(self, name: str) -> list[str]:
+        return intermediate_input.first_floats(self._frozen, self._frozen.input_nodes[name], node_of(self.logits))
+
+    def _has_no_gradient(self, name: str) -> str:
+        text = f"input '{name}' is of type {self.inputs[name].dtype.name} and has no gradient"
+        first = self._first_floats(name)
+        return text + (f"; name a tensor of floating point behind it, wrt={listed(first[:5])}" if first else "")
+
+    def compiled_anew(self) -> CompiledGraph:
+        """Return compiled functions that share nothing with the model's own, for whoever changes their weights."""
+        return CompiledGraph(self._frozen, self.score, jit_compile=False)
+
+    def has_own_pass(self, layer: str) -> bool:
+        """Return whether a layer, by its node, is asked for in passes of its own.
+
+        Batch normalisation is computed with the layer before it in all other passes, so that what lies between the two
+        does not occur in them.
+        """
+        return self._compiled.folds_away(layer)
+
+    def explained_input(self, wrt: str | None = None) -> str:
+        """Return the name of the input to explain: ``wrt``, or the model's only one of floating point.
+
+        Raises
+        ------
+        BadInput
+            If ``wrt`` is no input, is not of floating point, or is needed and not given.
+        """
+        floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
+        if wrt is None:
+            if len(floats) != 1:
+                if len(self.inputs) == 1:
+                    raise BadInput(self._has_no_gradient(next(iter(self.inputs))))
+                raise BadInput(f"the model has the inputs {listed(self.inputs)}; say which to explain with wrt=")
+            return floats[0]
+        if wrt not in self.inputs:
+            raise BadInput(f"the model has no input '{wrt}'; its inputs are {listed(self.inputs)}")
+        if wrt not in floats:
+            raise BadInput(self._has_no_gradient(wrt))
+        return wrt
+
+    def feed(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        """Check inputs against the signature and return them by name, in the signature's types.
+
+        Parameters
+        ----------
+        inputs
+            Array ``(N, ...)`` for a model with one input, or a mapping from input name to array.
+
+        Raises
+        ------
+        BadInput
+            If names, shapes, lengths or values do not fit.
+        """
+        expected = {
+            name: Expected(
+                spec.dtype.as_numpy_dtype,
+                functools.partial(_fits, spec.shape),
+                _shown(spec.shape),
+                spec.shape.rank == 0,
+            )
+            for name, spec in self.inputs.items()
+        }
+        feed = checked_feed(inputs, expected, "the model")
+        if self._positions_end is not None:
+            output_position.check_positions(feed[output_position.POSITION], self._positions_end)
+        return feed
+
+    def batch_size(self, wanted: int) -> int:
+        """Return the rows per pass: the batch size wanted, or the one the signature prescribes."""
+        if int(wanted) < 1:
+            raise BadInput(f"batch_size must be at least 1, not {wanted}")
+        return self._fixed_batch() or int(wanted)
+
+    def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
+        """Return the scores of all classes.
+
+        Parameters
+        ----------
+        inputs
+            See ``feed``; N rows.
+        batch_size
+            Rows per pass.
+
+        Returns
+        -------
+        np.ndarray
+            ``(N, num_classes)`` float32; logits, or probabilities in [0, 1].
+
+        Raises
+        ------
+        BadInput
+            If inputs do not fit or a score is NaN or infinite.
+        """
+        feed = self.feed(inputs)
+        total = _rows(feed)
+        scores = np.empty((total, self.num_classes), np.float32)
+        for rows, real in self.chunks(total, batch_size):
+            scores[rows[:real]] = self.forward({name: batching.take(array, rows) for name, array in feed.items()})[
+                :real
+            ]
+        return scores
+
+    def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
+        """Return the class of the highest score, ``(N,)`` int64."""
+        return self.scores(inputs, batch_size).argmax(axis=1)
+
+    def gradients(
+        self, inputs: Inputs, targets: Any, batch_size: int = 32, wrt: str | None = None, rules: NodeRules | None = None
+    ) -> np.ndarray:
+        """Return the gradient of each row's target score with respect to that row's input.
+
+        Parameters
+        ----------
+        inputs
+            See ``feed``; N rows.
+        targets
+            ``(N,)`` int, a class per row.
+        batch_size
+            Rows per pass.
+        wrt
+            Name of the input, where there are several.
+        rules
+            Gradient registered in TensorFlow under each of these names, by node name, in place of the true one.
+
+        Returns
+        -------
+        np.ndarray
+            Float32 of the input's shape, ``(N, ...)``.
+        """
+        feed = self.feed(inputs)
+        name = self.explained_input(wrt)
+        targets = checked_targets(targets, len(feed[name]), self.num_classes)
+        gradients = np.empty(feed[name].shape, np.float32)
+        for rows, real in self.chunks(len(gradients), batch_size):
+            chunk = {key: batching.take(array, rows) for key, array in feed.items()}
+            result = self.backward(chunk, targets[rows], name, rules=rules)
+            gradients[rows[:real]] = result.input_gradient[:real]
+        return gradients
+
+    def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield row indices for one pass each (``attribution.model.batching.chunks``)."""
+        return batching.chunks(total, self.batch_size(batch_size), equal=not self._has_fixed_batch())
+
+    def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Run one forward pass of a chunk and return its scores ``(rows, num_classes)``."""
+        scores = self._run(self._compiled.forward(), *feed.values()).numpy()
+        self.counts.update(forward=len(scores), forward_passes=1)
+        return _checked(scores, _rows(feed))
+
+    def backward(
+        self,
+        feed: Mapping[str, np.ndarray],
+        targets: np.ndarray,
+        wrt: str,
+        layers: Sequence[str] = (),
+        of_input: bool = True,
+        rules: NodeRules | None = None,
+    ) -> Backward:
+        """Run one forward and backward pass of a chunk.
+
+        Parameters
+        ----------
+        feed
+            Input name to array, as many rows in each.
+        targets
+            ``(rows,)`` int32; -1 stands for the predicted class.
+        wrt
+            Name of the input.
+        layers
+            Node names of layers whose values and gradients are wanted too.
+        of_input
+            Whether the pass goes on to the input.
+        rules
+            Mapping from node name to the name of a gradient registered with ``tf.RegisterGradient``.
+
+        Returns
+        -------
+        Backward
+        """
+        function = self._compiled.backward(wrt, tuple(layers), of_input, tuple(sorted((rules or {}).items())))
+        scores, input_gradient, values, gradients = self._run(function, targets, *feed.values())
+        self.counts.update(backward=len(targets), backward_passes=1)
+        return Backward(
+            scores=_checked(scores.numpy(), len(targets)),
+            input_gradient=input_gradient.numpy() if of_input else None,
+            values=dict(zip(layers, (value.numpy() for value in values), strict=True)),
+            gradients=dict(zip(layers, (gradient.numpy() for gradient in gradients), strict=True)),
+        )
+
+    def multipliers(
+        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, wrt: str
+    ) -> np.ndarray:
+        """Return DeepLIFT's multipliers of one chunk, of the input's shape (``attribution.methods.deeplift``).
+
+        Parameters
+        ----------
+        feed, targets, wrt
+            As for ``backward``.
+        baseline
+            What the input is compared with, of its shape.
+
+        Raises
+        ------
+        BadInput
+            If an operation has no rule.
+        """
+        scores, found = self._run(self._compiled.multipliers(wrt), targets, baseline, *feed.values())
+        self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
+        _checked(scores.numpy(), len(targets))
+        return found.numpy()
+
+    def relevance(
+        self,
+        feed: Mapping[str, np.ndarray],
+        targets: np.ndarray,
+        wrt: str,
+        composite: Composite,
+        layers: Sequence[str] | None = None,
+    ) -> Any:
+        """Run one chunk forward and propagate the relevance of its targets' logits back.
+
+        Parameters
+        ----------
+        feed, targets, wrt
+            As for ``backward``.
+        composite
+            A ``lrp.Composite``.
+        layers
+            Node names whose relevance is wanted instead of the input's.
+
+        Returns
+        -------
+        np.ndarray or dict[str, np.ndarray]
+            Relevance of the input, of its shape; or of each layer's output, by node name.
+
+        Raises
+        ------
+        BadInput
+            If an operation has no rule.
+        """
+        wanted = (self.input_node(wrt),) if layers is None else tuple(layers)
+        scores, *found = self._run(self._compiled.relevance(wrt, composite, wanted), targets, *feed.values())
+        self.counts.update(backward=len(targets), backward_passes=1)
+        _checked(scores.numpy(), len(targets))
+        found = [relevance.numpy() for relevance in found]
+        return found[0] if layers is None else dict(zip(wanted, found, strict=True))
+
+    def _run(self, function, *arrays):
+        """Call a compiled function.
+
+        Raises
+        ------
+        BadInput
+            If XLA cannot compile it, an operation of it fails on these inputs, or scores are not one row for each.
+        tf.errors.ResourceExhaustedError
+            If there is too little memory; a smaller batch may fit.
+        """
+        try:
+            return function(*arrays)
+        except tf.errors.ResourceExhaustedError:
+            raise
+        except tf.errors.OpError as error:
+            if self._jit_compile and isinstance(error, (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
+                gist = " ".join(str(error.message).split())[:200]
+                raise BadInput(f"XLA cannot compile this model ({gist}); load it without jit_compile") from error
+            if isinstance(error, tf.errors.InvalidArgumentError) and function is not self._compiled.forward():
+                # Scores of another number of rows make a pass fail; the forward pass refuses them by that reason.
+                self.forward(dict(zip(self.inputs, arrays[-len(self.inputs) :], strict=True)))
+            raise BadInput(f"the model cannot be computed on these inputs: {_failed_operation(error)}") from error
+
+    def _fixed_batch(self) -> int | None:
+        sizes = [spec.shape[0] for spec in self.inputs.values() if spec.shape.rank and spec.shape[0] is not None]
+        return sizes[0] if sizes else None
+
+    def _has_fixed_batch(self) -> bool:
+        return self._fixed_batch() is not None
+
+    def _number_of_classes(self) -> int:
+        shape = self._compiled.output_shape
+        classes = classes_of(shape, self._position)
+        if classes is None and self._position:
+            raise BadInput(
+                f"position {self._position} does not fit the model's output of shape {_shown(shape)}: it needs one "
+                "number for each axis between batch and classes"
+            )
+        if classes is None:
+            more = "; where it has positions, choose one with position=" if (shape.rank or 0) > 2 else ""
+            raise BadInput(
+                f"the model's output has shape {_shown(shape)}; scores of shape (batch, classes) are needed{more}; "
+                "where there are several outputs, choose one with output= (--output_tensor=)"
+            )
+        for index, size in zip(self._position, shape[1:], strict=False):
+            if index < 0 or (size is not None and index >= size):
+                raise BadInput(f"position {self._position} is outside the model's output of shape {_shown(shape)}")
+        return classes
+
+    def _refuse_scores_that_are_not_there(self):
+        if self.score == "probabilities" and self.num_classes == 1 and self._compiled.probabilities is None:
+            raise BadInput(
+                "the model has one output and no sigmoid at its end, so that it gives no probabilities; explain it "
+                "with score='logits'"
+            )
+        if self.score == "logits" and self._compiled.probabilities == self.logits:
+            raise BadInput(
+                "the model's output averages several softmaxes, so that it gives probabilities and has no logits; load "
+                "it with score='probabilities'"
+            )
+        if self._frozen.loaded is not None and self.score == "logits" and self.logits != self._frozen.output:
+            raise BadInput(
+                f"the logits of this model cannot be explained: the gradients of {self._frozen.inexact} are known only "
+                "from input to output, and the output is probabilities; load it with score='probabilities'"
+            )
+
+    def __repr__(self):
+        return f"Model({str(self.path)!r}, score={self.score!r}, inputs={list(self.inputs)})"
+
+
+class Backward(collections.namedtuple("Backward", "scores input_gradient values gradients")):
+    """What one backward pass gives.
+
+    ``scores`` (rows, classes); ``input_gradient`` of the input's shape or ``None``; ``values`` and
+    ``gradients``: layer name to array, of the layer's shape.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class Explained:
+    """A model and inputs as methods see them.
+
+    Attributes
+    ----------
+    model
+        The model, whose input ``wrt`` is of floating point and has its channels last.
+    feed
+        Input name to array.
+    wrt
+        Name of the explained input.
+    channels_first
+        Whether the caller's input has its channels first.
+    """
+
+    model: Model
+    feed: Mapping[str, np.ndarray]
+    wrt: str
+    channels_first: bool
+
+    def as_given(self, maps: np.ndarray) -> np.ndarray:
+        """Return maps with the axes of the caller's input; those without the channel axis are the same for both."""
+        return (
+            intermediate_input.channels_first(maps)
+            if self.channels_first and maps.ndim == self.feed[self.wrt].ndim
+            else maps
+        )
+
+
+def _whole_numbers(position) -> tuple[int, ...]:
+    """Return a position as whole numbers, one for each axis."""
+    if position is None:
+        return ()
+    array = np.atleast_1d(np.asarray(position))
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise BadInput(
+            "position must be whole numbers, one for each axis between batch and classes, or 'per_row', not "
+            f"{position!r}"
+        )
+    return tuple(int(index) for index in array)
+
+
+def _none_of(shape: tf.TensorShape) -> np.ndarray:
+    """Return no rows of a tensor, with one value along each axis of unknown size."""
+    return np.zeros([0, *((size or 1) for size in (shape[1:] if shape.rank else ()))], np.float32)
+
+
+def _rows(feed) -> int:
+    """Return how many rows a feed has; single values have none."""
+    return next((len(array) for array in feed.values() if array.ndim), 1)
+
+
+def _checked(scores: np.ndarray, fed: int) -> np.ndarray:
+    if len(scores) != fed:
+        raise BadInput(f"the model gives {len(scores)} rows of scores for {fed} inputs; one row for each is needed")
+    if not np.isfinite(scores).all():
+        raise BadInput("the model's scores are NaN or infinite; check its weights and the range of the inputs")
+    return scores
+
+
+def _failed_operation(error: tf.errors.OpError) -> str:
+    """Return the node that failed and the reason, from TensorFlow's message.
+
+    The reason is the line above ``[[{{node NAME}}]]``; what precedes it is a trace of where the node was made.
+    """
+    above, _, after = error.message.partition("[[{{")
+    lines = [line.strip() for line in above.splitlines() if line.strip()]
+    reason = (lines[-1] if lines else type(error).__name__)[:300]
+    node = re.search(r"\bnode ([^}]*)\}\}", after)
+    return f"operation '{node[1].removeprefix('model/')}' failed: {reason}" if node else reason
+
+
+def _shown(shape: tf.TensorShape) -> str:
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")" if shape.rank else str(shape)
+
+
+def _fits(expected: tf.TensorShape, shape: tuple[int, ...]) -> bool:
+    """Return whether an array of a shape, of however many rows, is what a signature expects."""
+    return expected.rank is None or expected.is_compatible_with((*expected[:1], *shape[1:]))

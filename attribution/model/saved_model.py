@@ -1,0 +1,429 @@
+"""Read a SavedModel and make of it one graph without variables, calls or control edges, its weights beside it.
+
+The interface of this project is the SavedModel directory, not a Keras object: whatever wrote it
+(``keras.Model.export``, ``tf.saved_model.save``, TensorFlow 1), explanations are computed from the file alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from attribution.errors import BadInput, listed
+from attribution.graph import inlining
+from attribution.graph import nodes as graph_nodes
+from attribution.graph.view import GraphView
+from attribution.model import custom_gradients, gradient_support
+from attribution.model.loader import SavedFile
+from attribution.model.tf_internals import UnliftableError, convert_to_constants
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenModel:
+    """One signature of a SavedModel as a pure graph.
+
+    Attributes
+    ----------
+    graph : attribution.graph.view.GraphView
+        Nodes that the output depends on, functions inlined, constants and weights in place of variables.
+    inputs
+        Name of an input as the signature calls it, to its ``tf.TensorSpec`` (batch axis first).
+    input_nodes
+        The same names to the placeholder's node name.
+    output
+        Tensor name of the chosen output.
+    output_shape
+        Its shape as the file says it.
+    aliases
+        Names of identities of a TensorFlow 1 file, whole and by their last component, to the node whose values they
+        repeat. Freezing removes identities, and TensorFlow 1 networks like to name their layers by them.
+    loaded
+        The function as it was loaded, from one tensor per input to the output, where the graph's gradients are not
+        known to be the file's; else ``None``.
+    inexact
+        The operation for which they are not, as a message says it.
+    held
+        What must live as long as the graph: tables that it looks things up in.
+    numbered
+        Whether the name scope of every layer ends in a number that the layer's name has not, as Keras 3 writes it.
+    """
+
+    graph: GraphView
+    inputs: dict[str, tf.TensorSpec]
+    input_nodes: dict[str, str]
+    output: str
+    output_shape: tf.TensorShape
+    aliases: dict[str, str]
+    loaded: Callable | None = None
+    inexact: str | None = None
+    held: object = None
+    numbered: bool = False
+
+
+def find_saved_model(path: str | os.PathLike) -> pathlib.Path:
+    """Return the directory that holds ``saved_model.pb``.
+
+    Parameters
+    ----------
+    path
+        That directory itself, or a parent with numbered versions (``.../1/``), of which the highest is taken.
+
+    Raises
+    ------
+    BadInput
+        If there is no SavedModel.
+    """
+    directory = pathlib.Path(path)
+    if (directory / "saved_model.pb").is_file():
+        return directory
+    if directory.is_dir():
+        versions = [
+            child for child in directory.iterdir() if child.name.isdecimal() and (child / "saved_model.pb").is_file()
+        ]
+        if versions:
+            return max(versions, key=lambda child: int(child.name))
+        raise BadInput(
+            f"'{path}' is not a SavedModel: no saved_model.pb in it or in a numbered version directory below it"
+        )
+    if directory.is_file():
+        raise BadInput(
+            f"'{path}' is a file; a SavedModel is a directory, which keras.Model.export or tf.saved_model.save writes"
+        )
+    raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
+
+
+def fingerprint(directory: str | os.PathLike) -> str:
+    """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits."""
+    directory = find_saved_model(directory)
+    digest = hashlib.sha256()
+    for path in sorted(directory.rglob("*")):
+        relative = path.relative_to(directory)
+        if path.is_file() and relative.parts[0] in ("saved_model.pb", "variables", "assets"):
+            digest.update(relative.as_posix().encode() + b"\0")
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def load(path: str | os.PathLike, signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
+    """Load what some signatures of a SavedModel (tag ``serve``) use, with its variables.
+
+    Parameters
+    ----------
+    path
+        See ``find_saved_model``.
+    signatures
+        Names of signatures; by default all.
+    tensors
+        Of a TensorFlow 1 file: names of tensors that are loaded too, such as ``"dense:0"``.
+
+    Returns
+    -------
+    object
+        As ``tf.saved_model.load`` returns it, without what the signatures do not use.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or would do more than compute (``attribution.model.op_allowlist``).
+    """
+    return _load(SavedFile(find_saved_model(path)), path, signatures, tensors)
+
+
+def _load(file: SavedFile, path, signatures=None, tensors=()):
+    try:
+        return file.load(signatures, tensors)
+    except BadInput:
+        raise
+    except Exception as error:  # a damaged file fails in many ways, all of them meaning the same to the user
+        raise BadInput(f"'{path}' cannot be read as a SavedModel with the tag 'serve': {_gist(error)}") from error
+
+
+def freeze(
+    path: str | os.PathLike,
+    signature: str | None = None,
+    inputs: Any = None,
+    output: str | None = None,
+    loaded: Any = None,
+) -> FrozenModel:
+    """Load a SavedModel and freeze one signature, or one pair of tensors, of it.
+
+    Parameters
+    ----------
+    path
+        See ``find_saved_model``.
+    signature
+        Name of the signature; by default ``serving_default``, ``serve``, or the only one.
+    inputs
+        For a TensorFlow 1 file without a fitting signature: tensor names such as ``["input_tensor:0"]``.
+    output
+        Name of one of the signature's outputs; with ``inputs``, a tensor name such as ``"dense:0"``.
+    loaded
+        What ``load`` gave of the path, where it is there already; its variables count as they are now.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or the signature, input or output does not exist or is ambiguous.
+    """
+    if loaded is None:
+        file = SavedFile(find_saved_model(path))
+        names = [] if inputs else [_chosen_signature(file.signatures, path, signature)]
+        loaded = _load(file, path, names, [*inputs, *([output] if output else [])] if inputs else ())
+    if inputs:
+        function, input_names, output_names = _prune(loaded, path, list(inputs), output)
+    else:
+        function, input_names, output_names = _signature(loaded, path, signature)
+        if output is None and len(output_names) > 1:
+            choice = f"choose one with output= (--output_tensor=): {listed(output_names)}"
+            raise BadInput(f"'{path}' has several outputs; {choice}")
+    chosen = output or output_names[0]
+    if chosen not in output_names:
+        raise BadInput(f"'{path}' has no output '{chosen}'; its outputs are {listed(output_names)}")
+
+    frozen, graph_def, weights, renamed, state = _without_variables(function)
+    tensor = frozen.outputs[output_names.index(chosen)].name
+    tensor = renamed.get(tensor, tensor)
+    nodes = [tensor_.name.split(":")[0] for tensor_ in frozen.inputs[: len(input_names)]]
+    specs = {
+        name: tf.TensorSpec(tensor_.shape, tensor_.dtype)
+        for name, tensor_ in zip(input_names, frozen.inputs, strict=False)
+    }
+    pure = graph_nodes.pure_subgraph(graph_def, [tensor], keep=nodes)
+    if frame := gradient_support.first_frame(pure):
+        raise BadInput(
+            f"'{path}' has a loop of TensorFlow 1's control flow ('{frame}'), which cannot be differentiated once "
+            "loaded; export it after tf.compat.v1.enable_control_flow_v2()"
+        )
+    view = GraphView(pure, weights)
+    random = gradient_support.first_random(pure, state)
+    if (
+        random
+        and not gradient_support.first_random(pure, ())
+        and _leaves_state(function, frozen.inputs[: len(input_names)], () if inputs else input_names)
+    ):
+        random = None  # an export on JAX writes the state of a trained network back as it was
+    if random:
+        raise BadInput(
+            f"'{path}' gives other scores at every call, because of {random}; export it for inference, with dropout "
+            "and augmentation off"
+        )
+    inexact = gradient_support.first_inexact(view, nodes, tensor)
+    if inexact:
+        view = GraphView(pure)  # the loaded function has the weights
+
+    def as_loaded(*arrays):
+        if inputs:
+            return function(*arrays)[0]
+        return function(**dict(zip(input_names, arrays, strict=True)))[chosen]
+
+    return FrozenModel(
+        graph=view,
+        inputs=specs,
+        input_nodes=dict(zip(input_names, nodes, strict=True)),
+        output=tensor,
+        output_shape=function.outputs[output_names.index(chosen)].shape,
+        aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
+        loaded=as_loaded if inexact else None,
+        inexact=inexact,
+        numbered=_is_numbered(function, graph_def),
+        held=loaded if inexact or any(weight.dtype == tf.resource for weight in view.weights.values()) else None,
+    )
+
+
+def _leaves_state(function, inputs, names) -> bool:
+    """Tell whether calls on random inputs leave every variable of a function as it was, to the bit.
+
+    Names are those of a signature's inputs; empty where they go by their place.
+    """
+    generator = np.random.default_rng(0)
+    arrays = []
+    for tensor in inputs:
+        shape = [2 if size is None else size for size in (tensor.shape if tensor.shape.rank is not None else ())]
+        if not (tensor.dtype.is_floating or tensor.dtype.is_integer):
+            return False
+        numbers = generator.normal(size=shape) if tensor.dtype.is_floating else np.zeros(shape)
+        arrays.append(tf.cast(tf.constant(numbers), tensor.dtype))
+    before = [variable.numpy() for variable in function.variables]
+    try:
+        for _ in range(2):
+            function(**dict(zip(names, arrays, strict=True))) if names else function(*arrays)
+    except (TypeError, ValueError, tf.errors.OpError):
+        return False
+    after = [variable.numpy() for variable in function.variables]
+    return all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def _without_variables(function):
+    """Take the variables and calls out of a function.
+
+    Returns
+    -------
+    frozen
+        The function without variables.
+    graph_def
+        Its graph without calls.
+    weights
+        Tensors of the graph's placeholders, by node name.
+    renamed
+        New names of the function's tensors where they have changed.
+    state
+        Nodes that read what the graph itself writes.
+    """
+    variables = {id(variable.handle): variable for variable in function.graph.variables}
+    captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
+    large = {name: variable for name, variable in captured.items() if variable is not None and _is_large(variable)}
+    converted = _converter(function, kept=set(large))
+    sources = _identity_sources(converted.graph_def)
+    # What is read as a whole can stay a tensor; what is passed to a loop or looked up row by row is left to the
+    # conversion to constants, and taken out of the graph afterwards. What is written to cannot be a constant.
+    written = {sources(node.input[0]) for node in converted.graph_def.node if node.op in _WRITES and node.input} & set(
+        captured
+    )
+    used_otherwise = {
+        sources(name)
+        for node in converted.graph_def.node
+        if node.op not in ("ReadVariableOp", "Identity")
+        for name in node.input
+    }
+    kept = (set(large) - used_otherwise) | written
+    if kept != set(large):
+        converted = _converter(function, kept=kept)
+    graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
+    frozen = convert_to_constants._construct_concrete_function(function, graph_def, indices)
+    graph_def, renamed = inlining.inline_calls(graph_def)
+    custom_gradients.restore(graph_def)
+    weights, state = {}, set()
+    for handle, placeholder in function.graph.captures:
+        if captured[placeholder.op.name] is None and handle.dtype == tf.resource:
+            weights[placeholder.op.name] = handle  # a table
+    for node in graph_def.node:
+        if node.op == "ReadVariableOp" and sources(node.input[0]) in kept:
+            weights[node.name] = captured[sources(node.input[0])].read_value()
+            if sources(node.input[0]) in written:
+                state.add(node.name)
+        elif node.op == "Const" and node.attr["value"].tensor.ByteSize() >= graph_nodes.WEIGHT:
+            value = tf.constant(tf.make_ndarray(node.attr["value"].tensor))
+            if value.dtype.is_floating:
+                weights[node.name] = value
+        if node.name in weights and weights[node.name].dtype != tf.resource:
+            graph_nodes.set_placeholder(node, weights[node.name].dtype, weights[node.name].shape)
+    return frozen, graph_def, weights, renamed, state
+
+
+# Operations that write to a variable.
+_WRITES = (
+    "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "RngReadAndSkip", "RngSkip",
+    "StatefulUniform", "StatefulStandardNormalV2", "StatefulRandomBinomial", "StatefulTruncatedNormal",
+)  # fmt: skip
+
+
+def _is_large(variable) -> bool:
+    size = variable.shape.num_elements()
+    return variable.dtype.is_floating and size is not None and size * variable.dtype.size >= graph_nodes.WEIGHT
+
+
+def _converter(function, kept):
+    return convert_to_constants._FunctionConverterDataInEager(
+        function, lower_control_flow=False, aggressive_inlining=False, variable_names_denylist=kept
+    )
+
+
+def _identity_sources(graph_def):
+    """Return the function from an input entry to the node whose value it is, identities left aside."""
+    behind = {node.name: node.input[0] for node in graph_def.node if node.op == "Identity"}
+
+    def source(name):
+        name = graph_nodes.node_of(name)
+        while name in behind:
+            name = graph_nodes.node_of(behind[name])
+        return name
+
+    return source
+
+
+def default_signature(names: Iterable[str]) -> str | None:
+    """Return the signature that is explained by default, or ``None`` if there is a choice."""
+    names = list(names)
+    known = [name for name in ("serving_default", "serve") if name in names]
+    return known[0] if known else names[0] if len(names) == 1 else None
+
+
+def _chosen_signature(available, path, name):
+    """Return the name of the signature to explain."""
+    if not available:
+        raise BadInput(
+            f"'{path}' has no signature; name its tensors, as in inputs=['input_tensor:0'], output='dense:0', "
+            "or export it with keras.Model.export"
+        )
+    chosen = name or default_signature(available)
+    if chosen not in available:
+        wanted = f"has no signature '{name}'" if name else "has several signatures; choose one with signature="
+        raise BadInput(f"'{path}' {wanted}; its signatures are {listed(available)}")
+    if isinstance(available, dict) and available[chosen].composite:
+        raise BadInput(
+            f"signature '{chosen}' of '{path}' takes the ragged or sparse tensor '{available[chosen].composite}', "
+            "whose rows have no common shape; export a signature that takes a dense (padded) tensor"
+        )
+    return chosen
+
+
+def _signature(loaded, path, name):
+    """Return a signature's concrete function with the names of its inputs and outputs, in tensor order."""
+    name = _chosen_signature(loaded.signatures, path, name)
+    function = loaded.signatures[name]
+    # Nested structures are flattened in the order of their sorted keys.
+    input_names = sorted(function.structured_input_signature[1])
+    if not input_names:
+        raise BadInput(f"signature '{name}' of '{path}' takes no input")
+    return function, input_names, sorted(function.structured_outputs)
+
+
+def _prune(loaded, path, inputs, output):
+    """Return the function between named tensors of a TensorFlow 1 SavedModel."""
+    if not hasattr(loaded, "prune"):
+        raise BadInput(f"'{path}' is not a TensorFlow 1 file: address it by signature=, not by tensor names")
+    if output is None:
+        raise BadInput("inputs= names tensors, so output= must name one too, as in 'resnet_model/final_dense:0'")
+    try:
+        function = loaded.prune(inputs, [output])
+    except (KeyError, ValueError, UnliftableError) as error:
+        names = SavedFile(find_saved_model(path)).placeholders()
+        raise BadInput(
+            f"'{path}': {_gist(error)}; its placeholders are {listed(names)}, inputs= names those needed"
+        ) from error
+    return function, [name.split(":")[0] for name in inputs], [output]
+
+
+def _identities(imported) -> dict[str, str]:
+    """Return name -> node behind it, for every identity of a graph."""
+    aliases = {}
+    for operation in imported.get_operations():
+        behind = operation
+        while behind.type == "Identity":
+            behind = behind.inputs[0].op
+        if behind is not operation:
+            aliases.setdefault(operation.name.split("/")[-1], behind.name)
+            aliases[operation.name] = behind.name
+    return aliases
+
+
+def _is_numbered(function, graph_def) -> bool:
+    """Return whether name scopes are layers' names with a number added, by the layers that have variables."""
+    layers = {variable.name.split("/")[-2] for variable in function.graph.variables if "/" in variable.name}
+    scopes = {component for node in graph_def.node for component in node.name.split("/")[:-1]}
+    numbered = {match[1] for match in (re.fullmatch(r"(.+)_\d+", scope) for scope in scopes) if match}
+    return bool(layers & numbered) and not (layers - numbered) & scopes
+
+
+def _gist(error: Exception, limit: int = 160) -> str:
+    """Return the first words of an exception that may be pages long."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 3] + "..."

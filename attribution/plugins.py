@@ -1,0 +1,128 @@
+"""A function that a user names as ``module:function`` or ``path/to/file.py:function``."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import importlib.util
+import os
+import pathlib
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from types import ModuleType
+
+from attribution.errors import BadInput
+
+
+def imported(name: str, what: str) -> Callable:
+    """Return the function of that name.
+
+    Parameters
+    ----------
+    name
+        ``module:function``, the working directory being searched too, or ``path/to/file.py:function``.
+    what
+        What the function is for, such as ``"method"``; messages begin with it.
+
+    Raises
+    ------
+    BadInput
+        If the module cannot be imported or has no such function.
+    """
+    module_name, _, function_name = name.rpartition(":")
+    if not module_name.strip(".:") or not function_name or (module_name.startswith(".") and "/" not in module_name):
+        raise BadInput(f"{what} '{name}': write module:function or path/to/file.py:function, with both names")
+    try:
+        module = module_at(module_name)
+    except (Exception, SystemExit) as error:  # a user's own code may raise whatever it likes
+        raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'")
+    return function
+
+
+def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
+    """Refuse the name of a Python file without the name of an object in it; the file is read, not run.
+
+    Parameters
+    ----------
+    name
+        What the user wrote; anything that does not end in ``.py`` is accepted.
+    what
+        What it is for, such as ``"method"``; messages begin with it.
+    functions
+        Whether a function is needed; otherwise an object that the file makes by a call, such as a metric.
+
+    Raises
+    ------
+    BadInput
+        With what the file defines and what to write.
+    """
+    if not name.endswith(".py"):
+        return
+    if not pathlib.Path(name).is_file():
+        raise BadInput(f"{what} '{name}': there is no such file")
+    try:
+        body = ast.parse(pathlib.Path(name).read_bytes()).body
+    except (SyntaxError, ValueError) as error:
+        raise BadInput(f"{what} '{name}': this file is not valid Python ({error})") from error
+    kind = "function" if functions else "object of this kind"
+    if functions:
+        defined = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    else:
+        made = [node for node in body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
+        defined = [target.id for node in made for target in node.targets if isinstance(target, ast.Name)]
+    public = [each for each in defined if not each.startswith("_")]
+    if not public:
+        raise BadInput(f"{what} '{name}': this file defines no {kind}; write file.py:NAME")
+    raise BadInput(f"{what} '{name}': this file defines {', '.join(public)}; write {name}:{public[-1]}")
+
+
+def module_at(place: str, known_as: str | None = None) -> ModuleType:
+    """Return the module of a user's own; what importing it raises is raised.
+
+    Parameters
+    ----------
+    place
+        Dotted name, the working directory being searched too, or path of a ``.py`` file.
+    known_as
+        Name under which the module of a file is found by what looks it up, as dataclasses do; None for none.
+    """
+    with working_directory_kept():
+        if not place.endswith(".py"):
+            if os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())
+            return importlib.import_module(place)
+        specification = importlib.util.spec_from_file_location(known_as or "own_method", place)
+        module = importlib.util.module_from_spec(specification)
+        if known_as:
+            sys.modules.setdefault(known_as, module)
+        specification.loader.exec_module(module)
+        return module
+
+
+@contextlib.contextmanager
+def working_directory_kept() -> Iterator[None]:
+    """Undo a change of the working directory by a user's own code: relative paths of outputs stay what they were."""
+    try:
+        before = os.open(".", os.O_RDONLY)
+    except OSError:  # deleted or not readable
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+def _where(error: BaseException) -> str:
+    """Return what importing raised, and on which line where that is in a file of the user's own."""
+    if isinstance(error, (ImportError, OSError, SyntaxError)):
+        return str(error)
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    line = f", {own[-1].filename} line {own[-1].lineno}" if own and own[-1].filename != __file__ else ""
+    return f"{type(error).__name__}: {error}{line}"

@@ -1,0 +1,122 @@
+"""What a method must beat to have explained something: maps that know no network, and what should spoil a map.
+
+Another class is asked for after Sixt and Landgraf, "A Rigorous Study of the Deep Taylor Decomposition", TMLR 2022.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from attribution.methods.perturbation import positions
+from attribution.model import batching
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.metric import mask_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Control:
+    """A control of a benchmark.
+
+    Attributes
+    ----------
+    name, title
+        In keys and files; in tables.
+    about
+        What it is, in a few words for the report.
+    maps
+        ``maps(block, seed)``: maps that know no network, (N, positions...). None for a control of methods.
+    disturb
+        ``disturb(model, block, seed)``: the model and the block that a method is asked about instead of the true ones.
+        ``block.targets`` are set; a control that changes the model or the inputs keeps them.
+        None for a control that knows no network.
+    bound
+        Whether it knows the truth: a bound for methods, nothing to beat.
+    ceiling_of
+        Metrics whose best or only value it has by construction, so that nothing can be above it there.
+    depends_on
+        What its maps depend on besides block, seed and code, as text.
+    """
+
+    name: str
+    title: str
+    about: str = ""
+    maps: Callable[[Block, int], np.ndarray] | None = None
+    disturb: Callable[[object, Block, int], tuple[object, Block]] | None = None
+    bound: bool = False
+    ceiling_of: tuple[str, ...] = ()
+    depends_on: str = ""
+
+
+def uniform(block: Block, seed: int) -> np.ndarray:
+    """Return maps of ones, (N, positions...) float64."""
+    return np.ones((len(block), *positions(block.pictures.shape)))
+
+
+def random(block: Block, seed: int) -> np.ndarray:
+    """Return maps of numbers drawn evenly from [0, 1), (N, positions...), from the seed and each input's key."""
+    spatial = positions(block.pictures.shape)
+    return np.stack([batching.generator(seed, key, "random map").random(spatial) for key in block.seeds])
+
+
+def centre_prior(block: Block, seed: int) -> np.ndarray:
+    """Return a Gaussian around the middle, with a quarter of each side as its standard deviation; (N, H, W)."""
+    count, height, width = block.pictures.shape[:3]
+    rows, columns = (np.exp(-0.5 * np.square(np.linspace(-2, 2, size))) for size in (height, width))
+    return np.broadcast_to(np.outer(rows, columns), (count, height, width))
+
+
+def edge_detector(block: Block, seed: int) -> np.ndarray:
+    """Return the length of the images' Sobel gradient, averaged over the colours first, (N, H, W)."""
+    padded = np.pad(block.pictures.mean(axis=3), ((0, 0), (1, 1), (1, 1)), mode="edge")
+    smooth_rows = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
+    smooth_columns = padded[:, :, :-2] + 2 * padded[:, :, 1:-1] + padded[:, :, 2:]
+    return np.hypot(smooth_rows[:, :, 2:] - smooth_rows[:, :, :-2], smooth_columns[:, 2:] - smooth_columns[:, :-2])
+
+
+def ground_truth(block: Block, seed: int) -> np.ndarray:
+    """Return the block's first mask as maps, (N, positions...) float64 of zeros and ones."""
+    return mask_of(block).astype(np.float64)
+
+
+def other_class(model: Any, block: Block, seed: int) -> tuple[object, Block]:
+    """Ask for the runner-up: of all wrong classes it is the one that the network would give instead."""
+    return model, dataclasses.replace(block, targets=runner_up(model.scores(block.inputs), block.targets))
+
+
+def runner_up(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the highest-scored class that is not the target.
+
+    Parameters
+    ----------
+    scores
+        (N, classes).
+    targets
+        (N,) classes to leave out.
+
+    Returns
+    -------
+    (N,) int64
+    """
+    others = np.array(scores, np.float64)
+    others[np.arange(len(others)), targets] = -np.inf
+    return others.argmax(axis=1)
+
+
+UNIFORM = Control("uniform", "Uniform map", "a map that is the same everywhere", uniform)
+RANDOM = Control("random", "Random map", "a map of random numbers", random)
+CENTRE_PRIOR = Control(
+    "centre_prior", "Centre prior", "a soft spot in the middle of the image, the same for all images", centre_prior
+)
+EDGE_DETECTOR = Control(
+    "edge_detector", "Edge detector", "the edges of the image itself; no network is asked", edge_detector
+)
+GROUND_TRUTH = Control(
+    "ground_truth", "Ground truth", "the truth itself as a map: what a metric gives to it", ground_truth, bound=True
+)
+WRONG_CLASS = Control(
+    "wrong_class", "wrong class", "the method's map for another answer than the network gives", disturb=other_class
+)

@@ -1,0 +1,45 @@
+"""Maps that are zero everywhere: what a method says where it points nowhere.
+
+Where such a map is left out, its method is judged on other inputs than the rest, mostly on easier ones, and ranks
+compare what cannot be compared. So it counts as the map that says as little: the uniform one. A metric that has a value
+for a map of zeros, such as one of the map's size, keeps it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.metrics.per_sample import Measure, Scores
+
+UNIFORM, LEFT_OUT = "uniform", "left_out"
+ZERO_MAPS = (UNIFORM, LEFT_OUT)
+
+
+def measured(measure: Measure, maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
+    """Return a measure's numbers of maps, those of the uniform map for maps of zeros that it has no number for.
+
+    Parameters
+    ----------
+    measure
+        Its ``zero_maps`` says what becomes of maps of zeros.
+    maps
+        (N, positions...) or (N, positions..., channels).
+    block, scores
+        As ``measure.function`` takes them.
+
+    Returns
+    -------
+    (N, width) float64
+        NaN where undefined.
+    """
+    numbers = np.asarray(measure.function(maps, block, scores), np.float64).reshape(len(maps), -1)
+    if measure.zero_maps == LEFT_OUT:
+        return numbers
+    empty = np.flatnonzero(np.isnan(numbers).any(axis=1) & ~maps.reshape(len(maps), -1).any(axis=1))
+    if len(empty):
+        numbers = numbers.copy()
+        numbers[empty] = np.reshape(
+            measure.function(np.ones_like(maps[empty]), block.take(empty.tolist()), scores), (len(empty), -1)
+        )
+    return numbers

@@ -1,0 +1,90 @@
+"""What a benchmark of one file explains: all inputs at once, with the truth about them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.core.batch import Block, Pending
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """N inputs with the truth about them.
+
+    Attributes
+    ----------
+    inputs
+        (N, ...) numbers, as the network takes them.
+    masks
+        Name of a ground truth -> (N, positions...) bool, where a map should be; empty where nothing is known.
+    targets
+        (N,) classes to explain; None for the predicted ones.
+    truth
+        Anything else that metrics need: name -> (N, ...) array.
+    names
+        N names; "0" to "N - 1" where empty.
+    clusters
+        N names of what inputs belong to, such as one image; None where each stands for itself.
+    """
+
+    inputs: np.ndarray
+    masks: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    targets: np.ndarray | None = None
+    truth: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    names: Sequence[str] = ()
+    clusters: Sequence[str] | None = None
+
+    def __post_init__(self):
+        count = len(self.inputs)
+        if not self.names:
+            object.__setattr__(self, "names", tuple(map(str, range(count))))
+        for what, column in (("names", self.names), ("targets", self.targets), ("clusters", self.clusters),
+                             *self.masks.items(), *self.truth.items()):  # fmt: skip
+            if column is not None and len(column) != count:
+                raise ValueError(f"{what} has {len(column)} entries for {count} inputs")
+
+    def blocks(self, size: int, chosen: Sequence[int] | None = None) -> Iterator[Pending]:
+        """Yield inputs, all of them or those of some rows, so many at a time."""
+        chosen = range(len(self.inputs)) if chosen is None else chosen
+        whole = Block(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks,
+                      truth={**self.truth, "file": list(self.names)})  # fmt: skip
+        for start in range(0, len(chosen), size):
+            rows = chosen[start : start + size]
+            names = [self.names[row] for row in rows]
+            digests = (self._digest(row) for row in rows)
+            yield Pending(
+                [f"{name} {digest}" for name, digest in zip(names, digests, strict=True)],
+                names,
+                functools.partial(whole.take, rows),
+            )
+
+    def without(self, rows: Iterable[int]) -> Examples:
+        """Return all inputs but some."""
+        gone = set(rows)
+        left = [row for row in range(len(self.inputs)) if row not in gone]
+
+        def taken(column):
+            return np.asarray(column)[left]
+
+        return Examples(
+            np.asarray(self.inputs)[left],
+            {name: taken(mask) for name, mask in self.masks.items()},
+            None if self.targets is None else taken(self.targets),
+            {name: taken(column) for name, column in self.truth.items()},
+            [self.names[row] for row in left],
+            None if self.clusters is None else [self.clusters[row] for row in left],
+        )
+
+    def _digest(self, row: int) -> str:
+        """Return a hash of all that is known of an input."""
+        digest = hashlib.sha256()
+        for column in (self.inputs, self.targets, *self.masks.values(), *self.truth.values()):
+            if column is not None:
+                value = np.asarray(column[row])
+                digest.update(f"{value.dtype} {value.shape} ".encode() + value.tobytes())
+        return digest.hexdigest()[:16]

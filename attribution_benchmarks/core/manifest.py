@@ -1,0 +1,89 @@
+"""What a table was computed from: versions, models, data, seed and command."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+
+from absl import flags
+
+from attribution.file_io.remote_files import written
+
+_PACKAGES = (
+    "attribution-benchmarks",
+    "keras",
+    "numpy",
+    "scikit-learn",
+    "scipy",
+    "tensorflow",
+    "tf-explain",
+    "tf-keras-vis",
+)
+
+
+def describe_run(benchmark: str, models: Mapping[str, str], data: Mapping[str, str], seed: int, command: str) -> dict:
+    """Collect what is needed to compute a table again.
+
+    It holds no date and no name of a machine: the same run gives the same bytes.
+
+    Parameters
+    ----------
+    benchmark
+        Its name; ``tables.save`` writes it at the top of the file.
+    models
+        Path or name of each model and its fingerprint.
+    data
+        Name of each data set and its fingerprint.
+    seed
+        Seed of the run.
+    command
+        The command line, as of ``command_of``.
+
+    Returns
+    -------
+    dict
+        ``benchmark``, ``versions``, ``models``, ``data``, ``seed``, ``command``.
+    """
+    return {
+        "benchmark": benchmark,
+        "versions": versions(),
+        "models": dict(models),
+        "data": dict(data),
+        "seed": int(seed),
+        "command": command,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the installed packages that numbers depend on, without importing any."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+HOW_RUN = ("runner", "workers", "block_size", "blocks_dir", "allow_failures", "runner_options")  # the same numbers
+_FILES = ("cache_dir", "output", "plot_dir", "scores_dir", "input_scores")
+
+
+def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[str] = _FILES) -> str:
+    """Return the command line that computes the same numbers again.
+
+    Parameters
+    ----------
+    program
+        For instance "python -m module".
+    flag_values
+        Parsed flags; those left at their default are not repeated.
+    without
+        Flags to leave out: those that say where to write, not what to compute. Those of ``HOW_RUN`` are left out
+        always.
+    """
+    left_out = {*without, *HOW_RUN}
+    given = [name for name in flag_values if flag_values[name].present and name not in left_out]
+    return " ".join([program, *(shlex.quote(written(flag_values[name])) for name in given)])

@@ -1,0 +1,239 @@
+"""Maps on disk, one ``.npy`` an input: ``DIRECTORY/METHOD/INPUT.npy``, and beside them what they were made from.
+
+The same in every benchmark, so that maps made elsewhere are scored as well as our own. Whole maps keep their channels,
+(positions..., channels) float32; pooled ones, (positions...), do as well.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attribution.errors import BadInput, listed
+from attribution.file_io import reading
+from attribution.file_io.files import write_whole
+from attribution.methods.contract import Inputs
+from attribution_benchmarks.core.batch import Block, Label
+from attribution_benchmarks.core.controls import Control
+from attribution_benchmarks.metrics.model_queries import with_targets
+
+ORIGIN = "origin.json"
+_LARGEST = 64 * 2**20  # bytes of one map's file; no map of a benchmark comes near
+
+
+class MapsDirectory:
+    """A directory that maps are written to.
+
+    Parameters
+    ----------
+    directory
+        Made when the first map is written.
+    origin
+        What the maps depend on besides method and input, plain JSON; kept beside them.
+    reduced
+        Function from a map, (positions..., channels), to what is written in its place; None writes whole maps.
+
+    Raises
+    ------
+    BadInput
+        If the directory holds maps of another origin.
+    """
+
+    def __init__(self, directory: str, origin: Mapping, reduced: Callable[[np.ndarray], np.ndarray] | None = None):
+        self.directory, self._reduced = pathlib.Path(directory), reduced
+        self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
+        known = self.directory / ORIGIN
+        try:
+            if known.exists() and known.read_text(encoding="utf-8") != self._origin:
+                raise BadInput(f"{directory} holds maps of another network, seed or setting; name another directory")
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{known} cannot be read ({error}); name another directory") from error
+
+    def path(self, method: str, name: str) -> pathlib.Path:
+        """Return the file of an input's map."""
+        return self.directory / folder_of(method) / f"{name}.npy"
+
+    def has(self, method: str, name: str) -> bool:
+        """Return whether the map is there."""
+        return self.path(method, name).exists()
+
+    def save(self, method: str, name: str, found: np.ndarray) -> None:
+        """Write a map, whole or not at all."""
+        content = io.BytesIO()
+        written = _in_single_precision(self._reduced(found) if self._reduced else found)
+        if not np.isfinite(written).all():
+            raise BadInput(f"method '{method}': the map of input {name} has NaN, infinite or too large values")
+        np.save(content, written, allow_pickle=False)
+        path = self.path(method, name)
+        if not (self.directory / ORIGIN).exists():
+            write_whole(self.directory / ORIGIN, self._origin)
+        write_whole(path, content.getvalue(), durable=False)
+
+
+class SavedMaps:
+    """Gives the maps of a directory in place of a model's; it takes the place of ``explainer.Explainer`` in a run.
+
+    Parameters
+    ----------
+    folders
+        Method -> folder, from ``saved_methods``.
+    controls
+        Those that know no network; others cannot be asked.
+    seed
+        Of the controls.
+    scores
+        Function from inputs to the model's scores, for metrics that ask a model.
+    """
+
+    lasting = False  # the files may change at any time
+
+    def __init__(
+        self,
+        folders: Mapping[str, pathlib.Path],
+        controls: Sequence[Control] = (),
+        seed: int = 0,
+        scores: Callable | None = None,
+    ):
+        self.folders, self.seed, self._scores = dict(folders), seed, scores
+        self.controls = {control.name: control for control in controls if control.maps}
+        self.labels = (*map(Label, self.folders), *(Label(control=name) for name in self.controls))
+
+    def scores(self, inputs: Inputs) -> np.ndarray:
+        """Return the model's scores of inputs, (N, classes).
+
+        Raises
+        ------
+        BadInput
+            If the run has no model.
+        """
+        if self._scores is None:
+            raise BadInput("--from_maps asks no network, and one of the metrics does; leave it out of --metrics")
+        return self._scores(inputs)
+
+    def with_targets(self, block: Block) -> Block:
+        """Return a block with its targets set where the run has a model, by default the classes that it predicts."""
+        return block if self._scores is None else with_targets(block, self._scores)
+
+    def again(self, label: Label) -> Any:
+        """Refuse: maps that were saved cannot be made again.
+
+        Raises
+        ------
+        BadInput
+            Always.
+        """
+        raise BadInput("--from_maps makes no maps, and a metric needs more of them; leave it out of --metrics")
+
+    def key(self, label: Label) -> dict:
+        """Return the label's name: saved maps may change at any time, so their numbers are kept in memory alone."""
+        return {"method": label.name, "seed": self.seed}
+
+    def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:
+        """Yield the maps of some labels; ``block.truth["file"]`` holds the inputs' names in the directory."""
+        spatial = block.pictures.shape[1:-1]
+        for label in labels:
+            if label.control:
+                yield label, self.controls[label.control].maps(block, self.seed)
+                continue
+            files = [self.folders[label.method] / f"{name}.npy" for name in block.truth["file"]]
+            maps = [read_map(file, spatial) for file in files]
+            if len({one.shape for one in maps}) > 1:
+                odd = next(file for file, one in zip(files, maps, strict=True) if one.shape != maps[0].shape)
+                raise BadInput(f"{odd} and {files[0]} hold maps of different shapes; one shape a method is needed")
+            yield label, np.stack(maps)
+
+
+def folder_of(method: str) -> str:
+    """Return the folder of a method's maps: "function" for the user's own ``module:function``."""
+    return method.rpartition(":")[2]
+
+
+def saved_methods(directory: str, methods: Sequence[str] = ()) -> dict[str, pathlib.Path]:
+    """Return the folders of maps in a directory, by the method's name.
+
+    Parameters
+    ----------
+    directory
+        Holds a folder a method, or the maps of one method itself.
+    methods
+        Names wanted; all that are there when empty.
+
+    Raises
+    ------
+    BadInput
+        If there is no such directory, no map in it, or none of a method.
+    """
+    root = pathlib.Path(directory)
+    if not root.is_dir():
+        raise BadInput(f"no directory {directory}; name one that holds METHOD/INPUT.npy")
+    found = {child.name: child for child in sorted(root.iterdir()) if child.is_dir() and any(child.rglob("*.npy"))}
+    if not found and any(root.glob("*.npy")):
+        found = {root.resolve().name: root}
+    if not found:
+        raise BadInput(f"no maps in {directory}; expected METHOD/INPUT.npy")
+    missing = [name for name in methods if folder_of(name) not in found]
+    if missing:
+        raise BadInput(f"no maps of '{missing[0]}' in {directory}; there are {listed(found)}")
+    return {name: found[folder_of(name)] for name in methods} if methods else found
+
+
+def with_all_maps(names: Sequence[str], folders: Mapping[str, pathlib.Path]) -> list[bool]:
+    """Tell which inputs have a map of every method."""
+    return [all((folder / f"{name}.npy").exists() for folder in folders.values()) for name in names]
+
+
+def read_map(path: pathlib.Path, spatial: Sequence[int]) -> np.ndarray:
+    """Return a map as (positions..., channels) or (positions...).
+
+    Axes of one in front are dropped, and channels may come first, as PyTorch has them.
+
+    Parameters
+    ----------
+    path
+        A ``.npy`` file.
+    spatial
+        The positions it must have, such as (128, 128).
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, is of another size, or holds what are no finite numbers.
+    """
+    found = load_array(path)
+    shape, spatial = found.shape, tuple(spatial)
+    while found.ndim > len(spatial) and found.shape[0] == 1 and found.shape != (*spatial, 1):
+        found = found[0]
+    if found.ndim == len(spatial) + 1 and found.shape[1:] == spatial and found.shape[:-1] != spatial:
+        found = np.moveaxis(found, 0, -1)
+    if found.shape[: len(spatial)] != spatial or found.ndim > len(spatial) + 1 or found.dtype.kind not in "fiub":
+        wanted = ", ".join(map(str, spatial))
+        raise BadInput(f"{path} holds {found.dtype} of shape {shape}; numbers of shape ({wanted}, C) are needed")
+    if not np.isfinite(_in_single_precision(found)).all():
+        raise BadInput(f"{path} has NaN or infinite values, or values too large for float32")
+    return found
+
+
+def _in_single_precision(found: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return found.astype(np.float32)
+
+
+def load_array(path: pathlib.Path) -> np.ndarray:
+    """Return the array of a ``.npy`` file; nothing in it is run, and no more is read than a map can have.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read.
+    """
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise BadInput(f"{path} has more than {_LARGEST // 2**20} MB; a map of one input is needed")
+    except OSError as error:
+        raise BadInput(f"{path} is not a readable map: {error}") from None
+    return reading.read_array(path)

@@ -1,0 +1,194 @@
+"""Localisation: whether a map points where the truth says that it should.
+
+A position counts by its magnitude, the absolute values of its channels summed, so that evidence against the target
+counts as evidence. Equal values are never told apart by their place. Every metric is NaN where the mask is empty or
+holds every position, and where the map has NaN.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.metric import Metric, mask_of, of_maps
+from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
+
+TOLERANCE = 0.03  # of the longest side: the paper's 15 pixels on images of some 500
+
+
+def _defined(function: Callable) -> Callable:
+    """Return a metric that is NaN where a mask tells nothing or a map is none."""
+
+    @functools.wraps(function)
+    def defined(values: np.ndarray, mask: np.ndarray, *more: Any, **named: Any) -> np.ndarray:
+        inside = flat(mask)
+        told = inside.any(axis=1) & ~inside.all(axis=1) & np.isfinite(flat(values)).all(axis=1)
+        return np.where(told, function(values, mask, *more, **named), np.nan)
+
+    return defined
+
+
+@_defined
+def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = TOLERANCE) -> np.ndarray:
+    """Return whether each map's highest position hits its mask.
+
+    Parameters
+    ----------
+    values
+        (N, positions...), more is more important.
+    mask
+        (N, positions...) bool, where a map should be.
+    tolerance
+        How far from the mask still hits, as a share of the longest side, rounded to whole positions.
+
+    Returns
+    -------
+    (N,) float64
+        1 for a hit, 0 for a miss; the share of hits among several highest positions.
+    """
+    from scipy.ndimage import distance_transform_edt
+
+    reach = round(tolerance * max(mask.shape[1:]))
+    found = np.zeros(len(values))
+    for row, (one, truth) in enumerate(zip(values, mask, strict=True)):
+        if truth.any():
+            near = distance_transform_edt(~truth) <= reach if reach else truth
+            found[row] = near[one == one.max()].mean() if np.isfinite(one).all() else np.nan
+    return found
+
+
+@_defined
+def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the area under the ROC curve: how often a position of the mask is above one outside; ties count half.
+
+    Parameters
+    ----------
+    values, mask
+        As for ``pointing_game``.
+
+    Returns
+    -------
+    (N,) float64 in [0, 1]
+        Mann and Whitney's U, divided by the number of pairs.
+    """
+    from scipy.stats import rankdata
+
+    values, mask = flat(values), flat(mask)
+    inside = mask.sum(axis=1)
+    pairs = inside * (mask.shape[1] - inside)
+    ranks = rankdata(values, axis=1)
+    above = (ranks * mask).sum(axis=1) - inside * (inside + 1) / 2
+    return ratio(above, pairs)
+
+
+@_defined
+def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the mean, over the mask's positions, of the share of the mask among what is at least as high.
+
+    Parameters
+    ----------
+    values, mask
+        As for ``pointing_game``.
+
+    Returns
+    -------
+    (N,) float64 in [0, 1]
+        Area below the steps of the curve of precision over recall, as scikit-learn's ``average_precision_score``.
+    """
+    values, mask = flat(values), flat(mask)
+    order = np.argsort(-values, axis=1)
+    ranked, hits = np.take_along_axis(values, order, axis=1), np.take_along_axis(mask, order, axis=1)
+    count = ranked.shape[1]
+    # Equal values are taken together: each place looks to the last place of its value.
+    last = np.where(np.diff(ranked, axis=1, append=-np.inf) != 0, np.arange(count), count - 1)
+    last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
+    precision = np.take_along_axis(np.cumsum(hits, axis=1), last, axis=1) / (last + 1)
+    inside = mask.sum(axis=1)
+    total = (precision * hits).sum(axis=1)
+    return ratio(total, inside)
+
+
+@_defined
+def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return intersection over union of the mask and as many of the map's highest positions as the mask has.
+
+    Parameters
+    ----------
+    values, mask
+        As for ``pointing_game``.
+
+    Returns
+    -------
+    (N,) float64 in [0, 1]
+        Where equal values share the last places, the intersection is its mean over the choices.
+    """
+    values, mask = flat(values), flat(mask)
+    inside = mask.sum(axis=1)
+    ranked = -np.sort(-values, axis=1)
+    least = np.take_along_axis(ranked, np.maximum(inside - 1, 0)[:, None], axis=1)
+    above, equal = values > least, values == least
+    left = inside - above.sum(axis=1)
+    shared = (equal & mask).sum(axis=1) / np.maximum(equal.sum(axis=1), 1)
+    common = (above & mask).sum(axis=1) + left * shared
+    return ratio(common, 2 * inside - common)
+
+
+def _metric(name: str, function: Callable, **described) -> Metric:
+    def of_block(maps: np.ndarray, block: Block, scores) -> np.ndarray:
+        return function(magnitude(maps, block), mask_of(block))
+
+    return of_maps(name, of_block, masks=True, on_request=True, cost="none: maps alone", bounds=(0.0, 1.0), **described)
+
+
+METRICS = (
+    _metric(
+        "pointing_game",
+        pointing_game,
+        title="Pointing game",
+        rate=True,
+        about="How often the map's highest position lies in the mask, or no farther from it than 3 % of the longest "
+        "side. Between 0 and 1; more is better.",
+        source="Zhang et al., Top-down Neural Attention by Excitation Backprop, IJCV 2018",
+        chance="the share of positions in the mask or within the tolerance of it",
+        criticism="One position decides. A spot in the middle of the image wins where objects lie in the middle, so "
+        "read it beside the centre prior. The tolerance, 4 pixels on a side of 128 and 1 point of 40, makes small "
+        "masks several times larger; Quantus's pointing game has none.",
+    ),
+    _metric(
+        "roc_auc",
+        roc_auc,
+        title="ROC AUC",
+        about="How often a position in the mask has a higher value than one outside, all pairs counted, ties as one "
+        "half. Between 0 and 1; more is better, one half is chance.",
+        source="Fawcett, An Introduction to ROC Analysis, 2006",
+        chance="0.5",
+        criticism="Where the mask is small it is lenient: many positions outside may stand above the mask while few of "
+        "all pairs are lost. It does not see how much higher the mask is.",
+    ),
+    _metric(
+        "average_precision",
+        average_precision,
+        title="Average precision",
+        about="From the highest position down, the share of the mask among what was passed, averaged over the mask's "
+        "positions. Between 0 and 1; more is better.",
+        source="Buckley and Voorhees, Evaluating Evaluation Measure Stability, SIGIR 2000",
+        chance="little above the mask's share of the image",
+        criticism="Its value for a random map is the mask's share, so that masks of different sizes cannot be "
+        "compared. A map that marks only the telling part of an object loses.",
+    ),
+    _metric(
+        "iou_at_area",
+        iou_at_area,
+        title="IoU at the mask's area",
+        about="As many of the map's highest positions as the mask has, against the mask: intersection over union. "
+        "Between 0 and 1; more is better.",
+        source="after Arras, Osman and Samek, Information Fusion 81, 2022, whose rank accuracy r it is as r / (2 - r)",
+        chance="about a / (2 - a), a the mask's share of the image",
+        criticism="It knows the mask's size, which nobody who reads a map does. An object's outline alone, or its "
+        "telling part alone, gets little.",
+    ),
+)

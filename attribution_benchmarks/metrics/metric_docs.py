@@ -1,0 +1,156 @@
+"""The page of all metrics of every benchmark, written from their entries and from what was measured of their power."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.metrics import faithfulness, in_domain, localisation, sanity
+from attribution_benchmarks.metrics.registry import SHARED
+
+CONTROLS = {"random": "random map", "edge_detector": "edge detector"}
+TRUTH = "ground_truth"
+_PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
+    (
+        "Localisation",
+        "Does a map point where the truth says that it should? Positions count by their magnitude: absolute values, "
+        "summed over channels.",
+        localisation.METRICS,
+    ),
+    (
+        "Faithfulness",
+        "Does the network's answer change with what a map says it depends on? Positions count by their evidence: "
+        "signed values, summed over channels. Probabilities are of the explained class.",
+        (*faithfulness.METRICS, *in_domain.METRICS),
+    ),
+    (
+        "Sanity",
+        "Does a map depend on what was learnt and what was asked, and little on noise? Such metrics explain again, so "
+        "that saved maps and controls that know no network have none.",
+        sanity.METRICS,
+    ),
+)
+_HEAD = """# Metrics of every benchmark
+
+Generated from the entries in `attribution_benchmarks/scoring` by `python tools/docs/document_metrics.py`; do not edit.
+
+Name them with `--metrics`, beside a benchmark's own ([benchmarks.md](benchmarks.md)) and yours
+([extend.md](extend.md)):
+
+```bash
+EXAMPLE
+```
+
+A report has them in its matrix when asked for, by the same flag of `scripts/reproduce_tables.py`. A pass is a forward
+pass of one input; they are filled across inputs and steps, and what does not depend on a map is asked once. Curves
+(`insertion`, `deletion`) and stages (`randomisation`) are kept in the store behind the score.
+"""
+
+
+def page(power: Mapping) -> str:
+    """Return the whole page as Markdown.
+
+    Parameters
+    ----------
+    power
+        From ``summary``.
+    """
+    lines = [
+        _HEAD.replace("EXAMPLE", power["example"]),
+        "| name | metric | better | from | costs |",
+        "|---|---|---|---|---|",
+    ]
+    for metric in SHARED.values():
+        cells = (f"[`{metric.name}`](#{metric.name})", metric.title, metric.better, _range(metric), metric.cost)
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", *_power_lines(power)]
+    for heading, about, metrics in _PARTS:
+        lines += ["", f"## {heading}", "", about]
+        for metric in metrics:
+            lines += ["", *_sheet(metric)]
+    return "\n".join(lines) + "\n"
+
+
+def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, command: str, example: str) -> dict:
+    """Return what ``page`` shows of power.
+
+    Parameters
+    ----------
+    values
+        Metric -> map ("ground_truth", "random", "edge_detector") -> one value an input.
+    inputs
+        What was scored, in words.
+    command
+        That did it.
+    example
+        A command that names some of the metrics.
+    """
+    metrics = {}
+    for name, columns in values.items():
+        sign = 1 if SHARED[name].better == "more" else -1
+        truth = np.asarray(columns[TRUTH])
+        entry = {"means": {each: _rounded(float(np.nanmean(column))) for each, column in columns.items()}, "wins": {}}
+        for control in CONTROLS:
+            better = sign * (truth - np.asarray(columns[control]))
+            better = better[np.isfinite(better)]
+            entry["wins"][control] = _rounded(float(np.mean(better > 0) + np.mean(better == 0) / 2))
+        metrics[name] = entry
+    return {"inputs": inputs, "command": command, "example": example, "metrics": metrics}
+
+
+def ranked(power: Mapping) -> list[str]:
+    """Return the metrics from the one that tells the truth from every control most often to the one that does least."""
+
+    def key(name: str):
+        wins = power["metrics"][name]["wins"].values()
+        return -min(wins), -sum(wins), name
+
+    return sorted(power["metrics"], key=key)
+
+
+def _range(metric: Metric) -> str:
+    low, high = metric.bounds
+    return f"{low:g} upwards" if np.isinf(high) else f"{low:g} to {high:g}"
+
+
+def _rounded(number: float) -> float:
+    return round(number, 3)
+
+
+def _power_lines(power: Mapping) -> list[str]:
+    lines = [
+        "## Which metrics tell a good map from a random one",
+        "",
+        f"The truth itself as a map, against maps that ask no network: {power['inputs']}. “Told” is the share of "
+        "inputs on which the truth gets the better value, ties as one half: 1.000 never errs, 0.500 is a coin. Metrics "
+        "are ranked by the control that they tell least well.",
+        "",
+        f"| metric | better | ground truth | {' | '.join(CONTROLS.values())} | "
+        f"{' | '.join(f'told from {title}' for title in CONTROLS.values())} |",
+        "|---|---|" + "---:|" * (1 + 2 * len(CONTROLS)),
+    ]
+    for name in ranked(power):
+        entry = power["metrics"][name]
+        figures = [entry["means"][TRUTH], *(entry["means"][control] for control in CONTROLS)]
+        figures += [entry["wins"][control] for control in CONTROLS]
+        cells = [f"[`{name}`](#{name})", SHARED[name].better, *(f"{figure:.3f}" for figure in figures)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, "", f"`{power['command']}` measures it anew."]
+
+
+def _sheet(metric: Metric) -> list[str]:
+    return [
+        f'<a id="{metric.name}"></a>',
+        "",
+        f"### {metric.title}, `{metric.name}`",
+        "",
+        metric.about,
+        "",
+        f"- **Source.** {metric.source}",
+        f"- **Range.** {_range(metric)}; {metric.better} is better",
+        f"- **Cost.** {metric.cost}",
+        f"- **A random map gets** {metric.chance}",
+        f"- **Known against it.** {metric.criticism}",
+    ]

@@ -1,0 +1,78 @@
+"""The metrics of every benchmark: registered once, offered by name in each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+
+from attribution.errors import BadInput, listed, print_line
+from attribution.plugins import refuse_file_alone
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.plugins import loaded
+from attribution_benchmarks.metrics import faithfulness, in_domain, localisation, sanity
+
+SHARED: dict[str, Metric] = {}  # by name
+RENAMED = {  # former name -> name and what changed; a former name works for one release
+    "continuity": ("max_sensitivity", "which scales maps to norm 1 first and lies between 0 and 2"),
+}
+
+
+def share(metric: Metric) -> Metric:
+    """Register a metric of every benchmark, and return it.
+
+    Raises
+    ------
+    ValueError
+        If it has no function, or another one of its name is registered.
+    """
+    if metric.measure is None:
+        raise ValueError(f"the metric '{metric.name}' has no measure, so no benchmark but its own could compute it")
+    if SHARED.setdefault(metric.name, metric) is not metric:
+        raise ValueError(f"another metric is called '{metric.name}'")
+    return metric
+
+
+for _metric in (*localisation.METRICS, *faithfulness.METRICS, *in_domain.METRICS, *sanity.METRICS):
+    share(_metric)
+
+
+def chosen(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Return metrics by name: a benchmark's own, those of all benchmarks, and the user's own, each once.
+
+    Raises
+    ------
+    BadInput
+        For a name that is none, or no name at all.
+    """
+    known = {**own, **SHARED}
+    found: dict[str, Metric] = {}
+    for name in dict.fromkeys(names):
+        metric = known.get(_current(name)) or _of_ones_own(name, known)
+        if metric.name in found:
+            raise BadInput(f"--metrics has two metrics called '{metric.name}'")
+        found[metric.name] = metric
+    if not found:
+        raise BadInput(f"--metrics is empty; choose of {listed(known)}")
+    return found
+
+
+def _current(name: str) -> str:
+    """Return a metric's name; for a former one, say so on standard error."""
+    if name not in RENAMED:
+        return name
+    current, change = RENAMED[name]
+    print_line(f"--metrics: '{name}' is now '{current}', {change}; the old name will be removed", file=sys.stderr)
+    return current
+
+
+def _of_ones_own(name: str, known: Mapping[str, Metric]) -> Metric:
+    """Return the user's own metric, ``module:NAME`` or ``file.py:NAME``."""
+    refuse_file_alone(name, "--metrics", functions=False)
+    if ":" not in name:
+        raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")
+    metric = loaded(name, Metric, "--metrics")
+    if metric.name in known:
+        raise BadInput(f"--metrics={name}: there is a metric called '{metric.name}' already; give yours another name")
+    if metric.measure is None:
+        raise BadInput(f"--metrics={name} has no measure; make it with attribution_benchmarks.core.metric.of_maps")
+    return metric

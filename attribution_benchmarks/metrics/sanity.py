@@ -1,0 +1,336 @@
+"""Sanity: whether a map depends on what the network has learnt, on what it was asked, and little on noise.
+
+Weights are randomised from the output towards the input (Adebayo et al., "Sanity Checks for Saliency Maps", NeurIPS
+2018), each variable's values in random order, in the order in which the graph uses them. Positions count by their
+magnitude, so that a map that only changes sign is the same; each map is divided by its largest value.
+
+All maps of an input explain ``block.targets``, whatever the random network or the noisy copy is classified as.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from attribution.model import batching
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.controls import runner_up
+from attribution_benchmarks.core.memoize_last import once
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.random_weights import graph_order, with_shuffled_weights
+from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
+from attribution_benchmarks.metrics.model_queries import Again
+from attribution_benchmarks.metrics.per_sample import Measure
+
+STAGES = 4  # groups of variables, from the output to the input
+COPIES = 8  # noisy ones that sMPRT averages over
+NOISE = 0.05  # standard deviation as a share of an input's range, of sMPRT's copies and of Max-Sensitivity
+DRAWS = 10  # noisy inputs of Max-Sensitivity, as captum's ``sensitivity_max`` has by default
+BINS = 100  # of the histogram whose entropy is a map's complexity
+
+
+def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return Spearman's rank correlation of two maps of each input, (N,); 0 where one is the same everywhere.
+
+    Parameters
+    ----------
+    first, second
+        (N, positions...).
+    """
+    from scipy.stats import rankdata
+
+    first, second = (rankdata(flat(values), axis=1) for values in (first, second))
+    first, second = (ranks - ranks.mean(axis=1, keepdims=True) for ranks in (first, second))
+    spread = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
+    return ratio((first * second).sum(axis=1), spread, 0.0)
+
+
+def ssim(first: np.ndarray, second: np.ndarray, radius: int = 3) -> np.ndarray:
+    """Return the mean structural similarity of two maps of each input, (N,) in [-1, 1].
+
+    Wang et al., "Image Quality Assessment", IEEE TIP 2004, with even windows of 7 positions a side and maps from 0 to
+    1, as scikit-image's ``structural_similarity(..., data_range=1)``; windows that reach over the border do not count.
+
+    Parameters
+    ----------
+    first, second
+        (N, positions...) in [0, 1].
+    radius
+        Of the window; smaller where an axis is shorter than it.
+    """
+    from scipy.ndimage import uniform_filter1d
+
+    axes = range(1, first.ndim)
+    radii = {axis: min(radius, (first.shape[axis] - 1) // 2) for axis in axes}
+    count = int(np.prod([2 * each + 1 for each in radii.values()]))
+
+    def local(values: np.ndarray) -> np.ndarray:
+        for axis, reach in radii.items():
+            values = uniform_filter1d(values, 2 * reach + 1, axis=axis)
+        return values
+
+    mean, other = local(first), local(second)
+    unbiased = count / max(count - 1, 1)
+    spreads = unbiased * (local(first**2) - mean**2), unbiased * (local(second**2) - other**2)
+    both = unbiased * (local(first * second) - mean * other)
+    small, smaller = 0.01**2, 0.03**2
+    found = (
+        (2 * mean * other + small) * (2 * both + smaller) / ((mean**2 + other**2 + small) * (sum(spreads) + smaller))
+    )
+    inner = (slice(None), *(slice(reach, found.shape[axis] - reach) for axis, reach in radii.items()))
+    return flat(found[inner]).mean(axis=1)
+
+
+def complexity(values: np.ndarray) -> np.ndarray:
+    """Return the entropy of the histogram of each map's values, (N,) in nats."""
+    found = []
+    for one in flat(values):
+        share = np.histogram(one, BINS)[0] / one.size
+        found.append(float(-(share[share > 0] * np.log(share[share > 0])).sum()))
+    return np.array(found)
+
+
+@functools.lru_cache(maxsize=4)
+def _groups(model) -> tuple[tuple[int, ...], ...]:
+    order = graph_order(model)[::-1]
+    return tuple(tuple(map(int, part)) for part in np.array_split(order, min(STAGES, len(order))))
+
+
+@functools.lru_cache(maxsize=2 * STAGES)
+def randomised(model: Any, stage: int, independent: bool = False, seed: int = 0) -> Any:
+    """Return a model whose variables of some groups have their values in random order.
+
+    Parameters
+    ----------
+    model
+        Of a file.
+    stage
+        How many groups from the output on; with ``independent`` the last of these alone.
+    independent
+        Leave the others as they are.
+    seed
+        Of the orders.
+
+    Returns
+    -------
+    attribution.model.model.Model
+    """
+    groups = _groups(model)[stage - 1 if independent else 0 : stage]
+    return with_shuffled_weights(model.path, seed, model.score, {each for group in groups for each in group})
+
+
+def _stages(model) -> range:
+    return range(1, len(_groups(model)) + 1)
+
+
+def _scaled(maps: np.ndarray, block: Block) -> np.ndarray:
+    values = magnitude(maps, block)
+    top = flat(values).max(axis=1).reshape((-1,) + (1,) * (values.ndim - 1))
+    return ratio(values, np.broadcast_to(top, values.shape), 0.0)
+
+
+@once
+def _cascade(maps: np.ndarray, block: Block, again: Again) -> list[np.ndarray]:
+    return [again(block, randomised(again.model, stage)) for stage in _stages(again.model)]
+
+
+def _similarities(compare: Callable, maps: np.ndarray, changed: list[np.ndarray], block: Block) -> np.ndarray:
+    """Return the mean similarity over stages, then that of each stage, filled up to ``STAGES`` by NaN."""
+    each = [compare(_scaled(maps, block), _scaled(other, block)) for other in changed]
+    each += [np.full(len(block), np.nan)] * (STAGES - len(each))
+    return np.stack([np.nanmean(each, axis=0), *each], axis=1)
+
+
+def cascading(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return Spearman's correlation with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
+    return _similarities(spearman, maps, _cascade(maps, block, again), block)
+
+
+def cascading_ssim(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return structural similarity with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
+    return _similarities(ssim, maps, _cascade(maps, block, again), block)
+
+
+def independent(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return Spearman's correlation with the maps of networks with one random group, (N, 1 + STAGES), mean first."""
+    models = (randomised(again.model, stage, True) for stage in _stages(again.model))
+    return _similarities(spearman, maps, [again(block, model) for model in models], block)
+
+
+def efficient(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return how much more complex the map of the wholly random network is, as a share of the map's own, (N,)."""
+    before, after = complexity(_scaled(maps, block)), complexity(_scaled(_cascade(maps, block, again)[-1], block))
+    return ratio(after - before, before)
+
+
+def smooth(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return as ``cascading``, of maps averaged over noisy copies of each input, (N, 1 + STAGES), the mean first."""
+    copies = list(_noisy(block, COPIES, "sMPRT"))
+
+    def averaged(model) -> np.ndarray:
+        return np.mean([_scaled(again(copy, model), block) for copy in copies], axis=0)
+
+    ever_more_random = [averaged(randomised(again.model, stage)) for stage in _stages(again.model)]
+    return _similarities(spearman, averaged(again.model), ever_more_random, block)
+
+
+def other_class(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return Spearman's correlation with the map of the runner-up class, (N,)."""
+    asked = dataclasses.replace(block, targets=runner_up(again.scores(block.inputs), block.targets))
+    return spearman(_scaled(maps, block), _scaled(again(asked), block))
+
+
+def max_sensitivity(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+    """Return the largest distance of a map to those of noisy inputs, all scaled to norm 1, (N,) in [0, 2].
+
+    max over ``DRAWS`` of ‖a / ‖a‖ - a' / ‖a'‖‖₂, for the map a of the input, the map a' of a noisy copy and the same
+    class. This is Max-Sensitivity (Yeh et al., NeurIPS 2019) as Quantus computes it with ``normalise=True`` and
+    ``normalise_by_average_second_moment_estimate`` over the axes of each map. By default Quantus does not normalise:
+    ‖a - a'‖ / ‖a‖ has no upper bound: where a probability is saturated and its gradient near 0, it is 10⁷ and
+    more. A map a' of zeros is at distance 1.
+
+    Returns
+    -------
+    (N,) float64
+        NaN for a map a of zeros.
+    """
+    scaled = _of_norm_1(maps)
+    moved = [
+        np.linalg.norm(_of_norm_1(again(copy)) - scaled, axis=1) for copy in _noisy(block, DRAWS, "max_sensitivity")
+    ]
+    return np.where(scaled.any(axis=1), np.max(moved, axis=0), np.nan)
+
+
+def _of_norm_1(maps: np.ndarray) -> np.ndarray:
+    """Return maps divided by their Euclidean norms, (N, values) float64; zeros stay."""
+    maps = flat(np.asarray(maps, np.float64))
+    return ratio(maps, np.broadcast_to(np.linalg.norm(maps, axis=1, keepdims=True), maps.shape), 0.0)
+
+
+def _noisy(block: Block, count: int, purpose: str) -> Iterator[Block]:
+    """Yield a block with noise on what is explained, the same for every method."""
+    pictures = block.pictures
+    span = np.ptp(flat(pictures), axis=1).reshape((-1,) + (1,) * (pictures.ndim - 1))
+    for number in range(count):
+        noise = [batching.generator(number, key, purpose).standard_normal(pictures.shape[1:]) for key in block.seeds]
+        noisy = (pictures + NOISE * span * np.stack(noise)).astype(pictures.dtype)
+        yield dataclasses.replace(block, inputs=block.with_pictures(noisy))
+
+
+_ADEBAYO = "Adebayo et al., Sanity Checks for Saliency Maps, NeurIPS 2018"
+_HEDSTROM = "Hedström et al., A Fresh Look at Sanity Checks for Saliency Maps, xAI 2024"
+
+
+def _metric(name: str, function: Callable, title: str, width: int = 1, **described) -> Metric:
+    measure = Measure(name, function, width=width, digits=6, of_controls=False, again=True)
+    return Metric(name, title, measure=measure, on_request=True, **described)
+
+
+METRICS = (
+    _metric(
+        "randomisation",
+        cascading,
+        "Randomised weights",
+        1 + STAGES,
+        better="less",
+        about="How like a method's maps stay when the network's weights are shuffled, from the output towards the "
+        "input in four stages: Spearman's correlation of magnitudes, averaged over stages. All maps explain the class "
+        "that the trained network's map explains. Less is better.",
+        source=_ADEBAYO,
+        bounds=(-1.0, 1.0),
+        cost=f"{STAGES} explanations a map",
+        chance="near 0, if it were drawn anew for each network",
+        criticism="Order of layers and noise of gradients decide much of it (Hedström et al.); what an architecture "
+        "alone does to a map, such as zeros outside an object, keeps correlations high.",
+    ),
+    _metric(
+        "randomisation_ssim",
+        cascading_ssim,
+        "Randomised weights, SSIM",
+        1 + STAGES,
+        better="less",
+        about="As randomised weights, by structural similarity of maps scaled to 1. Less is better.",
+        source=_ADEBAYO,
+        bounds=(-1.0, 1.0),
+        cost="none beside randomised weights",
+        chance="near 0, if it were drawn anew for each network",
+        criticism="Where maps are mostly empty, windows of nothing are similar.",
+    ),
+    _metric(
+        "randomisation_independent",
+        independent,
+        "Randomised weights, one group",
+        1 + STAGES,
+        better="less",
+        about="As randomised weights, but each of the four groups of variables alone is shuffled. Less is better.",
+        source=_ADEBAYO,
+        bounds=(-1.0, 1.0),
+        cost=f"{STAGES} explanations a map",
+        chance="near 0, if it were drawn anew for each network",
+        criticism="Groups have as many variables each, and not as many weights.",
+    ),
+    _metric(
+        "emprt",
+        efficient,
+        "eMPRT",
+        about="How much more complex, by the entropy of its values, a method's map becomes when all weights are "
+        "shuffled, as a share of what it was. More is better.",
+        source=_HEDSTROM,
+        bounds=(-1.0, np.inf),
+        cost="none beside randomised weights",
+        chance="near 0",
+        criticism="Entropy of a histogram knows nothing of places: a map in another order has the same. A map of zeros "
+        "has entropy 0, so methods that clip at 0, such as Grad-CAM, get -1 where all evidence of the random network "
+        "is against the class.",
+    ),
+    _metric(
+        "smprt",
+        smooth,
+        "sMPRT",
+        1 + STAGES,
+        better="less",
+        about="As randomised weights, of maps averaged over noisy copies of the input first, so that noise of "
+        "gradients is no change. Less is better.",
+        source=_HEDSTROM,
+        bounds=(-1.0, 1.0),
+        cost=f"{(STAGES + 1) * COPIES} explanations a map",
+        chance="near 0, if it were drawn anew for each network",
+        criticism="Costs as much as SmoothGrad, and judges the smoothed method.",
+    ),
+    _metric(
+        "other_class",
+        other_class,
+        "Other class",
+        better="less",
+        about="How like the map for the network's second answer is to that for its first: Spearman's correlation of "
+        "magnitudes. Less is better.",
+        source="Sixt, Granz and Landgraf, When Explanations Lie, ICML 2020",
+        bounds=(-1.0, 1.0),
+        cost="1 explanation a map",
+        chance="near 0, if it were drawn anew for each class",
+        criticism="Two classes may be told apart by the same places: then maps are alike with good reason.",
+    ),
+    _metric(
+        "max_sensitivity",
+        max_sensitivity,
+        "Max-Sensitivity",
+        better="less",
+        about="The largest distance between the map of an input and the maps of noisy copies of it, for the same "
+        f"class. Each map is scaled to norm 1. There are {DRAWS} copies, with Gaussian noise of standard deviation "
+        f"{NOISE:g} of the input's range. Between 0 and 2; less is better.",
+        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; on the same noisy "
+        "copies it equals Quantus's `MaxSensitivity` with maps normalised by "
+        "`normalise_by_average_second_moment_estimate`; by default Quantus does not normalise",
+        bounds=(0.0, 2.0),
+        cost=f"{DRAWS} explanations a map",
+        chance="about 1.4 if its signs are random, and less if it has no negative values (0.71 for values drawn evenly "
+        "from 0 to 1); 0 if it does not depend on the input",
+        criticism="It saturates at √2, where two maps have nothing in common; only maps of opposite signs are further "
+        "apart. Changes of a map's size do not count. A constant map is perfect, and noise may change the predicted "
+        "class. The largest of few copies rises with their number.",
+    ),
+)

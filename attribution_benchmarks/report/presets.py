@@ -1,0 +1,91 @@
+"""What a whole or a quick run of the report computes: the units of each benchmark, and whom they measure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from attribution_benchmarks.core.definition import Benchmark, Column, Unit
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
+from attribution_benchmarks.metrics.registry import SHARED
+
+QUICK_NETWORKS = 2  # of random weights: one with shuffled ones, one with new ones
+
+# Cheap methods of the benchmarks' papers, scored in all of them, so that more of the matrix can be compared.
+COMPARED = (
+    "gradient_x_input", "guided_backprop", "guided_grad_cam", "deconvnet", "vargrad", "lrp_alpha1beta0",
+    "excitation_backprop", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise",
+)  # fmt: skip
+
+
+def units_of(
+    benchmark: Benchmark,
+    place: str,
+    quick: bool,
+    seed: int,
+    metrics: Sequence[str] = (),
+    random_networks: int = 0,
+) -> list[Unit]:
+    """Return the commands of a benchmark.
+
+    Parameters
+    ----------
+    benchmark
+        The definition.
+    place
+        Where it was found: its name, or "my_file.py:MINE".
+    quick
+        Few inputs, samples and masks, or the whole run.
+    seed
+        Of the run.
+    metrics
+        Metrics of the user's own, as typed.
+    random_networks
+        How many that control stands for; 0 for ``NETWORKS``, or one of each kind in a quick run.
+    """
+    networks = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
+    if benchmark.units is None:
+        units: Sequence[Unit] = [_of_one_definition(benchmark, place, quick, seed)]
+    else:
+        units = benchmark.units(quick, seed)
+    return [
+        dataclasses.replace(
+            unit,
+            command=(*unit.command, *((f"--random_networks={networks}",) if unit.random_networks else ())),
+            methods=tuple(dict.fromkeys([*unit.methods, *(COMPARED if unit.shared else ())])),
+            metrics=tuple(dict.fromkeys([*unit.metrics, *unasked(), *metrics])) if unit.metrics else (),
+        )
+        for unit in units
+    ]
+
+
+def columns_of(benchmark: Benchmark, metrics: Sequence[Metric] = ()) -> list[Column]:
+    """Return a benchmark's columns of the matrix: its own metrics, those of all benchmarks, and the user's own."""
+    added = dict.fromkeys([*unasked().values(), *metrics])
+    return [*benchmark.matrix_columns(), *(column for metric in added for column in benchmark.columns_of(metric))]
+
+
+def unasked() -> dict[str, Metric]:
+    """Return the metrics of all benchmarks that a report has without being asked for them, by name."""
+    return {name: metric for name, metric in SHARED.items() if not metric.on_request}
+
+
+def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int) -> Unit:
+    count = benchmark.counts[0 if quick else 1]
+    return Unit(
+        benchmark.name,
+        benchmark.name,
+        benchmark.title,
+        (
+            "-m", "attribution_benchmarks.core.evaluate", f"--benchmark={place}", f"--num_imgs={count}",
+            *((f"--seed={seed}",) if seed else ()),
+        ),
+        benchmark.methods,
+        f"At most {count:,} inputs.",
+        pictures=False,
+        shared=False,
+        metrics=tuple(metric.name for metric in benchmark.metrics),
+        model_flag="--model=",
+        random_networks=RANDOM_WEIGHTS in benchmark.controls,
+    )  # fmt: skip

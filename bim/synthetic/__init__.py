@@ -1,0 +1,1 @@
+"""The embedded objects and scenes, which are drawn."""

@@ -1,0 +1,161 @@
+"""What a run's numbers say beside the poster's: order of the methods, spread, and what controls change.
+
+Orders and ratios are taken over the same questions on both sides, also where maps of zeros are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from attribution_benchmarks.core.batch import by_kind
+from attribution_benchmarks.stats import statistics
+from clevr_xai import controls, paper_table, subsets
+from clevr_xai.measured import Measured
+from clevr_xai.methods import BASELINES, title
+from clevr_xai.metrics import METRICS, summary
+from clevr_xai.pooling import POOLINGS
+from clevr_xai.scoring import HEADING
+from clevr_xai.table import titled
+
+BEST = ("lrp_clevr_xai", "excitation_backprop", *BASELINES)
+WORST = ("gradient_x_input", "deconvnet", "grad_cam")
+
+
+def findings(measured: Measured, rows: Sequence[Mapping]) -> list[str]:
+    """Return sentences computed from a run's rows; none where what they would compare was not scored."""
+    main = {
+        row["method"]: row
+        for row in rows
+        if (row["metric"], row["questions"], row["ground_truth"])
+        == (paper_table.METRIC, paper_table.QUESTIONS, paper_table.GROUND_TRUTH)
+        and row["pooling"] == HEADING["mass"] and row["subset"] == "all" and np.isfinite(row["mean"])
+    }  # fmt: skip
+    columns = _columns(measured, main) if main else {}
+    plain = {name: row for name, row in main.items() if "of" not in row}
+    common = np.all([np.isfinite(columns[name]) for name in plain], axis=0) if plain else np.zeros(0, bool)
+    notes = _completeness(measured)
+    if common.any():
+        means = {name: float(columns[name][common].mean()) for name in plain}
+        spreads = {name: float(columns[name][common].std()) for name in plain}
+        if not common.all():
+            notes.append(
+                f"Orders and comparisons below are over the {common.sum():,} of {len(common):,} questions for which "
+                "every method has a value."
+            )
+        notes += [*_order(plain, means, spreads), *_best(plain, means), *_edges(plain, means)]
+    return notes + _kept(main, columns) + _networks(main)
+
+
+def _columns(measured: Measured, main: Mapping[str, Mapping]) -> dict[str, np.ndarray]:
+    """Return the values behind the rows, name -> one a question that counts, NaN where it is left out."""
+    truth = measured.ground_truths.index(paper_table.GROUND_TRUTH)
+    place = list(METRICS).index(paper_table.METRIC), list(POOLINGS).index(HEADING[paper_table.METRIC])
+    counted = subsets.members(measured, "all", paper_table.GROUND_TRUTH, 1, 0)
+    return {
+        label.name: np.mean([measured.counted(member)[(counted, truth, *place)] for member in members], axis=0)
+        for label, members in by_kind(measured.labels).items()
+        if label.name in main
+    }
+
+
+def _networks(main: Mapping[str, Mapping]) -> list[str]:
+    """Say how many random networks there are, and how far apart they are under one method."""
+    spreads = {name: row["networks"] for name, row in main.items() if len(row.get("networks", ())) > 1}
+    if not spreads:
+        return []
+    widest = max(spreads, key=lambda name: float(np.ptp(spreads[name])))
+    return [
+        "Random nets: the mean over networks, in brackets the least and the largest of theirs and how many they are; "
+        "in turn their weights are shuffled and drawn anew. A method is above them where it is above each. "
+        f"They differ most under {titled(main[main[widest]['of']])}: "
+        f"{', '.join(f'{mean:.2f}' for mean in spreads[widest])}."
+    ]
+
+
+def _completeness(measured: Measured) -> list[str]:
+    gaps = {name: summary(column[measured.right]) for name, column in measured.gaps.items()}
+    told = [
+        f"{title(name)} {100 * gap.median:.2g} % (median; 80th percentile {100 * gap.p80:.2g} %)"
+        for name, gap in gaps.items()
+        if gap.n
+    ]
+    if not told:
+        return []
+    return [
+        f"The sum of a map misses f(image) - f(baseline) by this share of it: {', '.join(told)}.",
+        "Where the authors' Integrated Gradients begins is not known: the poster's one row stands beside each of ours "
+        "(docs/benchmarks.md).",
+    ]
+
+
+def _order(plain, means, spreads) -> list[str]:
+    """Return how the order compares with the poster's, once for each row that may be its Integrated Gradients."""
+    published = [name for name, row in plain.items() if row["paper"] is not None]
+    others, paths = ([name for name in published if (name in BASELINES) == path] for path in (False, True))
+    told = []
+    for path in paths or [None]:
+        names = others + ([path] if path else [])
+        if len(names) < 3:
+            return []
+        figures = [plain[name]["paper"] for name in names]
+        tau, rho = (
+            correlation([means[name] for name in names], figures)
+            for correlation in (statistics.kendall, statistics.spearman)
+        )
+        spread = statistics.spearman([spreads[name] for name in names], [plain[name]["paper_std"] for name in names])
+        told.append(
+            f"{f'with {title(path)}: ' if path else ''}Kendall's tau {tau:.2f}, Spearman's rank correlation {rho:.2f}; "
+            f"by standard deviation {spread:.2f}"
+        )
+    return [
+        f"Order of the {len(names)} methods by mean mass accuracy against the poster's, {'. '.join(told)}."
+        if paths
+        else f"Order of the {len(names)} methods by mean mass accuracy against the poster's: {told[0]}."
+    ]
+
+
+def _best(plain, means) -> list[str]:
+    best = [name for name in BEST if name in plain]
+    if not (all(name in plain for name in (*BEST[:2], *WORST)) and any(name in plain for name in BASELINES)):
+        return []
+    bar = max(means[name] for name in WORST)
+    above = [name for name in best if means[name] > bar]
+    shown = ", ".join(titled(plain[name]) for name in above) or "None of these"
+    return [
+        "On the poster LRP, Excitation Backprop and Integrated Gradients lie above Gradient x Input, Deconvnet and "
+        "Grad-CAM. " + ("So they do here." if above == best else f"{shown} {'do' if len(above) != 1 else 'does'} here.")
+    ]
+
+
+def _edges(plain, means) -> list[str]:
+    if "edge_detector" not in plain:
+        return []
+    beaten = [
+        titled(row) for name, row in plain.items() if row["kind"] == "method" and means[name] <= means["edge_detector"]
+    ]
+    return (
+        [f"No better than an edge detector, which asks no network, in mass accuracy: {', '.join(beaten)}."]
+        if beaten
+        else []
+    )
+
+
+def _kept(main, columns) -> list[str]:
+    """Return which methods keep their accuracy under a control, each over the questions that have both maps."""
+    notes = []
+    for control in controls.OF_METHODS:
+        insensitive = []
+        for name, row in main.items():
+            if row.get("control") != control or row["of"] not in main:
+                continue
+            both = np.isfinite(columns[name]) & np.isfinite(columns[row["of"]])
+            if both.any() and columns[name][both].mean() > 0.9 * columns[row["of"]][both].mean() > 0:
+                insensitive.append(titled(main[row["of"]]))
+        if insensitive:
+            notes.append(
+                f"Keeps more than nine tenths of its mass accuracy under the control '{controls.OF_METHODS[control]}': "
+                f"{', '.join(insensitive)}."
+            )
+    return notes

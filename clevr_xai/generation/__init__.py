@@ -1,0 +1,1 @@
+"""Scenes, images, masks and questions in the style of CLEVR."""

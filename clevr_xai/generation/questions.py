@@ -1,0 +1,145 @@
+"""Questions on scenes, simple and complex, with programs, outputs of every node, and balanced answers.
+
+Families are tried least used first, as in CLEVR; the counts of families and answers start anew every 250
+images, so a block of 250 scenes is the unit of work: blocks depend on nothing but the seed and their scenes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Callable, Sequence
+
+from clevr_xai import programs
+from clevr_xai.generation import families, official_wording, sentences
+from clevr_xai.generation.families import Family
+from clevr_xai.generation.scene_index import SceneIndex
+from clevr_xai.generation.search import Choice, Search
+from clevr_xai.vocabulary import ATTRIBUTES
+
+BLOCK = 250  # scenes between resets of the counts
+QUESTIONS_PER_IMAGE = 10  # at most; there are only four simple families
+WORDINGS = ("plain", "official")
+
+
+def generate(
+    scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = map, wording: str = "plain"
+) -> list[dict]:
+    """Ask questions about scenes.
+
+    Parameters
+    ----------
+    scenes
+        In CLEVR's JSON form, in the order of their image index.
+    kind
+        "simple" or "complex".
+    seed
+        Of the run.
+    mapped
+        Does what ``map`` does for a function and the list of blocks, perhaps in several processes.
+    wording
+        "plain", this project's sentences, or "official", the language of CLEVR-XAI's release. Programs, answers and
+        outputs are the same in both.
+
+    Returns
+    -------
+    list of dict
+        ``split``, ``image_filename``, ``image_index``, ``question``, ``program`` (nodes ``type``, ``inputs``,
+        ``value_inputs``, ``_output``), ``answer`` (a bool, an int or a word), ``template_filename``,
+        ``question_family_index``, ``question_index``.
+    """
+    asked = itertools.chain.from_iterable(
+        mapped(functools.partial(generate_block, kind=kind, seed=seed, wording=wording), in_blocks(scenes))
+    )
+    return [{**question, "question_index": number} for number, question in enumerate(asked)]
+
+
+def in_blocks(scenes: Sequence) -> list[Sequence]:
+    """Return scenes, in whatever form, in the blocks that questions are asked about."""
+    return [scenes[start : start + BLOCK] for start in range(0, len(scenes), BLOCK)]
+
+
+def generate_block(scenes: Sequence[dict], kind: str, seed: int, wording: str = "plain") -> list[dict]:
+    """Ask questions about at most 250 scenes, without ``question_index``; as ``generate`` otherwise."""
+    known = families.load(kind)
+    used = dict.fromkeys(known, 0)
+    counts = {family: dict.fromkeys(family.possible_answers, 0) for family in known}
+    asked = []
+    for scene in scenes:
+        rng = random.Random(f"clevr_xai {kind} questions {seed} {scene['image_index']}")
+        index = SceneIndex(scene)
+        number = 0
+        for family in sorted(known, key=used.__getitem__):
+            choices = Search(family, index, counts[family], rng).run()
+            if choices is None:
+                continue
+            question = _question(family, choices, scene, rng)
+            if wording == "official":
+                question["question"] = _official_sentence(family, choices, f"{kind} {seed} {scene['image_index']}")
+            counts[family][question["answer"]] += 1
+            used[family] += 1
+            asked.append(question)
+            number += 1
+            if number == QUESTIONS_PER_IMAGE:
+                break
+    return asked
+
+
+def _question(family: Family, choices: list[Choice | None], scene: dict, rng: random.Random) -> dict:
+    """Return the question of a filled family, its answer found by running its program on the scene."""
+    program = expand(family, choices)
+    for node, output in zip(program, programs.execute(program, scene), strict=True):
+        node["_output"] = output
+    return {
+        "split": scene["split"],
+        "image_filename": scene["image_filename"],
+        "image_index": scene["image_index"],
+        "question": sentences.put(rng.choice(family.text), _slots(family, choices), rng),
+        "program": program,
+        "answer": program[-1]["_output"],
+        "template_filename": f"{family.file}.json",
+        "question_family_index": family.index,
+    }
+
+
+def _official_sentence(family: Family, choices: list[Choice | None], place: str) -> str:
+    """Return a filled family's sentence in the official wording.
+
+    It has random numbers of its own, so that the questions after it do not depend on the wording.
+    """
+    rng = random.Random(f"clevr_xai official wording {place} {family.file} {family.index}")
+    text = rng.choice(official_wording.texts(family))
+    return sentences.put(text, _slots(family, choices), rng, official_wording.other_object)
+
+
+def _slots(family: Family, choices: list[Choice | None]) -> dict[int, Choice]:
+    return {step.slot: choice for step, choice in zip(family.steps, choices, strict=True) if step.slot is not None}
+
+
+def expand(family: Family, choices: list[Choice | None]) -> list[dict]:
+    """Return a family's program with every composite step taken apart into the language's own nodes."""
+    program: list[dict] = []
+    ends = []  # position in the program of each step's last node
+
+    def add(kind: str, inputs: list[int], *values: str) -> None:
+        program.append({"type": kind, "inputs": inputs, "value_inputs": list(values)})
+
+    for step, choice in zip(family.steps, choices, strict=True):
+        inputs = [ends[earlier] for earlier in step.inputs]
+        if step.slot is None:
+            add(step.kind, inputs)
+        else:
+            relation, description = choice
+            if relation is not None:
+                add("relate", inputs, relation)
+                inputs = [len(program) - 1]
+            for attribute, value in zip(ATTRIBUTES, description or (), strict=False):
+                if value is not None:
+                    add(f"filter_{attribute}", inputs, value)
+                    inputs = [len(program) - 1]
+            last = step.kind.rpartition("_")[2]
+            if last in ("unique", "count", "exist"):
+                add(last, inputs)
+        ends.append(len(program) - 1)
+    return program

@@ -1,0 +1,1 @@
+"""Analyses that no command needs; not installed."""

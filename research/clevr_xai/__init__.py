@@ -1,0 +1,1 @@
+"""Analyses of the Relation Networks and of the rendered images."""

@@ -1,0 +1,196 @@
+"""What a data directory holds, in figures that are known of the published data too: grey levels, objects, questions.
+
+The published side: Arras, Osman and Samek, Information Fusion 81 (2022); Johnson et al., CLEVR, CVPR 2017, whose scenes
+these are; the backgrounds of two pictures of the real CLEVR, resized to 128x128.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from attribution.errors import BadInput
+from attribution.file_io.reading import inside, read_picture
+from clevr_xai import layout, masks
+from clevr_xai.dataset import EMBEDDED, KINDS, Dataset
+from clevr_xai.generation import visibility
+from clevr_xai.vocabulary import ATTRIBUTES
+
+REAL_GREY = {0: 104, 16: 105, 48: 131, 80: 125, 112: 133}  # row of 128 -> level of the background
+REAL_OBJECTS = (3, 10)  # of a scene, each number as often
+REAL_VISIBLE = 200  # pixels of 480x320 that each object shows at least
+REAL_PER_IMAGE = {"simple": 3.9761, "complex": 10.0}
+REAL_TRUTHS = {  # share of the questions that have such a mask
+    "simple": {"single_object": 1.0, "all_objects": 1.0},
+    "complex": {"unique": 0.89873, "unique_firstnonempty": 0.99786, "union": 0.99786, "all_objects": 1.0},
+}
+REAL_FILES = {  # share of the complex questions, of the authors' generator
+    "same_relate": 0.31, "comparison": 0.18, "compare_integer": 0.09, "single_or": 0.09, "zero_hop": 0.07,
+    "one_hop": 0.07, "two_hop": 0.07, "three_hop": 0.07, "single_and": 0.06,
+}  # fmt: skip
+_TRACED = (240, 160)  # half of the size of the images: a share of an object needs no more
+
+
+@dataclasses.dataclass(frozen=True)
+class Questions:
+    """Figures of the questions of one kind.
+
+    Attributes
+    ----------
+    count
+        How many there are.
+    truths
+        Ground truth -> share of them that have such a mask.
+    files
+        File of families -> share of them; empty where the questions do not say.
+    """
+
+    count: int
+    truths: Mapping[str, float]
+    files: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """Figures of a data directory.
+
+    Attributes
+    ----------
+    images : (n, 128, 128, 3) uint8
+        Those that any question is about, resized to 128x128.
+    rows : (n, 128) float64
+        Median grey level, 0 to 255, of each image's background in each row; NaN where objects fill the row.
+    background, foreground : (256,) float64
+        Share of their pixels that have a grey level, the mean of three colours.
+    objects : (n,) int64
+        Of each scene.
+    visible : (m,) float64
+        Pixels that each object shows, scaled to images of 480x320; empty where there are no mask images.
+    hidden : (k,) float64
+        Share of each object that others hide, traced from the scenes; empty where these do not tell where the camera
+        stood, as the official release's do not.
+    attributes
+        Attribute -> value -> share of the objects.
+    questions
+        Kind -> figures of its questions.
+    """
+
+    images: np.ndarray
+    rows: np.ndarray
+    background: np.ndarray
+    foreground: np.ndarray
+    objects: np.ndarray
+    visible: np.ndarray
+    hidden: np.ndarray
+    attributes: Mapping[str, Mapping[str, float]]
+    questions: Mapping[str, Questions]
+
+    def grey(self, row: int) -> float:
+        """Return the median background of a row over all images."""
+        return float(np.nanmedian(self.rows[:, row]))
+
+
+def collect(data_dir: str | pathlib.Path = "", traced: int = 200) -> Facts:
+    """Read a data directory.
+
+    Parameters
+    ----------
+    data_dir
+        As ``dataset.Dataset`` takes it; the embedded set when empty. One kind of questions is enough.
+    traced
+        In how many scenes to trace what objects hide of each other; half a CPU second each.
+
+    Raises
+    ------
+    BadInput
+        If there is no such data; the message says what is missing.
+    """
+    directory = pathlib.Path(data_dir) if data_dir else EMBEDDED
+    there = [kind for kind in KINDS if layout.find(directory, layout.QUESTIONS.format(kind=kind))]
+    datasets = {kind: Dataset(kind, data_dir) for kind in there or KINDS[:1]}
+    scenes, images, fronts = {}, [], []
+    for dataset in datasets.values():
+        for batch, names in _by_image(dataset):
+            new = [place for place, name in enumerate(names) if name not in scenes]
+            scenes.update({names[place]: dataset.scenes[names[place]] for place in new})
+            images += list(batch.images[new])
+            fronts += list(batch.masks["all_objects"][new])
+    pictures, front = np.array(images), np.array(fronts)
+    grey = pictures.mean(axis=3)
+    behind = np.ma.masked_array(grey, front)
+    objects = [item for scene in scenes.values() for item in scene["objects"]]
+    known = [scene for scene in scenes.values() if "camera" in scene]
+    return Facts(
+        pictures,
+        np.ma.median(behind, axis=2).filled(np.nan),
+        _levels(grey[~front]),
+        _levels(grey[front]),
+        np.array([len(scene["objects"]) for scene in scenes.values()]),
+        _visible(directory, scenes.values()),
+        np.concatenate([hidden_shares(scene) for scene in known[:traced]]) if known else np.zeros(0),
+        {name: _shares([item[name] for item in objects], values) for name, values in ATTRIBUTES.items()},
+        {kind: _of_questions(dataset) for kind, dataset in datasets.items()},
+    )
+
+
+def hidden_shares(scene: Mapping) -> np.ndarray:
+    """Return which share of each object others hide, (n,) float64 in [0, 1], by rays at half the image's size.
+
+    What lies beyond the image's border is not counted as hidden.
+    """
+    whole = np.bincount(
+        (visibility.seen_objects(scene, *_TRACED) + 1).ravel(), minlength=len(scene["objects"]) + 1
+    )[1:]  # fmt: skip
+    alone = np.array(
+        [(visibility.seen_objects({**scene, "objects": [item]}, *_TRACED) == 0).sum() for item in scene["objects"]]
+    )
+    return 1 - np.divide(whole, alone, out=np.ones(len(alone)), where=alone > 0)
+
+
+def _by_image(dataset: Dataset):
+    """Yield a question of every image with its mask of all objects, and the images' names, a few at a time."""
+    firsts = {question["image_filename"]: row for row, question in reversed(list(enumerate(dataset.questions)))}
+    rows = sorted(firsts.values())
+    for batch in dataset.batches(64, rows, ["all_objects"]):
+        yield batch, [dataset.questions[row]["image_filename"] for row in batch.rows]
+
+
+def _levels(grey: np.ndarray) -> np.ndarray:
+    return np.bincount(grey.round().astype(int), minlength=256) / max(len(grey), 1)
+
+
+def _shares(values: list, order) -> dict[str, float]:
+    counts = Counter(values)
+    return {name: counts[name] / max(len(values), 1) for name in order}
+
+
+def _visible(directory: pathlib.Path, scenes) -> np.ndarray:
+    """Return how many pixels of 480x320 each object shows, from the mask images as they are."""
+    folder = layout.find(directory, layout.MASKS)
+    if folder is None:
+        return np.zeros(0)
+    found = []
+    for scene in scenes:
+        path = inside(folder, scene.get("mask_filename", scene["image_filename"]), directory)
+        colors = np.asarray(read_picture(path))
+        try:
+            indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
+        except (KeyError, ValueError, TypeError) as error:
+            raise BadInput(f"{path} does not fit the scene's mask colours: {error}") from None
+        counts = np.bincount(indices[indices >= 0], minlength=len(scene["objects"]))
+        found.append(counts * (480 * 320 / indices.size))
+    return np.concatenate(found)
+
+
+def _of_questions(dataset: Dataset) -> Questions:
+    rows, names = range(len(dataset)), [question.get("template_filename", "") for question in dataset.questions]
+    files = {name.removesuffix(".json"): count / len(dataset) for name, count in Counter(names).most_common() if name}
+    return Questions(
+        len(dataset),
+        {truth: float(np.mean([bool(dataset.objects(truth, row)) for row in rows])) for truth in dataset.ground_truths},
+        files,
+    )

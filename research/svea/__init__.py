@@ -1,0 +1,1 @@
+"""Deletion curves of SVEA."""

@@ -1,0 +1,179 @@
+"""What stands below the table: how the order compares with the paper's, what held, and what is known to differ."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import attribution
+from attribution_benchmarks.core import control_rows
+from attribution_benchmarks.stats import comparisons
+from svea import paper_table
+from svea.metrics import METRICS
+from svea.scoring import NetworkScores
+from svea.table import rank_correlation, values_of
+
+LOWER_GROUP = ("gradient", "xgrad_cam", "grad_cam")
+UPPER_GROUP = ("grad_cam_plus_plus", "score_cam", "sise", "integrated_gradients", "rise")
+
+
+def findings(
+    networks: Sequence[NetworkScores], rows: Sequence[dict], titles: dict[str, str], seed: int, names: Sequence[str]
+) -> list[str]:
+    """Return lines of text, all of them from computed scores.
+
+    Parameters
+    ----------
+    networks
+        Scores of one or several networks.
+    rows
+        Their ``table.long_rows``.
+    titles
+        Their ``table.titles``.
+    seed
+        Seed of the bootstrap.
+    names
+        The networks' names, as in the tables' heading.
+    """
+    score = {(row["method"], row["metric"]): row["value"] for row in rows}
+    regions_scored = any(metric == "roe_test" for _, metric in score)
+    return [
+        *_intervals(len(networks)),
+        *_rank_correlations(networks, seed),
+        *(_comparisons(networks, score, titles, seed, names) if regions_scored else ()),
+        *(_zero_maps(rows, titles) if regions_scored else ()),
+        *_random_networks(rows, titles),
+        *_what_holds(score, titles),
+        *_divergences(rows),
+    ]
+
+
+def _intervals(count: int) -> list[str]:
+    over = "" if count == 1 else f"; ± is the standard deviation over {count} networks"
+    return [
+        "95 %: over the 1,000 test signals, Wilson's interval for ROE test (over which of them the support vector "
+        f"machines got right) and Increase, bootstrap-t for Drop; networks and machines stay as trained{over}.",
+    ]
+
+
+def _rank_correlations(networks, seed) -> list[str]:
+    """Return Spearman's rank correlation with the paper for each metric, with and without Score-CAM."""
+
+    def shown(metric, without=()):
+        found = rank_correlation(networks, metric, seed, without)
+        if found is None:
+            return None
+        estimate, count = found
+        return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f}) over {count} methods"
+
+    lines = []
+    for metric, described in METRICS.items():
+        line = shown(metric)
+        if line and paper_table.NOT_REPRODUCIBLE in networks[0].methods:
+            without = shown(metric, (paper_table.NOT_REPRODUCIBLE,))
+            line += f"; without Score-CAM {without}" if without else ""
+        if line:
+            lines.append(f"Spearman's rank correlation with the paper, {described.title}: {line}.")
+    return lines
+
+
+def _comparisons(networks, score, titles, seed, where) -> list[str]:
+    """Return which methods do not differ from the best one, and which beat the window that uses no network."""
+    names = list(networks[0].methods)
+    values = {name: values_of(networks, name, "roe_test").mean(axis=0) for name in (*names, "argmax_abs")}
+    best = max(names, key=lambda name: score[name, "roe_test"])
+    lines = []
+    if len(names) > 1:
+        pairs = list(itertools.combinations(names, 2))
+        tests = {frozenset(test[:2]): test for test in comparisons.compare_pairs(values, pairs, seed=seed)}
+        tied = [
+            f"{titles[name]} (p = {test.p_corrected:.2f})"
+            for name in names
+            if name != best and (test := tests[frozenset((best, name))]).p_corrected >= comparisons.LEVEL
+        ]
+        lines.append(
+            f"ROE test, paired by signal, p-values after Holm for {len(pairs)} pairs: {titles[best]} is highest; "
+            + (f"not told apart from it: {', '.join(tied)}." if tied else "all others are below it, p < 0.05.")
+        )
+    against_peak = comparisons.compare_pairs(values, [(name, "argmax_abs") for name in names], seed=seed)
+    better = [
+        titles[test.first] for test in against_peak if test.p_corrected < comparisons.LEVEL and test.difference > 0
+    ]
+    on = " and ".join(where) + (", averaged" if len(where) > 1 else "")
+    lines.append(
+        f"Better than the window at the largest |x|, which uses no network ({score['argmax_abs', 'roe_test']:.1f}), on "
+        f"{on} (p < 0.05 after Holm for {len(names)} methods): {', '.join(better) or 'none'}."
+    )
+    return lines
+
+
+def _zero_maps(rows, titles) -> list[str]:
+    found = [f"{titles[row['method']]} {row['zero_maps']:.2f} %" for row in rows if row.get("zero_maps")]
+    counted = ", ".join(found) or "none"
+    return [f"Maps that are zero everywhere, whose window is the first, as a uniform map's: {counted}."]
+
+
+def _random_networks(rows, titles) -> list[str]:
+    """Say what is left of the methods' regions on networks that have learnt nothing."""
+    lines = []
+    for name, metric in METRICS.items():
+        found = [row for row in rows if row["metric"] == name and "of" in row]
+        if not found:
+            continue
+        each, count = control_rows.told(found, titles, "{:.1f}".format)
+        several = f", mean over {count} [least, largest]" if count > 1 else ""
+        lines.append(f"The methods' own regions on networks of random weights, {metric.title}{several}: {each}.")
+    return lines
+
+
+def _what_holds(score, titles) -> list[str]:
+    """Say whether the paper's two groups and its lowest Drop are found again."""
+    lines = []
+    if all((name, "roe_test") in score for name in LOWER_GROUP + UPPER_GROUP):
+        highest = max(LOWER_GROUP, key=lambda name: score[name, "roe_test"])
+        lowest = min(UPPER_GROUP, key=lambda name: score[name, "roe_test"])
+        holds = score[highest, "roe_test"] < score[lowest, "roe_test"]
+        lines.append(
+            "ROE test of Vanilla Gradient, XGrad-CAM and Grad-CAM below that of Grad-CAM++, Score-CAM, SISE, "
+            f"Integrated Gradients and RISE: {'holds' if holds else 'does not hold'} ({titles[highest]} "
+            f"{score[highest, 'roe_test']:.1f}, {titles[lowest]} {score[lowest, 'roe_test']:.1f})."
+        )
+    drops = {name: score[name, "drop"] for name in paper_table.TABLE_1 if (name, "drop") in score}
+    if "rise" in drops and len(drops) > 1:
+        best = min(drops, key=drops.get)
+        holds = "holds" if best == "rise" else f"does not hold ({titles[best]} {drops[best]:.1f})"
+        lines.append(f"RISE has the lowest Drop (ours {drops['rise']:.1f}): {holds}.")
+    return lines
+
+
+# What is known of rows of the paper that ours differ from, or may.
+_KNOWN = {
+    "score_cam": "The weights here are the published ones, a softmax over channels. The method "
+    "score_cam_constant_masks, which no paper proposes, comes near the paper's row: a candidate, unproven",
+    "grad_cam_plus_plus": "The formula here is the published one; of the variants of it that were tried none gives "
+    "the paper's row",
+    "rise": "How many masks the paper draws, and of what grid, is not known; here they are --rise_masks of 7 cells, "
+    "and fewer of them score less",
+}
+
+
+def _divergences(rows) -> list[str]:
+    """Return a line for each known difference from the paper, and for each row of which anything is known."""
+    lines = [
+        "Known divergence, region: Eq. 1 of the paper is not followed to the letter; here the window starts 6 points "
+        "before the map's peak, counted from 0, and stays inside the signal.",
+        "Known divergence, machines: solved to convergence (LinearSVC), not by 10,000 gradient steps.",
+    ]
+    titles = {name: method.title for name, method in attribution.METHODS.items()}
+    for row in rows:
+        if row["metric"] == "roe_test" and row["method"] in _KNOWN:
+            place = "inside" if row["low"] <= row["paper"] <= row["high"] else "outside"
+            spread = ""
+            if "networks" in row:
+                least, most = min(row["networks"]), max(row["networks"])
+                spread = f", over networks {least:.1f} to {most:.1f}"
+            lines.append(
+                f"{titles[row['method']]}, ROE test: ours {row['value']:.1f}{spread}; the paper's {row['paper']} lies "
+                f"{place} our interval. {_KNOWN[row['method']]}."
+            )
+    return lines

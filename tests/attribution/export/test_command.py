@@ -1,0 +1,323 @@
+"""Exported explanations are the local ones, made of TensorFlow's own operations; what cannot be exported says so."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+import attribution
+from attribution import METHODS, cli
+from attribution.export import command, names
+
+APART = ("lrp_clevr_xai", "guided_integrated_gradients", "attention_rollout", "gradient_rollout")
+IN_A_GRAPH = [
+    name for name, method in METHODS.items() if not method.is_random and not method.library and name not in APART
+]
+FEW = ["gradient", "integrated_gradients", "guided_backprop", "grad_cam"]
+
+
+@pytest.fixture(scope="module")
+def written(exported, tmp_path_factory):
+    """Return a maker of exported models: kind and methods to the directory of the base path."""
+
+    def write(kind, methods, **options):
+        directory = tmp_path_factory.mktemp("served") / kind
+        command.export(exported[kind], directory, methods, wrt="image" if kind == "two_inputs" else None, **options)
+        return directory
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def image_file(written):
+    return written("image", IN_A_GRAPH)
+
+
+def signatures(directory):
+    return tf.saved_model.load(str(directory / "1")).signatures
+
+
+def ask(signature, model, inputs, targets):
+    feed = {name: tf.constant(array) for name, array in model.feed(inputs).items()}
+    reply = signature(**feed, targets=tf.constant(targets, tf.int32))
+    return {name: tensor.numpy() for name, tensor in reply.items()}
+
+
+def check_maps(directory, model, inputs, wrt, methods):
+    """Served maps equal local ones to 1e-5 of their largest value, for given and for predicted targets."""
+    served = signatures(directory)
+    predicted = model.predict(inputs)
+    given = np.arange(len(predicted)) % model.num_classes
+    mixed = np.where(np.arange(len(predicted)) % 2, given, -1)
+    meant = np.where(mixed < 0, predicted, given)
+    local = attribution.explain_many(methods, model, inputs, meant, wrt=wrt)
+    scores = model.scores(inputs)[np.arange(len(meant)), meant]
+    for name in methods:
+        reply = ask(served["explain_" + name], model, inputs, mixed)
+        assert set(reply) == {"map", "target", "score"}
+        assert reply["target"].tolist() == meant.tolist(), name
+        np.testing.assert_allclose(reply["score"], scores, rtol=1e-5)
+        assert np.abs(local[name]).max() > 0, name
+        assert command.relative_difference(reply["map"], local[name]) <= 1e-5, name
+
+
+def test_every_method_without_chance_equals_the_local_one(image_file, models, inputs):
+    check_maps(image_file, models["image"], inputs["image"], None, IN_A_GRAPH)
+
+
+def test_signals_and_probabilities(written, exported, inputs):
+    model = attribution.load_model(exported["signal"], score="probabilities")
+    methods = [*FEW, "score_cam", "occlusion"]
+    check_maps(written("signal", methods, score="probabilities"), model, inputs["signal"], None, methods)
+
+
+@pytest.mark.parametrize("shape", [(), (6,)])
+def test_columns_and_vectors(shape, from_function, tmp_path):
+    size = int(np.prod(shape))
+    kernel = np.random.default_rng(0).normal(size=(size, 3)).astype(np.float32)
+    model = from_function(lambda x: tf.square(tf.matmul(tf.reshape(x, (-1, size)), kernel)), *shape)
+    methods = ["integrated_gradients", "deeplift", "occlusion"]
+    from_median = {"from_median": ("deeplift", {"baseline": "median"})}
+    command.export(model.path, tmp_path / "served", {name: name for name in methods} | from_median)
+    x = np.random.default_rng(1).normal(size=(4, *shape)).astype(np.float32)
+    check_maps(tmp_path / "served", model, x, None, methods)
+    reply = ask(signatures(tmp_path / "served")["explain_from_median"], model, x, np.zeros(4))
+    np.testing.assert_allclose(reply["map"], attribution.explain("deeplift", model, x, 0, baseline="median"), rtol=1e-5)
+
+
+def test_models_of_several_inputs(written, models, inputs):
+    directory = written("two_inputs", ["gradient", "integrated_gradients"])
+    check_maps(directory, models["two_inputs"], inputs["two_inputs"], "image", ["gradient", "integrated_gradients"])
+
+
+def test_the_models_own_signatures_answer_as_before(image_file, exported, inputs):
+    before = tf.saved_model.load(str(exported["image"])).signatures
+    after = signatures(image_file)
+    assert set(before) < set(after)
+    for name, signature in before.items():
+        (argument,) = signature.structured_input_signature[1]
+        arguments = {argument: tf.constant(inputs["image"])}
+        for output, value in signature(**arguments).items():
+            np.testing.assert_array_equal(after[name](**arguments)[output], value)
+
+
+def nodes_of(directory):
+    proto = saved_model_pb2.SavedModel()
+    proto.ParseFromString((directory / "1" / "saved_model.pb").read_bytes())
+    graph = proto.meta_graphs[0].graph_def
+    return [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+
+
+def test_nothing_but_tensorflows_own_operations(image_file):
+    known = {name.lower() for name in dir(tf.raw_ops)}
+    library_free = {"partitionedcall", "statefulpartitionedcall"}
+    for node in nodes_of(image_file):
+        assert node.op.lower() in known | library_free, node.op
+        assert "PyFunc" not in node.op
+        # A gradient that only this project registers would be missed by whoever reads the file.
+        assert not node.attr["_gradient_op_type"].s.startswith(b"Attribution")
+
+
+def test_methods_share_the_models_weights(tmp_path):
+    """Also where a pass computes normalisation with its convolution, whose weights then are none of the file's."""
+    layers = tf.keras.layers
+    network = tf.keras.Sequential(
+        [
+            tf.keras.Input((16, 16, 3)),
+            layers.Conv2D(96, 7, activation="relu"),
+            layers.Conv2D(24, 5),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(3),
+        ]
+    )
+    network.export(tmp_path / "plain", verbose=False)
+    command.export(tmp_path / "plain", tmp_path / "served", FEW)
+
+    def weights(directory):
+        return sum(path.stat().st_size for path in directory.rglob("variables.data*"))
+
+    own = 4 * network.count_params()
+    kernel, normalised_kernel = 7 * 7 * 3 * 96 * 4, 5 * 5 * 96 * 24 * 4
+    grown = weights(tmp_path / "served") - own
+    assert normalised_kernel <= grown < normalised_kernel + kernel
+    assert sum(node.ByteSize() for node in nodes_of(tmp_path / "served") if node.op == "Const") < normalised_kernel
+
+
+def test_a_client_finds_scores_layer_and_description(image_file, models, inputs, exported):
+    model, served = models["image"], signatures(image_file)
+    feed = {name: tf.constant(array) for name, array in model.feed(inputs["image"]).items()}
+    np.testing.assert_allclose(
+        served[names.SCORES](**feed)["scores"], model.scores(inputs["image"]), rtol=1e-5, atol=1e-6
+    )
+    sheets = served[names.SHEET](rows=tf.zeros(3, tf.int32))["sheet"].numpy()
+    assert len(sheets) == 3 and len(set(sheets)) == 1
+    sheet = json.loads(sheets[0])
+    assert sheet["source"] == model.fingerprint and sheet["score"] == "logits"
+    assert sheet["methods"]["integrated_gradients"]["parameters"] == dict(METHODS["integrated_gradients"].defaults)
+    assert sheet["layer"] == model.layer() and sheet["layer_is_default"]
+    targets = model.predict(inputs["image"]).astype(np.int32)
+    result = model.backward(model.feed(inputs["image"]), targets, model.explained_input(), (sheet["layer"],), False)
+    reply = ask(served[names.LAYER], model, inputs["image"], np.full(len(targets), -1))
+    np.testing.assert_allclose(reply["values"], result.values[sheet["layer"]], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(reply["gradients"], result.gradients[sheet["layer"]], rtol=1e-5, atol=1e-6)
+
+
+def test_a_chosen_layer_and_parameters(written, models, inputs):
+    layer = models["image"].layers()[0]
+    methods = {
+        "early_cam": ("grad_cam", {"layer": layer}),
+        "coarse_path": ("integrated_gradients", {"points": 3, "quadrature": "uniform", "baseline": 0.5}),
+        "path_from_the_median": ("integrated_gradients", {"points": 4, "baseline": "median"}),
+    }
+    served = signatures(written("image", methods))
+    for label, (method, overrides) in methods.items():
+        local = attribution.explain(method, models["image"], inputs["image"], 1, **overrides)
+        reply = ask(served["explain_" + label], models["image"], inputs["image"], np.full(7, 1))
+        assert command.relative_difference(reply["map"], local) <= 1e-5
+
+
+def test_tensorflow_1_files(tf1_with_signature, tmp_path):
+    path, _ = tf1_with_signature
+    model = attribution.load_model(path)
+    command.export(path, tmp_path / "served", ["gradient", "grad_cam"])
+    images = np.random.default_rng(0).random((3, 16, 16, 3), dtype=np.float32)
+    check_maps(tmp_path / "served", model, images, None, ["gradient", "grad_cam"])
+
+
+def own_method(passes, *, power=2):
+    return abs(passes.input_gradient()) ** power * passes.inputs
+
+
+def in_numpy(passes):
+    return np.tanh(passes.input_gradient())
+
+
+def another_one_in_a_graph(passes):
+    return passes.inputs * (1.0 if isinstance(passes.inputs, np.ndarray) else 1.001)
+
+
+def test_own_methods_of_passes_alone_can_be_exported(written, models, inputs):
+    served = signatures(written("image", {"own": own_method}))
+    reply = ask(served["explain_own"], models["image"], inputs["image"], np.zeros(7))
+    local = attribution.explain(own_method, models["image"], inputs["image"], 0)
+    assert command.relative_difference(reply["map"], local) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        (["rise"], "'rise' cannot live in a graph: it draws random numbers"),
+        (["guided_integrated_gradients"], "'guided_integrated_gradients' cannot live in a graph"),
+        (["smoothgrad"], "'smoothgrad' cannot live in a graph: it draws random numbers"),
+        (["tf_explain.gradient"], "tf-explain's own Python code"),
+        ([in_numpy], "'in_numpy' cannot live in a graph: it computes with more than its passes"),
+        ([another_one_in_a_graph], "would differ from the local one by 1.0e-03"),
+        ({"a b": "gradient"}, "'a b' cannot be part of a signature's name"),
+        ([], "no method to export"),
+    ],
+)
+def test_what_cannot_be_exported_says_so_and_leaves_nothing(exported, tmp_path, methods, message):
+    with pytest.raises(cli.BadInput) as refused:
+        command.export(exported["image"], tmp_path / "served", methods)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_served_version_is_never_changed(exported, image_file):
+    before = (image_file / "1" / "saved_model.pb").read_bytes()
+    with pytest.raises(cli.BadInput, match=r"exists.*write to '.*/2'"):
+        command.export(exported["image"], image_file, ["gradient"])
+    assert (image_file / "1" / "saved_model.pb").read_bytes() == before
+    with pytest.raises(cli.BadInput, match="has explanations already"):
+        command.export(image_file, image_file / "2", ["gradient"])
+
+
+KILLED = """
+import os, signal, sys
+from attribution import export
+export.export(sys.argv[1], sys.argv[2], ["gradient", "grad_cam"])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_each_export_has_the_same_bytes_and_a_killed_one_leaves_no_temporary_file(exported, tmp_path):
+    found = []
+    for number in range(2):
+        temporary, output = tmp_path / f"temporary{number}", tmp_path / f"served{number}"
+        temporary.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, exported["signal"], output],
+            env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+        assert list(temporary.iterdir()) == []
+        files = sorted(path for path in output.rglob("*") if path.is_file())
+        found.append({path.relative_to(output): path.read_bytes() for path in files})
+    assert found[0] == found[1] and len(found[0]) > 3
+
+
+def test_the_command(exported, tmp_path, capsys):
+    def run(*flags):
+        return cli.execute(command.main, command.FLAGS, command.__doc__, ["export", *flags])
+
+    model = f"--model={exported['signal']}"
+    assert run(model, f"--output={tmp_path}/served/7", "--methods=gradient,grad_cam", "--layer=conv1d_1") == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == ["explain_gradient", "explain_grad_cam", "written"]
+    assert (tmp_path / "served" / "7" / "saved_model.pb").is_file()
+    for flags, message in [
+        ([model], "--output is empty"),
+        ([f"--output={tmp_path}/x"], "--model is empty"),
+        ([model, f"--output={tmp_path}/x", "--methods=gradient", "--layer=conv1d_1"], "none of 'gradient' stands on"),
+        ([model, f"--output={tmp_path}/x", "--methods=grad_cam", "--layer=nowhere"], "no layer 'nowhere'"),
+    ]:
+        assert run(*flags) == 2
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(exported, tmp_path, monkeypatch):
+    """A counterpart that computes something else."""
+    from attribution.export import methods as export_methods
+    from attribution.methods import cam
+
+    def wrong(passes, *, layer, resize):
+        return export_methods._grad_cam(passes, layer=layer, resize=resize) * 1.01
+
+    monkeypatch.setitem(export_methods._COUNTERPARTS, cam.grad_cam, wrong)
+    with pytest.raises(cli.BadInput, match=r"'grad_cam' is left out: its map would differ .* by 1\.0e-02"):
+        command.export(exported["image"], tmp_path / "strict", ["gradient", "grad_cam"])
+    assert not (tmp_path / "strict").exists()
+    left_out = {}
+    written = command.export(exported["image"], tmp_path / "kept", ["gradient", "grad_cam"], left_out=left_out)
+    assert set(written) == {"gradient"} and set(left_out) == {"grad_cam"}
+    served = signatures(tmp_path / "kept")
+    assert "explain_gradient" in served and "explain_grad_cam" not in served
+    sheet = json.loads(served[names.SHEET](rows=tf.zeros(1, tf.int32))["sheet"].numpy()[0])
+    assert set(sheet["methods"]) == {"gradient"}
+    with pytest.raises(cli.BadInput, match="'grad_cam' is left out"):  # nothing would be left
+        command.export(exported["image"], tmp_path / "none", ["grad_cam"], left_out={})
+
+
+def test_a_map_is_asked_to_be_no_more_precise_than_it_is_known(from_function):
+    """Of values near 1,000, float32 knows differences of about 1 to four digits, and the values to seven."""
+    model = from_function(lambda x: tf.reduce_sum(x, axis=1), 6, 2)
+    wrt = model.explained_input()
+    feed = {wrt: 1000 + np.random.default_rng(0).random((2, 6, 2), dtype=np.float32)}
+
+    def changed(method):
+        entry = (attribution.Method("own", "Own", method), {})
+        return command._changed_by_rounding(model, wrt, entry, feed, attribution.explain(method, model, feed))
+
+    values = changed(lambda passes: passes.inputs)
+    differences = changed(lambda passes: passes.inputs - passes.inputs.mean(axis=1, keepdims=True))
+    assert 0 < values < 5e-7 and 1e-5 < differences < 1e-2

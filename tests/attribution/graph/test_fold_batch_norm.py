@@ -1,0 +1,102 @@
+"""Folding batch normalisation changes no score."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.graph import fold_batch_norm
+
+
+def scores_of(graph, model, feed):
+    arrays = {model.input_node(name): tf.constant(array) for name, array in model.feed(feed).items()}
+
+    @tf.function
+    def scores(arrays):
+        (scores,), _ = graph.import_on(arrays, [f"{model.logits.split(':')[0]}:0"])
+        return scores
+
+    return scores(arrays).numpy()
+
+
+def normalising(graph, wrt, target):
+    """Return the nodes that still scale by a constant or normalise."""
+    return [
+        name for name in graph.between(wrt, target) if graph.nodes[name].op in ("Mul", "FusedBatchNormV3", "RealDiv")
+    ]
+
+
+def check(model, feed, remaining, wrt=None):
+    folded = fold_batch_norm.fold_batch_norm(model.graph)
+    np.testing.assert_allclose(scores_of(folded, model, feed), model.scores(feed), rtol=1e-4, atol=1e-5)
+    node, target = model.input_node(wrt), model.logits.split(":")[0]
+    before, after = normalising(model.graph, node, target), normalising(folded, node, target)
+    assert before and len(after) == remaining, (before, after)
+    assert {n.name for n in model.graph.graph_def.node} <= {n.name for n in folded.graph_def.node}
+
+
+def test_after_convolutions_of_a_residual_network(models, inputs):
+    check(models["image"], inputs["image"], remaining=0)
+
+
+def test_fused_normalisation_of_tensorflow_1(tf1, inputs):
+    model = attribution.load_model(tf1[0], inputs=["input_tensor:0"], output="resnet_model/final_dense:0")
+    check(model, inputs["image"], remaining=0)
+
+
+def layers_with(randomise_seed, *layers):
+    model = keras.Sequential([keras.Input((12, 12, 3)), *layers])
+    generator = np.random.default_rng(randomise_seed)
+    for variable in model.variables:
+        values = generator.normal(0, 0.4, variable.shape)
+        variable.assign(np.abs(values) + 0.5 if "variance" in variable.path else values)
+    return model
+
+
+def head():
+    return [keras.layers.Flatten(), keras.layers.Dense(2)]
+
+
+CONV = keras.layers.Conv2D
+BN = keras.layers.BatchNormalization
+
+
+@pytest.mark.parametrize(
+    ("layers", "remaining"),
+    [
+        # A Relation Network's order: the normalisation goes into the next convolution, which has no padding ...
+        (lambda: [CONV(4, 3, strides=2, activation="relu"), BN(), CONV(5, 3, activation="relu"), *head()], 0),
+        # ... with padding it could not, exactly, and stays.
+        (lambda: [CONV(4, 3, activation="relu"), BN(), CONV(5, 3, padding="same", activation="relu"), *head()], 1),
+        (lambda: [keras.layers.DepthwiseConv2D(3, depth_multiplier=2), BN(), keras.layers.ReLU(), *head()], 0),
+        (lambda: [keras.layers.Flatten(), keras.layers.Dense(6), BN(), keras.layers.ReLU(), BN(), head()[1]], 0),
+        # One normalisation before a layer, another after it.
+        (lambda: [CONV(4, 3, activation="relu"), BN(), CONV(5, 3), BN(), keras.layers.ReLU(), *head()], 0),
+        # Before pooling it stays.
+        (lambda: [CONV(4, 3, activation="relu"), BN(), keras.layers.MaxPool2D(), *head()], 1),
+    ],
+    ids=["before valid", "before same", "depthwise", "dense", "on both sides", "before pooling"],
+)  # fmt: skip
+def test_where_folding_is_exact_it_is_done(layers, remaining, tmp_path):
+    model = layers_with(3, *layers())
+    model.export(tmp_path, verbose=False)
+    x = np.random.default_rng(0).random((3, 12, 12, 3), dtype=np.float32)
+    check(attribution.load_model(tmp_path), x, remaining)
+
+
+def test_a_layer_with_two_uses_is_left_alone(from_function):
+    kernel = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+
+    def scores(x):
+        y = tf.matmul(x, kernel)
+        return tf.nn.relu(y * 2.0) + y
+
+    model = from_function(scores, 3)
+    assert fold_batch_norm.fold_batch_norm(model.graph).graph_def == model.graph.graph_def
+
+
+def test_the_original_graph_is_not_written_to(models):
+    before = models["image"].graph.graph_def.SerializeToString(deterministic=True)
+    fold_batch_norm.fold_batch_norm(models["image"].graph)
+    assert models["image"].graph.graph_def.SerializeToString(deterministic=True) == before

@@ -1,0 +1,381 @@
+"""Layers are found by what the graph computes, and by the names users know them by."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+
+
+def test_the_default_layer_is_the_activation_of_the_last_convolution(models):
+    for kind, scope in (("signal", "conv1d"), ("image", "activation"), ("two_inputs", "conv2d")):
+        wrt = "image" if kind == "two_inputs" else None
+        layer = models[kind].layer(wrt=wrt)
+        assert models[kind].graph.nodes[layer].op == "Relu" and scope in layer
+        # Nothing after it is convolutional.
+        after = models[kind].graph.below([layer])
+        assert not [name for name in after if models[kind].graph.nodes[name].op == "Conv2D"]
+
+
+def test_the_last_activation_of_a_residual_network_closes_the_block(models, live):
+    x = np.random.default_rng(0).random((2, 16, 16, 3), dtype=np.float32)
+    relu = [layer for layer in live["image"].layers if isinstance(layer, keras.layers.Activation)][-1]
+    expected = keras.Model(live["image"].inputs, relu.output)(x).numpy()
+    model = models["image"]
+    values = model.backward({"image": x}, np.zeros(2, np.int32), "image", [model.layer()]).values[model.layer()]
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_layer_is_found_by_node_tensor_or_scope(models):
+    model = models["signal"]
+    node = model.layer()
+    component = node.split("/")[-2]
+    assert model.layer(node) == model.layer(node + ":0") == model.layer(component) == node
+    assert model.layer(model.layers()[0]) == model.layers()[0] != node
+
+
+def test_a_missing_layer_is_answered_with_the_list(models):
+    with pytest.raises(BadInput, match="no layer 'conv_7'; its layers are '") as refusal:
+        models["image"].layer("conv_7")
+    for layer in ("conv2d", "conv2d_3", "activation", "activation_2", "add"):
+        assert f"'{layer}'" in str(refusal.value)
+
+
+def test_a_model_without_convolution_has_no_default_layer(from_function):
+    model = from_function(lambda x: tf.matmul(x, tf.ones((3, 2))), 3)
+    with pytest.raises(BadInput, match="no convolution"):
+        attribution.explain("grad_cam", model, np.zeros((1, 3), np.float32))
+
+
+L = keras.layers
+
+
+def image_network(build, shape=(12, 12, 3), dtype="float32"):
+    image = keras.Input(shape, dtype=dtype, name="image")
+    return keras.Model(image, build(image))
+
+
+def head(x):
+    return L.Dense(4, activation="softmax")(L.GlobalAveragePooling2D()(x))
+
+
+class ClassToken(L.Layer):
+    def build(self, shape):
+        self.token = self.add_weight(shape=(1, 1, shape[-1]), initializer="random_normal")
+
+    def call(self, x):
+        token = keras.ops.broadcast_to(self.token, (keras.ops.shape(x)[0], 1, x.shape[-1]))
+        return keras.ops.concatenate([token, x], axis=1)
+
+
+def attention_block(x, channels):
+    y = L.LayerNormalization()(x)
+    x = L.Add()([x, L.MultiHeadAttention(2, 4)(y, y)])
+    return L.Add()([x, L.Dense(channels)(L.Dense(10, activation="gelu")(L.LayerNormalization()(x)))])
+
+
+def patches(image):
+    return L.Reshape((16, 8))(L.Conv2D(8, 3, strides=3)(image))
+
+
+def mobile(image):
+    x = L.ReLU(6.0, name="last")(L.BatchNormalization()(L.Conv2D(8, 3, strides=2, use_bias=False)(image)))
+    x = L.Conv2D(5, 1)(L.GlobalAveragePooling2D(keepdims=True)(x))
+    return L.Softmax()(L.Flatten()(x))
+
+
+def gated(image):
+    x = L.Conv2D(6, 3, activation="swish")(image)
+    gate = L.Conv2D(6, 1, activation="sigmoid")(L.GlobalAveragePooling2D(keepdims=True)(x))
+    return head(L.Activation("swish", name="last")(L.BatchNormalization()(L.Conv2D(7, 1)(x * gate))))
+
+
+def branches(image):
+    x = L.Conv2D(4, 3, activation="relu")(image)
+    return head(
+        L.Concatenate(name="last")([L.Conv2D(3, 1, activation="relu")(x), L.Conv2D(5, 1, activation="relu")(x)])
+    )
+
+
+def dense_block(image):
+    x = L.Conv2D(4, 3)(image)
+    x = L.Concatenate()([x, L.Conv2D(3, 3, padding="same")(L.ReLU()(L.BatchNormalization()(x)))])
+    return head(L.ReLU(name="last")(L.BatchNormalization()(x)))
+
+
+def dilated(image):
+    x = L.Conv2D(4, 3, activation="relu")(image)
+    return head(L.Conv2D(5, 3, padding="same", dilation_rate=2, activation="relu", name="last")(x))
+
+
+def vit(image):
+    x = L.Add(name="last")([patches(image), L.Dense(8)(patches(image))])
+    return L.Dense(4)(L.GlobalAveragePooling1D()(attention_block(x, 8)))
+
+
+def vit_with_class_token(image):
+    x = attention_block(ClassToken()(patches(image)), 8)
+    x = L.Add(name="last")([x, L.Dense(8)(x)])
+    x = L.LayerNormalization()(attention_block(x, 8))
+    return L.Dense(4)(x[:, 0])
+
+
+def mixer(image):
+    x = patches(image)
+    y = L.Permute((2, 1))(L.Dense(16)(L.Permute((2, 1))(L.LayerNormalization()(x))))
+    return L.Dense(4)(L.GlobalAveragePooling1D()(L.Add(name="last")([x, y])))
+
+
+def group_norm(image):
+    x = L.GroupNormalization(2)(L.Conv2D(6, 3)(image))
+    return head(L.PReLU(shared_axes=[1, 2], name="last")(x))
+
+
+def up_and_down(image):
+    x = L.MaxPooling2D()(L.Conv2D(4, 3, padding="same", activation="relu")(image))
+    x = L.UpSampling2D(interpolation="bilinear")(L.Conv2D(6, 3, padding="same", activation="relu")(x))
+    return L.Conv2D(3, 1, activation="softmax")(L.Conv2D(5, 1, activation="relu", name="last")(x))
+
+
+def windows(image):
+    """Attention within windows of 3 x 3, shifted by one (Swin)."""
+    x = L.Conv2D(8, 2, strides=2)(image)
+    for shift in (0, 1):
+        y = keras.ops.roll(x, (-shift, -shift), axis=(1, 2)) if shift else x
+        y = keras.ops.transpose(keras.ops.reshape(y, (-1, 2, 3, 2, 3, 8)), (0, 1, 3, 2, 4, 5))
+        y = attention_block(keras.ops.reshape(y, (-1, 9, 8)), 8)
+        y = keras.ops.transpose(keras.ops.reshape(y, (-1, 2, 2, 3, 3, 8)), (0, 1, 3, 2, 4, 5))
+        y = keras.ops.reshape(y, (-1, 6, 6, 8))
+        x = keras.ops.roll(y, (shift, shift), axis=(1, 2)) if shift else y
+    return L.Dense(4)(L.GlobalAveragePooling2D()(L.LayerNormalization(name="last")(x)))
+
+
+def windows_left_open(image):
+    """The same without normalisation at its end, so that the last layer is what puts windows together."""
+    x = L.Conv2D(8, 2, strides=2)(image)
+    y = keras.ops.transpose(keras.ops.reshape(x, (-1, 2, 3, 2, 3, 8)), (0, 1, 3, 2, 4, 5))
+    y = attention_block(keras.ops.reshape(y, (-1, 9, 8)), 8)
+    y = keras.ops.transpose(keras.ops.reshape(y, (-1, 2, 2, 3, 3, 8)), (0, 1, 3, 2, 4, 5))
+    return L.Dense(4)(L.GlobalAveragePooling2D()(L.Reshape((6, 6, 8), name="last")(y)))
+
+
+def segmentation_of_scores(image):
+    """Scores at each position, without a softmax."""
+    return L.Conv2D(3, 1)(L.Conv2D(5, 3, padding="same", activation="relu", name="last")(image))
+
+
+DEFAULTS = {
+    "windows": (windows, (6, 6, 8)),
+    "windows_left_open": (windows_left_open, (6, 6, 8)),
+    "segmentation_of_scores": (segmentation_of_scores, (12, 12, 5)),
+    "mobile": (mobile, (5, 5, 8)),
+    "gated": (gated, (10, 10, 7)),
+    "branches": (branches, (10, 10, 8)),
+    "dense_block": (dense_block, (10, 10, 7)),
+    "dilated": (dilated, (10, 10, 5)),
+    "vit_with_class_token": (vit_with_class_token, (4, 4, 8)),
+    "mixer": (mixer, (4, 4, 8)),
+    "group_norm": (group_norm, (10, 10, 6)),
+    "up_and_down": (up_and_down, (12, 12, 5)),
+}
+
+
+# What the node's scope does not say, because the default is not the scope's last node or has no scope of its own.
+NAMED_BY_SCOPE_ALONE = ("gated", "mixer", "vit_with_class_token")
+SEGMENTED = ("up_and_down", "segmentation_of_scores")
+
+
+@pytest.mark.parametrize("family", DEFAULTS)
+def test_the_default_layer_is_the_last_one_ahead_of_pooling_and_head(family, tmp_path):
+    """It holds what the Keras layer called "last" does, and nothing else does so later."""
+    build, shape = DEFAULTS[family]
+    network = image_network(build)
+    network.export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path, position=(5, 6) if family in SEGMENTED else None)
+    x = np.random.default_rng(0).random((3, 12, 12, 3), dtype=np.float32)
+    expected = keras.Model(network.inputs, network.get_layer("last").output)(x).numpy()
+    seen = {}
+
+    def look(passes):
+        seen["values"], seen["gradients"] = passes.layer_gradient(None)
+        return passes.inputs
+
+    attribution.explain(look, model, x)
+    tokens = expected[:, 1:] if family == "vit_with_class_token" else expected
+    np.testing.assert_allclose(seen["values"], tokens.reshape(3, *shape), rtol=1e-5, atol=1e-5)
+    assert seen["gradients"].shape == (3, *shape) and np.abs(seen["gradients"]).max() > 0
+    assert attribution.explain("grad_cam", model, x).shape == (3, 12, 12)
+    assert model.layer("last") == model.layer() or family in NAMED_BY_SCOPE_ALONE
+
+
+def test_tokens_are_read_on_their_grid(tmp_path):
+    network = image_network(vit)
+    network.export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    x = np.random.default_rng(0).random((2, 12, 12, 3), dtype=np.float32)
+    expected = keras.Model(network.inputs, network.get_layer("last").output)(x).numpy()
+
+    def look(passes):
+        look.values = passes.layer_gradient("last")[0]
+        return passes.inputs
+
+    attribution.explain(look, model, x)
+    np.testing.assert_allclose(look.values, expected.reshape(2, 4, 4, 8), rtol=1e-5, atol=1e-6)
+    maps = attribution.explain("grad_cam", model, x, resize=False)
+    assert maps.shape == (2, 4, 4)
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory):
+    """Three convolutions as Keras names them itself, of 4, 5 and 6 channels."""
+    path = tmp_path_factory.mktemp("numbered")
+    names = ["conv2d", "conv2d_1", "conv2d_2"]
+    network = keras.Sequential(
+        [keras.Input((12, 12, 3))]
+        + [L.Conv2D(4 + i, 3, activation="relu", name=name) for i, name in enumerate(names)]
+        + [L.GlobalAveragePooling2D(), L.Dense(3)]
+    )
+    network.export(path, verbose=False)
+    return attribution.load_model(path)
+
+
+@pytest.mark.parametrize(("name", "channels"), [("conv2d", 4), ("conv2d_1", 5), ("conv2d_2", 6)])
+def test_a_name_means_the_keras_layer_of_that_name(name, channels, numbered):
+    assert numbered.graph.shape(numbered.layer(name))[-1] == channels
+    assert numbered.graph.nodes[numbered.layer(name)].op == "Relu"
+
+
+def test_a_name_that_no_layer_has_is_answered_with_keras_names(numbered):
+    with pytest.raises(BadInput, match=r"no layer 'conv2d_3'; its layers are 'conv2d_2', 'conv2d_1', 'conv2d'$"):
+        numbered.layer("conv2d_3")
+
+
+def test_what_has_no_positions_is_no_layer(tmp_path, numbered):
+    node = next(name for name, node in numbered.graph.nodes.items() if node.op == "MatMul")
+    with pytest.raises(BadInput, match="has no positions that a map could stand on"):
+        numbered.layer(node)
+    image_network(dilated).export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    inside = [name for name, node in model.graph.nodes.items() if node.op == "Conv2D"][-1]
+    assert inside not in model.layers()  # its positions are spread over the batch
+    assert model.graph.nodes[model.layer(inside)].op == "BatchToSpaceND"  # where they come together again
+
+
+def test_time_distributed_layers_come_together_again(tmp_path):
+    video = keras.Input((3, 10, 10, 2))
+    x = L.TimeDistributed(L.Conv2D(4, 3, activation="relu"))(video)
+    x = L.LSTM(4)(L.TimeDistributed(L.GlobalAveragePooling2D())(x))
+    keras.Model(video, L.Dense(3)(x)).export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    x = np.random.default_rng(0).random((2, 3, 10, 10, 2), dtype=np.float32)
+    assert attribution.explain("grad_cam", model, x, resize=False).shape == (2, 3, 8, 8)
+    assert attribution.explain("grad_cam", model, x).shape == (2, 3, 10, 10)
+
+
+def folded_steps(x):
+    """Two halves of a signal in the batch, with other channels than the signal's."""
+    return tf.reshape(x, (-1, 2, 8))
+
+
+def leading_steps(x):
+    """Four steps before the batch, as many as there are inputs."""
+    return tf.reshape(tf.transpose(tf.reshape(x, (-1, 4, 1, 8)), (1, 0, 2, 3)), (4, -1, 8))
+
+
+@pytest.mark.parametrize("reshaped", [folded_steps, leading_steps])
+@pytest.mark.parametrize("batch_size", [3, 32])
+def test_a_layer_whose_first_axis_is_not_the_batch_is_refused(reshaped, batch_size, from_function):
+    kernel = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
+
+    def scores(x):
+        values = tf.nn.relu(reshaped(x), name="inner")
+        if reshaped is leading_steps:
+            values = tf.transpose(values, (1, 0, 2))
+        return tf.matmul(tf.reshape(values, (-1, 32)), kernel)
+
+    model = from_function(scores, 8, 4)
+    x = np.random.default_rng(1).normal(size=(4, 8, 4)).astype(np.float32)
+    with pytest.raises(BadInput, match="its first axis does not count the inputs"):
+        attribution.explain("layer_cam", model, x, 0, layer="inner", batch_size=batch_size)
+
+
+def test_a_layer_that_puts_time_first_is_not_offered(from_function):
+    """As recurrent layers of Keras 2 do."""
+    kernel = np.random.default_rng(0).normal(size=(8, 4, 3)).astype(np.float32)
+    model = from_function(lambda x: tf.reduce_sum(tf.nn.relu(tf.transpose(x, (1, 0, 2)) @ kernel), axis=0), 8, 4)
+    assert model.scores(np.ones((2, 8, 4), np.float32)).shape == (2, 3)
+    assert not [name for name in model.layers() if model.graph.shape(name)[0] is not None]
+
+
+def test_scores_of_parts_of_the_inputs_are_refused(from_function):
+    kernel = np.ones((16, 3), np.float32)
+    model = from_function(lambda x: tf.matmul(tf.reshape(x, (-1, 16)), kernel), 8, 4)
+    x = np.ones((2, 8, 4), np.float32)
+    with pytest.raises(BadInput, match="4 rows of scores for 2 inputs"):
+        model.scores(x)
+    for method in ("gradient", "lrp_epsilon", "deeplift"):
+        for batch_size in (1, 2):
+            with pytest.raises(BadInput, match=f"{2 * batch_size} rows of scores for {batch_size} inputs"):
+                attribution.explain(method, model, x, 0, batch_size=batch_size)
+
+
+IMAGES = np.random.default_rng(3).normal(0, 0.5, (3, 3, 1, 6)).astype(np.float32)
+DENSE = np.random.default_rng(4).normal(size=(6, 3)).astype(np.float32)
+
+
+def on_spectrogram(signal):
+    spectrogram = tf.abs(tf.signal.stft(signal, 32, 16))[..., tf.newaxis]
+    return tf.matmul(tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(spectrogram, IMAGES, 1, "SAME")), (1, 2)), DENSE)
+
+
+def on_last_frame(video):
+    """A picture of all frames, as a recurrent layer of convolutions leaves it."""
+    picture = tf.reduce_sum(video * tf.reshape(tf.range(3.0), (3, 1, 1, 1)), axis=1)
+    return tf.matmul(tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(picture, IMAGES, 1, "SAME")), (1, 2)), DENSE)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "reason"),
+    [
+        (
+            lambda x: on_spectrogram(x[..., 0]),
+            (128, 1),
+            r"shape \(None, (None|7), 17, 6\), and a map needs a layer with the 3 axes",
+        ),
+        (on_spectrogram, (128,), r"shape \(None, (None|7), 17, 6\), but the input \(None, 128\) has no positions"),
+        (on_last_frame, (3, 8, 8, 1), r"shape \(None, 8, 8, 6\), and a map needs a layer with the 5 axes"),
+    ],
+)
+def test_a_network_without_default_layer_says_which_layer_has_other_axes(function, shape, reason, from_function):
+    model = from_function(function, *shape)
+    x = np.ones((2, *shape), np.float32)
+    with pytest.raises(BadInput, match=f"there is no default layer, because '[^']*Relu' has {reason}"):
+        attribution.explain("grad_cam", model, x)
+    relu = next(name for name, node in model.graph.nodes.items() if node.op == "Relu")
+    with pytest.raises(BadInput, match=f"layer '{relu}' has {reason}"):
+        attribution.explain("grad_cam", model, x, layer=relu)
+
+
+def test_a_layer_of_features_is_no_layer_for_maps(from_function):
+    model = from_function(lambda x: tf.matmul(tf.nn.relu(x), tf.ones((3, 2))), 3)
+    assert model.layers() == []
+    with pytest.raises(BadInput, match="Relu' has no positions"):
+        attribution.explain("grad_cam", model, np.ones((1, 3), np.float32), layer="PartitionedCall/Relu")
+
+
+def test_positions_are_followed_through_simulated_quantisation(from_function):
+    def quantised(values):
+        return tf.quantization.fake_quant_with_min_max_vars(values, -4.0, 4.0)
+
+    def scores(x):
+        y = quantised(tf.nn.relu(tf.nn.conv2d(quantised(x), quantised(IMAGES), 1, "SAME")))
+        return tf.matmul(tf.reduce_mean(y, (1, 2)), DENSE)
+
+    model = from_function(scores, 8, 8, 1)
+    x = np.random.default_rng(0).normal(size=(2, 8, 8, 1)).astype(np.float32)
+    assert model.graph.nodes[model.layer()].op == "FakeQuantWithMinMaxVars"
+    maps = attribution.explain("layer_cam", model, x, 1)
+    y = quantised(tf.nn.relu(tf.nn.conv2d(quantised(x), quantised(IMAGES), 1, "SAME"))).numpy()
+    np.testing.assert_allclose(maps, (y * np.maximum(DENSE[:, 1], 0)).sum(-1) / 64, rtol=1e-5)

@@ -1,0 +1,349 @@
+"""Relevance rules against an oracle that unrolls each layer into a matrix, and their conservation laws."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+from attribution.lrp import presets
+from attribution.lrp.composite import SUMS
+
+GENERATOR = np.random.default_rng(11)
+
+
+def draw(*shape):
+    return GENERATOR.normal(0, 0.5, shape).astype(np.float32)
+
+
+def share_out(rule, a, matrix, bias, relevance):
+    """Share the relevance of y = a @ matrix + bias out among a, by the formulas in ``attribution.lrp.presets``."""
+    plus, minus = (lambda x: np.maximum(x, 0)), (lambda x: np.minimum(x, 0))
+    bias = bias * rule.bias
+    contributions = a[:, None] * matrix
+
+    def ratio(part, bias_part):
+        total = part.sum(axis=0) + bias_part
+        if rule.epsilon == 0:
+            share = np.divide(relevance, total, out=np.zeros_like(total), where=total != 0)
+        else:
+            share = relevance / (total + np.where(total >= 0, rule.epsilon, -rule.epsilon))
+        return (part * share).sum(axis=1)
+
+    if rule.kind == "epsilon":
+        return ratio(contributions, bias)
+    if rule.kind == "gamma":
+        return ratio(a[:, None] * (matrix + rule.gamma * plus(matrix)), bias + rule.gamma * plus(bias))
+    if rule.kind == "box":
+        return ratio(contributions - rule.low * plus(matrix) - rule.high * minus(matrix), 0)
+    if rule.kind == "flat":
+        # Which inputs a layer sees, whatever the weights.
+        return ratio((matrix != 0).astype(float), 0)
+    positive = ratio(plus(contributions), plus(bias))
+    if rule.kind == "z_plus":
+        return positive
+    return rule.alpha * positive - rule.beta * ratio(minus(contributions), minus(bias))
+
+
+def unroll(layer, shape):
+    """Return the matrix and bias of an affine layer on inputs of a shape."""
+    size = int(np.prod(shape))
+    bias = layer(np.zeros((1, *shape), np.float32)).numpy().ravel().astype(float)
+    basis = np.eye(size, dtype=np.float32).reshape(size, *shape)
+    return layer(basis).numpy().reshape(size, -1).astype(float) - bias, bias
+
+
+def expected_relevance(layers, rules, x, target):
+    """Return the relevance of one input of a chain of affine layers with a ReLU after each but the last."""
+    activations, unrolled = [x.astype(float).ravel()], []
+    shape = x.shape
+    for index, layer in enumerate(layers):
+        matrix, bias = unroll(layer, shape)
+        unrolled.append((matrix, bias))
+        shape = layer(np.zeros((1, *shape), np.float32)).shape[1:]
+        y = activations[-1] @ matrix + bias
+        activations.append(y if index == len(layers) - 1 else np.maximum(y, 0))
+    relevance = np.where(np.arange(len(activations[-1])) == target, activations[-1], 0)
+    for a, (matrix, bias), rule in zip(activations[-2::-1], unrolled[::-1], rules[::-1], strict=True):
+        relevance = share_out(rule, a, matrix, bias, relevance)
+    return relevance.reshape(x.shape)
+
+
+KERNELS = [draw(3, 3, 2, 3), draw(2, 2, 3, 4), draw(3, 3, 2, 2), draw(3, 2, 4), draw(2, 4, 3)]
+BIASES = [draw(3), draw(4), draw(5)]
+DENSE = [draw(48, 5), draw(16, 5), draw(8, 5), draw(6, 4), draw(5, 3)]
+
+ARCHITECTURES = {
+    "dense": (
+        (6,),
+        [lambda x: tf.matmul(x, DENSE[3]) + BIASES[1], lambda x: tf.matmul(x, KERNELS[4][0, :, :3])],
+    ),
+    "convolution": (
+        (6, 6, 2),
+        [
+            lambda x: tf.nn.bias_add(tf.nn.conv2d(x, KERNELS[0], 2, "SAME"), BIASES[0]),
+            lambda x: tf.nn.conv2d(x, KERNELS[1], 1, "VALID"),
+            lambda x: tf.matmul(tf.reshape(x, (-1, 16)), DENSE[1]) + BIASES[2],
+        ],
+    ),
+    "depthwise and pooled": (
+        (6, 6, 2),
+        [
+            lambda x: tf.nn.depthwise_conv2d(x, KERNELS[2], (1, 1, 1, 1), "SAME"),
+            lambda x: tf.nn.avg_pool2d(x, 2, 2, "VALID"),
+            lambda x: tf.reduce_mean(x, axis=[1, 2]),
+            lambda x: tf.matmul(x, draw_once["pooled"]) + BIASES[2],
+        ],
+    ),
+    "one-dimensional": (
+        (8, 2),
+        [
+            lambda x: tf.nn.conv1d(x, KERNELS[3], 1, "SAME") - BIASES[1],
+            lambda x: tf.nn.conv1d(x, KERNELS[4], 2, "VALID"),
+            lambda x: tf.reduce_sum(x, axis=1),
+        ],
+    ),
+}
+draw_once = {"pooled": draw(4, 5)}
+KINDS = [
+    presets.Rule("epsilon", epsilon=0.01),
+    presets.Rule("epsilon", epsilon=0.01, bias=False),
+    presets.Rule("z_plus"),
+    presets.Rule("z_plus", epsilon=0.0, bias=False),
+    presets.Rule("alpha_beta", alpha=2.0, beta=1.0, epsilon=1e-3),
+    presets.Rule("gamma", gamma=0.5, epsilon=0.01),
+    presets.Rule("flat", epsilon=0.0),
+]
+
+
+def chained(layers):
+    def call(x):
+        for layer in layers[:-1]:
+            x = tf.nn.relu(layer(x))
+        return layers[-1](x)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def chains(from_function):
+    """Every architecture as a SavedModel."""
+    return {name: from_function(chained(layers), *shape) for name, (shape, layers) in ARCHITECTURES.items()}
+
+
+def relevance_method(composite):
+    def method(passes):
+        return passes.relevance(composite)
+
+    return method
+
+
+@pytest.mark.parametrize("rule", KINDS, ids=lambda rule: f"{rule.kind}-{rule.epsilon}-{rule.bias}")
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_rule_in_every_layer_equals_its_formula(name, rule, chains):
+    shape, layers = ARCHITECTURES[name]
+    x = GENERATOR.normal(size=(3, *shape)).astype(np.float32)
+    targets = np.array([0, 1, 2])
+    maps = attribution.explain(relevance_method(presets.Composite(rule, rule, rule)), chains[name], x, targets)
+    for row in range(3):
+        expected = expected_relevance(layers, [rule] * len(layers), x[row], targets[row])
+        np.testing.assert_allclose(maps[row], expected, rtol=1e-3, atol=1e-5 * max(np.abs(expected).max(), 1e-3))
+
+
+def test_the_composite_tells_first_convolution_dense_and_merging_layers_apart(chains):
+    first, convolution, dense = (
+        presets.Rule("box", low=-0.5, high=2.0),
+        presets.Rule("z_plus"),
+        presets.Rule("epsilon", epsilon=0.01),
+    )
+    shape, layers = ARCHITECTURES["convolution"]
+    x = GENERATOR.uniform(-0.5, 2, (2, *shape)).astype(np.float32)
+    composite = presets.Composite(convolution, dense, presets.Rule("flat"), first=first)
+    maps = attribution.explain(relevance_method(composite), chains["convolution"], x, 2)
+    for row in range(2):
+        expected = expected_relevance(layers, [first, convolution, dense], x[row], 2)
+        np.testing.assert_allclose(maps[row], expected, rtol=1e-3, atol=1e-6)
+    shape, layers = ARCHITECTURES["depthwise and pooled"]
+    merge = presets.Rule("z_plus")
+    composite = presets.Composite(convolution, dense, merge, first=first)
+    x = GENERATOR.uniform(-0.5, 2, (1, *shape)).astype(np.float32)
+    maps = attribution.explain(relevance_method(composite), chains["depthwise and pooled"], x, 2)
+    expected = expected_relevance(layers, [first, merge, merge, dense], x[0], 2)
+    np.testing.assert_allclose(maps[0], expected, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("sums", SUMS)
+@pytest.mark.parametrize("rule", KINDS, ids=lambda rule: f"{rule.kind}-{rule.epsilon}-{rule.bias}")
+def test_a_layer_written_as_a_sum_of_products_shares_out_as_one(rule, sums, from_function):
+    """The first layer of a Relation Network, factorised, with broadcasts, equals the matrix it stands for."""
+    u, v, b = draw(4, 5), draw(4, 5), draw(5)
+    end = draw(5, 3)
+
+    def factorised(x):  # (N, 3, 4): pairs of three objects
+        first = tf.matmul(x, tf.constant(u))[:, :, tf.newaxis]
+        second = tf.reshape(tf.matmul(x, tf.constant(v)), (-1, 1, 3, 5))
+        return tf.nn.relu(tf.nn.bias_add(first + second, b))
+
+    def joint(x):
+        pairs = tf.concat([tf.tile(x[:, :, None], (1, 1, 3, 1)), tf.tile(x[:, None], (1, 3, 1, 1))], axis=-1)
+        return tf.nn.relu(tf.matmul(pairs, tf.concat([u, v], axis=0)) + b)
+
+    x = GENERATOR.normal(size=(2, 3, 4)).astype(np.float32)
+    maps = []
+    for hidden in (factorised, joint):
+        layers = [hidden, lambda y: tf.matmul(tf.reduce_sum(y, axis=[1, 2]), end)]
+        model = from_function(lambda x, layers=layers: layers[1](layers[0](x)), 3, 4)
+        maps.append(attribution.explain(relevance_method(presets.Composite(rule, rule, rule, sums=sums)), model, x, 1))
+    np.testing.assert_allclose(maps[0], maps[1], rtol=1e-3, atol=1e-5 * np.abs(maps[1]).max())
+
+
+@pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
+def test_epsilon_lrp_is_input_times_gradient(kind, models, inputs):
+    """On ReLU networks, with biases, residual blocks and folded normalisation, as epsilon goes to 0."""
+    options = {"wrt": "image"} if kind == "two_inputs" else {}
+    expected = attribution.explain("gradient_x_input", models[kind], inputs[kind], 1, **options)
+    maps = attribution.explain("lrp_epsilon", models[kind], inputs[kind], 1, epsilon=1e-9, **options)
+    np.testing.assert_allclose(maps, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
+
+
+def everything(x):
+    """A network without biases of every kind of layer that has a rule."""
+    weights = np.random.default_rng(0)
+
+    def kernel(*shape):
+        return weights.normal(0, 0.5, shape).astype(np.float32)
+
+    y = tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]])
+    y = tf.nn.relu(tf.nn.conv2d(y, kernel(3, 3, 2, 4), 1, "VALID"))
+    y = y * np.array([0.5, 2.0, 1.5, 1.0], np.float32)  # normalisation
+    y = tf.nn.max_pool2d(y, 2, 2, "SAME")
+    y = tf.nn.relu(tf.nn.conv2d(y, kernel(3, 3, 4, 4), 1, "SAME") + y)  # residual
+    left, right = tf.split(y, 2, axis=-1)
+    y = tf.concat([right, left, y[..., :2]], axis=-1)
+    y = tf.nn.relu(tf.einsum("nhwc,cd->nhwd", y, kernel(6, 5)))
+    y = tf.transpose(tf.nn.avg_pool2d(y, 2, 1, "SAME"), (0, 3, 1, 2))
+    y = tf.gather(tf.reshape(y, (-1, 5, 16)), [0, 2, 2, 4, 1, 3], axis=1)
+    y = tf.tile(y, (1, 1, 2)) / 3.0
+    y = tf.nn.relu(tf.matmul(tf.reduce_mean(y, axis=2), kernel(6, 6)))
+    y = tf.squeeze(tf.expand_dims(y, 1), 1) + tf.broadcast_to(tf.reduce_sum(y, axis=1, keepdims=True), tf.shape(y))
+    return tf.matmul(tf.nn.relu(y), np.abs(kernel(6, 3)))
+
+
+@pytest.mark.parametrize("method", ["lrp_alpha1beta0", "excitation_backprop", "lrp_clevr_xai"])
+def test_positive_rules_conserve_relevance_through_every_kind_of_layer(method, from_function):
+    model = from_function(everything, 8, 8, 2)
+    x = GENERATOR.random((4, 8, 8, 2), dtype=np.float32)
+    options = {} if method == "excitation_backprop" else {"epsilon": 0.0}
+    maps = attribution.explain(method, model, x, 1, **options)
+    total = np.ones(4) if method == "excitation_backprop" else model.scores(x)[:, 1]
+    assert (total > 0).all()
+    np.testing.assert_allclose(maps.sum(axis=(1, 2, 3)), total, rtol=1e-4)
+    assert (maps >= 0).all()
+
+
+def test_every_layer_holds_the_same_relevance(from_function):
+    model = from_function(everything, 8, 8, 2)
+    x = GENERATOR.random((4, 8, 8, 2), dtype=np.float32)
+    plus = presets.Rule("z_plus", epsilon=0.0)
+    layers = [name for name in model.layers() if model.graph.nodes[name].op in ("Relu", "MaxPool", "ConcatV2")]
+    assert len(layers) > 4
+    targets = np.full(4, 1, np.int32)
+    relevance = model.relevance({"x": x}, targets, "x", presets.Composite(plus, plus, plus), layers=layers)
+    for name in layers:
+        np.testing.assert_allclose(relevance[name].sum(axis=(1, 2, 3)), model.scores(x)[:, 1], rtol=1e-4)
+
+
+def test_a_branch_beside_the_input_takes_its_share_with_it(from_function, models, inputs):
+    """With a second input, what reaches the image is less than the score."""
+    x = inputs["two_inputs"]
+    positive = attribution.explain("excitation_backprop", models["two_inputs"], x, wrt="image").sum(axis=(1, 2, 3))
+    assert (positive > 0).all() and (positive < 1).all()
+
+
+def test_relevance_of_a_product_of_two_variables_is_halved(from_function):
+    model = from_function(lambda x: x[:, :2] * x[:, 2:], 4)
+    x = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
+    np.testing.assert_allclose(attribution.explain("lrp_epsilon", model, x, 1), [[0, 4, 0, 4]])
+
+
+def test_an_operation_without_rule_is_refused_by_name(from_function):
+    model = from_function(lambda x: tf.exp(tf.matmul(x, np.ones((3, 2), np.float32))), 3)
+    with pytest.raises(BadInput, match=r"no relevance rule for the operation Exp \(node '.*Exp'\)"):
+        attribution.explain("lrp_epsilon", model, np.ones((1, 3), np.float32))
+    model = from_function(lambda x: tf.matmul(2.0 / x, np.ones((3, 2), np.float32)), 3)
+    with pytest.raises(BadInput, match="RealDiv of a constant by what depends on the input"):
+        attribution.explain("lrp_epsilon", model, np.ones((1, 3), np.float32))
+
+
+def test_softplus_is_an_activation_and_a_bias(from_function):
+    """Softplus is what it is above its value at 0, which is 0 at 0, and that value, which takes a bias's share."""
+    first, last = draw(4, 6), draw(6, 3)
+    model = from_function(lambda x: tf.matmul(tf.nn.softplus(tf.matmul(x, first)), last), 4)
+    x = draw(5, 4)
+    maps = attribution.explain("lrp_epsilon", model, x, 1, epsilon=0.0)
+    z = (x @ first).astype(np.float64)
+    chord = (np.log1p(np.exp(z)) - np.log(2)) / z  # relevance a_j w_j, without log 2's share, shared out by z
+    np.testing.assert_allclose(maps, x * ((chord * last[:, 1]) @ first.T), rtol=1e-4, atol=1e-6)
+    at_zero = np.log(2) * last[:, 1].sum()
+    np.testing.assert_allclose(maps.sum(axis=1), model.scores(x)[:, 1] - at_zero, rtol=1e-4, atol=1e-5)
+
+
+def test_softplus_under_the_positive_rules(from_function):
+    """Below 0 it is less than at 0, and under z+ only what is more takes part; the value at 0 takes its share."""
+    first, last = np.abs(draw(4, 6)), np.abs(draw(6, 3))
+    model = from_function(lambda x: tf.matmul(tf.nn.softplus(tf.matmul(x, first)), last), 4)
+    x = np.concatenate([np.abs(draw(3, 4)), -np.abs(draw(3, 4))])
+    maps = attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0)
+    more = np.log1p(np.exp((x[:3] @ first).astype(np.float64))) - np.log(2)
+    np.testing.assert_allclose(maps[:3].sum(axis=1), more @ last[:, 1], rtol=1e-4)
+    assert (maps[:3] >= 0).all() and (maps[3:] == 0).all()
+
+
+def test_inputs_outside_the_box_are_refused(from_function):
+    model = from_function(lambda x: tf.matmul(tf.nn.relu(tf.matmul(x, np.ones((3, 2), np.float32))), draw(2, 3)), 3)
+    x = np.array([[0.5, 0.0, 1.5]], np.float32)
+    with pytest.raises(BadInput, match=r"low=0 and high=1; these are between 0 and 1.5; give the range"):
+        attribution.explain("lrp_clevr_xai", model, x, 1)
+    assert np.isfinite(attribution.explain("lrp_clevr_xai", model, x, 1, high=1.5)).all()
+
+
+def test_what_is_shared_out_is_the_logit_whatever_the_model_was_loaded_for(exported, models, inputs):
+    probabilities = attribution.load_model(exported["signal"], score="probabilities")
+    maps = attribution.explain("lrp_epsilon", probabilities, inputs["signal"], 1)
+    np.testing.assert_allclose(
+        maps, attribution.explain("lrp_epsilon", models["signal"], inputs["signal"], 1), atol=1e-6
+    )
+
+
+def test_an_unknown_rule_is_refused(models, inputs):
+    rule = presets.Rule("delta")
+    with pytest.raises(BadInput, match="no relevance rule 'delta'; the rules are 'epsilon', 'z_plus'"):
+        attribution.explain(relevance_method(presets.Composite(rule, rule, rule)), models["signal"], inputs["signal"])
+
+
+def test_the_box_knows_what_padding_and_scaling_make_of_the_range(from_function):
+    """Explicit padding and a scaled input give the same map as padding and scaling inside the convolution."""
+    kernel, end = draw(3, 3, 2, 3), draw(3, 4)
+
+    def head(y):
+        return tf.matmul(tf.reduce_mean(tf.nn.relu(y), axis=[1, 2]), end)
+
+    inside = from_function(lambda x: head(tf.nn.conv2d(x, -2 * kernel, 1, "SAME")), 6, 6, 2)
+    padding = [[0, 0], [1, 1], [1, 1], [0, 0]]
+    outside = from_function(lambda x: head(tf.nn.conv2d(tf.pad(-2 * x, padding), kernel, 1, "VALID")), 6, 6, 2)
+    x = GENERATOR.random((3, 6, 6, 2), dtype=np.float32)
+    maps = [attribution.explain("lrp_clevr_xai", model, x, 1) for model in (inside, outside)]
+    np.testing.assert_allclose(maps[1], maps[0], rtol=1e-3, atol=1e-6)
+
+
+def test_dropout_is_the_identity(tmp_path):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.5), keras.layers.Dense(2)])
+    model.export(tmp_path, verbose=False)
+    x = draw(3, 4)
+    loaded = attribution.load_model(tmp_path)
+    np.testing.assert_allclose(
+        attribution.explain("lrp_epsilon", loaded, x, 0, epsilon=1e-9),
+        x * model.layers[-1].kernel.numpy()[:, 0],
+        rtol=1e-4,
+    )

@@ -1,0 +1,159 @@
+"""Residuals of the laws on maps' sums: against sums and scores computed here, and against networks that keep them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.methods.completeness import Residuals
+
+GENERATOR = np.random.default_rng(21)
+FIRST, SECOND, END = (GENERATOR.normal(0, 0.6, shape).astype(np.float32) for shape in ((4, 6), (6, 6), (6, 3)))
+X = GENERATOR.normal(size=(5, 4)).astype(np.float32)
+
+
+def without_biases(x):
+    hidden = tf.nn.relu(tf.matmul(x, FIRST))
+    return tf.matmul(tf.nn.relu(hidden + tf.matmul(hidden, SECOND)), END)
+
+
+def smooth(x):
+    return tf.matmul(tf.tanh(2 * tf.matmul(x, FIRST)), END)
+
+
+def target_scores(model, x, target):
+    return model.scores(x)[:, target].astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("integrated_gradients", {"points": 3, "baseline": 0.5}),
+        ("integrated_gradients", {"points": 3, "baseline": np.linspace(-1, 1, 20).reshape(5, 4)}),
+        ("guided_integrated_gradients", {"steps": 3, "baseline": 0.5}),
+        ("expected_gradients", {"samples": 3, "references": np.full((1, 4), 0.5)}),
+        ("deeplift", {"baseline": 0.5}),
+    ],
+)
+def test_the_residual_is_the_sum_less_the_difference_of_the_scores(method, options, from_function):
+    model = from_function(smooth, 4)
+    maps, found = attribution.explain(method, model, X, 1, batch_size=2, return_residuals=True, **options)
+    start = np.broadcast_to(options.get("baseline", 0.5), X.shape).astype(np.float32)
+    expected = target_scores(model, X, 1) - target_scores(model, start, 1)
+    np.testing.assert_allclose(found.expected, expected, atol=1e-6)
+    np.testing.assert_allclose(found.absolute, maps.sum(axis=1, dtype=np.float64) - expected, atol=1e-6)
+    np.testing.assert_allclose(found.relative, np.abs(found.absolute) / np.abs(expected), rtol=1e-4)
+    np.testing.assert_array_equal(maps, attribution.explain(method, model, X, 1, batch_size=2, **options))
+
+
+def test_of_several_references_the_mean_score_counts(from_function):
+    model = from_function(smooth, 4)
+    references = GENERATOR.normal(size=(3, 4)).astype(np.float32)
+    _, found = attribution.explain("expected_gradients", model, X, 2, references=references, return_residuals=True)
+    expected = target_scores(model, X, 2) - target_scores(model, references, 2).mean()
+    np.testing.assert_allclose(found.expected, expected, atol=1e-6)
+
+
+def test_more_points_leave_less_of_a_residual(from_function):
+    model = from_function(smooth, 4)
+    medians = [
+        np.median(attribution.explain("integrated_gradients", model, X, points=n, return_residuals=True)[1].relative)
+        for n in (2, 6, 18, 54)
+    ]
+    assert (np.diff(medians) < 0).all() and medians[0] > 0.05 and medians[-1] < 1e-3
+
+
+def test_more_steps_leave_less_of_a_residual_of_guided_paths(from_function):
+    model = from_function(smooth, 4)
+
+    def largest(steps):
+        options = {"steps": steps, "return_residuals": True}
+        return np.abs(attribution.explain("guided_integrated_gradients", model, X, **options)[1].absolute).max()
+
+    assert largest(200) < 0.1 * largest(5)
+
+
+LRP = ["lrp_epsilon", "lrp_epsilon_plus", "lrp_alpha1beta0", "lrp_cp", "lrp_attn"]
+
+
+@pytest.mark.parametrize("method", LRP)
+def test_relevance_is_conserved_without_biases(method, from_function):
+    model = from_function(without_biases, 4)
+    maps, found = attribution.explain(method, model, X, 0, epsilon=0.0, return_residuals=True)
+    np.testing.assert_allclose(found.expected, target_scores(model, X, 0), rtol=1e-6)
+    np.testing.assert_allclose(found.sums, maps.sum(axis=1), rtol=1e-5)
+    assert found.relative.max() < 1e-4
+
+
+@pytest.mark.parametrize(("epsilon", "bias"), [(0.0, 2.0), (1.0, 0.0)])
+def test_what_a_bias_or_epsilon_absorbs_is_the_residual(epsilon, bias, from_function):
+    """Of y = w x + b the bias, and ε beside it, keep (b + ε) / (w x + b + ε) of the relevance y."""
+    weights = np.array([[1.0, -1.0], [0.5, -2.0]], np.float32)
+    model = from_function(lambda x: tf.nn.bias_add(tf.matmul(x, weights), np.array([bias, 0], np.float32)), 2)
+    x = np.array([[1.0, 2.0], [3.0, 1.0]], np.float32)
+    _, found = attribution.explain("lrp_epsilon", model, x, 0, epsilon=epsilon, return_residuals=True)
+    y = x @ weights[:, 0] + bias
+    np.testing.assert_allclose(found.relative, (bias + epsilon) / (y + epsilon), rtol=1e-5)
+    assert (found.absolute < 0).all()
+
+
+def test_excitation_backprop_sums_to_one_unless_no_positive_way_leads_on(from_function):
+    """A unit with negative inputs alone keeps the probability that reaches it."""
+    weights = np.array([[1.0, -1.0], [1.0, -1.0]], np.float32)
+    model = from_function(lambda x: tf.matmul(tf.nn.relu(tf.matmul(x, weights) + 1.0), np.eye(2, dtype=np.float32)), 2)
+    x = np.array([[0.25, 0.5]], np.float32)
+    for target, kept in ((0, 0.0), (1, 1.0)):
+        _, found = attribution.explain("excitation_backprop", model, x, target, return_residuals=True)
+        np.testing.assert_allclose((found.expected, found.relative), [[1.0], [kept]], atol=1e-6)
+
+
+def test_relevance_and_deeplift_of_a_model_of_probabilities_are_measured_by_its_logits(exported, models, inputs):
+    probabilities = attribution.load_model(exported["signal"], score="probabilities")
+    for method in ("deeplift", "lrp_epsilon"):
+        of_logits = attribution.explain(method, models["signal"], inputs["signal"], 1, return_residuals=True)[1]
+        found = attribution.explain(method, probabilities, inputs["signal"], 1, return_residuals=True)[1]
+        np.testing.assert_allclose(found.expected, of_logits.expected, atol=1e-5)
+    found = attribution.explain("integrated_gradients", probabilities, inputs["signal"], 1, return_residuals=True)[1]
+    assert np.abs(found.expected).max() <= 1
+
+
+@pytest.mark.parametrize("kind", ["signal", "image"])
+def test_deeplift_keeps_its_law_on_networks_with_rectifiers(kind, models, inputs):
+    _, found = attribution.explain("deeplift", models[kind], inputs[kind], 2, return_residuals=True)
+    assert found.relative.max() < 1e-4
+
+
+@pytest.mark.parametrize("method", ["integrated_gradients", "deeplift", "lrp_epsilon", "excitation_backprop"])
+def test_residuals_take_a_forward_pass_at_the_input_and_one_at_the_baseline_at_most(method, models, inputs):
+    model, x = models["image"], inputs["image"]
+
+    def cost(**options):
+        model.counts.clear()
+        attribution.explain(method, model, x, 1, batch_size=7, **options)
+        return model.counts.copy()
+
+    more = cost(return_residuals=True) - cost()
+    ends = {"lrp_epsilon": 1, "excitation_backprop": 0}.get(method, 2)
+    assert more == {key: ends * count for key, count in (("forward", 7), ("forward_passes", 1)) if ends}
+
+
+def test_methods_explained_together_return_the_residuals_of_those_with_a_law(models, inputs):
+    methods = {"fine": ("integrated_gradients", {"points": 9}), "gradient": "gradient", "lrp_cp": "lrp_cp"}
+    maps, found = attribution.explain_many(methods, models["signal"], inputs["signal"], return_residuals=True)
+    assert list(maps) == list(methods) and list(found) == ["fine", "lrp_cp"]
+    maps, alone = attribution.explain("lrp_cp", models["signal"], inputs["signal"], return_residuals=True)
+    np.testing.assert_array_equal(found["lrp_cp"].absolute, alone.absolute)
+    assert attribution.explain("gradient", models["signal"], inputs["signal"], return_residuals=True)[1] is None
+
+
+def test_no_inputs_no_residuals(models):
+    none = np.zeros((0, 20, 2), np.float32)
+    assert attribution.explain("deeplift", models["signal"], none, return_residuals=True)[1].relative.shape == (0,)
+
+
+def test_a_difference_next_to_nothing_counts_as_a_ten_thousandth_of_the_scores():
+    maps = np.array([[0.5, 0.5], [0.5, 0.5], [0.001, 0.0], [0.0, 0.0]])
+    at_input, at_baseline = np.array([2.0, 10.0, 10.0, 0.0]), np.array([0.0, 9.0, 10.0, 0.0])
+    found = Residuals.of(maps, at_input, at_baseline)
+    np.testing.assert_allclose(found.absolute, [-1.0, 0.0, 0.001, 0.0])
+    np.testing.assert_allclose(found.relative, [0.5, 0.0, 1.0, np.nan])

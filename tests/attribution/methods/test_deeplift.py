@@ -1,0 +1,177 @@
+"""DeepLIFT: completeness on every kind of operation, closed forms, refusals."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+
+POINTS = np.random.default_rng(5).normal(size=(6, 4)).astype(np.float32)
+KERNEL = np.random.default_rng(6).normal(size=(4, 4)).astype(np.float32)
+
+
+def attention(v):
+    tokens = v[:, :, tf.newaxis] * KERNEL[0]
+    weights = tf.nn.softmax(tf.matmul(tokens, tokens, transpose_b=True))
+    return tf.reduce_sum(tf.matmul(weights, tokens), axis=1)
+
+
+def normalised(v):
+    mean, variance = tf.nn.moments(v, [1], keepdims=True)
+    return (v - mean) * tf.math.rsqrt(variance + 1e-3)
+
+
+FUNCTIONS = {
+    "relu": lambda v: tf.nn.relu(tf.matmul(v, KERNEL) + 0.3),
+    "sigmoid, tanh, exp": lambda v: tf.sigmoid(v) + tf.tanh(tf.matmul(v, KERNEL)) - tf.exp(0.3 * v),
+    "swish": lambda v: v * tf.sigmoid(v),
+    "product": lambda v: tf.matmul(v, KERNEL) * v,
+    "quotient": lambda v: tf.matmul(v, KERNEL) / (1.5 + tf.sigmoid(v)),
+    "maximum": lambda v: tf.reduce_max(tf.matmul(v, KERNEL), axis=1, keepdims=True) * tf.ones((1, 4)),
+    "max pooling": lambda v: tf.squeeze(tf.nn.max_pool1d(tf.matmul(v, KERNEL)[..., None], 2, 1, "SAME"), -1),
+    "softmax inside": lambda v: tf.matmul(tf.nn.softmax(tf.matmul(v, KERNEL)), KERNEL),
+    "attention": attention,
+    "a sign-changing denominator": lambda v: (tf.matmul(v, KERNEL) + 3.0) / (v - 0.55),
+    "layer normalisation": normalised,
+    "mask": lambda v: tf.nn.softmax(tf.where([True, True, False, True], tf.matmul(v, KERNEL), -1e9)),
+    "leaky, elu, softplus": lambda v: tf.nn.leaky_relu(v) + tf.nn.elu(-v) + tf.nn.softplus(v),
+}
+
+
+@pytest.mark.parametrize("baseline", [0.0, 0.4])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_sum_is_the_difference_of_the_scores(name, baseline, from_function):
+    model = from_function(lambda v: FUNCTIONS[name](v), 4)
+    maps = attribution.explain("deeplift", model, POINTS, 1, baseline=baseline)
+    start = np.full_like(POINTS, baseline)
+    difference = (model.scores(POINTS) - model.scores(start))[:, 1]
+    scale = np.abs(maps).sum(axis=1).max()
+    np.testing.assert_allclose(maps.sum(axis=1), difference, atol=3e-6 * scale)
+
+
+@pytest.mark.parametrize("kind", ["image", "signal"])
+def test_complete_on_whole_networks_whatever_they_explain(kind, models, exported, inputs):
+    x = inputs[kind]
+    probabilities = attribution.load_model(exported[kind], score="probabilities")
+    maps = attribution.explain("deeplift", models[kind], x, 2)
+    difference = (models[kind].scores(x) - models[kind].scores(np.zeros_like(x)))[:, 2]
+    np.testing.assert_allclose(maps.reshape(7, -1).sum(axis=1), difference, atol=1e-5)
+    np.testing.assert_allclose(attribution.explain("deeplift", probabilities, x, 2), maps, atol=1e-6)
+
+
+def test_a_relu_has_the_slope_of_its_chord(from_function):
+    """relu(x - 1) from 0 to 3 rises by 2: its multiplier is 2/3, where the gradient is 1."""
+    model = from_function(lambda v: tf.nn.relu(v * tf.constant([1.0, 1.0]) - 1), 2)
+    maps = attribution.explain("deeplift", model, np.array([[3.0, -2.0]], np.float32), 0)
+    np.testing.assert_allclose(maps, [[2.0, 0.0]], atol=1e-6)
+
+
+def test_a_linear_model_gives_gradient_x_input(from_function):
+    model = from_function(lambda v: tf.matmul(v, KERNEL) + 2.0, 4)
+    maps = attribution.explain("deeplift", model, POINTS, 3)
+    np.testing.assert_allclose(maps, POINTS * KERNEL[:, 3], rtol=1e-5)
+
+
+def test_an_input_like_its_baseline_gets_nothing_and_no_nan(models, inputs):
+    x = np.zeros_like(inputs["image"])
+    np.testing.assert_array_equal(attribution.explain("deeplift", models["image"], x, 0), 0)
+
+
+def test_one_gradient_and_one_forward_pass(models, inputs):
+    model = models["image"]
+    model.counts.clear()
+    attribution.explain("deeplift", model, inputs["image"], 0, batch_size=4)
+    assert model.counts == {"forward": 7, "forward_passes": 2, "backward": 7, "backward_passes": 2}
+
+
+def test_what_has_no_rule_is_refused_by_name(from_function):
+    model = from_function(lambda v: tf.where(v > 0, v, tf.sin(v)), 4)
+    with pytest.raises(BadInput, match="deeplift has no rule for 'Greater"):
+        attribution.explain("deeplift", model, POINTS, 0)
+
+
+def rms_norm(x):
+    return x * tf.math.rsqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + 1e-6)
+
+
+def rms_norm_as_a_quotient(x):
+    return x / tf.sqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + 1e-6)
+
+
+def rms_norm_with_a_scaled_reciprocal(x):
+    reciprocal = 1.0 / tf.sqrt(tf.reduce_mean(tf.square(x), -1, keepdims=True) + 1e-6)
+    return tf.broadcast_to(reciprocal, tf.shape(x)) * x
+
+
+def bias_free_transformer(norm, tokens=6, width=8):
+    """Return two blocks with RMSNorm, rotary positions and SwiGLU, as language models have them, without biases."""
+    generator = np.random.default_rng(4)
+
+    def weights(*shape):
+        return generator.normal(0, shape[0] ** -0.5, shape).astype(np.float32)
+
+    blocks = [
+        {name: weights(width, width) for name in ("query", "key", "value", "out", "gate", "up", "down")}
+        for _ in range(2)
+    ]
+    end = weights(width, 3)
+    angles = np.outer(np.arange(tokens), 100.0 ** -np.linspace(0, 1, width // 2)).astype(np.float32)
+
+    def turned(x):
+        first, second = x[..., : width // 2], x[..., width // 2 :]
+        return tf.concat(
+            [first * np.cos(angles) - second * np.sin(angles), second * np.cos(angles) + first * np.sin(angles)], -1
+        )
+
+    def scores(x):
+        for block in blocks:
+            y = norm(x)
+            query, key, value = (tf.matmul(y, block[name]) for name in ("query", "key", "value"))
+            attended = tf.nn.softmax(tf.matmul(turned(query), turned(key), transpose_b=True) * width**-0.5)
+            x = x + tf.matmul(tf.matmul(attended, value), block["out"])
+            y = norm(x)
+            x = x + tf.matmul(tf.nn.silu(tf.matmul(y, block["gate"])) * tf.matmul(y, block["up"]), block["down"])
+        return tf.matmul(tf.reduce_mean(norm(x), axis=1), end)
+
+    return scores
+
+
+@pytest.mark.parametrize("norm", [rms_norm, rms_norm_as_a_quotient, rms_norm_with_a_scaled_reciprocal])
+def test_complete_where_normalisation_divides_by_next_to_nothing_at_the_baseline(norm, from_function):
+    """At a baseline of zeros each norm multiplies by 1000; the maps stay of the scores' size and keep their sum."""
+    model = from_function(bias_free_transformer(norm), 6, 8)
+    x = np.random.default_rng(7).normal(size=(3, 6, 8)).astype(np.float32)
+    maps = attribution.explain("deeplift", model, x, 1)
+    difference = (model.scores(x) - model.scores(np.zeros_like(x)))[:, 1]
+    np.testing.assert_allclose(maps.sum(axis=(1, 2)), difference, rtol=1e-4, atol=1e-5)
+    assert np.abs(maps).max() < 10 * np.abs(difference).max()
+
+
+@pytest.mark.parametrize("norm", [rms_norm_as_a_quotient, rms_norm_with_a_scaled_reciprocal])
+def test_the_spelling_of_a_norm_changes_nothing(norm, from_function):
+    x = np.random.default_rng(8).normal(size=(2, 6, 8)).astype(np.float32)
+    maps = [
+        attribution.explain("deeplift", from_function(bias_free_transformer(one), 6, 8), x, 0, baseline=0.3)
+        for one in (rms_norm, norm)
+    ]
+    np.testing.assert_allclose(maps[1], maps[0], atol=1e-5 * np.abs(maps[0]).max())
+
+
+def test_a_quotient_is_a_product_with_its_denominator(from_function):
+    """Of y = n / d with d = exp(v), Δn takes Δn / d̄ and v the rest, -ȳ Δd / d̄; d̄ and ȳ are means."""
+    model = from_function(lambda v: tf.concat([v[:, :1] / tf.exp(v[:, 1:]), v], axis=1), 2)
+    x, start = np.array([[3.0, -1.5]], np.float32), np.array([[1.0, 0.5]], np.float32)
+    d, d0 = np.exp(-1.5), np.exp(0.5)
+    y, y0 = 3.0 / d, 1.0 / d0
+    expected = [[2.0 / ((d + d0) / 2), -(y + y0) / 2 * (d - d0) / ((d + d0) / 2)]]
+    np.testing.assert_allclose(attribution.explain("deeplift", model, x, 0, baseline=start), expected, rtol=1e-5)
+
+
+def test_a_baseline_for_each_input_is_taken_block_by_block(models, inputs):
+    x = inputs["signal"]
+    starts = np.linspace(-1, 1, x.size, dtype=np.float32).reshape(x.shape)
+    maps = attribution.explain("deeplift", models["signal"], x, 0, baseline=starts, batch_size=3)
+    for row in range(len(x)):
+        alone = attribution.explain("deeplift", models["signal"], x[row : row + 1], 0, baseline=starts[row : row + 1])
+        np.testing.assert_allclose(maps[row], alone[0], atol=1e-5)

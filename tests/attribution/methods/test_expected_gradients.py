@@ -1,0 +1,73 @@
+"""Expected Gradients against closed forms and its own laws."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+
+POINTS = np.random.default_rng(3).normal(size=(5, 3)).astype(np.float32)
+REFERENCES = np.random.default_rng(4).normal(size=(4, 3)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def closed_form(from_function):
+    """A model with the scores f = 5 x + y² + sin z and -f."""
+
+    def scores(v):
+        f = 5 * v[:, 0] + v[:, 1] ** 2 + tf.sin(v[:, 2])
+        return tf.stack([f, -f], axis=1)
+
+    return from_function(scores, 3)
+
+
+def test_one_reference_and_many_samples_are_integrated_gradients(closed_form):
+    """∫ 5 = 5, ∫ 2αy = y, ∫ cos(αz) = sin(z)/z, up to the error of 4,000 samples."""
+    maps = attribution.explain("expected_gradients", closed_form, POINTS, 0, samples=4000)
+    expected = np.stack([5 * POINTS[:, 0], POINTS[:, 1] ** 2, np.sin(POINTS[:, 2])], axis=1)
+    spread = np.stack([0 * POINTS[:, 0], POINTS[:, 1] ** 2 / np.sqrt(3), np.abs(POINTS[:, 2])], axis=1)
+    assert (np.abs(maps - expected) < 5 * spread / np.sqrt(4000) + 1e-5).all()
+
+
+def test_complete_in_expectation(closed_form):
+    maps = attribution.explain("expected_gradients", closed_form, POINTS, 0, samples=4000, references=REFERENCES)
+    difference = closed_form.scores(POINTS)[:, 0] - closed_form.scores(REFERENCES)[:, 0].mean()
+    # One sample's sum deviates by the spread of f over the references and of the gradient along the path.
+    np.testing.assert_allclose(maps.sum(axis=1), difference, atol=5 * 10 / np.sqrt(4000))
+
+
+def test_a_linear_model_needs_one_sample(from_function):
+    weights = np.array([[2.0, -1.0], [0.5, 3.0], [1.0, 0.0]], np.float32)
+    model = from_function(lambda x: tf.matmul(x, weights), 3)
+    maps = attribution.explain("expected_gradients", model, POINTS, 1, samples=1, references=REFERENCES[2])
+    np.testing.assert_allclose(maps, (POINTS - REFERENCES[2]) * weights[:, 1], rtol=1e-5)
+
+
+def test_each_sample_costs_one_gradient(models, inputs):
+    model, x = models["image"], inputs["image"]
+    model.counts.clear()
+    attribution.explain("expected_gradients", model, x, 0, samples=6, batch_size=7)
+    assert model.counts == {"backward": 42, "backward_passes": 6}
+
+
+def test_an_inputs_numbers_come_from_its_key(models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    together = attribution.explain("expected_gradients", model, x, 0, samples=3, keys=list("abcdefg"))
+    alone = attribution.explain("expected_gradients", model, x[4:5], 0, samples=3, keys=["e"])
+    np.testing.assert_allclose(together[4], alone[0], atol=1e-6)
+    other = attribution.explain("expected_gradients", model, x[4:5], 0, samples=3, keys=["f"])
+    assert np.abs(other - alone).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"samples": 0}, "at least 1 sample is needed, not 0"),
+        ({"references": np.zeros((2, 5))}, r"references of shape \(2, 5\) do not fit inputs of shape \(20, 2\)"),
+        ({"references": np.zeros((0, 20, 2))}, "do not fit"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, message, models, inputs):
+    with pytest.raises(BadInput, match=message):
+        attribution.explain("expected_gradients", models["signal"], inputs["signal"], **options)

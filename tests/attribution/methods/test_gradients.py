@@ -1,0 +1,191 @@
+"""Gradient methods against closed forms and their own laws."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+from attribution.methods import gradients
+
+POINTS = np.random.default_rng(3).normal(size=(9, 3)).astype(np.float32)
+
+
+@pytest.fixture
+def closed_form(from_function):
+    """A model with the scores f = 5 x + y² + sin z and -f."""
+
+    def scores(v):
+        f = 5 * v[:, 0] + v[:, 1] ** 2 + tf.sin(v[:, 2])
+        return tf.stack([f, -f], axis=1)
+
+    return from_function(scores, 3)
+
+
+def derivative(points):
+    return np.stack([np.full(len(points), 5.0), 2 * points[:, 1], np.cos(points[:, 2])], axis=1)
+
+
+def test_gradient_and_gradient_x_input(closed_form):
+    signs = np.array([1, -1] * 4 + [1])
+    targets = (signs < 0).astype(int)
+    expected = signs[:, np.newaxis] * derivative(POINTS)
+    np.testing.assert_allclose(attribution.explain("gradient", closed_form, POINTS, targets), expected, rtol=1e-5)
+    maps = attribution.explain("gradient_x_input", closed_form, POINTS, targets)
+    np.testing.assert_allclose(maps, POINTS * expected, rtol=1e-5)
+
+
+def test_integrated_gradients_equal_the_integral(closed_form):
+    """∫ 5 = 5, ∫ 2αy = y, ∫ cos(αz) = sin(z)/z; each times its coordinate."""
+    expected = np.stack([5 * POINTS[:, 0], POINTS[:, 1] ** 2, np.sin(POINTS[:, 2])], axis=1)
+    maps = attribution.explain("integrated_gradients", closed_form, POINTS, 0, points=401)
+    np.testing.assert_allclose(maps, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("baseline", [0.0, 0.7, np.array([1.0, -1.0, 2.0], np.float32)])
+def test_integrated_gradients_are_complete(baseline, closed_form):
+    maps = attribution.explain("integrated_gradients", closed_form, POINTS, 0, points=301, baseline=baseline)
+    start = np.broadcast_to(baseline, POINTS.shape).astype(np.float32)
+    difference = closed_form.scores(POINTS)[:, 0] - closed_form.scores(start)[:, 0]
+    np.testing.assert_allclose(maps.sum(axis=1), difference, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["image", "signal"])
+def test_a_path_from_the_median_begins_at_each_inputs_own(kind, models, inputs):
+    """The map is that of each input alone with its channels' medians given, and is complete."""
+    model, x = models[kind], inputs[kind]
+    maps = attribution.explain("integrated_gradients", model, x, 1, points=11, baseline="median")
+    starts = np.stack([np.median(each.reshape(-1, each.shape[-1]), axis=0) for each in x])
+    for row, start in enumerate(starts):
+        alone = attribution.explain("integrated_gradients", model, x[row : row + 1], 1, points=11, baseline=start)
+        np.testing.assert_allclose(maps[row], alone[0], rtol=1e-3, atol=1e-5)
+
+
+def test_the_median_of_plain_values_is_over_all_of_them(closed_form):
+    maps = attribution.explain("integrated_gradients", closed_form, POINTS, 0, points=301, baseline="median")
+    start = np.repeat(np.median(POINTS, axis=1, keepdims=True), 3, axis=1).astype(np.float32)
+    difference = closed_form.scores(POINTS)[:, 0] - closed_form.scores(start)[:, 0]
+    np.testing.assert_allclose(maps.sum(axis=1), difference, atol=1e-4)
+
+
+def test_another_word_is_no_baseline(closed_form):
+    with pytest.raises(BadInput, match="no baseline 'mean'; give a number, an array or 'median'"):
+        attribution.explain("integrated_gradients", closed_form, POINTS, 0, baseline="mean")
+
+
+def test_the_trapezoid_completes_better_than_the_plain_mean(models, inputs):
+    model, x = models["image"], inputs["image"]
+    targets = model.predict(x)
+    rows = np.arange(len(x))
+    difference = model.scores(x)[rows, targets] - model.scores(np.zeros_like(x))[rows, targets]
+
+    def gap(points, quadrature):
+        maps = attribution.explain("integrated_gradients", model, x, targets, points=points, quadrature=quadrature)
+        return np.abs(maps.sum(axis=(1, 2, 3)) - difference).max()
+
+    assert gap(64, "trapezoid") < gap(64, "uniform")
+    assert gap(512, "trapezoid") < gap(64, "trapezoid") / 4
+
+
+def test_path_weights():
+    np.testing.assert_allclose(gradients.path_weights(5, "trapezoid"), [1 / 8, 1 / 4, 1 / 4, 1 / 4, 1 / 8])
+    np.testing.assert_allclose(gradients.path_weights(5, "uniform"), [0.2] * 5)
+    with pytest.raises(BadInput, match="at least 2 points, not 1"):
+        gradients.path_weights(1, "uniform")
+    with pytest.raises(BadInput, match="no quadrature 'simpson'"):
+        gradients.path_weights(5, "simpson")
+
+
+def test_smoothgrad_with_one_noiseless_sample_is_the_gradient(models, inputs):
+    for kind in ("signal", "image"):
+        maps = attribution.explain("smoothgrad", models[kind], inputs[kind], samples=1, noise=0.0)
+        np.testing.assert_allclose(maps, attribution.explain("gradient", models[kind], inputs[kind]), atol=1e-7)
+
+
+def test_smoothgrad_estimates_the_gradient_of_the_smoothed_function(closed_form):
+    """E[2 (y + σε)] = 2y and E[cos(z + σε)] = cos(z) exp(-σ²/2), within five standard errors."""
+    samples, noise = 4000, 0.2
+    maps = attribution.explain("smoothgrad", closed_form, POINTS, 0, samples=samples, noise=noise, batch_size=512)
+    sigma = noise * (POINTS.max(axis=1) - POINTS.min(axis=1))
+    expected = derivative(POINTS)
+    expected[:, 2] *= np.exp(-(sigma**2) / 2)
+    allowed = 5 * 2 * sigma / np.sqrt(samples)
+    assert (np.abs(maps - expected).max(axis=1) < allowed).all()
+
+
+def test_squared_smoothgrad_and_vargrad_are_the_moments_of_the_same_gradients(closed_form):
+    options = {"samples": 40, "noise": 0.2, "seed": 5}
+    mean = attribution.explain("smoothgrad", closed_form, POINTS, 0, **options)
+    square = attribution.explain("smoothgrad", closed_form, POINTS, 0, squared=True, **options)
+    variance = attribution.explain("vargrad", closed_form, POINTS, 0, **options)
+    np.testing.assert_allclose(variance, square - mean.astype(float) ** 2, atol=1e-4)
+    # The score is linear in the first coordinate: its gradient does not vary.
+    np.testing.assert_allclose(variance[:, 0], 0, atol=1e-10)
+    assert (variance[:, 1] > 0).all()
+
+
+@pytest.mark.parametrize("method", ["smoothgrad", "vargrad", "random"])
+def test_noise_belongs_to_the_key_not_to_batch_or_order(method, closed_form):
+    names = [f"image-{i}" for i in range(9)]
+    whole = attribution.explain(method, closed_form, POINTS, 0, keys=names, batch_size=32)
+    order = np.array([4, 0, 8])
+    some = attribution.explain(method, closed_form, POINTS[order], 0, keys=[names[i] for i in order], batch_size=2)
+    np.testing.assert_allclose(some, whole[order], rtol=1e-6)
+    other_seed = attribution.explain(method, closed_form, POINTS, 0, keys=names, seed=1)
+    assert np.abs(other_seed - whole).max() > 1e-3
+
+
+def test_the_number_of_passes_is_the_number_of_samples(models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    for name, overrides, samples in (
+        ("gradient", {}, 1),
+        ("gradient_x_input", {}, 1),
+        ("integrated_gradients", {"points": 10}, 10),
+        ("smoothgrad", {"samples": 8}, 8),
+        ("vargrad", {"samples": 8}, 8),
+    ):
+        model.counts.clear()
+        attribution.explain(name, model, x, 0, batch_size=7, **overrides)
+        assert (model.counts["backward"], model.counts["forward"]) == (7 * samples, 0), name
+        # Where targets have to be predicted, a gradient at the input predicts them: itself, or a path's end.
+        model.counts.clear()
+        attribution.explain(name, model, x, batch_size=7, **overrides)
+        predicting = 7 if name in ("smoothgrad", "vargrad") else 0
+        assert (model.counts["backward"], model.counts["forward"]) == (7 * samples + predicting, 0), name
+
+
+def test_predicted_targets_cost_no_pass_of_their_own(closed_form):
+    closed_form.counts.clear()
+    attribution.explain("integrated_gradients", closed_form, POINTS, points=51, batch_size=3)
+    assert closed_form.counts["backward"] == 51 * len(POINTS)
+    given = attribution.explain("integrated_gradients", closed_form, POINTS, closed_form.predict(POINTS), batch_size=3)
+    predicted = attribution.explain("integrated_gradients", closed_form, POINTS, batch_size=3)
+    np.testing.assert_allclose(predicted, given, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [2, 32])
+def test_a_baseline_for_each_input(batch_size, closed_form):
+    baselines = POINTS[::-1] * 0.5
+    found = attribution.explain(
+        "integrated_gradients", closed_form, POINTS, 0, points=201, baseline=baselines, batch_size=batch_size
+    )
+    ends = [5 * v[:, 0] + v[:, 1] ** 2 + np.sin(v[:, 2]) for v in (POINTS, baselines)]
+    np.testing.assert_allclose(found.sum(axis=1), ends[0] - ends[1], rtol=1e-4, atol=1e-4)
+    for row in (0, 8):
+        alone = attribution.explain(
+            "integrated_gradients", closed_form, POINTS[row : row + 1], 0, points=201, baseline=baselines[row]
+        )
+        np.testing.assert_allclose(found[row], alone[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("baseline", [np.zeros((2, 3)), np.zeros(4), np.full(3, np.nan)])
+def test_a_baseline_that_does_not_fit_is_refused(baseline, closed_form):
+    with pytest.raises(BadInput, match=r"broadcasts to 9 inputs of shape \(3,\)"):
+        attribution.explain("integrated_gradients", closed_form, POINTS, 0, baseline=baseline, batch_size=2)
+
+
+@pytest.mark.parametrize("noise", [-0.1, np.nan, np.inf])
+def test_noise_that_is_none_is_refused(noise, closed_form):
+    for method in ("smoothgrad", "vargrad"):
+        with pytest.raises(BadInput, match="noise >= 0"):
+            attribution.explain(method, closed_form, POINTS, 0, noise=noise)

@@ -1,0 +1,215 @@
+"""Guided Backprop and Deconvnet equal live networks whose ReLU has that gradient written out."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+
+
+@tf.custom_gradient
+def guided_relu(x):
+    return tf.nn.relu(x), lambda g: tf.where(x > 0, 1.0, 0.0) * tf.where(g > 0, 1.0, 0.0) * g
+
+
+@tf.custom_gradient
+def deconvnet_relu(x):
+    return tf.nn.relu(x), tf.nn.relu
+
+
+RELUS = {"guided_backprop": guided_relu, "deconvnet": deconvnet_relu}
+TARGETS = np.array([0, 1, 2, 3, 3, 2, 1])
+
+
+@pytest.mark.parametrize("kind", ["signal", "image"])
+@pytest.mark.parametrize("method", RELUS)
+def test_a_keras_export_equals_the_live_model_with_that_gradient(method, kind, with_relu, exported, inputs, oracle):
+    model = attribution.load_model(exported[kind], score="probabilities" if kind == "signal" else "logits")
+    maps = attribution.explain(method, model, inputs[kind], TARGETS)
+    expected = oracle(with_relu(kind, RELUS[method]), inputs[kind], TARGETS)
+    np.testing.assert_allclose(maps, expected, atol=1e-6 * max(1, np.abs(expected).max()))
+    # The networks are such that it matters.
+    assert np.abs(maps - attribution.explain("gradient", model, inputs[kind], TARGETS)).max() > 1e-4
+
+
+@pytest.mark.parametrize("method", RELUS)
+def test_a_tensorflow_1_file_equals_its_twin_with_that_gradient(method, tf1, inputs, oracle):
+    path, twin = tf1
+    model = attribution.load_model(path, inputs=["input_tensor:0"], output="resnet_model/final_dense:0")
+    maps = attribution.explain(method, model, inputs["image"], TARGETS)
+    expected = oracle(twin(relu=RELUS[method]), inputs["image"], TARGETS)
+    np.testing.assert_allclose(maps, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", RELUS)
+def test_of_two_inputs_only_the_explained_branch_is_changed(method, with_relu, models, inputs, oracle):
+    x = inputs["two_inputs"]
+    changed = with_relu("two_inputs", RELUS[method])
+    expected = oracle(lambda image: changed([image, tf.constant(x["question"])]), x["image"], TARGETS)
+    maps = attribution.explain(method, models["two_inputs"], x, TARGETS, wrt="image")
+    np.testing.assert_allclose(maps, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_guided_backprop_equals_tf_keras_vis(live, exported, inputs):
+    from tf_keras_vis.saliency import Saliency
+    from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
+    from tf_keras_vis.utils.scores import CategoricalScore
+
+    # Its scores are what the live network ends in: probabilities.
+    peer = Saliency(live["signal"], model_modifier=GuidedBackpropagation(), clone=True)
+    expected = peer(
+        CategoricalScore(TARGETS.tolist()), inputs["signal"], keepdims=True, normalize_map=False, gradient_modifier=None
+    )
+    model = attribution.load_model(exported["signal"], score="probabilities")
+    maps = attribution.explain("guided_backprop", model, inputs["signal"], TARGETS)
+    np.testing.assert_allclose(maps, expected, atol=1e-6 * np.abs(maps).max())
+
+
+def test_integrated_gradients_and_grad_cam_equal_saliency(live, models, inputs):
+    import saliency.core as saliency
+
+    network, x = live["image"], inputs["image"]
+    layer = [layer for layer in network.layers if isinstance(layer, keras.layers.Activation)][-1]
+    both = keras.Model(network.inputs, [layer.output, network.outputs[0]])
+
+    @tf.function
+    def run(images):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(images)
+            values, scores = both(images)
+            score = scores[:, 2]
+        return values, tape.gradient(score, values), tape.gradient(score, images)
+
+    def call(images, call_model_args=None, expected_keys=None):
+        values, value_gradients, gradients = (x.numpy() for x in run(tf.constant(images, tf.float32)))
+        if saliency.INPUT_OUTPUT_GRADIENTS in expected_keys:
+            return {saliency.INPUT_OUTPUT_GRADIENTS: gradients}
+        return {
+            saliency.CONVOLUTION_LAYER_VALUES: values,
+            saliency.CONVOLUTION_OUTPUT_GRADIENTS: value_gradients,
+        }
+
+    # Its path has both ends and, in effect, a plain mean.
+    own = attribution.explain("integrated_gradients", models["image"], x[:2], 2, points=11, quadrature="uniform")
+    for row in range(2):
+        theirs = saliency.IntegratedGradients().GetMask(x[row], call, x_steps=11, x_baseline=0 * x[row], batch_size=4)
+        np.testing.assert_allclose(own[row], theirs, rtol=1e-4, atol=1e-7)
+    own = attribution.explain("grad_cam", models["image"], x[:2], 2, resize=False)
+    for row in range(2):
+        theirs = saliency.GradCam().GetMask(x[row], call, should_resize=False, three_dims=False)
+        np.testing.assert_allclose(own[row], theirs, rtol=1e-4, atol=1e-7)
+
+
+def test_guided_grad_cam_is_the_product_of_its_parts(models, inputs):
+    model, x = models["image"], inputs["image"]
+    product = attribution.explain("grad_cam", model, x, 1)[..., np.newaxis] * attribution.explain(
+        "guided_backprop", model, x, 1
+    )
+    np.testing.assert_array_equal(attribution.explain("guided_grad_cam", model, x, 1), product)
+
+
+def rectifier(negative_slope, ceiling, method):
+    """A rectifier whose backward pass is g f'(z) f'(g), or g f'(g), written out."""
+
+    @tf.custom_gradient
+    def call(z):
+        def slope(x):
+            return tf.where(x > 0, tf.where(x < ceiling, 1.0, 0.0), negative_slope)
+
+        def backward(g):
+            of_gradient = g * tf.where(g > 0, 1.0, negative_slope)
+            return of_gradient if method == "deconvnet" else of_gradient * slope(z)
+
+        return tf.where(z > 0, tf.minimum(z, ceiling), negative_slope * z), backward
+
+    return call
+
+
+SLOPES = np.random.default_rng(5).uniform(0.05, 0.6, 6).astype(np.float32)
+RECTIFIERS = {
+    "Relu6": (lambda: keras.layers.Activation("relu6"), 0.0, 6.0),
+    "LeakyRelu": (lambda: keras.layers.LeakyReLU(0.3), 0.3, np.inf),
+    "PReLU": (lambda: keras.layers.PReLU(shared_axes=[1, 2]), SLOPES, np.inf),
+    "PReLU written as a difference": (
+        lambda: keras.layers.Lambda(lambda x: tf.nn.relu(x) - SLOPES * tf.nn.relu(-x)),
+        SLOPES,
+        np.inf,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RECTIFIERS)
+@pytest.mark.parametrize("method", RELUS)
+def test_other_rectifiers_have_their_own_slope(method, kind, tmp_path, oracle):
+    make, slope, ceiling = RECTIFIERS[kind]
+
+    def build(activation):
+        generator = np.random.default_rng(2)
+        layers = [keras.layers.Conv2D(6, 3), activation(), keras.layers.Conv2D(6, 3), activation()]
+        model = keras.Sequential(
+            [keras.Input((8, 8, 3)), *layers, keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(4)]
+        )
+        for layer in model.layers:
+            if "alpha" in [weight.name for weight in layer.weights]:
+                layer.set_weights([SLOPES.reshape(1, 1, 6)])
+            elif layer.weights:
+                layer.set_weights([generator.normal(0, 2.0, weight.shape) for weight in layer.weights])
+        return model
+
+    model = build(make)
+    model.export(tmp_path, verbose=False)
+    x = np.random.default_rng(3).random((4, 8, 8, 3), dtype=np.float32)
+    twin = build(lambda: keras.layers.Lambda(rectifier(slope, ceiling, method)))
+    np.testing.assert_allclose(twin(x), model(x), rtol=1e-4)
+    maps = attribution.explain(method, attribution.load_model(tmp_path), x, TARGETS[:4])
+    expected = oracle(twin, x, TARGETS[:4])
+    np.testing.assert_allclose(maps, expected, atol=1e-5 * np.abs(expected).max())
+    assert np.abs(maps - oracle(model, x, TARGETS[:4])).max() > 1e-3 * np.abs(maps).max()
+
+
+NONLINEAR = {
+    "elu": (tf.nn.elu, "Elu"),
+    "gelu": (tf.nn.gelu, "Erfc"),
+    "softplus": (tf.nn.softplus, "Softplus"),
+    "swish": (lambda x: x * tf.sigmoid(x), "Sigmoid"),
+    "tanh": (tf.tanh, "Tanh"),
+    "absolute value": (tf.abs, "Abs"),
+    "square": (tf.square, "Square"),
+    "sine": (tf.sin, "Sin"),
+    "minimum": (lambda x: tf.minimum(x, 1.0), "Minimum"),
+    "clipping": (lambda x: tf.clip_by_value(x, -1.0, 1.0), "Minimum"),
+    "a leaky ReLU as a choice": (lambda x: tf.where(x > 0, x, 0.1 * x), "SelectV2"),
+    "a leaky ReLU as a maximum": (lambda x: tf.maximum(x, 0.1 * x), "Maximum"),
+    "an inner softmax": (tf.nn.softmax, "Softmax"),
+    "squareplus": (lambda x: (x + tf.sqrt(x * x + 4.0)) / 2, "Sqrt"),
+    "soft shrinkage": (lambda x: keras.activations.soft_shrink(x), "SelectV2"),
+    "a ReLU with a threshold": (lambda x: x * tf.cast(x > 0.3, tf.float32), "Mul"),
+    "a product of two factors": (lambda x: x * (1 + x), "Mul"),
+    "a product of two matrices": (lambda x: tf.matmul(x[:, :, None], x[:, None, :])[:, 0], "BatchMatMulV2"),
+    "a quotient": (lambda x: 1.0 / (3.0 + x), "RealDiv"),
+    "a layer norm": (lambda x: x * tf.math.rsqrt(tf.reduce_mean(x * x, 1, keepdims=True) + 1), "Rsqrt"),
+}
+
+
+@pytest.mark.parametrize("name", NONLINEAR)
+def test_every_other_nonlinear_operation_is_refused_by_name(name, from_function):
+    function, operation = NONLINEAR[name]
+    weights = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+    model = from_function(lambda x: tf.matmul(function(tf.nn.relu(tf.matmul(x, weights))), weights[:, :3]), 4)
+    for method in RELUS:
+        with pytest.raises(BadInput, match=f"{method} is defined for networks of Relu, Relu6") as refusal:
+            attribution.explain(method, model, np.ones((1, 4), np.float32))
+        assert f"{operation} (" in str(refusal.value)
+
+
+def test_a_network_without_relu_is_refused(from_function):
+    with pytest.raises(BadInput, match="this model has none; use gradient"):
+        attribution.explain("guided_backprop", from_function(lambda x: 2 * x, 3), np.ones((1, 3), np.float32))
+
+
+def test_an_activation_beside_the_explained_input_does_not_matter(models, inputs):
+    """The LSTM's tanh and sigmoid lie beside the image, not between it and the score."""
+    x = inputs["two_inputs"]
+    assert attribution.explain("deconvnet", models["two_inputs"], x, wrt="image").shape == x["image"].shape

@@ -1,0 +1,84 @@
+"""Steps of a path: as many as an input needs, counted exactly, and nothing but the trapezoidal rule at its own step."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+from attribution.methods import path_steps
+
+STRAIGHT, CURVED, JUMPING = [1.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 0.99]
+
+
+@pytest.fixture
+def model(from_function):
+    """Scores f and -f: one coordinate is linear, one turns quickly, and one has its gradient in a narrow band."""
+
+    def scores(v):
+        band = tf.nn.relu(v[:, 2] - 0.97) - tf.nn.relu(v[:, 2] - 0.98)
+        f = 5 * v[:, 0] + tf.sin(2 * v[:, 1]) + band
+        return tf.stack([f, -f], axis=1)
+
+    return from_function(scores, 3)
+
+
+def explained(model, points, **parameters):
+    before = dict(model.counts)
+    maps = attribution.explain(
+        "integrated_gradients", model, np.array(points, np.float32), 0, points=161, batch_size=4, **parameters
+    )
+    return maps, {name: model.counts[name] - before.get(name, 0) for name in ("forward", "backward", "backward_passes")}
+
+
+def fixed(model, points, steps):
+    return attribution.explain("integrated_gradients", model, np.array(points, np.float32), 0, points=steps + 1)
+
+
+def gap(model, point, steps):
+    f = model.scores(np.array([point, [0, 0, 0]], np.float32))[:, 0].astype(float)
+    return abs(fixed(model, [point], steps).sum() - (f[0] - f[1])) / abs(f[0] - f[1])
+
+
+def test_levels_double_and_end_at_the_steps_asked_for():
+    assert path_steps.levels(300) == [19, 38, 76, 152, 304] and path_steps.levels(160) == [10, 20, 40, 80, 160]
+    assert path_steps.levels(1) == [1, 2, 4, 8, 16]
+
+
+def test_each_input_stops_where_it_is_complete(model):
+    levels = path_steps.levels(160)
+    expected = {}
+    for point in (STRAIGHT, CURVED, JUMPING):
+        near = [gap(model, point, steps) <= 0.02 for steps in levels]
+        stops = [level for level in range(1, len(levels)) if near[level]]
+        expected[tuple(point)] = levels[stops[0] if stops else -1]
+    assert expected[tuple(STRAIGHT)] == 20 and expected[tuple(CURVED)] == 40
+    assert expected[tuple(JUMPING)] == 160
+    maps, counts = explained(model, [STRAIGHT, CURVED, JUMPING, STRAIGHT], tolerance=0.02)
+    for point, one in zip([STRAIGHT, CURVED, JUMPING, STRAIGHT], maps, strict=True):
+        np.testing.assert_allclose(one, fixed(model, [point], expected[tuple(point)])[0], rtol=1e-5, atol=1e-6)
+    # A path of n steps asks n + 1 gradients, whatever levels led to it; and a score at either end. Passes are of 4.
+    stops = [expected[tuple(point)] for point in (STRAIGHT, CURVED, JUMPING, STRAIGHT)]
+    new = [levels[0] + 1, *levels[:-1]]
+    gradients = [sum(stop >= level for stop in stops) * count for level, count in zip(levels, new, strict=True)]
+    assert sum(gradients) == sum(stop + 1 for stop in stops)
+    assert (counts["forward"], counts["backward_passes"]) == (2 * 4, sum(-(-count // 4) for count in gradients))
+
+
+def test_an_input_alone_gives_the_same_map(model):
+    together, _ = explained(model, [JUMPING, STRAIGHT, CURVED], tolerance=0.02)
+    alone, counts = explained(model, [CURVED], tolerance=0.02)
+    np.testing.assert_allclose(alone[0], together[2], rtol=1e-5, atol=1e-6)
+    assert counts["forward"] <= 2 * 4
+
+
+def test_no_tolerance_takes_all_points(model):
+    maps, counts = explained(model, [STRAIGHT, CURVED])
+    np.testing.assert_allclose(maps, fixed(model, [STRAIGHT, CURVED], 160), rtol=1e-6, atol=1e-7)
+    assert counts["forward"] == 0 and 2 * 161 <= counts["backward"] < 2 * 161 + 4
+
+
+@pytest.mark.parametrize("parameters", [{"tolerance": 1.5}, {"tolerance": 0.02, "quadrature": "uniform"}])
+def test_what_cannot_be_refined_is_refused(parameters, model):
+    with pytest.raises(BadInput, match="a tolerance lies between 0 and 1 and needs quadrature='trapezoid'"):
+        explained(model, [STRAIGHT], **parameters)

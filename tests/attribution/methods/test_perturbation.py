@@ -1,0 +1,110 @@
+"""Perturbation methods where the answer is known."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+from attribution.methods import perturbation
+from attribution.model import batching
+
+WEIGHTS = np.random.default_rng(4).normal(size=(8, 8, 2, 3)).astype(np.float32)
+IMAGES = np.random.default_rng(5).random((4, 8, 8, 2), dtype=np.float32)
+
+
+@pytest.fixture
+def linear(from_function):
+    """Scores that are weighted sums of the input."""
+    return from_function(lambda x: tf.einsum("nhwc,hwck->nk", x, WEIGHTS), 8, 8, 2)
+
+
+def test_occlusion_of_a_linear_model_is_the_patch_s_share(linear):
+    shares = (IMAGES[..., np.newaxis] * WEIGHTS).sum(axis=3)[..., 1]
+    patches = shares.reshape(4, 4, 2, 4, 2).sum(axis=(2, 4))
+    maps = attribution.explain("occlusion", linear, IMAGES, 1, patch=2)
+    np.testing.assert_allclose(maps, patches.repeat(2, axis=1).repeat(2, axis=2), atol=1e-5)
+    # One position at a time: exactly input times weight.
+    np.testing.assert_allclose(attribution.explain("occlusion", linear, IMAGES, 1, patch=1), shares, atol=1e-5)
+
+
+def test_occlusion_averages_over_the_patches_that_cover_a_position(linear):
+    maps = attribution.explain("occlusion", linear, IMAGES, 1, patch=3, stride=2)
+    shares = (IMAGES[..., np.newaxis] * WEIGHTS).sum(axis=3)[..., 1]
+    starts = [0, 2, 4, 5]  # the last patch ends at the border
+    total, cover = np.zeros((4, 8, 8)), np.zeros((8, 8))
+    for top in starts:
+        for left in starts:
+            window = (slice(top, top + 3), slice(left, left + 3))
+            total[(slice(None), *window)] += shares[(slice(None), *window)].sum(axis=(1, 2))[:, None, None]
+            cover[window] += 1
+    np.testing.assert_allclose(maps, total / cover, atol=1e-5)
+
+
+def test_occlusion_with_the_value_that_is_there_changes_nothing(linear):
+    maps = attribution.explain("occlusion", linear, np.full_like(IMAGES, 0.5), 1, baseline=0.5)
+    np.testing.assert_allclose(maps, 0, atol=1e-6)
+
+
+def test_the_number_of_forward_passes(linear):
+    for name, overrides, expected in (
+        ("occlusion", {"patch": 2}, 16 * 4),
+        ("occlusion", {}, 64 * 4),
+        ("rise", {"masks": 12}, 12 * 4),
+        ("random", {}, 0),
+    ):
+        linear.counts.clear()
+        attribution.explain(name, linear, IMAGES, batch_size=4, **overrides)
+        predicting = 0 if name == "random" else 4
+        # Occlusion needs the score itself, RISE only the prediction; both come with one pass.
+        assert linear.counts["forward"] == expected + predicting, name
+        assert linear.counts["backward"] == 0
+
+
+def test_rise_is_the_mean_of_masks_weighted_by_scores(linear):
+    masks = np.stack([perturbation.random_mask(batching.generator(3, n, "rise"), (8, 8), 4, 0.5) for n in range(30)])
+    scores = np.stack([linear.scores(IMAGES * mask[..., np.newaxis])[:, 2] for mask in masks])
+    expected = np.einsum("mn,mhw->nhw", scores, masks) / (30 * 0.5)
+    maps = attribution.explain("rise", linear, IMAGES, 2, masks=30, cells=4, seed=3, batch_size=5)
+    np.testing.assert_allclose(maps, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_rise_of_a_constant_score_is_flat_in_the_mean(from_function):
+    model = from_function(lambda x: tf.zeros_like(x[:, 0, :1]) + 1.0, 20, 1)
+    maps = attribution.explain("rise", model, np.ones((1, 20, 1), np.float32), masks=4000)
+    # Every position is covered with probability 1/2; a mean of 4,000 masks strays by less than 5 standard errors.
+    np.testing.assert_allclose(maps, 1, atol=5 * 2 * 0.5 / np.sqrt(4000))
+
+
+@pytest.mark.parametrize("spatial", [(40,), (9, 16)])
+def test_masks_are_cropped_from_an_upsampled_grid(spatial):
+    generator = np.random.default_rng(0)
+    masks = np.stack([perturbation.random_mask(generator, spatial, 7, 0.5) for _ in range(400)])
+    assert masks.shape == (400, *spatial) and masks.min() >= 0 and masks.max() <= 1
+    assert abs(masks.mean() - 0.5) < 0.02
+    # Neighbours differ by at most one cell's slope per axis.
+    for axis, size in enumerate(spatial, start=1):
+        assert np.abs(np.diff(masks, axis=axis)).max() <= 7 / (8 * -(-size // 7)) + 1e-6
+    np.testing.assert_array_equal(perturbation.random_mask(generator, spatial, 7, 1.0), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides"), [("rise", {"masks": 0}), ("rise", {"probability": 0.0}), ("occlusion", {"patch": 0})]
+)
+def test_impossible_parameters_are_refused(name, overrides, linear):
+    with pytest.raises(BadInput, match=f"{name} needs"):
+        attribution.explain(name, linear, IMAGES, **overrides)
+
+
+def test_features_of_a_vector_are_its_positions(from_function):
+    weights = np.array([1.0, -2.0, 3.0, 0.5], np.float32)
+    model = from_function(lambda x: tf.reduce_sum(x * weights, axis=1, keepdims=True), 4)
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    np.testing.assert_allclose(attribution.explain("occlusion", model, x, patch=1), x * weights, rtol=1e-4, atol=1e-5)
+    assert attribution.explain("rise", model, x, masks=4).shape == (5, 4)
+    assert attribution.explain("random", model, x).shape == (5, 4)
+
+
+def test_a_stride_that_leaves_gaps_is_refused(linear):
+    with pytest.raises(BadInput, match=r"a stride of at most the patch .*, not 5"):
+        attribution.explain("occlusion", linear, IMAGES, patch=2, stride=5)

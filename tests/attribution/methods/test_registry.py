@@ -1,0 +1,95 @@
+"""The registry tells the truth about its methods."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import attribution
+from attribution.errors import BadInput
+from attribution.methods import method_cards
+
+
+@pytest.mark.parametrize("name", attribution.METHODS)
+def test_every_method_has_a_full_fact_sheet(name):
+    method = attribution.METHODS[name]
+    assert method.name == name and method.title
+    for part in ("citation", "needs", "cost", "randomness", "weaknesses"):
+        assert getattr(method.facts, part)
+    assert method.function.__doc__
+    assert method.parameters({}) == dict(method.defaults)
+
+
+@pytest.mark.parametrize("name", attribution.METHODS)
+def test_every_built_in_method_has_a_family(name):
+    assert attribution.METHODS[name].family
+
+
+@pytest.mark.parametrize(
+    ("original", "variants"),
+    [
+        ("grad_cam", ["layer_cam", "score_cam", "score_cam_constant_masks", "sise", "tf_explain.grad_cam"]),
+        ("integrated_gradients", ["gradient_x_input", "expected_gradients", "guided_integrated_gradients"]),
+        ("lrp_epsilon", ["lrp_alpha1beta0", "lrp_attn", "excitation_backprop", "deeplift"]),
+        ("attention_rollout", ["gradient_rollout"]),
+        ("gradient", ["smoothgrad", "vargrad", "tf_keras_vis.smoothgrad"]),
+    ],
+)
+def test_variants_are_of_one_family(original, variants):
+    assert {attribution.METHODS[name].family for name in variants} == {attribution.METHODS[original].family}
+
+
+def test_a_custom_method_is_a_family_by_itself_unless_it_names_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("mine.py").write_text(
+        "def alone(passes):\n    return passes.inputs\n\n\n"
+        "def sharpened(passes):\n    return passes.inputs\n\n\nsharpened.family = 'gradient'\n\n\n"
+        "def wrong(passes):\n    return passes.inputs\n\n\nwrong.family = 3\n"
+    )
+    assert attribution.resolve_method("mine.py:alone").family is None
+    assert attribution.resolve_method("mine.py:sharpened").family == "gradient"
+    with pytest.raises(BadInput, match="its attribute family is 3; set it to a word"):
+        attribution.resolve_method("mine.py:wrong")
+
+
+OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library and "rollout" not in name]
+
+
+FEWER = {"rise": {"masks": 10}, "lrp_clevr_xai": {"low": -4, "high": 4}}  # signals are not between 0 and 1
+
+
+@pytest.mark.parametrize("name", OWN_METHODS)
+def test_what_is_called_random_depends_on_the_seed_and_nothing_else_does(name, models, inputs):
+    maps = [
+        attribution.explain(name, models["signal"], inputs["signal"], seed=seed, **FEWER.get(name, {}))
+        for seed in (0, 1)
+    ]
+    assert (maps[0].tobytes() != maps[1].tobytes()) == attribution.METHODS[name].is_random
+
+
+def test_the_registry_cannot_be_changed_by_accident():
+    with pytest.raises(TypeError):
+        attribution.METHODS["mine"] = None
+
+
+def test_a_parameter_without_default_must_be_given():
+    def needs_scale(passes, *, scale):
+        return passes.inputs * scale
+
+    method = attribution.Method("needs_scale", "Needs scale", needs_scale)
+    assert method.parameters({"scale": 2}) == {"scale": 2}
+    with pytest.raises(BadInput, match="needs a value for 'scale'"):
+        method.parameters({})
+
+
+def test_importing_the_registry_imports_no_tensorflow():
+    code = (
+        "import attribution, sys; attribution.METHODS; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_page_of_methods_is_up_to_date():
+    page = pathlib.Path(__file__).parents[3] / "docs" / "methods.md"
+    assert page.read_text() == method_cards.page(), "run python tools/docs/document_methods.py"

@@ -1,0 +1,185 @@
+"""What the methods of tf-keras-vis and tf-explain compute, pinned to facts."""
+
+import keras
+import numpy as np
+import pytest
+
+import attribution
+from attribution.errors import BadInput
+from attribution.methods import third_party
+
+PEERS = [name for name, method in attribution.METHODS.items() if method.library]
+EIGHT = np.random.default_rng(8).random((8, 16, 16, 3), dtype=np.float32)
+TARGETS = np.array([0, 1, 2, 3, 4, 0, 1, 2])
+
+
+def build():
+    return keras.Sequential(
+        [
+            keras.Input((16, 16, 3)),
+            keras.layers.Conv2D(8, 3, padding="same", activation="relu"),
+            keras.layers.Conv2D(8, 3, padding="same", activation="relu"),
+            keras.layers.GlobalAveragePooling2D(),
+            keras.layers.Dense(5),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def with_live(tmp_path_factory):
+    """A SavedModel with a network of the same architecture attached."""
+    path, network = tmp_path_factory.mktemp("live"), build()
+    generator = np.random.default_rng(3)
+    # Scores around 5: of negative ones, which it takes for probabilities, tf-explain's cross-entropy has no gradient.
+    network.set_weights([generator.normal(0, 0.3, weight.shape) for weight in network.weights[:-1]] + [np.full(5, 5.0)])
+    network.export(path, verbose=False)
+    model = attribution.load_model(path)
+    third_party.attach(model, build())
+    return model
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_peer_keeps_the_contract(name, with_live, capfd, recwarn):
+    maps = attribution.explain(name, with_live, EIGHT, TARGETS, batch_size=4)
+    assert maps.shape == (8, 16, 16) and np.isfinite(maps).all() and np.abs(maps).max() > 0
+    assert attribution.explain(name, with_live, EIGHT, TARGETS, batch_size=4).tobytes() == maps.tobytes()
+    assert capfd.readouterr().out == ""  # results alone go to standard output
+    assert not [warning for warning in recwarn if "structure of `inputs`" in str(warning.message)]
+
+
+def scaled(maps):
+    low, high = maps.min(axis=(1, 2), keepdims=True), maps.max(axis=(1, 2), keepdims=True)
+    return (maps - low) / (high - low + keras.config.epsilon())
+
+
+def test_tf_keras_vis_gradients_are_the_largest_channel_scaled(with_live):
+    for peer, own in (("gradient", "gradient"), ("guided_backprop", "guided_backprop")):
+        expected = scaled(np.abs(attribution.explain(own, with_live, EIGHT, TARGETS)).max(axis=-1))
+        maps = attribution.explain(f"tf_keras_vis.{peer}", with_live, EIGHT, TARGETS)
+        np.testing.assert_allclose(maps, expected, atol=1e-5)
+
+
+def test_tf_explain_gradients_are_absolute_sums(with_live):
+    for name in ("gradient", "gradient_x_input"):
+        expected = np.abs(attribution.explain(name, with_live, EIGHT, TARGETS)).sum(axis=-1)
+        maps = attribution.explain(f"tf_explain.{name}", with_live, EIGHT, TARGETS)
+        np.testing.assert_allclose(maps, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_tf_explain_does_not_multiply_its_integrated_gradients_by_the_input(with_live):
+    own = attribution.explain("integrated_gradients", with_live, EIGHT, TARGETS, points=10, quadrature="uniform")
+    maps = attribution.explain("tf_explain.integrated_gradients", with_live, EIGHT, TARGETS)
+    np.testing.assert_allclose(maps, np.abs(own / EIGHT).sum(axis=-1), rtol=1e-3, atol=1e-6)
+
+
+def test_tf_explain_smoothgrad_differentiates_the_cross_entropy(with_live):
+    """Without noise: |d log(score / sum of scores)|, as Keras has it for what it takes for probabilities."""
+    maps = attribution.explain("tf_explain.smoothgrad", with_live, EIGHT, TARGETS, samples=1, noise=0.0)
+    scores = with_live.scores(EIGHT)
+    assert (scores > 0).all()
+    by_class = np.stack([with_live.gradients(EIGHT, target) for target in range(5)])
+    own = by_class[TARGETS, np.arange(8)] / scores[np.arange(8), TARGETS][:, None, None, None]
+    everyone = by_class.sum(axis=0) / scores.sum(axis=1)[:, None, None, None]
+    np.testing.assert_allclose(maps, np.abs(own - everyone).sum(axis=-1), rtol=1e-3, atol=1e-6)
+
+
+def test_tf_explain_grad_cam_has_no_final_relu_and_guides_its_gradients(with_live):
+    def definition(passes):
+        values, gradients = passes.layer_gradient()
+        guided = gradients * (values > 0) * (gradients > 0)
+        return (guided.mean(axis=(1, 2), keepdims=True) * values).sum(axis=-1)
+
+    maps = attribution.explain("tf_explain.grad_cam", with_live, EIGHT, TARGETS)
+    np.testing.assert_allclose(maps, attribution.explain(definition, with_live, EIGHT, TARGETS), rtol=1e-3, atol=1e-6)
+
+
+def test_tf_explain_occlusion_covers_with_half_of_255(with_live):
+    x = EIGHT[:1].copy()
+    x[:] = 127.5
+    maps = attribution.explain("tf_explain.occlusion", with_live, x, 1, patch=4)
+    np.testing.assert_allclose(maps, 1 - with_live.scores(x)[0, 1], rtol=1e-4)
+
+
+def test_without_a_live_network_peers_say_what_is_missing(models, inputs):
+    with pytest.raises(BadInput, match="needs the live Keras network"):
+        attribution.explain("tf_keras_vis.grad_cam", models["image"], inputs["image"])
+
+
+def test_only_the_network_behind_the_file_can_be_attached(with_live, tmp_path):
+    with pytest.raises(BadInput, match="was not exported from this network"):
+        third_party.attach(
+            with_live, keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Flatten(), keras.layers.Dense(5)])
+        )
+    build().export(tmp_path, verbose=False)
+    probabilities = attribution.load_model(tmp_path, score="probabilities")
+    with pytest.raises(BadInput, match="does not give the probabilities of"):
+        third_party.attach(probabilities, build())
+    assert probabilities.live is None
+
+
+def test_signals_are_for_tf_keras_vis_alone(live, exported, inputs):
+    model = attribution.load_model(exported["signal"], score="probabilities")
+    third_party.attach(model, keras.models.clone_model(live["signal"]))
+    assert attribution.explain("tf_keras_vis.grad_cam", model, inputs["signal"]).shape == (7, 20)
+    with pytest.raises(BadInput, match="tf-explain explains images alone"):
+        attribution.explain("tf_explain.gradient", model, inputs["signal"])
+
+
+def tf_keras_vis_saliency(passes):
+    """What docs/own_models.md shows."""
+    from tf_keras_vis.saliency import Saliency
+    from tf_keras_vis.utils.scores import CategoricalScore
+
+    score = CategoricalScore(passes.targets.tolist())
+    return Saliency(passes.keras_model)(score, passes.inputs, normalize_map=False)
+
+
+def tf_explain_grad_cam(passes):
+    """What docs/own_models.md shows."""
+    from tf_explain.core.grad_cam import GradCAM
+
+    rows = [(passes.inputs[row : row + 1], int(target)) for row, target in enumerate(passes.targets)]
+    layer = passes.keras_model.layers[-3].name
+    maps = [GradCAM.get_gradients_and_filters(passes.keras_model, x, layer, target, False) for x, target in rows]
+    return np.concatenate([GradCAM.generate_ponderated_output(*map_) for map_ in maps])
+
+
+@pytest.fixture
+def network_file(with_live, tmp_path):
+    with_live.live.save(tmp_path / "network.keras")
+    return tmp_path / "network.keras"
+
+
+def test_a_class_of_a_library_wrapped_in_five_lines_is_a_method(with_live, network_file):
+    model = attribution.load_model(with_live.path, keras_model=network_file)
+    assert model.live is None  # nothing is built before a method asks
+    maps = attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
+    expected = np.abs(attribution.explain("gradient", model, EIGHT, TARGETS)).max(axis=-1)
+    np.testing.assert_allclose(maps, expected, atol=1e-6)
+    coarse = attribution.explain(tf_explain_grad_cam, model, EIGHT, TARGETS)
+    assert coarse.shape == (8, 16, 16) and np.abs(coarse).max() > 0
+
+
+@pytest.mark.parametrize("kind", ["network", "builder", "file:builder"])
+def test_the_network_comes_as_a_network_a_builder_or_by_name(kind, with_live, tmp_path):
+    (tmp_path / "architecture.py").write_text("import keras\ndef build():\n    return keras.Sequential()\n")
+    given = {"network": build(), "builder": build, "file:builder": f"{tmp_path / 'architecture.py'}:build"}[kind]
+    model = attribution.load_model(with_live.path, keras_model=given)
+    if kind == "file:builder":  # found, and another network
+        with pytest.raises(BadInput, match="was not exported from this network"):
+            attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
+        return
+    maps = attribution.explain(tf_keras_vis_saliency, model, EIGHT, TARGETS)
+    assert np.abs(maps).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("no/such.keras", "gives no Keras network; expected module:function, file.py:function or a .keras file"),
+        ("no_such_module:build", "network 'no_such_module:build': cannot import"),
+    ],
+)
+def test_a_network_that_does_not_exist_is_refused_at_once(given, message, with_live):
+    with pytest.raises(BadInput, match=message):
+        attribution.load_model(with_live.path, keras_model=given)

@@ -1,0 +1,160 @@
+"""Weights stand beside the graph: the same numbers, and one copy of them however many functions are compiled."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.graph import nodes
+from attribution.lrp import presets
+from attribution.model import compiled
+from attribution.model.compiled import CompiledGraph
+
+
+@pytest.fixture(params=[1, 1 << 40], ids=["all beside", "all inside"])
+def weight_size(request, monkeypatch):
+    monkeypatch.setattr(nodes, "WEIGHT", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
+def test_where_weights_stand_changes_no_number(kind, weight_size, models, inputs):
+    x, wrt = inputs[kind], "image" if kind == "two_inputs" else None
+    model = attribution.load_model(models[kind].path)
+    assert bool(model.graph.weights) == (weight_size == 1)
+    np.testing.assert_allclose(model.scores(x), models[kind].scores(x), atol=1e-6)
+    for method in ("gradient", "guided_backprop", "lrp_epsilon", "lrp_alpha1beta0"):
+        for options in ({}, {"batch_norm": "pass"}) if method.startswith("lrp") else ({},):
+            maps = attribution.explain(method, model, x, 1, wrt=wrt, **options)
+            expected = attribution.explain(method, models[kind], x, 1, wrt=wrt, **options)
+            np.testing.assert_allclose(maps, expected, atol=1e-6 * max(1, np.abs(expected).max()))
+
+
+def test_a_tensorflow_1_file_has_its_weights_beside_the_graph_too(weight_size, tf1, inputs):
+    model = attribution.load_model(tf1[0], inputs=["input_tensor:0"], output="resnet_model/final_dense:0")
+    assert bool(model.graph.weights) == (weight_size == 1)
+    np.testing.assert_allclose(model.scores(inputs["image"]), tf1[1]()(inputs["image"]), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_that_loops_and_lookups_use(tmp_path, monkeypatch):
+    monkeypatch.setattr(nodes, "WEIGHT", 1)
+    generator = np.random.default_rng(0)
+    module = tf.Module()
+    rows, square, plain = generator.normal(size=(3, 4)), generator.normal(size=(4, 4)), generator.normal(size=(4, 5))
+    module.rows, module.square, module.plain = (tf.Variable(v, dtype=tf.float32) for v in (rows, square, plain))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="x")])
+    def scores(x):
+        x *= tf.nn.embedding_lookup(module.rows, [1])
+        for _ in tf.range(2):
+            x = tf.matmul(x, module.square)
+        return {"scores": tf.matmul(x, module.plain)}
+
+    module.call = scores
+    tf.saved_model.save(module, str(tmp_path), signatures=scores)
+    model = attribution.load_model(tmp_path)
+    assert {tuple(weight.shape) for weight in model.graph.weights.values()} == {rows.shape, square.shape, plain.shape}
+    x = generator.normal(size=(2, 4)).astype(np.float32)
+    np.testing.assert_allclose(model.scores(x), x * rows[1] @ square @ square @ plain, rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A network with 1.8 MB of weights."""
+    network = keras.Sequential(
+        [keras.Input((8, 8, 4)), keras.layers.Conv2D(64, 3, activation="relu"), keras.layers.Flatten()]
+        + [keras.layers.Dense(200, activation="relu"), keras.layers.Dense(5)]
+    )
+    path = tmp_path_factory.mktemp("wide")
+    network.export(path, verbose=False)
+    return attribution.load_model(path)
+
+
+def test_compiled_functions_share_the_weights(wide, monkeypatch):
+    functions = {}
+    once = CompiledGraph._once
+
+    def recorded(self, key, *arguments):
+        functions[key] = once(self, key, *arguments)
+        return functions[key]
+
+    monkeypatch.setattr(CompiledGraph, "_once", recorded)
+    x = np.random.default_rng(0).random((2, 8, 8, 4), dtype=np.float32)
+    names = ["gradient", "guided_backprop", "grad_cam", "rise", "lrp_epsilon", "lrp_alpha1beta0"]
+    attribution.explain_many({name: (name, {"masks": 4} if name == "rise" else {}) for name in names}, wide, x)
+    assert len(functions) == 5
+    weights = {id(weight) for weight in wide.graph.weights.values()}
+    assert sum(weight.numpy().nbytes for weight in wide.graph.weights.values()) > 1 << 20
+    for key, function in functions.items():
+        concrete = function.get_concrete_function()
+        assert concrete.graph.as_graph_def().ByteSize() < 1 << 17, key
+        assert {id(capture) for capture in concrete.captured_inputs} == weights, key
+
+
+def test_relevance_is_compiled_once_for_all_numbers_of_a_composite(wide):
+    """Each new ε would otherwise keep a graph for ever."""
+    x = np.random.default_rng(0).random((2, 8, 8, 4), dtype=np.float32)
+    name, wanted = wide.explained_input(), (wide.input_node(),)
+    rules = [presets.Rule("alpha_beta", epsilon, alpha, alpha - 1) for epsilon, alpha in ((1e-6, 2.0), (1.0, 3.0))]
+    functions = [wide._compiled.relevance(name, presets.Composite(rule, rule, rule), wanted) for rule in rules]
+    assert functions[0].func is functions[1].func
+    maps = [function(np.zeros(2, np.int32), x)[1].numpy() for function in functions]
+    assert functions[0].func.experimental_get_tracing_count() == 1
+    assert np.abs(maps[0] - maps[1]).max() > 1e-3 * np.abs(maps[0]).max()
+
+
+def test_layers_before_normalisation_keep_their_values(live, models, inputs):
+    """Passes compute normalisation with the layer before it, but not those that ask for that layer."""
+    model, x = models["image"], inputs["image"]
+    convolution = next(layer for layer in live["image"].layers if isinstance(layer, keras.layers.Conv2D))
+    expected = keras.Model(live["image"].inputs, convolution.output)(x).numpy() - convolution.bias.numpy()
+    node = next(name for name in model.layers() if model.graph.nodes[name].op == "Conv2D")
+    assert model.has_own_pass(node) and not model.has_own_pass(model.layer())
+    targets = np.zeros(len(x), np.int32)
+    found = model.backward({"image": x}, targets, "image", [node])
+    np.testing.assert_allclose(found.values[node], expected, rtol=1e-6, atol=1e-6)
+    together = attribution.explain_many(
+        {"gradient": "gradient", "before": ("grad_cam", {"layer": node}), "grad_cam": "grad_cam"}, model, x, 0
+    )
+    alone = attribution.explain("grad_cam", model, x, 0, layer=node), attribution.explain("gradient", model, x, 0)
+    assert together["before"].tobytes() == alone[0].tobytes()
+    assert together["gradient"].tobytes() == alone[1].tobytes()
+
+
+def test_scores_that_depend_on_shapes_and_widen_are_left_alone(from_function):
+    """Neither is normalisation, though both look like it: one number per channel times the output of a layer."""
+    kernel = np.random.default_rng(0).normal(size=(3, 1)).astype(np.float32)
+    scale = np.array([1.0, -2.0, 3.0], np.float32)
+    model = from_function(lambda x: (tf.matmul(x, kernel) + tf.zeros(tf.shape(x)[:1])[:, tf.newaxis]) * scale, 3)
+    x = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    np.testing.assert_allclose(model.scores(x), x @ kernel * scale, rtol=1e-6)
+    np.testing.assert_allclose(model.gradients(x, 1), np.tile(-2 * kernel.T, (4, 1)), rtol=1e-6)
+
+
+def test_other_types_than_float32_are_computed_as_they_are(tmp_path):
+    kernel, scale = np.random.default_rng(0).normal(size=(3, 2)), np.array([2.0, 3.0])
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: {"scores": tf.matmul(x, kernel) * scale + scale},
+        input_signature=[tf.TensorSpec((None, 3), tf.float64, name="x")],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    x = np.random.default_rng(1).normal(size=(4, 3))
+    model = attribution.load_model(tmp_path)
+    np.testing.assert_allclose(model.scores(x), x @ kernel * scale + scale, rtol=1e-6)
+    np.testing.assert_allclose(model.gradients(x, 1), np.tile(3 * kernel[:, 1], (4, 1)), rtol=1e-6)
+
+
+def test_old_functions_are_forgotten(exported, inputs):
+    """A new one is compiled for each stabiliser, so that a search for the best one would fill the memory."""
+    model = attribution.load_model(exported["signal"])
+    for number in range(compiled.KEPT + 3):
+        model.backward(
+            {"x": inputs["signal"]}, np.zeros(7, np.int32), model.explained_input(), rules={"none": str(number)}
+        )
+    assert len(model._compiled._functions) == compiled.KEPT
+    first = model._compiled.forward()
+    for number in range(compiled.KEPT - 1):
+        model._compiled.backward(model.explained_input(), (), True, ((f"rule {number}", "none"),))
+        assert model._compiled.forward() is first  # what is used stays

@@ -1,0 +1,144 @@
+"""What a frozen graph is not known to compute as the file does comes from the loaded function, or is refused."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+from attribution.model import gradient_support
+
+KERNEL = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+X = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
+
+
+@tf.custom_gradient
+def tripled(x):
+    return x * x, lambda upstream: 3 * upstream
+
+
+def loop(x, end=tf.identity):
+    """A loop whose body has a gradient of its own, which a frozen loop cannot have."""
+    _, x = tf.while_loop(lambda i, _: i < 2, lambda i, x: (i + 1, tripled(x)), (0, x), maximum_iterations=2)
+    return end(tf.matmul(x, KERNEL))
+
+
+@pytest.fixture(scope="module")
+def only_loaded(from_function):
+    return from_function(loop, 4)
+
+
+def test_recurrent_networks_of_a_gpu_are_random_by_dropout_alone():
+    def first_random(dropout):
+        with tf.Graph().as_default() as graph:
+            x = tf.zeros((5, 2, 3))
+            state = tf.zeros((1, 2, 4))
+            tf.raw_ops.CudnnRNNV3(
+                input=x, input_h=state, input_c=state, params=tf.zeros(9), sequence_lengths=[5, 5], dropout=dropout
+            )
+        return gradient_support.first_random(graph.as_graph_def(), ())
+
+    assert first_random(0.0) is None and "CudnnRNNV3" in first_random(0.5)
+
+
+def test_the_loaded_function_answers_where_the_frozen_graph_cannot(only_loaded, oracle):
+    model = only_loaded
+    assert model._frozen.loaded is not None and not model.graph.weights
+    expected = 9 * KERNEL.T[[0, 1, 2, 0, 1]]
+    np.testing.assert_allclose(model.scores(X, batch_size=2), X**4 @ KERNEL, rtol=1e-5)
+    found = attribution.explain("gradient", model, X, [0, 1, 2, 0, 1], batch_size=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    maps = attribution.explain_many({"gradient": "gradient", "smoothgrad": ("smoothgrad", {"samples": 3})}, model, X, 1)
+    np.testing.assert_allclose(maps["smoothgrad"], maps["gradient"], rtol=1e-6)  # the gradient is constant
+    np.testing.assert_array_equal(maps["gradient"], attribution.explain("gradient", model, X, 1))
+
+
+def test_passes_are_counted_and_shared_all_the_same(only_loaded):
+    only_loaded.counts.clear()
+    attribution.explain_many(["gradient", "gradient_x_input"], only_loaded, X, batch_size=5)
+    assert only_loaded.counts == {"backward": 5, "backward_passes": 1}
+
+
+@pytest.mark.parametrize("method", ["grad_cam", "lrp_epsilon", "guided_backprop"])
+def test_what_needs_the_inside_is_refused_by_name(method, only_loaded):
+    with pytest.raises(BadInput) as refusal:
+        attribution.explain(method, only_loaded, X)
+    assert "\n" not in str(refusal.value)
+
+
+def test_logits_behind_a_loaded_softmax_are_refused(from_function):
+    with pytest.raises(BadInput, match="load it with score='probabilities'"):
+        from_function(lambda x: loop(x, tf.nn.softmax), 4)
+
+
+def test_loops_of_plain_operations_stay_in_the_graph(models):
+    assert any(node.op == "While" for node in models["two_inputs"].graph.nodes.values())
+    assert models["two_inputs"]._frozen.loaded is None
+
+
+@pytest.mark.parametrize(
+    ("build", "named"),
+    [
+        (lambda x: x * tf.random.uniform(tf.shape(x)), "RandomUniform"),
+        (lambda x: tf.nn.dropout(x, 0.5), "Random"),
+    ],
+)
+def test_what_gives_other_scores_at_every_call_is_refused(build, named, from_function):
+    with pytest.raises(BadInput, match=f"gives other scores at every call, because of the operation .*{named}"):
+        from_function(lambda x: tf.ensure_shape(build(x), (None, 4)), 4)
+
+
+def test_numbers_drawn_from_a_fixed_seed_are_no_reason(from_function):
+    model = from_function(lambda x: x * tf.random.stateless_uniform((4,), (1, 2)), 4)
+    np.testing.assert_array_equal(model.scores(X), model.scores(X))
+
+
+@pytest.mark.parametrize("layer", ["dropout", "flip", "rotation"])
+def test_layers_that_draw_at_every_call_are_refused(layer, tmp_path):
+    layers = keras.layers
+    drawing = {"dropout": layers.Dropout(0.5), "flip": layers.RandomFlip(), "rotation": layers.RandomRotation(0.1)}
+    image = keras.Input((8, 8, 3))
+    x = layers.GlobalAveragePooling2D()(layers.Conv2D(4, 3)(drawing[layer](image, training=True)))
+    keras.Model(image, layers.Dense(3)(x)).export(tmp_path, verbose=False)
+    with pytest.raises(BadInput, match=r"gives other scores at every call.*dropout and augmentation off"):
+        attribution.load_model(tmp_path)
+
+
+def test_state_that_is_written_beside_the_scores_does_not_matter(tmp_path, oracle):
+    module = tf.Module()
+    module.calls = tf.Variable(0, dtype=tf.int64)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="x")])
+    def scores(x):
+        module.calls.assign_add(1)
+        return {"scores": tf.matmul(x, KERNEL)}
+
+    module.call = scores
+    tf.saved_model.save(module, str(tmp_path), signatures=scores)
+    model = attribution.load_model(tmp_path)
+    np.testing.assert_allclose(attribution.explain("gradient", model, X, 1), np.tile(KERNEL[:, 1], (5, 1)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("drifts", [False, True])
+def test_state_that_each_call_writes_back_as_it_was_is_no_reason_and_state_that_drifts_is(drifts, tmp_path):
+    """Keras on JAX exports the moving statistics of a trained network so."""
+    module = tf.Module()
+    module.mean = tf.Variable(np.ones(4, np.float32))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="x")])
+    def scores(x):
+        found = tf.matmul(x - module.mean, KERNEL)
+        module.mean.assign(0.9 * module.mean + 0.1 * tf.reduce_mean(x, axis=0) if drifts else module.mean * 1.0)
+        return {"scores": found}
+
+    module.call = scores
+    tf.saved_model.save(module, str(tmp_path), signatures=scores)
+    if drifts:
+        with pytest.raises(BadInput, match="gives other scores at every call, because of"):
+            attribution.load_model(tmp_path)
+    else:
+        model = attribution.load_model(tmp_path)
+        np.testing.assert_allclose(model.scores(X), (X - 1) @ KERNEL, rtol=1e-5)
+        expected = np.tile(KERNEL[:, 1], (5, 1))
+        np.testing.assert_allclose(attribution.explain("gradient", model, X, 1), expected, rtol=1e-6)

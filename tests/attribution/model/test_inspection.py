@@ -1,0 +1,156 @@
+"""What a file is, from the file; which methods apply, by trying them; and a line of Python that works."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution import cli
+from attribution.model import inspection
+
+
+@pytest.fixture
+def inspect(capsys):
+    def call(*arguments):
+        code = cli.execute(inspection.main, inspection.FLAGS, inspection.__doc__, ["inspect", *arguments])
+        said = capsys.readouterr()
+        assert said.err == "" or code == 2
+        return code, said.out + said.err
+
+    return call
+
+
+def test_signatures_scores_layers_and_methods_are_told(inspect, exported, models):
+    code, said = inspect(f"--model={exported['signal']}")
+    assert code == 0
+    for line in ("in   keras_tensor", "float32 (any, 20, 2)", "classes: 4", f"logits: {models['signal'].logits} "):
+        assert line in said, line
+    assert f"  {models['signal'].layer()}  (20, 5)  default" in said
+    apply, refused = said.split("methods that do not:")
+    assert "methods that apply: gradient, " in apply and "deeplift" in apply
+    refused = [line.split()[0] for line in refused.split("to load it:")[0].splitlines() if line.strip()]
+    assert refused == ["attention_rollout", "gradient_rollout"]  # it has no attention
+
+
+def test_the_lines_it_writes_load_and_explain(inspect, exported, inputs):
+    _, said = inspect(f"--model={exported['two_inputs']}", "--wrt=image", "--score=probabilities")
+    lines = said.split("to load it:")[1]
+    known = {"attribution": attribution, "inputs": inputs["two_inputs"]}
+    exec(lines, known)
+    assert known["maps"].shape == (7, 16, 16, 3) and known["model"].score == "probabilities"
+
+
+def test_methods_that_do_not_apply_are_listed_with_their_reason(inspect, tmp_path):
+    keras.Sequential(
+        [keras.Input((12, 12, 3)), keras.layers.Flatten(), keras.layers.Dense(4, "tanh"), keras.layers.Dense(2)]
+    ).export(tmp_path, verbose=False)
+    _, said = inspect(f"--model={tmp_path}")
+    apply = said.split("methods that apply: ")[1].splitlines()[0].split(", ")
+    assert "gradient" in apply and "rise" in apply and "grad_cam" not in apply and "guided_backprop" not in apply
+    (reason,) = [line for line in said.splitlines() if line.split()[:1] == ["grad_cam"]]
+    assert "the model has no convolution" in reason
+    model = attribution.load_model(tmp_path)
+    for name in apply:  # what is said to apply does
+        options = {"masks": 4} if name == "rise" else {}
+        attribution.explain(name, model, np.ones((1, 12, 12, 3), np.float32), **options)
+
+
+def test_a_trial_ends_with_its_first_pass(models):
+    """A method of thousands of passes costs a handful."""
+    model = models["image"]
+    feed = inspection.random_feed(model)
+    for name in ("rise", "score_cam", "occlusion", "smoothgrad", "integrated_gradients"):
+        model.counts.clear()
+        assert inspection.try_method(name, model, feed).applies
+        assert model.counts["forward"] + model.counts["backward"] <= 3, name
+
+
+def test_a_crash_is_a_reason(models, monkeypatch):
+    def broken(passes):
+        raise RuntimeError("some\nlines")
+
+    trial = inspection.try_method(broken, models["image"], inspection.random_feed(models["image"]))
+    assert (trial.applies, trial.reason) == (False, "RuntimeError: some lines")
+
+
+def test_where_the_file_leaves_a_choice_each_is_tried(inspect, tmp_path):
+    inputs = keras.Input((8, 8, 3))
+    x = keras.layers.Flatten()(inputs)
+    outputs = {"first": keras.layers.Dense(2)(x), "second": keras.layers.Dense(3)(x), "image": inputs * 2}
+    keras.Model(inputs, outputs).export(tmp_path, verbose=False)
+    code, said = inspect(f"--model={tmp_path}")
+    assert code == 0 and "cannot be explained as it is: " in said and "has several outputs" in said
+    written = [line for line in said.splitlines() if line.startswith("  model = ")]
+    classes = []
+    for line in written:
+        known = {"attribution": attribution}
+        exec(line.strip(), known)
+        classes.append(known["model"].num_classes)
+    assert {2, 3} <= set(classes)
+    assert any("position=(4, 4)" in line and "'image'" in line for line in written)
+
+
+def test_files_of_tensorflow_1_without_signature(inspect, tf1):
+    path, _ = tf1
+    code, said = inspect(f"--model={path}")
+    assert code == 0 and "no signature; a TensorFlow 1 file" in said and "in   input_tensor:0: float32" in said
+    assert said.count("  in   ") == 1  # the weights are not inputs
+    (line,) = [line for line in said.splitlines() if line.startswith("  model = ")]
+    known = {"attribution": attribution}
+    exec(line.strip(), known)
+    assert known["model"].num_classes == 5
+
+
+def test_nothing_of_a_refused_file_is_run(inspect, tmp_path):
+    v1, target = tf.compat.v1, tmp_path / "target"
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, (None, 3), "x")
+        signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": tf.tanh(x)})
+        builder = v1.saved_model.Builder(str(tmp_path / "model"))
+        written = tf.io.write_file(str(target), "written")
+        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature}, main_op=written)
+        builder.save()
+    _, said = inspect(f"--model={tmp_path / 'model'}")
+    assert "in   x: float32 (any, 3)" in said and "'WriteFile'" in said and not target.exists()
+
+
+def test_an_output_with_positions_is_tried_in_the_middle(inspect, tmp_path):
+    inputs = keras.Input((8, 2))
+    outputs = {"first": keras.layers.Conv1D(3, 3)(inputs), "second": keras.layers.Dense(4)(inputs)}
+    keras.Model(inputs, outputs).export(tmp_path, verbose=False)
+    code, said = inspect(f"--model={tmp_path}")
+    lines = [line for line in said.splitlines() if line.startswith("  model = ") and "'first'" in line]
+    assert code == 0 and len(lines) == 2 and all("position=(3,)" in line for line in lines)  # of two signatures
+    code, said = inspect(f"--model={tmp_path}", "--output_tensor=second", "--position=5", "--notry_methods")
+    assert code == 0 and "classes: 4" in said and "position=(5,))" in said
+    code, said = inspect(f"--model={tmp_path}", "--output_tensor=second", "--position=x")
+    assert code == 2 and "--position is 'x'; whole numbers" in said
+
+
+def test_what_is_no_saved_model_is_refused(inspect, tmp_path):
+    for arguments, message in [
+        ([], "--model is empty"),
+        ([f"--model={tmp_path}/none"], "does not exist"),
+        ([f"--model={tmp_path}"], "is not a SavedModel"),
+    ]:
+        code, said = inspect(*arguments)
+        assert code == 2 and message in said and len(said.splitlines()) == 1
+
+
+def test_the_module_runs_and_hides_pythons_own_from_nobody(exported):
+    folder = pathlib.Path(attribution.__file__).parent
+    own = subprocess.run(
+        [sys.executable, "-c", "import inspect; print(inspect.__file__)"], capture_output=True, text=True, cwd=folder
+    )
+    assert own.returncode == 0 and not own.stdout.startswith(str(folder))
+    done = subprocess.run(
+        [sys.executable, "-m", "attribution.inspect", f"--model={exported['signal']}", "--notry_methods"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "") and "to load it:" in done.stdout

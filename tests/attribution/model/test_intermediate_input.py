@@ -1,0 +1,223 @@
+"""Whole numbers are explained at the first tensor behind them that has a gradient; channels may come first."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+
+L = keras.layers
+IDS = np.random.default_rng(0).integers(0, 9, (5, 7)).astype(np.int32)
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory):
+    """A network on tokens, its SavedModel, and the same network from the embedding on."""
+    ids = keras.Input((7,), dtype="int32", name="ids")
+    embedding = L.Embedding(9, 4, name="words", embeddings_initializer="random_normal")
+    rest = [L.Conv1D(5, 3, padding="same", activation="relu"), L.GlobalAveragePooling1D(), L.Dense(3)]
+    x = embedding(ids)
+    for layer in rest:
+        x = layer(x)
+    path = tmp_path_factory.mktemp("tokens")
+    keras.Model(ids, x).export(path, verbose=False)
+
+    def behind(x):
+        for layer in rest:
+            x = layer(x)
+        return x
+
+    return attribution.load_model(path), embedding(IDS).numpy(), behind
+
+
+@pytest.mark.parametrize("wrt", [None, "words"])
+def test_tokens_are_explained_by_their_embedding(wrt, tokens, oracle):
+    model, embedded, behind = tokens
+    targets = np.array([0, 1, 2, 1, 0])
+    maps = attribution.explain_many(
+        {"gradient": "gradient", "times": "gradient_x_input", "ig": "integrated_gradients", "cam": "grad_cam"},
+        model, IDS, targets, wrt=wrt, batch_size=2,
+    )  # fmt: skip
+    expected = oracle(behind, embedded, targets)
+    assert maps["gradient"].shape == (5, 7, 4) and maps["cam"].shape == (5, 7)
+    np.testing.assert_allclose(maps["gradient"], expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(maps["times"], expected * embedded, rtol=1e-5, atol=1e-7)
+    start = behind(np.zeros_like(embedded)).numpy()
+    gap = (behind(embedded).numpy() - start)[np.arange(5), targets]
+    np.testing.assert_allclose(maps["ig"].sum(axis=(1, 2)), gap, rtol=1e-2, atol=1e-4)
+    for method in ("lrp_epsilon", "rise", "occlusion", "smoothgrad", "guided_backprop", "score_cam"):
+        options = {"masks": 5} if method == "rise" else {}
+        found = attribution.explain(method, model, IDS, targets, wrt=wrt, **options)
+        assert np.isfinite(found).all() and found.shape[:2] == (5, 7)
+
+
+def test_embeddings_cost_one_pass_to_compute(tokens):
+    model = tokens[0]
+    model.counts.clear()
+    attribution.explain("gradient", model, IDS, 1, batch_size=5)
+    assert model.counts == {"forward": 5, "forward_passes": 1, "backward": 5, "backward_passes": 1}
+
+
+def test_what_can_be_explained_is_named(tokens):
+    model = tokens[0]
+    with pytest.raises(BadInput, match=r"'ids' is of type int32 and has no gradient; name a tensor .*GatherV2'"):
+        attribution.explain("gradient", model, IDS, wrt="ids")
+    with pytest.raises(BadInput, match="no input 'picture'; its inputs are 'ids', and no tensor of floating point"):
+        attribution.explain("gradient", model, IDS, wrt="picture")
+    assert attribution.explain("gradient", model, np.zeros((0, 7), np.int32)).shape == (0, 7, 4)
+
+
+def test_masks_are_not_what_is_explained(tmp_path):
+    ids = keras.Input((6,), dtype="int32")
+    x = L.Embedding(9, 4, mask_zero=True, name="words", embeddings_initializer="random_normal")(ids)
+    keras.Model(ids, L.Dense(3)(L.GlobalAveragePooling1D()(L.LSTM(5, return_sequences=True)(x)))).export(
+        tmp_path, verbose=False
+    )
+    model = attribution.load_model(tmp_path)
+    x = np.array([[1, 2, 3, 4, 0, 0]], np.int32)
+    maps = attribution.explain("gradient", model, x, 1)
+    assert maps.shape == (1, 6, 4)
+    np.testing.assert_array_equal(maps[0, 4:], 0)  # padding
+    assert np.abs(maps[0, :4]).min() > 0
+
+
+def test_pictures_of_whole_numbers(tmp_path, oracle):
+    picture = keras.Input((10, 10, 3), dtype="uint8", name="picture")
+    layers = [L.Rescaling(1 / 255.0), L.Conv2D(4, 3, activation="relu"), L.GlobalAveragePooling2D(), L.Dense(3)]
+    x = picture
+    for layer in layers:
+        x = layer(x)
+    keras.Model(picture, x).export(tmp_path, verbose=False)
+    model = attribution.load_model(tmp_path)
+    pictures = np.random.default_rng(0).integers(0, 256, (3, 10, 10, 3)).astype(np.uint8)
+
+    def behind(x):
+        for layer in layers:
+            x = layer(x)
+        return x
+
+    found = attribution.explain("gradient", model, pictures, [0, 1, 2])
+    expected = oracle(behind, pictures.astype(np.float32), [0, 1, 2])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-9)
+    for method in ("grad_cam", "occlusion", "score_cam"):
+        assert attribution.explain(method, model, pictures).shape == (3, 10, 10)
+
+
+def test_a_float_tensor_behind_a_float_input_by_name(models, inputs, live):
+    """What is explained may lie anywhere between input and score."""
+    layer = next(layer for layer in live["image"].layers if isinstance(layer, keras.layers.Activation))
+    values = keras.Model(live["image"].inputs, layer.output)(inputs["image"]).numpy()
+    found = attribution.explain("gradient_x_input", models["image"], inputs["image"], 1, wrt=layer.name)
+    gradient = attribution.explain("gradient", models["image"], inputs["image"], 1, wrt=layer.name)
+    np.testing.assert_allclose(found, values * gradient, rtol=1e-4, atol=1e-6)
+
+
+def both_orders(build, shape, tmp_path_factory):
+    """Return two models of one network, channels last and channels first."""
+    models = []
+    for order in ("channels_last", "channels_first"):
+        keras.utils.set_random_seed(0)
+        size = shape if order == "channels_last" else (shape[-1], *shape[:-1])
+        image = keras.Input(size)
+        path = tmp_path_factory.mktemp(order)
+        keras.Model(image, build(image, order)).export(path, verbose=False)
+        models.append(attribution.load_model(path))
+    return models
+
+
+def image_layers(x, order):
+    axis = -1 if order == "channels_last" else 1
+    x = L.ReLU()(L.BatchNormalization(axis=axis)(L.Conv2D(5, 3, data_format=order)(x)))
+    x = L.MaxPooling2D(data_format=order)(x)
+    x = L.Conv2D(6, 3, activation="relu", data_format=order)(x)
+    return L.Dense(3)(L.GlobalAveragePooling2D(data_format=order)(x))
+
+
+def signal_layers(x, order):
+    x = L.Conv1D(5, 3, activation="relu", data_format=order)(x)
+    return L.Dense(3)(L.GlobalAveragePooling1D(data_format=order)(x))
+
+
+@pytest.mark.parametrize(("build", "shape"), [(image_layers, (12, 10, 3)), (signal_layers, (9, 2))])
+def test_channels_first_gives_the_maps_of_channels_last(build, shape, tmp_path_factory):
+    last, first = both_orders(build, shape, tmp_path_factory)
+    x = np.random.default_rng(0).random((4, *shape), dtype=np.float32)
+    methods = {
+        name: (name, {"masks": 6} if name == "rise" else {"samples": 3} if name == "smoothgrad" else {})
+        for name in ("gradient", "gradient_x_input", "integrated_gradients", "lrp_epsilon", "guided_backprop",
+                     "grad_cam", "guided_grad_cam", "score_cam", "sise", "rise", "occlusion", "random")
+    }  # fmt: skip
+
+    def with_arrays(move):
+        return {
+            **methods,
+            "per input": ("integrated_gradients", {"baseline": move(x[::-1])}),
+            "guided, per input": ("guided_integrated_gradients", {"steps": 3, "baseline": move(x[::-1])}),
+            "references": ("expected_gradients", {"samples": 3, "references": move(x[:2])}),
+        }
+
+    expected = attribution.explain_many(with_arrays(np.asarray), last, x, 1, batch_size=3)
+    methods = with_arrays(lambda array: np.moveaxis(array, -1, 1))
+    found = attribution.explain_many(methods, first, np.moveaxis(x, -1, 1), 1, batch_size=3)
+    for name, maps in found.items():
+        if expected[name].ndim == x.ndim:
+            assert maps.shape == (4, shape[-1], *shape[:-1])
+            maps = np.moveaxis(maps, 1, -1)
+        # Normalisation is multiplied into its layer where channels come last alone, so that LRP's stabiliser acts on
+        # other sums.
+        tolerance = 1e-3 if name == "lrp_epsilon" else 1e-5
+        np.testing.assert_allclose(maps, expected[name], rtol=1e-3, atol=tolerance * np.abs(expected[name]).max())
+
+
+def test_serialized_examples_are_refused_with_the_tensor_to_name(tmp_path):
+    kernel = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="examples")])
+    def scores(examples):
+        parsed = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature((4,), tf.float32)})
+        return {"scores": tf.matmul(parsed["x"] * 2.0, kernel)}
+
+    module.call = scores
+    tf.saved_model.save(module, str(tmp_path), signatures=scores)
+    model = attribution.load_model(tmp_path)
+    rows = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
+    examples = [
+        tf.train.Example(
+            features=tf.train.Features(feature={"x": tf.train.Feature(float_list=tf.train.FloatList(value=row))})
+        ).SerializeToString()
+        for row in rows
+    ]
+    examples = np.array(examples, object)
+    np.testing.assert_allclose(model.scores(examples), 2 * rows @ kernel, rtol=1e-5)
+    with pytest.raises(
+        BadInput, match=r"'examples' is of type string and has no gradient; name a tensor.*wrt='"
+    ) as refusal:
+        attribution.explain("gradient", model, examples)
+    named = str(refusal.value).split("wrt='")[1].split("'")[0]
+    found = attribution.explain("gradient_x_input", model, examples, 1, wrt=named)
+    np.testing.assert_allclose(found, 2 * rows * kernel[:, 1], rtol=1e-5)
+
+
+def test_words_behind_a_table(tmp_path):
+    module = tf.Module()
+    module.table = tf.lookup.StaticVocabularyTable(
+        tf.lookup.KeyValueTensorInitializer(["a", "b", "c"], tf.constant([0, 1, 2], tf.int64)), 1
+    )
+    module.rows = tf.Variable(np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.string, name="words")])
+    def scores(words):
+        embedded = tf.nn.embedding_lookup(module.rows, module.table.lookup(words), name="embedded")
+        return {"scores": tf.reduce_sum(embedded, axis=1)}
+
+    module.call = scores
+    tf.saved_model.save(module, str(tmp_path), signatures=scores)
+    model = attribution.load_model(tmp_path)
+    words = np.array([["a", "c"], ["b", "z"], ["c", "c"]], object)
+    rows = module.rows.numpy()[[[0, 2], [1, 3], [2, 2]]]
+    np.testing.assert_allclose(model.scores(words), rows.sum(axis=1), rtol=1e-6)
+    found = attribution.explain("gradient_x_input", model, words, 1, wrt="embedded")
+    np.testing.assert_allclose(found, rows * [0, 1, 0], rtol=1e-6)

@@ -1,0 +1,208 @@
+"""What a model accepts, refuses and counts."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+
+
+def test_scores_and_gradients_do_not_depend_on_the_batch(models, inputs):
+    for kind in ("signal", "image"):
+        model, x = models[kind], inputs[kind]
+        targets = model.predict(x)
+        for batch_size in (1, 3):
+            np.testing.assert_allclose(model.scores(x, batch_size), model.scores(x), atol=1e-6)
+            np.testing.assert_allclose(model.gradients(x, targets, batch_size), model.gradients(x, targets), atol=1e-6)
+
+
+def test_rows_and_passes_are_counted_with_their_padding(models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    model.counts.clear()
+    model.scores(x, batch_size=3)  # 7 rows in 3 passes of 3
+    assert model.counts == {"forward": 9, "forward_passes": 3}
+    model.counts.clear()
+    model.gradients(x, 0, batch_size=32)
+    assert model.counts == {"backward": 7, "backward_passes": 1}
+
+
+def test_one_target_for_all_or_one_each(models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    np.testing.assert_array_equal(model.gradients(x, 2), model.gradients(x, [2] * 7))
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (4, "target 4 is outside the model's classes 0 to 3"),
+        ([0, 1, 2, 3, -1, 0, 0], "target -1 is outside the model's classes 0 to 3"),
+        ([0, 1], "targets must be 7 whole numbers"),
+        ([0.5] * 7, "targets must be 7 whole numbers"),
+    ],
+)
+def test_targets_outside_the_classes_are_refused(targets, message, models, inputs):
+    with pytest.raises(BadInput, match=message):
+        attribution.explain("gradient", models["signal"], inputs["signal"], targets)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (
+            np.zeros((2, 21, 2), np.float32),
+            r"input 'keras_tensor.*' has shape \(2, 21, 2\), the model takes \(any, 20, 2\)",
+        ),
+        (np.zeros((20, 2), np.float32), r"has shape \(20, 2\), the model takes \(any, 20, 2\)"),
+        (np.full((2, 20, 2), [[np.nan, 1]], np.float32), "has NaN or infinite values, first in row 0"),
+        ({"x": np.zeros((1, 20, 2))}, "inputs 'x' were given, the model takes 'keras_tensor"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(x, message, models):
+    with pytest.raises(BadInput, match=message):
+        models["signal"].scores(x)
+
+
+def test_several_inputs_are_given_by_name(models, inputs):
+    model, x = models["two_inputs"], inputs["two_inputs"]
+    with pytest.raises(BadInput, match="give a mapping from name to array"):
+        model.scores(x["image"])
+    with pytest.raises(BadInput, match="inputs differ in length"):
+        model.scores({"image": x["image"], "question": x["question"][:3]})
+    with pytest.raises(BadInput, match="no input 'picture'; its inputs are"):
+        attribution.explain("gradient", model, x, wrt="picture")
+    with pytest.raises(BadInput, match="'question' is of type int32 and has no gradient"):
+        attribution.explain("gradient", model, x, wrt="question")
+
+
+def test_nan_scores_are_refused(from_function):
+    model = from_function(lambda x: tf.math.log(x), 3)
+    with pytest.raises(BadInput, match="scores are NaN or infinite"):
+        model.scores(-np.ones((1, 3), np.float32))
+    with pytest.raises(BadInput, match="scores are NaN or infinite"):
+        attribution.explain("gradient", model, -np.ones((1, 3), np.float32))
+
+
+def test_a_fixed_batch_in_the_signature_is_kept_to(tmp_path):
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: x * [1.0, 2.0, 3.0], input_signature=[tf.TensorSpec((4, 3), tf.float32, name="x")]
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    model = attribution.load_model(tmp_path)
+    x = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    np.testing.assert_allclose(model.scores(x, batch_size=32), x * [1, 2, 3], rtol=1e-6)
+    assert model.counts["forward"] == 8
+    expected = np.eye(3, dtype=np.float32)[[0, 1, 2, 0, 1, 2]] * [1, 2, 3]
+    np.testing.assert_allclose(attribution.explain("gradient", model, x, [0, 1, 2, 0, 1, 2]), expected)
+    np.testing.assert_allclose(
+        attribution.explain("integrated_gradients", model, x, [0, 1, 2, 0, 1, 2]), x * expected, rtol=1e-5
+    )
+
+
+def test_outputs_that_are_no_scores_are_refused(from_function):
+    with pytest.raises(BadInput, match=r"shape \(any, 2, 3\); scores of shape \(batch, classes\) are needed"):
+        from_function(lambda x: x, 2, 3)
+
+
+def test_a_single_score_per_input_is_one_class(from_function):
+    model = from_function(lambda x: tf.reduce_sum(x * [1.0, -2.0], axis=1), 2)
+    assert model.num_classes == 1
+    np.testing.assert_array_equal(attribution.explain("gradient", model, np.ones((3, 2), np.float32)), [[1, -2]] * 3)
+
+
+@pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
+def test_xla_computes_the_same(kind, models, inputs):
+    compiled = attribution.load_model(models[kind].path, jit_compile=True)
+    wrt = "image" if kind == "two_inputs" else None
+    methods = ["gradient", "guided_backprop", "grad_cam", "lrp_epsilon"]
+    found = attribution.explain_many(methods, compiled, inputs[kind], 1, wrt=wrt)
+    expected = attribution.explain_many(methods, models[kind], inputs[kind], 1, wrt=wrt)
+    for name in methods:
+        scale = np.abs(expected[name]).max()
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-3, atol=1e-5 * scale)
+
+
+def test_what_xla_cannot_compile_is_said_in_one_line(tmp_path):
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: {"scores": x * tf.cast(tf.strings.length(tf.as_string(x)), tf.float32)},
+        input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    x = np.ones((2, 3), np.float32)
+    assert attribution.load_model(tmp_path).scores(x).shape == (2, 3)
+    with pytest.raises(BadInput, match=r"^XLA cannot compile this model \(.*\); load it without jit_compile$"):
+        attribution.load_model(tmp_path, jit_compile=True).scores(x)
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64])
+def test_inputs_of_every_precision(dtype, tmp_path):
+    kernel = np.random.default_rng(0).normal(size=(3, 3, 2, 4)).astype(np.float32)
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: {"scores": tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(x, tf.cast(kernel, dtype), 1, "SAME")), (1, 2))},
+        input_signature=[tf.TensorSpec((None, 6, 6, 2), dtype, name="x")],
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    model = attribution.load_model(tmp_path)
+    x = np.random.default_rng(1).normal(size=(3, 6, 6, 2)).astype(np.float32)
+    half = {tf.float16: 2e-3, tf.bfloat16: 2e-2, tf.float64: 1e-6}[dtype]
+
+    def exact(v):
+        return tf.reduce_mean(tf.nn.relu(tf.nn.conv2d(v, kernel, 1, "SAME")), (1, 2))
+
+    rounded = tf.constant(tf.cast(tf.cast(x, dtype), tf.float32))
+    with tf.GradientTape() as tape:
+        tape.watch(rounded)
+        score = exact(rounded)[:, 1]
+    expected = tape.gradient(score, rounded).numpy()
+    found = attribution.explain("gradient", model, x, 1)
+    np.testing.assert_allclose(found, expected, atol=3 * half * np.abs(expected).max())
+    for method, options in (("integrated_gradients", {"points": 5}), ("smoothgrad", {"samples": 2}), ("grad_cam", {}),
+                            ("grad_cam_plus_plus", {}), ("score_cam", {}), ("occlusion", {})):  # fmt: skip
+        maps = attribution.explain(method, model, x, 1, **options)
+        assert maps.dtype == np.float32 and np.isfinite(maps).all() and maps.shape[:3] == (3, 6, 6)
+
+
+def test_a_switch_between_training_and_inference_is_off(tmp_path):
+    kernel = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, (None, 3), name="x")
+        training = v1.placeholder(tf.bool, (), name="training")
+        scores = tf.where(training, tf.matmul(100 * x, kernel), tf.matmul(x, kernel), name="scores")
+        builder = v1.saved_model.Builder(str(tmp_path / "tf1"))
+        signature = v1.saved_model.predict_signature_def({"x": x, "training": training}, {"scores": scores})
+        builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={"serving_default": signature})
+        builder.save()
+    x = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    by_name = {"inputs": ["x:0", "training:0"], "output": "scores:0"}
+    with pytest.raises(BadInput, match=r"placeholder.*'training'.* its placeholders are 'x:0', 'training:0'"):
+        attribution.load_model(tmp_path / "tf1", inputs=["x:0"], output="scores:0")
+    for options in ({}, by_name):
+        model = attribution.load_model(tmp_path / "tf1", **options)
+        np.testing.assert_allclose(model.scores(x, batch_size=2), x @ kernel, rtol=1e-5)
+        gradient = attribution.explain("gradient", model, x, 1, batch_size=2)
+        np.testing.assert_allclose(gradient, np.tile(kernel[:, 1], (5, 1)), rtol=1e-5)
+        maps = attribution.explain("integrated_gradients", model, x, 1, batch_size=2)
+        np.testing.assert_allclose(maps, x * kernel[:, 1], rtol=1e-4, atol=1e-6)
+    on = {"x" if name.startswith("x") else name: name for name in model.inputs}
+    given = {name: (x if name == on["x"] else True) for name in model.inputs}
+    np.testing.assert_allclose(model.scores(given), 100 * x @ kernel, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["gradient", "smoothgrad", "lrp_epsilon"])
+def test_an_operation_that_fails_is_named_in_one_line(method, from_function):
+    def scores(x):
+        weights = tf.constant(np.eye(3, 2), tf.float32)
+        rows = tf.cast(tf.reduce_max(x, axis=1), tf.int32)  # outside the table for inputs from 3 on
+        return tf.matmul(x, weights) + tf.gather(tf.constant([[0.0], [1.0], [2.0]]), rows, name="table")
+
+    model = from_function(scores, 3)
+    assert attribution.explain("gradient", model, np.ones((2, 3), np.float32)).shape == (2, 3)
+    with pytest.raises(BadInput) as caught:
+        attribution.explain(method, model, np.full((2, 3), 7, np.float32))
+    message = str(caught.value)
+    assert message.startswith("the model cannot be computed on these inputs: operation '") and "table" in message
+    assert "indices[" in message and "= 7 is not in [0, 3)" in message and len(message) < 400

@@ -1,0 +1,146 @@
+"""SavedModels of every origin give what the live model gives; damaged ones are refused in one line."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+from attribution.model import saved_model
+
+TARGETS = np.array([0, 1, 2, 3, 3, 2, 1])
+TF1_NAMES = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}
+
+
+def test_freezing_was_tried_on_this_version_of_tensorflow():
+    """The function behind ``freeze`` is not public API: a new TensorFlow is a reason to run these tests on it."""
+    tried = ("2.20", "2.21")
+    assert tf.__version__.rpartition(".")[0] in tried
+
+
+@pytest.mark.parametrize("kind", ["signal", "image"])
+def test_keras_export_equals_the_live_model(kind, live, models, inputs, oracle):
+    model, x = models[kind], inputs[kind]
+    if kind == "signal":
+        model = attribution.load_model(model.path, score="probabilities")
+    np.testing.assert_allclose(model.scores(x), live[kind](x).numpy(), atol=1e-6)
+    np.testing.assert_allclose(model.gradients(x, TARGETS), oracle(live[kind], x, TARGETS), atol=1e-6)
+
+
+def test_tf_saved_model_save_equals_the_live_model(live, inputs, oracle, tmp_path):
+    tf.saved_model.save(live["image"], str(tmp_path))
+    model = attribution.load_model(tmp_path)
+    np.testing.assert_allclose(
+        model.gradients(inputs["image"], TARGETS), oracle(live["image"], inputs["image"], TARGETS), atol=1e-6
+    )
+
+
+def test_tensorflow_1_file_by_tensor_names(tf1, inputs, oracle):
+    path, twin = tf1[0], tf1[1]()
+    model = attribution.load_model(path, **TF1_NAMES)
+    np.testing.assert_allclose(model.scores(inputs["image"]), twin(inputs["image"]), rtol=1e-5, atol=1e-6)
+    expected = oracle(twin, inputs["image"], TARGETS)
+    np.testing.assert_allclose(model.gradients(inputs["image"], TARGETS), expected, rtol=1e-4, atol=1e-6)
+    # The layer's name is that of an identity, which freezing removes.
+    names = [model.layer(), *(model.layer(name) for name in ("block_layer1", "resnet_model/block_layer1:0"))]
+    assert len(set(names)) == 1 and model.graph.nodes[names[0]].op == "Relu"
+
+
+def test_tensorflow_1_file_by_signature(tf1_with_signature, inputs, oracle):
+    path, twin = tf1_with_signature[0], tf1_with_signature[1]()
+    model = attribution.load_model(path)
+    assert list(model.inputs) == ["pixels"]
+    expected = oracle(twin, inputs["image"], TARGETS)
+    np.testing.assert_allclose(model.gradients(inputs["image"], TARGETS), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_tensorflow_1_file_without_signature_asks_for_tensor_names(tf1):
+    with pytest.raises(BadInput, match="no signature; name its tensors"):
+        attribution.load_model(tf1[0])
+    with pytest.raises(BadInput, match="placeholders are 'input_tensor:0'"):
+        attribution.load_model(tf1[0], inputs=["picture:0"], output="resnet_model/final_dense:0")
+
+
+def test_the_highest_version_below_a_parent_is_taken(exported, tmp_path):
+    for version in ("2", "10"):
+        shutil.copytree(exported["signal"], tmp_path / version)
+    (tmp_path / "11").mkdir()
+    assert saved_model.find_saved_model(tmp_path) == tmp_path / "10"
+    assert saved_model.find_saved_model(tmp_path / "2") == tmp_path / "2"
+
+
+@pytest.mark.parametrize("make", ["absent", "empty directory", "file"])
+def test_what_is_no_saved_model_is_refused(make, tmp_path):
+    path = tmp_path / "model"
+    if make == "empty directory":
+        path.mkdir()
+    elif make == "file":
+        path.write_bytes(b"keras")
+    with pytest.raises(BadInput) as refusal:
+        attribution.load_model(path)
+    assert "\n" not in str(refusal.value) and str(path) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "part", ["saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index"]
+)
+@pytest.mark.parametrize("kept", [0, 0.5])
+def test_a_truncated_file_is_refused(part, kept, exported, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(exported["signal"], copy)
+    content = (copy / part).read_bytes()
+    (copy / part).write_bytes(content[: int(len(content) * kept)])
+    with pytest.raises(BadInput) as refusal:
+        attribution.load_model(copy)
+    assert "\n" not in str(refusal.value)
+
+
+def test_missing_signature_and_output_are_listed(exported):
+    with pytest.raises(BadInput, match=r"no signature 'predict'; its signatures are .*'serving_default'"):
+        attribution.load_model(exported["signal"], signature="predict")
+    with pytest.raises(BadInput, match=r"no output 'class'; its outputs are 'output_0'"):
+        attribution.load_model(exported["signal"], output="class")
+
+
+def test_one_of_several_outputs_is_chosen_by_name(tmp_path):
+    module = tf.Module()
+    module.call = tf.function(
+        lambda x: {"twice": 2 * x, "thrice": 3 * x}, input_signature=[tf.TensorSpec((None, 2), tf.float32, name="x")]
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    with pytest.raises(BadInput, match=r"choose one with output= \(--output_tensor=\): 'thrice', 'twice'"):
+        attribution.load_model(tmp_path)
+    x = np.array([[1.0, 2.0]], np.float32)
+    for name, factor in (("twice", 2), ("thrice", 3)):
+        np.testing.assert_array_equal(attribution.load_model(tmp_path, output=name).scores(x), factor * x)
+
+
+def test_the_fingerprint_follows_the_weights(exported, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(exported["signal"], copy)
+    assert saved_model.fingerprint(copy) == saved_model.fingerprint(exported["signal"])
+    variables = copy / "variables" / "variables.data-00000-of-00001"
+    content = bytearray(variables.read_bytes())
+    content[-1] ^= 1
+    variables.write_bytes(content)
+    assert saved_model.fingerprint(copy) != saved_model.fingerprint(exported["signal"])
+
+
+def test_a_loop_of_tensorflow_1_is_refused_for_what_it_is(tmp_path):
+    """It gives the same scores at every call; its steps are a circle in the graph."""
+    v1 = tf.compat.v1
+    v1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default(), v1.Session() as session:
+            x = v1.placeholder(tf.float32, (None, 3), name="x")
+            scores = v1.while_loop(lambda i, _: i < 4, lambda i, y: (i + 1, tf.tanh(2 * y)), (0, x))[1]
+            builder = v1.saved_model.Builder(str(tmp_path / "loop"))
+            signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": scores})
+            builder.add_meta_graph_and_variables(session, ["serve"], signature_def_map={"serving_default": signature})
+            builder.save()
+    finally:
+        v1.enable_control_flow_v2()
+    with pytest.raises(BadInput, match="has a loop of TensorFlow 1's control flow"):
+        attribution.load_model(tmp_path / "loop")

@@ -1,0 +1,343 @@
+"""Inputs from files come as they are seen, at the model's size, in the order of their names."""
+
+import json
+import os
+import struct
+import zlib
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from attribution import image_io
+from attribution.errors import BadInput
+from attribution.file_io import reading
+from attribution.preprocessing import PREPROCESSINGS
+
+PIXELS = np.random.default_rng(6).integers(0, 256, (12, 20, 3)).astype(np.uint8)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("b.png", "a.png"):
+        Image.fromarray(PIXELS).save(tmp_path / name)
+    np.save(tmp_path / "c.npy", PIXELS)
+    (tmp_path / "notes.txt").write_text("no input")
+    return tmp_path
+
+
+def test_folders_give_their_inputs_in_order(folder):
+    assert [path.name for path in image_io.find_files([folder])] == ["a.png", "b.png", "c.npy"]
+    assert [path.name for path in image_io.find_files([folder / "b.png", folder], 2)] == ["b.png", "a.png"]
+    without = (folder / "a.png").resolve()
+    assert [path.name for path in image_io.find_files([folder], without=without)] == ["b.png", "c.npy"]
+
+
+def test_a_picture_of_the_models_size_is_not_touched(folder):
+    for shape in ((12, 20, 3), (None, None, 3), (None, None, None)):
+        found = image_io.read_pictures([folder / "a.png"], shape)
+        np.testing.assert_array_equal(found, PIXELS[np.newaxis])
+
+
+def test_others_are_cut_or_squashed(folder):
+    cut = image_io.read_pictures([folder / "a.png"], (12, 12, 3))
+    np.testing.assert_array_equal(cut[0], PIXELS[:, 4:16])
+    squashed = image_io.read_pictures([folder / "a.png"], (12, 12, 3), "squash")
+    assert squashed.shape == (1, 12, 12, 3) and not np.array_equal(squashed, cut)
+
+
+def test_grey_models_see_grey(folder):
+    assert image_io.read_pictures([folder / "a.png"], (12, 20, 1)).shape == (1, 12, 20, 1)
+
+
+def test_pictures_are_turned_upright(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: rotate by 90 degrees to the right
+    Image.fromarray(PIXELS).save(tmp_path / "turned.png", exif=exif)
+    found = image_io.read_pictures([tmp_path / "turned.png"], (None, None, 3))
+    np.testing.assert_array_equal(found[0], np.rot90(PIXELS, -1))
+
+
+RAMP = np.linspace(0, 65535, 8 * 40).astype(np.uint16).reshape(8, 40)
+
+
+def written(path, kind):
+    """Write the ramp in another type; return the path."""
+    eight = np.rint(RAMP / 257).astype(np.uint8)
+    if kind.startswith("16 bits"):
+        channels = {"grey": 1, "RGB": 3, "RGBA": 4}[kind.split()[-1]]
+        stored = np.dstack([RAMP, RAMP, RAMP, np.full_like(RAMP, 65535)])[..., :channels]
+        assert cv2.imwrite(str(path), stored)
+    elif kind == "float":
+        Image.fromarray((RAMP / 65535).astype(np.float32)).save(path)
+    elif kind == "P":
+        Image.fromarray(eight).convert("RGB").quantize(256).save(path)
+    else:
+        Image.fromarray(eight).convert(kind).save(path)
+    return path
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize(
+    ("suffix", "kind", "tolerance"),
+    [
+        *((suffix, kind, 1 / 255) for suffix in ("png", "tif") for kind in ("L", "RGB", "RGBA", "LA")),
+        ("png", "P", 1 / 255),
+        ("tif", "CMYK", 1 / 255),
+        *((suffix, f"16 bits {kind}", 1 / 65535) for suffix in ("png", "tif") for kind in ("grey", "RGB", "RGBA")),
+        ("tif", "float", 1 / 65535),
+    ],
+)
+def test_a_ramp_is_the_same_in_every_type(suffix, kind, tolerance, channels, tmp_path):
+    path = written(tmp_path / f"ramp.{suffix}", kind)
+    values = PREPROCESSINGS["0..1"].apply(image_io.read_pictures([path], (8, 40, channels)))
+    assert values.shape == (1, 8, 40, channels) and values.dtype == np.float32
+    for channel in range(min(channels, 3)):
+        np.testing.assert_allclose(values[0, ..., channel], RAMP / 65535, atol=tolerance)
+    if channels == 4:
+        np.testing.assert_array_equal(values[..., 3], 1)
+
+
+def test_black_and_white_pictures_are_read(tmp_path):
+    Image.fromarray(RAMP > 30000).save(tmp_path / "two.png")
+    found = image_io.read_pictures([tmp_path / "two.png"], (8, 40, 1))
+    np.testing.assert_array_equal(found[0, ..., 0], np.where(RAMP > 30000, 255, 0))
+
+
+@pytest.mark.parametrize("fit", image_io.FITS)
+@pytest.mark.parametrize("kind", ["16 bits grey", "16 bits RGB", "16 bits RGBA", "float"])
+def test_deep_pictures_are_fitted_as_shallow_ones(kind, fit, tmp_path):
+    deep = image_io.read_pictures([written(tmp_path / "deep.tif", kind)], (8, 11, 4), fit)
+    shallow = image_io.read_pictures([written(tmp_path / "shallow.png", "RGBA")], (8, 11, 4), fit)
+    np.testing.assert_allclose(deep, shallow, atol=1.01)
+    assert np.abs(np.diff(deep[0, 0, :, 0])).max() > 0
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_deep_pictures_are_turned_as_shallow_ones(orientation, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    grey = (np.arange(8 * 32).reshape(8, 32) % 251).astype(np.uint16)
+    Image.fromarray(grey.astype(np.uint8)).save(tmp_path / "shallow.png", exif=exif)
+    Image.fromarray(grey * 257).save(tmp_path / "deep.png", exif=exif)
+    deep, shallow = (
+        image_io.read_pictures([tmp_path / f"{name}.png"], (None, None, 1)) for name in ("deep", "shallow")
+    )
+    np.testing.assert_allclose(deep, shallow, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        (RAMP.astype(np.float32), r"range from 0 to 6\.554e\+04; \[0, 1\] is needed"),
+        (np.full((8, 8), -0.5, np.float32), "range from -0.5 to -0.5"),
+        (np.array([[0, np.nan]], np.float32), "is needed"),
+        (RAMP.astype(np.int32), "signed samples of 32 bits"),
+    ],
+    ids=["above", "below", "NaN", "int32"],
+)
+def test_samples_of_unknown_range_are_refused(stored, message, tmp_path):
+    Image.fromarray(stored).save(tmp_path / "x.tif")
+    with pytest.raises(BadInput, match=message):
+        image_io.read_pictures([tmp_path / "x.tif"], (None, None, 3))
+
+
+@pytest.mark.parametrize(("tag", "before", "after"), [(258, 16, 12), (262, 1, 0)], ids=["12 bits", "white is zero"])
+def test_tiff_in_other_layouts_is_refused(tag, before, after, tmp_path):
+    Image.fromarray(RAMP).save(tmp_path / "x.tif")
+    entries = [struct.pack("<HHIHH", tag, 3, 1, value, 0) for value in (before, after)]
+    content = (tmp_path / "x.tif").read_bytes()
+    assert content.count(entries[0]) == 1
+    (tmp_path / "x.tif").write_bytes(content.replace(*entries))
+    with pytest.raises(BadInput, match=r"unsigned samples of 1. bits in this layout is not supported"):
+        image_io.read_pictures([tmp_path / "x.tif"], (8, 40, 1))
+
+
+@pytest.mark.parametrize("grey", [True, False])
+def test_a_transparent_sample_of_a_png_is_transparent(grey, tmp_path):
+    content = written(tmp_path / "x.png", f"16 bits {'grey' if grey else 'RGB'}").read_bytes()
+    transparent = int(RAMP[3, 7])
+    chunk = b"tRNS" + struct.pack(">H", transparent) * (1 if grey else 3)
+    chunk = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    start = content.index(b"IDAT") - 4
+    (tmp_path / "x.png").write_bytes(content[:start] + chunk + content[start:])
+    found = reading.read_pixels(tmp_path / "x.png", "RGBA")
+    np.testing.assert_array_equal(found[..., 3], np.where(RAMP == transparent, 0, 255))
+    for mode in ("RGBA", "RGB", "L"):
+        found = reading.read_pixels(tmp_path / "x.png", mode)
+        colors = found[..., :3]
+        assert found.shape == (8, 40, len(mode))
+        np.testing.assert_allclose(colors, np.broadcast_to(RAMP[..., np.newaxis] / 257, colors.shape), atol=1e-3)
+
+
+def write_tiff(path, samples, planar=1, orientation=1, height=None):
+    """Write unsigned integers or floats ``(H, W, C)`` as uncompressed TIFF, whose header may claim another height."""
+    (rows, columns, channels), kind = samples.shape, samples.dtype
+    strips = [samples] if planar == 1 else list(np.moveaxis(samples, -1, 0))
+    entries = {
+        256: [columns],
+        257: [height or rows],
+        258: [8 * kind.itemsize] * channels,
+        259: [1],  # not compressed
+        262: [2 if channels >= 3 else 1],
+        273: [1000 + number * strips[0].nbytes for number in range(len(strips))],
+        274: [orientation],
+        277: [channels],
+        278: [height or rows],
+        279: [strip.nbytes for strip in strips],
+        284: [planar],
+        339: [3 if kind.kind == "f" else 1] * channels,
+    }
+    directory, values = struct.pack("<H", len(entries)), b""
+    for tag, numbers in entries.items():
+        packed = struct.pack(f"<{len(numbers)}I", *numbers)
+        field = packed if len(numbers) == 1 else struct.pack("<I", 500 + len(values))
+        values += packed if len(numbers) > 1 else b""
+        directory += struct.pack("<HHI", tag, 4, len(numbers)) + field
+    header = (b"II" + struct.pack("<HI", 42, 8) + directory).ljust(500, b"\0") + values
+    path.write_bytes(header.ljust(1000, b"\0") + b"".join(strip.tobytes() for strip in strips))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_tiff_is_turned_once(orientation, channels, tmp_path):
+    shallow = PIXELS[..., :channels]
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(shallow if channels > 1 else shallow[..., 0]).save(tmp_path / "x.png", exif=exif)
+    upright = reading.read_pixels(tmp_path / "x.png", upright=True)
+    for samples in (shallow, shallow.astype(np.uint16) * 257, shallow.astype(np.float32) / 255):
+        if samples.dtype == np.float32 and channels > 1:
+            continue  # only grey is supported
+        write_tiff(tmp_path / "x.tif", samples, orientation=orientation)
+        for value in (True, False):
+            found = reading.read_pixels(tmp_path / "x.tif", upright=value)
+            np.testing.assert_allclose(found, upright, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("height", [13, 12_000, 1_000_000])
+def test_tiff_with_too_few_samples_is_refused(height, dtype, tmp_path):
+    samples = PIXELS[..., :1].astype(dtype) / dtype(255) if dtype == np.float32 else PIXELS[..., :1].astype(dtype)
+    write_tiff(tmp_path / "x.tif", samples)
+    assert reading.read_pixels(tmp_path / "x.tif").shape == PIXELS.shape
+    write_tiff(tmp_path / "x.tif", samples, height=height)
+    with (tmp_path / "x.tif").open("ab") as file:
+        file.write(bytes(10_000))  # which belong to no strip
+    with pytest.raises(BadInput, match="is cut off"):
+        reading.read_pixels(tmp_path / "x.tif")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("planar", [1, 2])
+def test_cut_off_tiff_is_refused(planar, dtype, tmp_path):
+    write_tiff(tmp_path / "x.tif", PIXELS.astype(dtype), planar)
+    os.truncate(tmp_path / "x.tif", (tmp_path / "x.tif").stat().st_size - 1)
+    with pytest.raises(BadInput, match="is cut off"):
+        reading.read_pixels(tmp_path / "x.tif")
+
+
+@pytest.mark.parametrize("options", [[], [cv2.IMWRITE_TIFF_ROWSPERSTRIP, 5]], ids=["default", "5 rows"])
+@pytest.mark.parametrize("compression", [1, 5, 8, 32773])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_tiff_in_strips_is_read_with_any_compression(dtype, compression, options, tmp_path):
+    stored = PIXELS[..., ::-1].astype(dtype) * dtype(np.iinfo(dtype).max // 255)
+    path = tmp_path / "x.tif"
+    assert cv2.imwrite(str(path), stored, [cv2.IMWRITE_TIFF_COMPRESSION, compression, *options])
+    np.testing.assert_allclose(reading.read_pixels(path), PIXELS, atol=1e-4)
+
+
+def test_tiff_with_separate_channels_is_right_or_refused(tmp_path):
+    deep = PIXELS.astype(np.uint16) * 257
+    for planar in (1, 2):
+        write_tiff(tmp_path / "shallow.tif", PIXELS, planar)
+        found = image_io.read_pictures([tmp_path / "shallow.tif"], (None, None, 3))
+        np.testing.assert_array_equal(found[0], PIXELS)
+    write_tiff(tmp_path / "deep.tif", deep, 1)
+    found = image_io.read_pictures([tmp_path / "deep.tif"], (None, None, 3))
+    np.testing.assert_allclose(found[0], PIXELS, atol=1e-4)
+    write_tiff(tmp_path / "deep.tif", deep, 2)
+    with pytest.raises(BadInput, match="samples of 16 bits in this layout is not supported"):
+        image_io.read_pictures([tmp_path / "deep.tif"], (None, None, 3))
+
+
+@pytest.mark.parametrize("name", ["names.txt", "names.json"])
+def test_class_names_in_a_pipe_are_refused(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(BadInput, match="is no ordinary file"):
+        image_io.read_class_names(tmp_path / name)
+
+
+def test_class_names_nested_deeply_are_refused(tmp_path):
+    (tmp_path / "names.json").write_text("[" * 100_000)
+    with pytest.raises(BadInput, match="nested too deeply"):
+        image_io.read_class_names(tmp_path / "names.json")
+
+
+def test_a_picture_that_cannot_be_decoded_is_refused(tmp_path):
+    Image.fromarray(np.zeros((1, 2_000_000), np.uint16)).save(tmp_path / "wide.png")
+    Image.fromarray(RAMP // 257).convert("L").save(tmp_path / "x.ppm")
+    (tmp_path / "x.ppm").rename(tmp_path / "other.png")
+    for name, message in {"wide": "cannot decode its 16-bit samples", "other": "not a BMP, GIF, JPEG, PNG"}.items():
+        with pytest.raises(BadInput, match=message):
+            image_io.read_pictures([tmp_path / f"{name}.png"], (8, 8, 3))
+
+
+def test_an_array_that_begins_like_an_archive_is_refused(tmp_path):
+    (tmp_path / "x.npy").write_bytes(b"PK\x03\x04" + bytes(60))
+    with pytest.raises(BadInput, match="is not a readable array"):
+        image_io.read_array(tmp_path / "x.npy", (8,))
+
+
+@pytest.mark.parametrize(
+    ("stored", "shape", "expected"),
+    [
+        ((20,), (20, 1), (1, 20, 1)),
+        ((20, 1), (20, 1), (1, 20, 1)),
+        ((5, 20), (20, 1), (5, 20, 1)),
+        ((5, 20, 2), (20, 2), (5, 20, 2)),
+        ((8, 9, 3), (None, None, 3), (1, 8, 9, 3)),
+        ((4, 8, 9, 3), (8, 9, 3), (4, 8, 9, 3)),
+        ((6,), (None,), (1, 6)),
+    ],
+)
+def test_arrays_come_with_or_without_the_axes_of_inputs_and_of_one_channel(stored, shape, expected, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(np.prod(stored)).reshape(stored))
+    found = image_io.read_array(tmp_path / "x.npy", shape)
+    assert found.shape == expected and found.ravel().tolist() == list(range(np.prod(stored)))
+
+
+def test_names_of_classes_come_line_by_line_or_as_json(tmp_path):
+    (tmp_path / "names.txt").write_text("cat\n dog\n")
+    (tmp_path / "list.json").write_text(json.dumps(["cat", "dog"]))
+    (tmp_path / "index.json").write_text(json.dumps({"0": ["n01", "cat"], "1": ["n02", "dog"]}))
+    for name in ("names.txt", "list.json", "index.json"):
+        assert image_io.read_class_names(tmp_path / name) == ["cat", "dog"]
+
+
+def test_what_is_no_input_is_refused(folder):
+    (folder / "empty").mkdir()
+    (folder / "broken.png").write_bytes(b"no picture")
+    np.save(folder / "texts.npy", np.array(["a"]))
+    (folder / "broken.json").write_text('{"1": "cat"}')
+    refused = [
+        (lambda: image_io.find_files([folder / "d.png"]), "does not exist; a picture"),
+        (lambda: image_io.find_files([folder / "notes.txt"]), "is no input; files end in '.png'"),
+        (lambda: image_io.find_files([folder / "empty"]), "there is no picture"),
+        (lambda: image_io.find_files([]), "no input was named"),
+        (lambda: image_io.read_pictures([folder / "broken.png"], (8, 8, 3)), "is not a readable image"),
+        (lambda: image_io.read_pictures([folder / "a.png"], (20, 1)), r"of shape \(20, 1\), which pictures are not"),
+        (lambda: image_io.read_pictures([folder / "a.png"], (8, 8, 5)), "which pictures are not"),
+        (lambda: image_io.read_array(folder / "texts.npy", (1,)), "holds no array of numbers"),
+        (
+            lambda: image_io.read_array(folder / "c.npy", (8, 8, 3)),
+            r"has shape \(12, 20, 3\); the model takes \(8, 8",
+        ),
+        (lambda: image_io.read_array(folder / "notes.txt", (8,)), "is not a readable array"),
+        (lambda: image_io.read_class_names(folder / "broken.json"), "no JSON list of names"),
+        (lambda: image_io.read_class_names(folder / "none.txt"), "No such file or directory"),
+    ]
+    for read, message in refused:
+        with pytest.raises(BadInput, match=message):
+            read()

@@ -1,0 +1,45 @@
+"""A file named without an object in it is answered with what the file defines, and is not run."""
+
+import re
+
+import pytest
+
+import attribution
+from attribution.errors import BadInput
+from attribution_benchmarks.core.registry import benchmark_named
+from attribution_benchmarks.metrics.registry import chosen
+
+MINE = """
+raise SystemExit("it was run")
+SIZE = 3
+PEAK = of_maps("peak", sharpened)
+TOY = Benchmark(name="toy")
+def _blurred(maps):
+    return maps
+def sharpened(passes):
+    return _blurred(passes.gradients)
+"""
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "broken.py").write_text("def")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("resolve", "name", "message"),
+    [
+        (attribution.resolve_method, "mine.py", "this file defines sharpened; write mine.py:sharpened"),
+        (attribution.resolve_method, "empty.py", "this file defines no function; write file.py:NAME"),
+        (attribution.resolve_method, "broken.py", "method 'broken.py': this file is not valid Python"),
+        (attribution.resolve_method, "missing.py", "method 'missing.py': there is no such file"),
+        (lambda name: chosen([name], {}), "mine.py", "--metrics 'mine.py': this file defines PEAK, TOY; write"),
+        (benchmark_named, "mine.py", "--benchmarks 'mine.py': this file defines PEAK, TOY; write mine.py:TOY"),
+    ],
+)  # fmt: skip
+def test_a_file_alone_is_answered_with_what_it_defines(files, resolve, name, message):
+    with pytest.raises(BadInput, match=re.escape(message)):
+        resolve(name)

@@ -1,0 +1,232 @@
+"""Blocks by Beam end with the bytes of one process: retried, damaged, killed, run twice at once, without memory."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("apache_beam")
+from attribution.errors import BadInput
+from attribution.file_io import file_systems
+from attribution_benchmarks.beam import launch
+from attribution_benchmarks.beam.precompute import MANIFEST
+from attribution_benchmarks.beam.work import Task
+from attribution_benchmarks.core.store import FILE
+
+BEAM = "--runner=beam", "--block_size=4"
+
+
+@pytest.fixture
+def alone(run, contents_of, tmp_path):
+    """What one process prints, and the bytes of its store."""
+    code, out, _ = run(f"--scores_dir={tmp_path / 'alone'}")
+    assert code == 0
+    (tmp_path / "notes").write_text("")
+    return out, contents_of(tmp_path / "alone")
+
+
+def blocks(store):
+    (folder,) = (store / "blocks").iterdir()
+    return sorted(path for path in folder.iterdir() if path.name[0].isdigit())
+
+
+def told(store):
+    return json.loads((blocks(store)[0].parent / MANIFEST).read_text())
+
+
+def explained(tmp_path):
+    """Return how often each block, by its first input, was begun."""
+    begun = [line.split()[1] for line in (tmp_path / "notes").read_text().splitlines()]
+    return {first: begun.count(first) for first in begun}
+
+
+def test_the_same_bytes_in_this_process_and_in_others(run, alone, contents_of, tmp_path):
+    for workers in (1, 2):
+        store = tmp_path / f"of {workers}"
+        code, out, error = run(*BEAM, f"--scores_dir={store}", f"--workers={workers}")
+        assert (code, out, contents_of(store)) == (0, *alone), error
+        assert len(blocks(store)) == 5
+        kept = told(store)
+        assert (kept["blocks"], kept["inputs"], kept["passes"], kept["failed"], kept["retries"]) == (5, 20, 20, 0, 0)
+    processes = {line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()}
+    assert len(processes) == 3 and str(os.getpid()) in processes  # and two workers
+
+
+def test_a_run_without_a_store_prints_the_same(run, alone, tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path / "cache"))
+    assert run(*BEAM)[:2] == (0, alone[0])
+
+
+def test_what_the_store_holds_is_not_computed_again(run, alone, contents_of, tmp_path):
+    store = tmp_path / "store"
+    run(f"--scores_dir={store}", "--count=6")
+    (tmp_path / "notes").write_text("")
+    assert run(*BEAM, f"--scores_dir={store}")[:2] == (0, alone[0])
+    assert explained(tmp_path) == {"4": 1, "8": 1, "12": 1, "16": 1}
+    assert contents_of(store) == alone[1]
+    assert run(*BEAM, f"--scores_dir={store}")[0] == 0
+    assert sum(explained(tmp_path).values()) == 4
+
+
+def test_a_damaged_block_is_computed_again_and_said(run, alone, tmp_path):
+    store = tmp_path / "store"
+    assert run(*BEAM, f"--scores_dir={store}")[0] == 0
+    (store / FILE).unlink()
+    damaged = blocks(store)[2]
+    damaged.write_bytes(damaged.read_bytes()[:-80])
+    (tmp_path / "notes").write_text("")
+    code, out, error = run(*BEAM, f"--scores_dir={store}")
+    assert (code, out) == (0, alone[0]) and explained(tmp_path) == {"8": 1}
+    assert "block 2 of squares is damaged (its checksum is another one) and computed again" in error
+
+
+def test_a_failed_block_tells_its_inputs_and_why_and_the_others_go_on(run, alone, tmp_path, monkeypatch):
+    store = tmp_path / "store"
+    monkeypatch.setenv("SQUARES_FAIL", "9")
+    code, out, error = run(*BEAM, f"--scores_dir={store}")
+    assert (code, out) == (2, "")
+    assert "block 2 of squares failed: inputs 8 to 11 (4): ZeroDivisionError: no square of 9" in error
+    assert "error: 1 of 5 blocks failed, and --allow_failures=0;" in error
+    assert explained(tmp_path) == {"0": 1, "4": 1, "8": 3, "12": 1, "16": 1}  # three attempts
+    code, out, error = run(*BEAM, f"--scores_dir={store}", "--allow_failures=1")
+    assert code == 0 and "'squares': [8, 9, 10, 11]" in out
+    monkeypatch.setenv("SQUARES_FAIL", "")
+    assert run(*BEAM, f"--scores_dir={store}")[:2] == (0, alone[0])
+
+
+def test_what_fails_once_is_tried_again_and_counted(run, alone, contents_of, tmp_path, monkeypatch):
+    monkeypatch.setenv("SQUARES_FAIL", "9-once")
+    store = tmp_path / "store"
+    assert run(*BEAM, f"--scores_dir={store}")[:2] == (0, alone[0])
+    assert told(store)["retries"] == 1 and contents_of(store) == alone[1]
+
+
+def test_batches_are_halved_where_a_device_has_no_room(run, alone, tmp_path, monkeypatch):
+    monkeypatch.setenv("SQUARES_ROOM", "1")
+    store = tmp_path / "store"
+    code, out, error = run(*BEAM, f"--scores_dir={store}")
+    assert (code, out) == (0, alone[0]) and "batches were halved for lack of memory" in error
+    assert (told(store)["halvings"], told(store)["retries"]) == (5, 0)
+    monkeypatch.setenv("SQUARES_ROOM", "0")
+    code, _, error = run(*BEAM, f"--scores_dir={tmp_path / 'none'}")
+    assert code == 2 and "RuntimeError: what failed" in error
+
+
+def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, contents_of, tmp_path, monkeypatch):
+    """Every block is in the plan twice, and every bundle is repeated, in two processes."""
+    from attribution_benchmarks.beam import launch, precompute
+
+    def twice(plan, job, workers, options):
+        text = file_systems.get(plan)
+        file_systems.put(plan, text + text)
+        launch.launch(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
+
+    monkeypatch.setattr(precompute, "_launch", lambda: twice)
+    monkeypatch.setenv("SQUARES_SECONDS", "0.3")  # long enough for the other one to begin
+    store = tmp_path / "store"
+    assert run(*BEAM, f"--scores_dir={store}", "--workers=2", "--count=20")[:2] == (0, alone[0])
+    assert contents_of(store) == alone[1] and len(blocks(store)) == 5
+    assert max(explained(tmp_path).values()) > 1
+
+
+def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone, contents_of, tmp_path):
+    draw, store = random.Random(0), tmp_path / "store"
+    command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}"]
+    environment = {**os.environ, "SQUARES_SECONDS": "0.5"}
+    for _ in range(4):
+        started = subprocess.Popen([*command, "--workers=1"], env=environment, start_new_session=True,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        deadline = time.monotonic() + 60
+        files = len(list(store.rglob("[0-9]*.jsonl")))
+        while len(list(store.rglob("[0-9]*.jsonl"))) <= files and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(draw.uniform(0, 0.6))
+        os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, alone[0])
+    assert contents_of(store) == alone[1]
+    assert sum(explained(tmp_path).values()) <= 5 + 4  # what was whole is not computed again
+
+
+def test_threads_that_a_killed_worker_leaves_say_nothing_and_later_ones_do(monkeypatch):
+    heard, going_on = [], threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda told: heard.append(told.thread.name))
+
+    def fail():
+        going_on.wait()
+        raise RuntimeError
+
+    left = threading.Thread(target=fail, name="left")
+
+    def run():
+        left.start()
+        raise BadInput("a worker was killed")
+
+    with pytest.raises(BadInput, match="a worker was killed"):
+        launch._with_processes(run)
+    later = threading.Thread(target=fail, name="later")
+    going_on.set()
+    later.start()
+    left.join()
+    later.join()
+    assert heard == ["later"]
+
+
+def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone, contents_of, tmp_path):
+    store = tmp_path / "store"
+    command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}", "--workers=2"]
+    started = subprocess.Popen(command, env={**os.environ, "SQUARES_SECONDS": "2"}, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "notes").read_text():
+        time.sleep(0.05)
+    os.kill(int((tmp_path / "notes").read_text().split()[0]), signal.SIGKILL)
+    _, error = started.communicate(timeout=60)
+    assert started.returncode == 2 and "error: the system ended a worker process" in error
+    assert "Traceback" not in error
+    assert subprocess.run([*command, "--workers=1"], capture_output=True, text=True).stdout == alone[0]
+    assert contents_of(store) == alone[1]
+
+
+def test_blocks_on_a_store_of_objects(run, alone, contents_of, tmp_path, object_store):
+    store = tmp_path / "store"
+    assert run(*BEAM, f"--scores_dir={store}", "--blocks_dir=toy://bucket/blocks")[:2] == (0, alone[0])
+    assert contents_of(store) == alone[1]
+    assert len([path for path in object_store.objects if path.endswith(".jsonl")]) == 5 + 1  # and the plan
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["--workers=2"], "--workers is of --runner=beam"),
+    (["--", "--runner=FlinkRunner"], "the options after -- are of --runner=beam"),
+    ([*BEAM, "--block_size=3"], "--block_size=3 is no multiple of --batch_size=2"),
+    ([*BEAM, "--blocks_dir=/dev/null/x"], "--blocks_dir="),
+    ([*BEAM, "--", "--runner=NoSuchRunner"], "Beam does not take the options after --"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused_in_one_line(run, arguments, said):
+    code, out, error = run(*arguments)
+    assert (code, out) == (2, "") and said in error and len(error.splitlines()) == 1
+
+
+def test_without_beam_the_line_says_how_to_install_it(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    code, _, error = run(*BEAM)
+    assert (code, error) == (2, "error: --runner=beam needs Apache Beam: pip install 'attribution-benchmarks[beam]'\n")
+
+
+def test_a_worker_of_other_code_computes_nothing(squares, run, tmp_path, monkeypatch):
+    from attribution_benchmarks.beam import pipeline
+
+    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)  # so that the work is made by the door
+    monkeypatch.setattr(squares.Squares, "key", property(lambda self: "0" if self.series["square"].path else "1"))
+    code, _, error = run(*BEAM, f"--scores_dir={tmp_path / 'store'}")
+    assert code == 2 and "this worker has other code, another model or other versions" in error
+
+
+def test_a_task_survives_the_plan():
+    task = Task(1, "é work", "k", ["a b", 2], "n", {"s": [[0, None], [1, [1, 0.5]]]})
+    assert Task.from_line(task.to_line()) == task and "\n" not in task.to_line()

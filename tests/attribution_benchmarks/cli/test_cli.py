@@ -1,0 +1,204 @@
+"""Commands answer bad input in one line with exit code 2, and help without work."""
+
+import ctypes
+import gc
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from absl import flags
+
+from attribution import cli
+
+
+def command(main=lambda flag_values: None):
+    values = flags.FlagValues()
+    cli.define_common_flags(values, methods=["gradient"], num_imgs=10, seed=0, output="")
+    return lambda *arguments: cli.execute(main, values, "What it does.", ["prog", *arguments])
+
+
+def test_values_reach_the_command():
+    seen = {}
+    run = command(lambda values: seen.update(methods=values.methods, num_imgs=values.num_imgs, seed=values.seed))
+    assert run("--methods=a,b", "--num_imgs=all", "--seed=3") == 0
+    assert seen == {"methods": ["a", "b"], "num_imgs": "all", "seed": 3}
+
+
+def test_a_second_run_forgets_the_flags_of_the_first():
+    seen = []
+    run = command(lambda values: seen.append(values.seed))
+    run("--seed=3")
+    run()
+    assert seen == [3, 0]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["--num_imgs=0", "--num_imgs=some", "--seed=-1", "--no_such_flag=1", "leftover", "--seed=x"],
+)
+def test_bad_flags_are_one_line_and_exit_code_2(argument, capsys):
+    assert command()(argument) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_numbers_that_are_none_are_refused(number, capsys):
+    values = flags.FlagValues()
+    flags.DEFINE_float("level", 0.05, "", 0.0, 1.0, flag_values=values)
+    flags.DEFINE_float("deadline", 60, "", flag_values=values)
+    for name in ("level", "deadline"):
+        code = cli.execute(lambda _: pytest.fail("it ran"), values, "", ["prog", f"--{name}={number}"])
+        said = capsys.readouterr().err
+        assert code == 2 and f"--{name}" in said.replace("flag ", "") and said.count("\n") == 1
+
+
+def test_bad_input_is_one_line_and_other_errors_are_not_hidden(capsys):
+    def refuse(values):
+        raise cli.BadInput("no such thing;\n  these exist: a")
+
+    def break_down(values):
+        raise RuntimeError("a bug")
+
+    assert command(refuse)() == 2
+    assert capsys.readouterr().err == "error: no such thing; these exist: a\n"
+    with pytest.raises(RuntimeError):
+        command(break_down)()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_that_tensorflow_meets_is_one_line_and_its_other_errors_are_not_hidden(capsys):
+    import tensorflow as tf
+
+    assert command(lambda values: tf.io.write_file("/dev/full", "x"))() == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "error: /dev/full: No space left on device; make room, or name a place that can be used"
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        command(lambda values: tf.zeros((2, 3)) @ tf.zeros((2, 3)))()
+
+
+def test_help_shows_description_flags_and_defaults(capsys):
+    assert command(lambda values: pytest.fail("help must not run the command"))("--help") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("What it does.")
+    assert "--methods" in shown and "(default: gradient)" in shown
+
+
+def test_a_reader_that_has_read_enough_ends_a_command_quietly():
+    code = (
+        "from attribution import cli; from absl import flags; values = flags.FlagValues();"
+        "command_line.run(lambda _: print('x' * 10**6), values, 'What it does.')"
+    )
+    piped = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} | head -c 1"
+    assert subprocess.run(piped, shell=True, capture_output=True, text=True, check=False).stderr == ""
+
+
+def run_by_shell(redirection, tmp_path):
+    """Run a command that prints a line and writes a file, by a shell with a redirection; return it completed."""
+    (tmp_path / "main.py").write_text(
+        "import pathlib\nfrom absl import flags\nfrom attribution import cli\n\n"
+        "def main(values):\n    print('a line')\n    pathlib.Path('written').write_text('x')\n\n"
+        "cli.run(main, flags.FlagValues(), 'What it does.')\n"
+    )
+    line = f"{shlex.quote(sys.executable)} main.py {redirection}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": ""}
+    return subprocess.run(line, shell=True, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+
+
+def test_closed_standard_output_is_refused_before_any_work(tmp_path):
+    done = run_by_shell(">&-", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and not (tmp_path / "written").exists()
+    assert done.stderr == "error: standard output is closed; redirect it, for example to /dev/null\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_standard_output_that_cannot_be_written_is_one_line(tmp_path):
+    done = run_by_shell("> /dev/full", tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: cannot write to standard output: No space left on device")
+
+
+def test_a_second_interruption_while_the_program_ends_changes_nothing(tmp_path):
+    (tmp_path / "main.py").write_text(
+        "import atexit, os, signal\nfrom absl import flags\nfrom attribution import cli\n\n"
+        "def interrupt():\n    os.kill(os.getpid(), signal.SIGINT)\n\n"
+        "def main(values):\n    atexit.register(interrupt)\n    interrupt()\n\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "cli.run(main, flags.FlagValues(), 'What it does.')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "main.py"], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_a_deleted_working_directory_is_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    try:
+        code = command(lambda values: pytest.fail("it ran"))()
+    finally:
+        os.chdir(tmp_path)
+    assert code == 2
+    assert capsys.readouterr().err == (
+        "error: the working directory cannot be used (No such file or directory); change to another\n"
+    )
+
+
+@pytest.mark.parametrize("said", ["bye", None, 0])
+def test_code_that_ends_the_program_is_one_line(said, capsys):
+    def end(values):
+        raise SystemExit(said)
+
+    assert command(end)() == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {__file__}, line ") and "ended the program" in error and error.count("\n") == 1
+
+
+def in_del(interrupt):
+    class Interrupting:
+        def __del__(self):
+            interrupt()
+
+    Interrupting()
+
+
+def in_callback_of_c(interrupt):
+    ctypes.CFUNCTYPE(None)(interrupt)()
+
+
+def in_callback_of_the_garbage_collector(interrupt):
+    gc.callbacks.append(lambda phase, info: gc.callbacks.pop() and interrupt())
+    gc.collect()
+
+
+def in_a_library_that_raises_another_error(interrupt):
+    try:
+        interrupt()
+    except KeyboardInterrupt as error:
+        raise RuntimeError("INTERNAL: callback failed") from error
+
+
+IGNORED = [in_del, in_callback_of_c, in_callback_of_the_garbage_collector]
+
+
+@pytest.mark.parametrize("lost", [*IGNORED, in_a_library_that_raises_another_error])
+def test_an_interruption_that_python_ignores_still_ends_with_130(lost, interruptible, capsys):
+    assert command(lambda values: lost(lambda: os.kill(os.getpid(), signal.SIGINT)))() == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize("lost", IGNORED)
+def test_an_interruption_that_python_ignores_stops_the_work(lost, interruptible, capsys):
+    def work(values):
+        lost(lambda: os.kill(os.getpid(), signal.SIGINT))
+        time.sleep(20)
+        pytest.fail("it went on")
+
+    assert command(work)() == 130
+    assert capsys.readouterr().err == "interrupted\n"

@@ -1,0 +1,72 @@
+"""Worker processes give results in order and end with their parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from attribution.errors import BadInput
+from attribution_benchmarks.cli.workers import processes
+
+PARENT = """
+import sys, time
+from attribution_benchmarks.cli.workers import processes
+import {module} as work
+if __name__ == "__main__":
+    with processes(2) as mapped:
+        for number in mapped(work.{function}, range(4)):
+            print(number, flush=True)
+        print("all", flush=True)
+        time.sleep(60)
+"""
+WORK = """
+import os, signal, time
+def process(task):
+    return os.getpid()
+def killed(task):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_results_come_in_order(number):
+    with processes(number) as mapped:
+        assert list(mapped(abs, range(-5, 5))) == [abs(task) for task in range(-5, 5)]
+        assert list(mapped(abs, [-7], 4)) == [7]
+
+
+def alive(process):
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_they_end_with_their_parent_however_it_ends(tmp_path, number):
+    (tmp_path / "work.py").write_text(WORK)
+    (tmp_path / "parent.py").write_text(PARENT.format(module="work", function="process"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), str(tmp_path)])}
+    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"], env=environment, stdout=-1, text=True)
+    workers = {int(parent.stdout.readline()) for _ in range(4)}
+    assert parent.stdout.readline() == "all\n" and all(map(alive, workers)) and parent.pid not in workers
+    parent.send_signal(number)
+    parent.wait()
+    end = time.monotonic() + 20
+    while any(map(alive, workers)):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_worker_that_the_system_ends_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "mortal.py").write_text(WORK)
+    monkeypatch.syspath_prepend(tmp_path)
+    import mortal
+
+    with pytest.raises(BadInput, match="the system ended a worker process"), processes(2) as mapped:
+        list(mapped(mortal.killed, range(4)))

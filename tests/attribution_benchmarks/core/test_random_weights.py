@@ -1,0 +1,170 @@
+"""A network with shuffled weights: the same values, other places, the same for the same seed."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.controls import UNIFORM
+from attribution_benchmarks.core.random_weights import (
+    NETWORKS,
+    RANDOM_WEIGHTS,
+    networks,
+    with_new_weights,
+    with_shuffled_weights,
+)
+
+
+class Layers(tf.Module):
+    """Two inputs, two layers and a constant."""
+
+    def __init__(self):
+        draw = tf.random.Generator.from_seed(0)
+        self.first, self.second = tf.Variable(draw.normal((6, 8))), tf.Variable(draw.normal((8, 3)))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), name="x"), tf.TensorSpec((None, 2), name="extra")])
+    def __call__(self, x, extra):
+        hidden = tf.nn.relu(tf.matmul(tf.concat([x, extra], 1), self.first) + tf.range(8.0))
+        return {"scores": tf.matmul(hidden, self.second)}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path, module = tmp_path_factory.mktemp("layers"), Layers()
+    tf.saved_model.save(module, str(path), signatures=module.__call__)
+    return attribution.load_model(path, score="logits")
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    generator = np.random.default_rng(0)
+    return {name: generator.normal(size=(3, width)).astype(np.float32) for name, width in (("x", 4), ("extra", 2))}
+
+
+def test_other_scores_the_same_for_the_same_seed_and_the_file_as_it_was(model, inputs):
+    before = model.fingerprint
+    scores = [with_shuffled_weights(model.path, seed).scores(inputs) for seed in (0, 0, 1)]
+    assert all(np.isfinite(one).all() for one in scores)
+    np.testing.assert_array_equal(scores[0], scores[1])
+    assert np.abs(scores[0] - model.scores(inputs)).max() > 0.1
+    assert np.abs(scores[0] - scores[2]).max() > 0.1
+    assert model.fingerprint == before
+
+
+def test_the_control_asks_one_such_network_about_the_same_block(model, inputs):
+    block = Block(inputs, ["a", "b", "c"], np.array([0, 1, 2]), explained="x")
+    shuffled, asked = RANDOM_WEIGHTS.disturb(model, block, 0)
+    assert asked is block and RANDOM_WEIGHTS.disturb(model, block, 0)[0] is shuffled
+    np.testing.assert_array_equal(shuffled.scores(inputs), with_shuffled_weights(model.path, 0).scores(inputs))
+    probable = attribution.load_model(model.path, score="probabilities")
+    other, _ = RANDOM_WEIGHTS.disturb(probable, block, 1)
+    assert other.score == "probabilities" and not np.allclose(other.scores(inputs), shuffled.scores(inputs))
+    np.testing.assert_allclose(other.scores(inputs).sum(axis=1), 1, rtol=1e-5)
+
+
+def test_several_networks_are_controls_of_their_own_and_all_different(model, inputs):
+    found = networks([UNIFORM, RANDOM_WEIGHTS])
+    assert [control.name for control in found] == ["uniform", *(f"random_weights#{n + 1}" for n in range(NETWORKS))]
+    assert NETWORKS >= 5
+    block = Block(inputs, ["a", "b", "c"], np.array([0, 1, 2]), explained="x")
+    scores = [control.disturb(model, block, 0)[0].scores(inputs) for control in found[1:]]
+    np.testing.assert_array_equal(scores[0], with_shuffled_weights(model.path, 0).scores(inputs))
+    np.testing.assert_array_equal(scores[1], with_new_weights(model.path, 0, number=2).scores(inputs))
+    scores.append(model.scores(inputs))
+    apart = [np.abs(one - other).max() for i, one in enumerate(scores) for other in scores[:i]]
+    assert min(apart) > 0.1
+    again = found[3].disturb(model, block, 0)[0]
+    assert again is found[3].disturb(model, block, 0)[0]  # made once, whatever comes between
+
+
+class Normalised(tf.Module):
+    """A kernel, a depthwise kernel, and what a normalisation keeps, all far from where they began."""
+
+    def __init__(self):
+        self.kernel = tf.Variable(tf.fill((3, 3, 8, 500), 7.0), name="kernel")
+        self.depthwise = tf.Variable(tf.fill((5, 5, 400, 1), 7.0), name="depthwise_kernel")
+        self.gamma, self.variance, self.beta, self.bias = (
+            tf.Variable(tf.fill((4,), 7.0), name=name) for name in ("gamma", "moving_variance", "beta", "bias")
+        )
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 1), name="x")])
+    def __call__(self, x):
+        vectors = tf.stack([self.gamma, self.variance, self.beta, self.bias])
+        return {
+            "weights": x * [tf.concat([tf.reshape(part, [-1]) for part in (vectors, self.kernel, self.depthwise)], 0)]
+        }
+
+
+def test_new_weights_are_as_before_training(tmp_path):
+    module = Normalised()
+    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
+    drawn = with_new_weights(tmp_path, 0, number=2).scores(np.ones((1, 1), np.float32))[0]
+    np.testing.assert_array_equal(drawn[:16].reshape(4, 4), np.repeat([[1.0], [1], [0], [0]], 4, axis=1))
+    for values, fan_in in ((drawn[16:-10_000], 3 * 3 * 8), (drawn[-10_000:], 5 * 5)):
+        assert values.var() * fan_in == pytest.approx(2, abs=4 * 2 * np.sqrt(2 / values.size))
+        assert abs(values.mean()) < 4 * values.std() / np.sqrt(values.size)
+
+
+def test_what_no_order_can_change_stays(tmp_path):
+    """A variable of one value many times, and constants that are no variables."""
+
+    class Constant(tf.Module):
+        def __init__(self):
+            self.kernel = tf.Variable(tf.fill((4, 2), 0.5))
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="x")])
+        def __call__(self, x):
+            return {"scores": tf.matmul(x + [[1.0, 2.0, 3.0, 4.0]], self.kernel)}
+
+    module = Constant()
+    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    expected = (x + [1, 2, 3, 4]).sum(axis=1, keepdims=True) * [0.5, 0.5]
+    np.testing.assert_allclose(with_shuffled_weights(tmp_path, 0).scores(x), expected)
+
+
+def test_a_model_without_variables_is_refused(tmp_path):
+    module = tf.Module()
+    module.call = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec((None, 2), tf.float32, name="x")])
+    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    with pytest.raises(BadInput, match="has no variables that could be shuffled; leave random_weights out"):
+        with_shuffled_weights(tmp_path, 0)
+    with pytest.raises(BadInput, match="is no SavedModel on disk; leave random_weights out"):
+        with_shuffled_weights("http://localhost:8501/mine", 0)
+
+
+def test_its_file_is_written_when_asked_for_and_holds_the_same_weights(model, inputs):
+    """One that was made meanwhile, of what was loaded once, changes nothing."""
+    shuffled = with_shuffled_weights(model.path, 3)
+    scores = shuffled.scores(inputs)
+    drawn = with_new_weights(model.path, 3)
+    assert np.abs(drawn.scores(inputs) - scores).max() > 0.1
+    assert shuffled.path != model.path and shuffled.path == shuffled.path
+    np.testing.assert_array_equal(attribution.load_model(shuffled.path).scores(inputs), scores)
+    np.testing.assert_array_equal(shuffled.scores(inputs), scores)
+    assert drawn.fingerprint != shuffled.fingerprint != model.fingerprint
+
+
+def test_a_network_that_computes_with_what_was_loaded_keeps_its_weights(tmp_path):
+    """Here it needs its table, so that nothing else is made of what was loaded for it."""
+
+    class Table(tf.Module):
+        def __init__(self):
+            names = tf.lookup.KeyValueTensorInitializer(tf.range(3, dtype=tf.int64), tf.constant([2.0, 0.5, 1.0]))
+            self.table = tf.lookup.StaticHashTable(names, 0.0)
+            self.kernel = tf.Variable(tf.reshape(tf.range(6.0), (3, 2)))
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 3), tf.int64, name="x")])
+        def __call__(self, x):
+            return {"scores": tf.matmul(self.table.lookup(x), self.kernel)}
+
+    module = Table()
+    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
+    x = np.array([[0, 1, 2], [1, 1, 0]])
+    first = with_shuffled_weights(tmp_path, 0)
+    before = first.scores(x)
+    other = with_shuffled_weights(tmp_path, 1)
+    assert np.abs(other.scores(x) - before).max() > 0.1
+    np.testing.assert_array_equal(first.scores(x), before)

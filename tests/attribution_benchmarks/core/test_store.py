@@ -1,0 +1,212 @@
+"""Scores on disk: found by what they depend on, never changed by a kill, a second writer or a damaged disk."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import tracemalloc
+
+import pytest
+
+from attribution.errors import BadInput
+from attribution_benchmarks.core.store import FILE, ScoreStore
+
+KEY = {"model": "abc", "data": "def", "method": "gradient", "parameters": {"samples": 25}, "seed": 0}
+RECORDS = {f"image-{number}": {"value": number / 7, "flat": False} for number in range(12)}
+# Writes batches of two records until it is killed; says which batches are written.
+WRITER = """
+import sys
+from attribution_benchmarks.core.store import ScoreStore
+series = ScoreStore(sys.argv[1]).series(method="rise")
+for batch in range(10**6):
+    series.append({f"{batch}a": batch, f"{batch}b": batch})
+    print(batch, flush=True)
+"""
+
+
+def written(directory, steps):
+    store = ScoreStore(directory)
+    names = list(RECORDS)
+    for start in range(0, len(names), steps):
+        store.series(**KEY).append({name: RECORDS[name] for name in names[start : start + steps]})
+    return store
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_scores_come_back_as_they_were_and_in_their_order(tmp_path, on_disk):
+    series = written(tmp_path if on_disk else None, 5).series(**KEY)
+    assert len(series) == 12 and list(series) == list(RECORDS)
+    assert {name: series[name] for name in RECORDS} == RECORDS
+    backwards = list(RECORDS)[::-1]
+    assert list(series.records(backwards)) == [RECORDS[name] for name in backwards]
+    assert series.missing(["image-3", "image-99"]) == ["image-99"]
+    assert "image-3" in series and "image-99" not in series
+    with pytest.raises(KeyError):
+        series["image-99"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"model": "other"}, {"data": "x"}, {"parameters": {"samples": 24}}, {"seed": 1}, {"method": "m"}]
+)
+def test_a_changed_key_finds_no_old_scores(tmp_path, change):
+    assert len(written(tmp_path, 12).series(**{**KEY, **change})) == 0
+
+
+def test_the_order_of_a_key_does_not_matter(tmp_path):
+    assert len(written(tmp_path, 12).series(**dict(reversed(KEY.items())))) == 12
+
+
+def test_any_name_of_a_file_is_a_name_of_an_input(tmp_path):
+    names = ["\udcff.png", "a\nb", "", "'; DROP TABLE records; --", "ü"]
+    series = ScoreStore(tmp_path).series(**KEY)
+    series.append({name: number for number, name in enumerate(names)})
+    assert list(series.records(names)) == list(range(5)) and list(series) == names
+
+
+def test_a_killed_writer_loses_nothing_that_it_had_written(tmp_path):
+    """Each batch is there whole or not at all."""
+    last = -1
+    for seed in range(4):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, tmp_path], stdout=subprocess.PIPE, text=True)
+        while int(writer.stdout.readline()) <= last:
+            pass
+        time.sleep(random.Random(seed).random() / 5)
+        writer.send_signal(signal.SIGKILL)
+        last = max(map(int, writer.stdout.read().split()), default=last)
+        writer.wait()
+        series = ScoreStore(tmp_path).series(method="rise")
+        batches = {int(name[:-1]) for name in series}
+        assert batches >= set(range(last + 1)) and len(series) == 2 * len(batches)
+        assert list(series.records(series)) == [int(name[:-1]) for name in series]
+        last = max(batches)
+
+
+def test_the_first_record_of_an_input_counts_whoever_writes_it(tmp_path):
+    first, second = (ScoreStore(tmp_path).series(method="rise") for _ in range(2))
+    first.append({"a": 1})
+    second.append({"a": 2, "b": 3})
+    for series in (first, second, ScoreStore(tmp_path).series(method="rise")):
+        assert (series["a"], series["b"]) == (1, 3)
+
+
+def test_writers_that_begin_together_lose_nothing(tmp_path):
+    every = [ScoreStore(tmp_path).series(**KEY) for _ in range(16)]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda pair: pair[1].append({f"image-{pair[0]}": pair[0]}), enumerate(every)))
+    series = ScoreStore(tmp_path).series(**KEY)
+    assert [series[f"image-{number}"] for number in range(16)] == list(range(16))
+
+
+def test_threads_share_a_store(tmp_path):
+    series = ScoreStore(tmp_path).series(**KEY)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: series.append({str(number): number}), range(50)))
+        assert list(pool.map(lambda number: series[str(number)], range(50))) == list(range(50))
+
+
+def test_not_a_number_is_refused_and_leaves_no_trace(tmp_path):
+    series = ScoreStore(tmp_path).series(**KEY)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        series.append({"a": 1.0, "b": float("nan")})
+    assert not list(tmp_path.iterdir()) and "a" not in series
+
+
+def test_a_key_beyond_json_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="plain JSON"):
+        ScoreStore(tmp_path).series(model=object())
+
+
+def test_reading_makes_no_file(tmp_path):
+    store = ScoreStore(tmp_path / "none")
+    assert store.contents() == {} and len(store.series(**KEY)) == 0 and not (tmp_path / "none").exists()
+
+
+def test_a_store_lists_all_that_it_holds(tmp_path):
+    store = written(tmp_path, 4)
+    store.series(**{**KEY, "seed": 5}).append({"a": 1})
+    assert store.contents() == {
+        json.dumps(KEY, sort_keys=True): RECORDS,
+        json.dumps({**KEY, "seed": 5}, sort_keys=True): {"a": 1},
+    }
+
+
+def test_flipped_bits_never_give_another_number(tmp_path):
+    """A damaged store is refused, or has lost records; what it returns is what was written."""
+    store = written(tmp_path / "whole", 12)
+    store.series(**KEY).append({"last": 1})  # a second transaction
+    expected = {**RECORDS, "last": 1}
+    snapshot = tmp_path / "snapshot.sqlite"
+    store.query("VACUUM INTO ?", (str(snapshot),))
+    content, refused = snapshot.read_bytes(), 0
+    (tmp_path / "damaged").mkdir()
+    generator = random.Random(0)
+    for _ in range(1000):
+        damaged = bytearray(content)
+        place = generator.randrange(len(damaged) * 8)
+        damaged[place // 8] ^= 1 << place % 8
+        for left in (tmp_path / "damaged").iterdir():
+            left.unlink()
+        (tmp_path / "damaged" / FILE).write_bytes(damaged)
+        try:
+            series = ScoreStore(tmp_path / "damaged").series(**KEY)
+            known = [name for name in expected if name not in series.missing(expected)]
+            assert list(series.records(known)) == [expected[name] for name in known]
+        except BadInput:
+            refused += 1
+    assert 10 < refused < 1000
+
+
+def test_a_changed_record_is_named(tmp_path):
+    store = written(tmp_path, 12)
+    store.query("UPDATE records SET record = replace(record, '0.1428', '0.1429')", ())
+    with pytest.raises(BadInput, match=r"the score of 'image-1' in .* is damaged; remove the file to compute again"):
+        list(store.series(**KEY).records(RECORDS))
+
+
+def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / FILE).write_text("no database " * 100)
+    with pytest.raises(BadInput, match=r"cannot read scores from .*text/scores.sqlite: file is not a database"):
+        len(ScoreStore(tmp_path / "text").series(**KEY))
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BadInput, match="cannot write scores to"):
+        ScoreStore(tmp_path / "file").series(**KEY).append({"a": 1})
+    os.makedirs(tmp_path / "folder" / FILE)
+    with pytest.raises(BadInput, match="cannot read scores from"):
+        len(ScoreStore(tmp_path / "folder").series(**KEY))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TRIGGER skip BEFORE INSERT ON records BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE VIEW more AS SELECT * FROM records",
+        "DROP TABLE records; CREATE TABLE records (series, input, record, checksum)",
+    ],
+)
+def test_a_database_with_another_schema_is_refused(tmp_path, change):
+    written(tmp_path, 12)
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as database:
+        database.executescript(change)
+    with pytest.raises(BadInput, match="it is not a store of scores; remove the file to compute again"):
+        len(ScoreStore(tmp_path).series(**KEY))
+
+
+def test_memory_does_not_hold_the_records(tmp_path):
+    """Twenty series of the same 500 inputs, 2 kB each: 20 MB on disk."""
+    store = ScoreStore(tmp_path)
+    names = [f"{number} 0123456789abcdef" for number in range(500)]
+    for method in range(20):
+        store.series(method=method).append(dict.fromkeys(names, "0.123456789 " * 170))
+    tracemalloc.start()
+    opened = [store.series(method=method) for method in range(20)]
+    assert sum(len(record) for one in opened for record in one.records(names)) == 20 * 500 * 2040
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 4_000_000

@@ -1,0 +1,94 @@
+"""The benchmark: metrics in closed form, and each method's known failure where it should be."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from attribution_benchmarks.core import registry
+from attribution_benchmarks.exact import definition, metrics
+from attribution_benchmarks.exact.problems import FEATURES, NAMES
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Return the scores of four inputs of each problem, (method, metric) -> row."""
+    output = tmp_path_factory.mktemp("exact") / "exact.json"
+    command = [sys.executable, "-m", "attribution_benchmarks.exact.evaluate", f"--num_imgs={4 * len(NAMES)}"]
+    command += [f"--output={output}", "--random_networks=1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"Exact truth: {4 * len(NAMES)} inputs, problems")
+    return {(row["method"], row["metric"]): row for row in json.loads(output.read_text())["rows"]}
+
+
+def test_metrics_by_hand():
+    truth, zero = np.array([[2.0, -1.0, 0.0, 0.0]]), np.zeros((1, 4))
+    assert metrics.distance(3 * truth, truth) == pytest.approx(0, abs=1e-7)
+    assert metrics.distance(-truth, truth) == metrics.distance(zero, truth) == 1
+    assert metrics.distance(np.array([[2.0, 0, 0, 0]]), truth) == pytest.approx(1 / np.sqrt(5))
+    assert np.isnan(metrics.distance(truth, zero))
+    assert metrics.rank_correlation(truth, truth) == pytest.approx(1)
+    assert metrics.rank_correlation(-truth, truth) == pytest.approx(-1)
+    assert metrics.rank_correlation(np.ones((1, 4)), truth) == 0
+    assert metrics.sign_errors(np.array([[5.0, 5.0, 5.0, 5.0]]), truth) == 0.5
+    assert metrics.sign_errors(zero, truth) == 1 and metrics.sign_errors(truth, truth) == 0
+    on = np.array([[False, True, False, False]])
+    assert metrics.suppressor_share(truth, on) == pytest.approx(1 / 3) and np.isnan(
+        metrics.suppressor_share(truth, ~on & on)
+    )
+
+
+def test_inputs_of_a_problem_are_the_same_however_many_are_drawn():
+    few, more = definition.examples(9, 0), definition.examples(27, 0)
+    places = {name: row for row, name in enumerate(more.names)}
+    np.testing.assert_array_equal(few.inputs, more.inputs[[places[name] for name in few.names]])
+    assert len(few.names) == len(NAMES) and few.inputs.shape == (len(NAMES), FEATURES)
+    assert not np.array_equal(few.inputs, definition.examples(9, 1).inputs)
+
+
+def test_who_claims_contributions_is_right_on_a_weighted_sum(rows):
+    for method in ("gradient_x_input", "integrated_gradients", "deeplift", "lrp_epsilon", "expected_gradients"):
+        assert rows[method, "linear"]["value"] < 1e-3, method
+
+
+def test_the_gradient_sees_nothing_where_the_answer_is_saturated_or_a_step_was_taken(rows):
+    assert rows["gradient", "saturation"]["value"] == 1
+    assert rows["gradient", "discontinuity"]["value"] > 0.9
+    for method in ("integrated_gradients", "deeplift"):
+        assert rows[method, "saturation"]["value"] < 0.2
+
+
+def test_who_lets_only_positive_signals_back_misses_what_cancels(rows):
+    for method in ("deconvnet", "lrp_alpha1beta0"):
+        assert rows[method, "cancellation"]["value"] > 0.5, method
+    for method in ("integrated_gradients", "deeplift", "lrp_epsilon"):
+        assert rows[method, "cancellation"]["value"] < 1e-3, method
+
+
+def test_faithful_methods_mark_suppressors(rows):
+    """Who is right about the network is on suppressors with half of the map: the two questions exclude each other."""
+    assert rows["deeplift", "suppressor"]["value"] < 1e-3
+    assert rows["deeplift", "suppressor_share"]["value"] > 0.3
+
+
+def test_on_a_network_of_random_weights_every_method_is_far_from_the_truth(rows):
+    own = {row["of"]: row["value"] for row in rows.values() if row["metric"] == "distance" and "of" in row}
+    assert (
+        set(own) == set(definition.METHODS)
+        and min(own.values()) > 0.8 > rows["integrated_gradients", "distance"]["value"] + 0.5
+    )
+
+
+def test_controls_are_far_from_the_truth_and_the_best_methods_are_not(rows):
+    for metric, better in (("distance", -1), ("rank_correlation", 1), ("sign_errors", -1)):
+        for control in ("random", "uniform"):
+            assert better * rows["deeplift", metric]["value"] > better * rows[control, metric]["value"]
+
+
+def test_the_registry_and_the_report_know_it():
+    benchmark = registry.benchmark_named("exact")
+    assert benchmark is definition.BENCHMARK and "exact" not in registry.REPORTED
+    assert [column.metric for column in benchmark.matrix_columns()] == ["distance", "rank_correlation", "sign_errors"]

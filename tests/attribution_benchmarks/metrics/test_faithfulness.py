@@ -1,0 +1,214 @@
+"""Faithfulness: closed forms of linear networks, exact numbers of passes, and imputation against its equations."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg
+
+import attribution
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.controls import RANDOM, UNIFORM
+from attribution_benchmarks.metrics import faithfulness, imputation, model_queries
+from attribution_benchmarks.metrics.registry import SHARED
+
+POINTS = 20
+WEIGHTS = np.random.default_rng(7).normal(size=POINTS)
+
+
+def signals(count=6, seed=0):
+    """Signals whose mean is zero, so that removing a point takes away just its part of a linear score."""
+    inputs = np.random.default_rng(seed).normal(size=(count, POINTS, 1))
+    return inputs - inputs.mean(axis=1, keepdims=True)
+
+
+class Linear:
+    """Two classes, the score of the first a weighted sum; counts what it is asked."""
+
+    def __init__(self, as_probabilities=False):
+        self.as_probabilities, self.rows, self.requests = as_probabilities, 0, 0
+
+    def __call__(self, inputs):
+        self.rows, self.requests = self.rows + len(inputs), self.requests + 1
+        score = inputs[..., 0] @ WEIGHTS
+        if self.as_probabilities:
+            first = 1 / (1 + np.exp(-score))
+            return np.stack([first, 1 - first], axis=1)
+        return np.stack([score, np.zeros(len(inputs))], axis=1)
+
+
+def block_of(inputs, targets=0):
+    return Block(inputs, [f"input {row}" for row in range(len(inputs))], np.full(len(inputs), targets))
+
+
+def contributions(inputs):
+    return inputs[..., 0] * WEIGHTS
+
+
+def value(name, maps, block, scores):
+    found = SHARED[name].measure.function(maps, block, scores)
+    return found[:, 0] if found.ndim == 2 else found
+
+
+def test_curves_of_a_linear_network_by_hand():
+    """Removing the largest contributions first leaves the sum of the smallest."""
+    block = block_of(signals())
+    parts = np.sort(contributions(block.pictures), axis=1)[:, ::-1]
+    left = np.concatenate(
+        [parts.sum(axis=1, keepdims=True), parts.sum(axis=1, keepdims=True) - parts.cumsum(axis=1)], 1
+    )
+    deletion = 1 / (1 + np.exp(-left))
+    kept = np.concatenate([np.zeros((6, 1)), parts.cumsum(axis=1)], axis=1)
+    insertion = 1 / (1 + np.exp(-kept))
+    for name, curve in (("deletion", deletion), ("insertion", insertion[:, ::-1])):
+        numbers = SHARED[name].measure.function(contributions(block.pictures), block, Linear())
+        np.testing.assert_allclose(numbers[:, 1:], curve, rtol=1e-9)
+        np.testing.assert_allclose(numbers[:, 0], (curve[:, 1:] + curve[:, :-1]).mean(axis=1) / 2, rtol=1e-9)
+    found = value("insertion_deletion", contributions(block.pictures), block, Linear())
+    areas = [value(name, contributions(block.pictures), block, Linear()) for name in ("insertion", "deletion")]
+    np.testing.assert_allclose(found, areas[0] - areas[1], rtol=1e-9)
+
+
+def test_probabilities_and_logits_give_the_same_curves():
+    block, maps = block_of(signals()), contributions(signals())
+    np.testing.assert_allclose(
+        value("deletion", maps, block, Linear()),
+        value("deletion", maps, block, Linear(as_probabilities=True)),
+        rtol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("name", ["insertion", "deletion", "insertion_deletion", "sensitivity_n", "infidelity"])
+def test_exact_contributions_are_best_and_their_opposite_worst(name):
+    block, network = block_of(signals(40)), Linear()
+    exact, random = contributions(block.pictures), RANDOM.maps(block, 0)
+    sign = 1 if SHARED[name].better == "more" else -1
+    best, middle, worst = (sign * value(name, maps, block, network) for maps in (exact, random, -exact))
+    assert (best >= middle).all() and (middle >= worst - 1e-12).all()
+    assert best.mean() > middle.mean() > worst.mean()
+
+
+def test_sensitivity_n_and_infidelity_of_exact_contributions():
+    block = block_of(signals())
+    exact = contributions(block.pictures)
+    np.testing.assert_allclose(value("sensitivity_n", 3 * exact, block, Linear()), 1, rtol=1e-9)
+    np.testing.assert_allclose(value("sensitivity_n", -exact, block, Linear()), -1, rtol=1e-9)
+    np.testing.assert_allclose(value("infidelity", 3 * exact, block, Linear()), 0, atol=1e-9)
+    np.testing.assert_allclose(value("infidelity", -exact, block, Linear()), 1, rtol=1e-9)
+
+
+def test_a_uniform_map_says_nothing_of_sets_of_one_size():
+    block = block_of(signals())
+    np.testing.assert_array_equal(value("sensitivity_n", UNIFORM.maps(block, 0), block, Linear()), 0)
+
+
+def test_a_random_map_gets_nothing_from_sensitivity_n_and_the_difference():
+    block, network = block_of(signals(400)), Linear()
+    for name in ("sensitivity_n", "insertion_deletion"):
+        found = value(name, RANDOM.maps(block, 0), block, network)
+        assert abs(found.mean()) < 4 * found.std() / np.sqrt(len(block)), name
+
+
+def test_a_network_that_never_changes_leaves_them_undefined():
+    block, maps = block_of(signals()), contributions(signals())
+    for name in ("sensitivity_n", "infidelity"):
+        assert np.isnan(value(name, maps, block, lambda inputs: np.ones((len(inputs), 2)))).all()
+
+
+def test_no_row_is_asked_twice_and_none_for_nothing(monkeypatch):
+    """Curves cost their steps for each map and one row for each input; what knows no map is asked once a block."""
+    block, network = block_of(signals()), Linear()
+    for maps in (contributions(block.pictures), RANDOM.maps(block, 0)):
+        for name in ("insertion", "deletion", "insertion_deletion"):
+            value(name, maps, block, network)
+    assert (network.rows, network.requests) == (6 * (1 + 2 * 2 * 20), 1 + 2 * 2)
+    for maps in (contributions(block.pictures), RANDOM.maps(block, 0)):
+        value("sensitivity_n", maps, block, network)
+        value("infidelity", maps, block, network)
+    assert network.rows == 6 * (1 + 2 * 2 * 20 + 48 + 32)
+
+
+def test_steps_fill_passes_across_inputs(toy):
+    """Twelve inputs by twenty steps in batches of 16 are 15 full passes, and one for the inputs themselves."""
+    model = attribution.load_model(toy.parent / "network")
+    block = Block(np.random.default_rng(0).random((12, 4, 4, 1), np.float32), list(range(12)))
+    before = model.counts.copy()
+    value("deletion", RANDOM.maps(block, 0), block, lambda inputs: model.scores(inputs, 16))
+    assert model.counts - before == {"forward": 12 + 240, "forward_passes": 1 + 15}
+
+
+def test_large_requests_are_cut(monkeypatch):
+    whole = value("deletion", contributions(signals()), block_of(signals()), Linear())
+    monkeypatch.setattr(model_queries, "BYTES", 7 * POINTS * 8)  # seven signals
+    network = Linear()
+    np.testing.assert_allclose(
+        value("deletion", contributions(signals()), block_of(signals()), network), whole, rtol=1e-9
+    )
+    assert network.requests == 1 + -(-6 * 20 // 7)
+
+
+def test_equal_values_come_in_the_same_random_order_for_every_map():
+    block = block_of(signals())
+    first, second = (faithfulness.orders(maps, block) for maps in (np.zeros((6, POINTS)), np.ones((6, POINTS))))
+    np.testing.assert_array_equal(first, second)
+    assert not (first == np.arange(POINTS)).all(axis=1).any()
+
+
+def test_missing_pixels_are_the_weighted_means_of_their_neighbours():
+    """Against the factored equations, on a picture with structure; the error is below the noise that is added."""
+    rows, columns = np.mgrid[:48, :40]
+    picture = np.stack([np.sin(rows / 7) + columns / 20, np.cos(columns / 5)], axis=2).astype(np.float32)
+    generator = np.random.default_rng(0)
+    for gone in (generator.random((48, 40)) < 0.6, (rows - 20) ** 2 + (columns - 15) ** 2 < 100):
+        found, exact = imputation.linear(picture, gone), solved(picture, gone)
+        np.testing.assert_array_equal(found[~gone], picture[~gone])
+        assert np.sqrt(np.square(found - exact)[gone].mean()) < imputation.NOISE * np.ptp(picture)
+
+
+def solved(picture, gone):
+    """Return the solution of ROAD's equations by a sparse factorisation."""
+    height, width = gone.shape
+    places = np.arange(gone.size).reshape(gone.shape)
+    graph = scipy.sparse.lil_matrix((gone.size, gone.size))
+    for row in range(height):
+        for column in range(width):
+            for y in range(max(row - 1, 0), min(row + 2, height)):
+                for x in range(max(column - 1, 0), min(column + 2, width)):
+                    if (y, x) != (row, column):
+                        graph[places[row, column], places[y, x]] = 2 if y == row or x == column else 1
+    equations = (scipy.sparse.diags(np.asarray(graph.sum(axis=1)).ravel()) - graph).tocsc()
+    missing = gone.ravel()
+    found = picture.reshape(gone.size, -1).astype(np.float64)
+    known = -equations[missing][:, ~missing] @ found[~missing]
+    found[missing] = scipy.sparse.linalg.spsolve(equations[missing][:, missing], known)
+    return found.reshape(picture.shape)
+
+
+def test_missing_points_of_a_signal_lie_on_lines():
+    signal = np.arange(10.0)[:, np.newaxis] * [1, -2]
+    gone = np.isin(np.arange(10), [2, 3, 4, 7])
+    np.testing.assert_allclose(imputation.along(np.where(gone[:, None], 99, signal), gone), signal)
+
+
+def test_imputed_noise_is_of_the_input_alone_and_what_is_left_stays():
+    pictures = np.random.default_rng(0).random((2, 8, 8, 3)).astype(np.float32)
+    gone = np.zeros((2, 8, 8), bool)
+    gone[:, 2:5, 3:6] = True
+    both = imputation.noisy_linear(pictures, gone, ["a", "b"])
+    np.testing.assert_array_equal(both[1:], imputation.noisy_linear(pictures[1:], gone[1:], ["b"]))
+    np.testing.assert_array_equal(both[~gone], pictures[~gone])
+    with pytest.raises(BadInput, match="signals or images"):
+        imputation.noisy_linear(np.zeros((1, 5)), np.zeros((1, 5), bool), ["a"])
+
+
+@pytest.mark.parametrize("fill", [imputation.mean_colour, imputation.blurred])
+def test_baselines_replace_what_is_gone_alone(fill):
+    pictures = np.random.default_rng(0).random((2, 8, 8, 3))
+    gone = np.zeros((2, 8, 8), bool)
+    gone[0, :4] = True
+    found = fill(pictures, gone, ["a", "b"])
+    np.testing.assert_array_equal(found[~gone], pictures[~gone])
+    assert (found[gone] != pictures[gone]).all()
+    np.testing.assert_allclose(
+        imputation.mean_colour(pictures, np.ones_like(gone), "ab").std(axis=(1, 2)), 0, atol=1e-12
+    )

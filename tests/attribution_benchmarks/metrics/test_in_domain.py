@@ -1,0 +1,99 @@
+"""In-domain deletion: closed forms of a linear network, exact numbers of passes, and refusals in one line."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.metrics.in_domain import FILE, Deletions, deletions_of, in_domain_deletion
+from attribution_benchmarks.metrics.registry import SHARED
+
+POINTS, SEGMENTS = 23, 5
+WEIGHTS = np.random.default_rng(3).normal(size=POINTS)
+
+
+class Model:
+    """What a model's path says of it."""
+
+    def __init__(self, path):
+        self.path = path
+
+
+class Linear:
+    """A linear network that is asked again; counts the rows that it is asked about."""
+
+    def __init__(self, path):
+        self.model, self.rows = Model(path), 0
+
+    def scores(self, inputs):
+        self.rows += len(inputs)
+        return np.stack([inputs[..., 0] @ WEIGHTS, np.zeros(len(inputs))], axis=1)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(said='{"segments": [5], "fill": 0.5}'):
+        (tmp_path / "saved_model.pb").touch()
+        if said is not None:
+            (tmp_path / FILE).parent.mkdir(exist_ok=True)
+            (tmp_path / FILE).write_text(said)
+        return tmp_path
+
+    return save
+
+
+@pytest.fixture
+def block():
+    inputs = np.random.default_rng(0).normal(size=(40, POINTS, 1))
+    return Block(inputs, list(range(40)), np.zeros(40, np.int64))
+
+
+def test_the_parts_of_a_linear_network_rank_as_their_deletion_and_their_opposite_against_it(saved, block):
+    again = Linear(saved())
+    parts = (block.pictures[..., 0] - 0.5) * WEIGHTS
+    np.testing.assert_allclose(in_domain_deletion(parts, block, again), 1)
+    np.testing.assert_allclose(in_domain_deletion(-7 * parts[..., None], block, again), -1)
+    assert again.rows == len(block) * (1 + SEGMENTS)  # once for all maps
+    zero = np.bincount(np.arange(POINTS) * SEGMENTS // POINTS)[np.arange(POINTS) * SEGMENTS // POINTS]
+    np.testing.assert_array_equal(in_domain_deletion(np.tile(1 / zero, (40, 1)), block, again), 0)
+    drawn = in_domain_deletion(np.random.default_rng(1).normal(size=(40, POINTS)), block, again)
+    assert abs(drawn.mean()) < 4 / np.sqrt((SEGMENTS - 1) * 40)
+
+
+def test_a_score_that_no_deletion_changes_tells_nothing(saved, block):
+    again = Linear(saved())
+    other = Block(block.pictures, block.seeds, np.ones(40, np.int64))
+    assert np.isnan(in_domain_deletion(block.pictures, other, again)).all()
+
+
+def test_segments_cut_every_axis_evenly():
+    cut = Deletions((2, 3), -1.0)
+    assert cut.numbered((4, 6)).tolist() == [[0, 0, 1, 1, 2, 2]] * 2 + [[3, 3, 4, 4, 5, 5]] * 2
+    without = cut.without(np.zeros((2, 4, 6, 3), np.float32), 4)
+    assert without.dtype == np.float32 and without.sum() == -1 * 2 * 2 * 2 * 3
+    assert (without[:, 2:, 2:4] == -1).all()
+
+
+@pytest.mark.parametrize("said", ["{}", '{"segments": [2], "fill": 0}', '{"segments": "ab", "fill": 0}', "[1"])
+def test_what_a_file_cannot_mean_is_refused(saved, said):
+    with pytest.raises(BadInput, match="none of"):
+        deletions_of(Model(saved(said)))
+
+
+def test_other_networks_are_refused_before_anything_is_explained(saved, block):
+    check = SHARED["in_domain_deletion"].measure.check
+    with pytest.raises(BadInput, match=r"trained with deleted segments, and .* does not say that it was"):
+        check(Model(saved(None)))
+    with pytest.raises(BadInput, match="saved maps do not say"):
+        check(None)
+    with pytest.raises(BadInput, match=r"segments, \[4, 4\], do not fit inputs of positions \(23,\)"):
+        in_domain_deletion(block.pictures, block, Linear(saved('{"segments": [4, 4], "fill": 0}')))
+
+
+def test_what_is_saved_is_read(saved):
+    directory = saved(None)
+    Deletions((4, 4), 127.5).save(directory)
+    assert deletions_of(Model(directory)) == Deletions((4, 4), 127.5)
+    assert json.loads((directory / FILE).read_text()) == {"segments": [4, 4], "fill": 127.5}

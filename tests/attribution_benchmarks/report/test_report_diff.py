@@ -1,0 +1,89 @@
+"""Two reports beside each other, and rows that are drawn as curves."""
+
+import json
+
+import numpy as np
+import pytest
+
+from attribution.errors import BadInput
+from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.core.definition import Trend
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.report import matrix, matrix_table, report_diff, sections, trends
+from attribution_benchmarks.report.page import page as render_page
+
+
+@pytest.fixture
+def other(tmp_path, built, groups):
+    """A report in which the method "bad" was better by 0.1 on SVEA's inputs, and all else alike."""
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "work").mkdir()
+    rows = matrix_table.long_rows(built)
+    for row in rows:
+        if (row["method"], row["column"]) == ("bad", "svea roe_test"):
+            row["value"] += 0.1
+    document = {"manifest": {"command": "python scripts/reproduce_tables.py"}, "rows": rows}
+    (tmp_path / "tables" / "matrix.json").write_text(json.dumps(document))
+    lifted = [
+        InputScores(group.where, group.inputs[::-1], {
+            name: (np.asarray(column) + 0.1 * (name == "bad" and group.where["metric"] == "roe_test"))[::-1]
+            for name, column in group.values.items()
+        }) for group in groups["svea"]
+    ]  # fmt: skip
+    input_scores.save(tmp_path / "work" / "svea.values.json", "svea", lifted)
+    return tmp_path
+
+
+def test_what_changed_is_found_input_by_input_whatever_their_order(other, built, groups):
+    found = report_diff.difference(built, groups, report_diff.Other(other), sections.Names({}, []))
+    first = found["columns"][0]
+    changed = {line["title"]: line for line in first["lines"]}
+    assert first["tested"] and first["changed"] == found["changed"] == 1
+    assert changed["bad"]["significant"] and not changed["bad"]["better"] and changed["bad"]["change"] == "−0.1"
+    assert changed["best"]["change"] == "0" and not changed["best"]["significant"]
+    bim = next(column for column in found["columns"] if column["title"] == "BIM MCS")
+    assert not bim["tested"] and all(line["p"] == "" for line in bim["lines"])
+    assert found["only_here"] == found["only_there"] == []
+
+
+def test_a_method_of_ones_own_is_found_again_wherever_its_file_is(other, documents, columns, groups):
+    renamed = json.loads(json.dumps(documents).replace('"bad"', '"elsewhere/my.py:bad"'))
+    moved = {
+        "svea": [
+            InputScores(group.where, group.inputs, {
+                name.replace("bad", "elsewhere/my.py:bad"): column for name, column in group.values.items()
+            }) for group in groups["svea"]
+        ]
+    }  # fmt: skip
+    built = matrix.build(renamed, columns)
+    found = report_diff.difference(built, moved, report_diff.Other(other), sections.Names({}, ["elsewhere/my.py:bad"]))
+    assert found["only_here"] == found["only_there"] == [] and found["changed"] == 1
+
+
+def test_a_folder_that_holds_no_report_is_refused_in_one_line(tmp_path):
+    with pytest.raises(BadInput, match=r"--compare=.* holds no finished report .*; name an --output_dir of"):
+        report_diff.Other(tmp_path)
+
+
+def test_the_page_shows_the_comparison(other, built, judged, groups, definitions):
+    found = report_diff.difference(built, groups, report_diff.Other(other), sections.Names({}, []))
+    text = render_page(
+        built, matrix.agreement(built), judged, [], definitions, {}, {"command": "", "lead": "", "footer": ""},
+        scores=groups, compared=found,
+    )  # fmt: skip
+    assert 'id="compared"' in text and "−0.1 worse" in text
+
+
+def test_curves_have_bands_where_there_are_intervals_and_say_their_figures():
+    rows = [
+        {"metric": "m", "method": name, "value": 0.1 * place, "low": low, "high": 0.5, "step": place, "kind": kind}
+        for name, kind, low in (("zero", "control", None), ("own<i>", "method", 0.0))
+        for place in (1, 2, 3)
+    ]
+    trend = Trend("m", "A trend", "How to read it.", "step", "steps")
+    found = trends.charts_of(trend, [*rows, {"metric": "other"}], sections.Names({}, ["own<i>"]))
+    first, second = found["panels"]  # controls come last
+    assert (first["title"], first["own"], second["control"]) == ("own<i>", True, True)
+    assert "1: 0.10 (0.00 to 0.50)" in first["text"] and "1: 0.10 (– to 0.50)" in second["text"]
+    assert first["svg"].count("<circle") == 3 and 'class="band" points=""' in second["svg"]
+    assert trends.charts_of(trend, [{"metric": "other"}], sections.Names({}, [])) is None

@@ -1,0 +1,281 @@
+"""Units run once, go on after a kill, and end with the same bytes; told by a benchmark of a few milliseconds."""
+
+import dataclasses
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from attribution.errors import BadInput
+from attribution_benchmarks.core.definition import Unit
+from attribution_benchmarks.report.processes import ROOT
+from attribution_benchmarks.report.task_runner import Refused, Runner, only_run
+
+BENCHMARK = """
+import argparse, pathlib, sys, time
+sys.path.insert(0, {root!r})
+from attribution_benchmarks.leaderboard import input_scores, statistics, tables
+from attribution_benchmarks.core.store import ScoreStore
+parser = argparse.ArgumentParser()
+for flag in ("output", "plot_dir", "scores_dir", "input_scores", "methods", "model", "n"):
+    parser.add_argument("--" + flag, default="")
+given = parser.parse_args()
+if "broken" in given.methods:
+    sys.exit("error: method 'broken.py:maps' gives no maps")
+if given.model:
+    sys.exit("error: the model takes images")
+log = pathlib.Path({log!r})
+rows, values, names = [], {{}}, [str(i) for i in range(int(given.n or 12))]
+for method in given.methods.split(","):
+    series = ScoreStore(given.scores_dir).series(method=method)
+    for name in series.missing(names):
+        time.sleep(0.01)
+        with log.open("a") as stream:
+            stream.write(f"{{method}} {{name}}\\n")
+        series.append({{name: (len(method) * 7 + int(name) * 13) % 11 / 10}})
+    values[method] = [series[name] for name in names]
+    rows.append({{"method": method, "metric": "drop", **statistics.mean_interval(values[method])._asdict(),
+                  "paper": None, "kind": "method"}})
+for line in rows:
+    print(line["method"], line["value"])
+manifest = {{"benchmark": "svea", "versions": {{}}, "models": {{}}, "data": {{}}, "seed": 0, "command": "python fake"}}
+if given.output:
+    tables.save(given.output, rows, manifest, text="")
+if given.input_scores:
+    input_scores.save(given.input_scores, "svea", [input_scores.InputScores({{"metric": "drop"}}, names, values)])
+if given.plot_dir:
+    pathlib.Path(given.plot_dir).mkdir()
+    (pathlib.Path(given.plot_dir) / "picture.png").write_bytes(b"picture")
+print("done", file=sys.stderr)
+"""
+DRIVER = """
+import pathlib, sys
+sys.path.insert(0, {root!r})
+from attribution_benchmarks.report.task_runner import Runner, only_run
+from attribution_benchmarks.core.definition import Unit
+directory = pathlib.Path(sys.argv[1])
+with only_run(directory) as lock:
+    runner = Runner(directory, lock)
+    for number in range(3):
+        runner.run(Unit(f"unit{{number}}", "fake", "", ({benchmark!r}, f"--n={{12 + number}}"), ("one", "three")))
+"""
+KILL_ONCE_FORKED = """
+import os, signal, time
+run = os.getpid()
+def kill_run():
+    os.kill(run, signal.SIGKILL)
+    while os.getppid() == run:
+        time.sleep(0.01)
+os.register_at_fork(after_in_child=kill_run)
+"""
+KILLED_BEFORE_ITS_COMMAND = """
+import os, pathlib, signal, subprocess, sys
+from attribution_benchmarks.report.task_runner import only_run
+with only_run(pathlib.Path(sys.argv[1])) as lock:
+    slow = "import pathlib, sys, time; time.sleep(1); pathlib.Path(sys.argv[1]).touch()"
+    subprocess.Popen([sys.executable, "-c", slow, sys.argv[2]], pass_fds=[lock])
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """Return a unit, and the log of what was computed."""
+    log = tmp_path / "log"
+    log.write_text("")
+    program = tmp_path / "benchmark.py"
+    program.write_text(BENCHMARK.format(root=str(ROOT), log=str(log)))
+    return Unit("fake", "fake", "A table", (str(program),), ("one", "three")), log
+
+
+def files(directory):
+    """Return every file for the reader: name -> bytes."""
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for folder in ("tables", "pictures")
+        for path in sorted((directory / folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+def run(directory, unit, own=None):
+    with only_run(directory) as lock:
+        return Runner(directory, lock, own).run(unit)
+
+
+def test_a_unit_gives_its_table_in_every_format_with_values_and_pictures(fake, tmp_path):
+    unit, _ = fake
+    out = tmp_path / "report"
+    assert run(out, unit)
+    assert sorted(files(out)) == [
+        "pictures/fake/picture.png", "tables/fake.csv", "tables/fake.json", "tables/fake.md", "tables/fake.txt",
+    ]  # fmt: skip
+    printed = (out / "tables" / "fake.txt").read_text()
+    assert printed.startswith("one 0.")
+    assert (out / "tables" / "fake.md").read_text().startswith(f"```text\n{printed}```\n\n```json\n")
+    assert json.loads((out / "work" / "fake.values.json").read_text())["groups"][0]["values"].keys() == {"one", "three"}
+    assert not list(out.rglob("*unfinished*")) and not (out / "work" / "fake.new").exists()
+
+
+def test_what_is_done_is_not_run_again(fake, tmp_path):
+    unit, log = fake
+    out = tmp_path / "report"
+    run(out, unit)
+    before, computed = files(out), log.read_text()
+    assert not run(out, unit)
+    assert files(out) == before and log.read_text() == computed
+
+
+@pytest.mark.parametrize("name", ["tables/fake.csv", "work/fake.values.json", "work/fake.done.json"])
+def test_a_file_that_is_gone_is_made_again_from_the_store(name, fake, tmp_path):
+    unit, log = fake
+    out = tmp_path / "report"
+    run(out, unit)
+    before, computed = files(out), log.read_text()
+    (out / name).unlink()
+    assert run(out, unit)
+    assert files(out) == before and log.read_text() == computed
+
+
+def test_another_method_computes_only_that(fake, tmp_path):
+    unit, log = fake
+    out = tmp_path / "report"
+    run(out, unit)
+    log.write_text("")
+    assert run(out, unit.with_methods(("one", "three", "own")))
+    assert {line.split()[0] for line in log.read_text().splitlines()} == {"own"}
+    assert "own 0." in (out / "tables" / "fake.txt").read_text()
+
+
+def test_a_changed_method_of_the_users_own_runs_the_units_again_that_score_it(fake, tmp_path):
+    other, _ = fake
+    unit = other.with_methods((*other.methods, "own"))
+    assert run(tmp_path / "report", unit, {"own": "1"}) and not run(tmp_path / "report", unit, {"own": "1"})
+    assert run(tmp_path / "report", unit, {"own": "2"})
+    named = dataclasses.replace(other, command=(*other.command, "--n=14"), name="named")  # as --model=DIRECTORY is
+    assert run(tmp_path / "report", named, {"14": "1"}) and run(tmp_path / "report", named, {"14": "2"})
+    assert run(tmp_path / "report", other, {"own": "2"}) and not run(tmp_path / "report", other, {"own": "3"})
+
+
+def test_a_refused_command_leaves_no_table_and_says_why(fake, tmp_path):
+    unit, _ = fake
+    out = tmp_path / "report"
+    with pytest.raises(Refused, match=r"method 'broken\.py:maps' gives no maps"):
+        run(out, unit.with_methods(("broken.py:maps",)))
+    assert files(out) == {}
+
+
+def test_a_method_of_ones_own_is_tried_once_and_its_scores_are_kept(fake, tmp_path):
+    unit, log = fake
+    out = tmp_path / "report"
+    with only_run(out) as lock:
+        runner = Runner(out, lock)
+        assert runner.attempt(unit, ["own"]) is None
+        computed = log.read_text()
+        assert runner.attempt(unit, ["broken"]) == "crashed: method 'broken.py:maps' gives no maps"
+        assert runner.attempt(unit, ["own"]) is None
+        runner.run(unit.with_methods(("own",)))
+    assert log.read_text() == computed != ""
+
+
+def test_a_method_is_tried_with_the_flags_of_a_trial(fake, tmp_path):
+    whole = dataclasses.replace(fake[0], command=(*fake[0].command, "--methods=broken"))
+    with only_run(tmp_path / "report") as lock:
+        tried = dataclasses.replace(whole, trial=(*fake[0].command, "--n=3"))
+        assert Runner(tmp_path / "report", lock).attempt(tried, ["own"]) is None
+    assert fake[1].read_text().splitlines() == ["own 0", "own 1", "own 2"]
+
+
+def test_a_model_goes_where_its_flag_says(fake, tmp_path):
+    unit = dataclasses.replace(fake[0], model_flag="--model=")
+    with pytest.raises(Refused, match="the model takes images"):
+        run(tmp_path / "report", unit.with_model("my/model"))
+
+
+def test_two_runs_in_one_directory_are_refused(tmp_path):
+    with only_run(tmp_path), pytest.raises(BadInput, match="another run is at work"), only_run(tmp_path):
+        pass
+    with only_run(tmp_path):
+        pass
+
+
+def test_a_run_waits_for_commands_of_a_killed_run(tmp_path, capsys):
+    driver, out, ended = tmp_path / "driver.py", tmp_path / "out", tmp_path / "ended"
+    driver.write_text(KILLED_BEFORE_ITS_COMMAND)
+    assert subprocess.run([sys.executable, driver, out, ended]).returncode == -signal.SIGKILL
+    with only_run(out):
+        assert ended.exists()
+    assert capsys.readouterr().err == f"waiting for commands of a stopped run in {out} to end\n"
+
+
+def test_a_run_killed_while_it_starts_a_command_leaves_none(tmp_path):
+    program, driver, out = tmp_path / "program.py", tmp_path / "driver.py", tmp_path / "out"
+    program.write_text(f"open({str(tmp_path / 'began')!r}, 'w')")
+    driver.write_text(KILL_ONCE_FORKED + DRIVER.format(root=str(ROOT), benchmark=str(program)))
+    assert subprocess.run([sys.executable, driver, out]).returncode == -signal.SIGKILL
+    with only_run(out):  # once what the run has started has ended
+        assert not (tmp_path / "began").exists()
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_bytes_and_nothing_computed_twice(fake, tmp_path):
+    unit, log = fake
+    driver = tmp_path / "driver.py"
+    driver.write_text(DRIVER.format(root=str(ROOT), benchmark=unit.command[0]))
+    begun = time.monotonic()
+    subprocess.run([sys.executable, driver, tmp_path / "whole"], check=True, capture_output=True)
+    took = time.monotonic() - begun
+    whole, computed = files(tmp_path / "whole"), log.read_text().splitlines()
+    log.write_text("")
+
+    generator, kills = random.Random(0), 0
+    while True:
+        with open(tmp_path / "said", "w") as said:
+            process = subprocess.Popen([sys.executable, driver, tmp_path / "killed"], stderr=said)
+        try:
+            # The first runs have no time to end, however fast the machine; later ones have, however busy it has become.
+            longest = 0.3 if kills < 3 else 0.8 + kills / 30
+            code = process.wait(timeout=took * generator.uniform(0.05, longest))
+            assert code == 0, (tmp_path / "said").read_text()[-2000:]
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+        assert kills < 60
+    assert kills >= 1
+    assert files(tmp_path / "killed") == whole
+    # What a kill interrupts is one score: begun, maybe logged, not kept.
+    again = log.read_text().splitlines()
+    assert sorted(set(again)) == sorted(set(computed))
+    assert len(again) - len(computed) <= kills
+
+
+def test_a_killed_run_takes_its_command_with_it(tmp_path):
+    program = tmp_path / "endless.py"
+    program.write_text(
+        f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)"
+    )
+    driver = tmp_path / "driver.py"
+    driver.write_text(DRIVER.format(root=str(ROOT), benchmark=str(program)))
+    process = subprocess.Popen([sys.executable, driver, tmp_path / "out"])
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    child = int((tmp_path / "pid").read_text())
+    while True:
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            break
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    with only_run(tmp_path / "out"):
+        pass

@@ -1,0 +1,252 @@
+"""Generation: the release's layout, resumed runs, refusals."""
+
+import hashlib
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from attribution.cli.run import execute
+from attribution.errors import BadInput
+from clevr_xai import dataset, layout, masks
+from clevr_xai.generation import generate
+
+SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "generate_clevr_xai.py"
+TINY = generate.Settings(seed=4, num_images=3, width=48, height=32, samples=1)
+DEAD = 4_194_305  # no process has this number
+ARGUMENTS = ["--seed=4", "--num_images=12", "--image_size=48x32", "--samples=1", "--num_workers=2"]
+
+
+def content(directory):
+    """Return each file's digest; a difference then shows in a few lines which files it is in."""
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def script_module():
+    specification = importlib.util.spec_from_file_location("generate_clevr_xai", SCRIPT)
+    script = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(script)
+    return script
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("made") / "data"
+    generate.generate(directory, TINY)
+    return directory
+
+
+@pytest.mark.parametrize("kind", ["simple", "complex"])
+def test_what_was_made_can_be_read(kind, made):
+    data = dataset.Dataset(kind, made, from_mask_images=True)
+    stored = dataset.Dataset(kind, made)
+    assert len(data.scenes) == 3 and len(data) == {"simple": 12, "complex": 30}[kind]
+    for name in data.ground_truths:
+        folder = made / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)
+        found, available = stored.masks(name, range(len(data)))
+        np.testing.assert_array_equal(found, data.masks(name, range(len(data)))[0])
+        statistics = layout.read_json(folder / "stats.json")
+        numbers = {
+            str(question["question_index"]) for question, known in zip(data.questions, available, strict=True) if known
+        }
+        assert set(statistics) == numbers == {path.stem for path in folder.glob("*.npy")}
+        for number, counts in statistics.items():
+            assert counts["target_objects"] == len(data.objects(name, int(number)))
+            assert counts["total_objects"] == len(data.scene(int(number))["objects"])
+    assert data.images([0]).shape == (1, 128, 128, 3)
+
+
+def test_a_larger_dataset_begins_with_the_smaller_one(made, tmp_path):
+    generate.generate(tmp_path / "one", TINY.__class__(**{**vars(TINY), "num_images": 2}))
+    small = content(tmp_path / "one")
+    for name, data in content(made).items():
+        if name in small and not name.endswith(".json"):
+            assert small[name] == data, name
+    generate.generate(tmp_path / "one", TINY)
+    assert content(tmp_path / "one") == content(made)
+
+
+def test_a_killed_run_ends_with_the_same_bytes(tmp_path):
+    command = [sys.executable, str(SCRIPT), *ARGUMENTS]
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
+    run = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*command, f"--output_dir={tmp_path / 'whole'}"], check=True, **run)
+    broken = tmp_path / "broken"
+    process = subprocess.Popen([*command, f"--output_dir={broken}"], start_new_session=True, **run)
+    while process.poll() is None and not list(broken.glob("images/*.png")):
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL  # it was not done
+    subprocess.run([*command, f"--output_dir={broken}"], check=True, **run)
+    assert content(broken) == content(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupted_run_says_one_word_and_its_processes_end(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
+    for number, group in ((signal.SIGINT, True), (signal.SIGKILL, False)):
+        directory = tmp_path / number.name
+        process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), *ARGUMENTS, "--num_images=2000", f"--output_dir={directory}"],
+            env=environment,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while process.poll() is None and not list(directory.glob("images/*.png")):
+            time.sleep(0.01)
+        (os.killpg if group else os.kill)(process.pid, number)
+        # Standard error is at its end only when every process that could write to it has ended.
+        said = process.communicate(timeout=30)[1]
+        if number == signal.SIGINT:
+            assert process.returncode == 130
+            assert said.rstrip().endswith("interrupted") and "Traceback" not in said
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2, 3, 8, 20, 33, 35, 80])
+def test_a_run_that_stops_at_any_file_ends_with_the_same_bytes(writes, made, tmp_path, monkeypatch):
+    """The file at which it stops is left half-written under its unfinished name."""
+    left = iter(range(writes))
+    write = layout.write
+
+    def stop(path, data):
+        if next(left, None) is None:
+            unfinished = path.with_name(f".{path.name}.{DEAD}-0a.unfinished")
+            path.parent.mkdir(exist_ok=True)
+            whole = io.BytesIO()
+            data(whole) if callable(data) else whole.write(data)
+            unfinished.write_bytes(whole.getvalue()[: len(whole.getvalue()) // 2])
+            raise KeyboardInterrupt
+        write(path, data)
+
+    monkeypatch.setattr(layout, "write", stop)
+    with pytest.raises(KeyboardInterrupt):
+        generate.generate(tmp_path, TINY)
+    assert list(tmp_path.rglob("*.unfinished"))
+    monkeypatch.undo()
+    generate.generate(tmp_path, TINY)
+    assert content(tmp_path) == content(made)
+
+
+def test_beam_makes_the_same_bytes(made, tmp_path, capsys):
+    pytest.importorskip("apache_beam")
+    given = ["--seed=4", "--num_images=3", "--image_size=48x32", "--samples=1", f"--output_dir={tmp_path / 'data'}"]
+    beam = ["--runner=beam", "--block_size=2", f"--blocks_dir={tmp_path / 'blocks'}"]
+    script = script_module()
+    assert execute(script.main, script.FLAGS, script.__doc__, ["x", *given, *beam]) == 0
+    assert content(tmp_path / "data") == content(made)
+    told = [json.loads(path.read_text()) for path in (tmp_path / "blocks").rglob("manifest.json")]
+    assert sorted(one["inputs"] for one in told) == [1, 1, 1, 1, 3]  # images, and a block of questions each
+    assert sorted(one["blocks"] for one in told) == [1, 1, 1, 1, 2]
+    capsys.readouterr()
+    assert execute(script.main, script.FLAGS, script.__doc__, ["x", *given, *beam, "--num_workers=2"]) == 2
+    assert "--num_workers is of --runner=local; with --runner=beam give --workers" in capsys.readouterr().err
+
+
+def test_stored_images_are_the_resized_renders(made, tmp_path):
+    generate.generate(tmp_path, TINY.__class__(**{**vars(TINY), "num_images": 1, "stored_size": 16}), compressed=True)
+    name = "CLEVR_unique_000000.png"
+    small = np.asarray(Image.open(tmp_path / "images" / name))
+    expected = Image.open(made / "images" / name).resize((16, 16), Image.BILINEAR)
+    np.testing.assert_array_equal(small, np.asarray(expected))
+    assert (tmp_path / "masks" / name).read_bytes() == (made / "masks" / name).read_bytes()
+    assert (
+        layout.read_json(tmp_path / f"{layout.SCENES}.gz")["scenes"]
+        == layout.read_json(made / layout.SCENES)["scenes"][:1]
+    )
+
+
+def test_without_ground_truth_files_the_masks_are_the_same(made, tmp_path):
+    generate.generate(tmp_path, TINY, kinds=("complex",), ground_truth_files=False)
+    assert not list(tmp_path.glob("ground_truth*"))
+    data, stored = dataset.Dataset("complex", tmp_path), dataset.Dataset("complex", made)
+    for name in masks.COMPLEX:
+        for one, other in zip(data.masks(name, range(30)), stored.masks(name, range(30)), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_the_other_wording_rewrites_the_questions_alone(made, tmp_path):
+    directory = shutil.copytree(made, tmp_path / "data")
+    generate.generate(directory, TINY, wording="official")
+    before, after = content(made), content(directory)
+    files = {layout.QUESTIONS.format(kind=kind) for kind in dataset.KINDS}
+    assert {name for name in before if before[name] != after[name]} == files and set(before) == set(after)
+    for file in files:
+        one, other = (layout.read_json(place / file) for place in (made, directory))
+        assert other["info"] == {**one["info"], "wording": "official"}
+        assert one["questions"] != other["questions"]
+        for question, reworded in zip(one["questions"], other["questions"], strict=True):
+            assert {**question, "question": ""} == {**reworded, "question": ""}
+    generate.generate(directory, TINY)
+    assert content(directory) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 5}, "holds images with seed 4, not 5"),
+        ({"samples": 4}, "holds images with samples 1, not 4"),
+        ({"num_images": 2}, "holds 3 images already"),
+    ],
+)
+def test_other_data_are_not_mixed_in(change, message, made):
+    before = content(made)
+    with pytest.raises(BadInput, match=message):
+        generate.generate(made, TINY.__class__(**{**vars(TINY), **change}))
+    assert content(made) == before
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("")
+    with pytest.raises(BadInput, match="is not empty and was not made by this command"):
+        generate.generate(tmp_path, TINY)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(BadInput, match="is a file"):
+        generate.generate(tmp_path / "thesis.txt", TINY)
+    with pytest.raises(BadInput, match=r"thesis.txt' is a file; name a directory"):
+        generate.generate(tmp_path / "thesis.txt" / "data", TINY)
+
+
+@pytest.mark.parametrize("settings", ["{", "[]", "{}", '{"num_images": "many"}'])
+def test_damaged_settings_are_refused(settings, tmp_path):
+    (tmp_path / layout.SETTINGS).write_text(settings)
+    with pytest.raises(BadInput, match=layout.SETTINGS):
+        generate.generate(tmp_path, TINY)
+    assert (tmp_path / layout.SETTINGS).read_text() == settings
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--image_size=128x128", "width to height must be 3 to 2"),
+        ("--image_size=large", "write WIDTHxHEIGHT, as 480x320"),
+        ("--samples=10", "do not form a square"),
+        ("--questions=simple,odd", "no questions 'odd'; these exist: 'simple', 'complex'"),
+        ("--questions=", "questions of no kind; name each kind once, of 'simple', 'complex'"),
+        ("--questions=simple,simple", "name each kind once"),
+        ("--num_images=0", "num_images"),
+        ("--wording=french", "wording"),
+    ],
+)
+def test_bad_flags_are_one_line_and_leave_nothing(flag, message, tmp_path, capsys):
+    script = script_module()
+    directory = tmp_path / "data"
+    assert execute(script.main, script.FLAGS, script.__doc__, ["x", flag, f"--output_dir={directory}"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and message in captured.err and captured.err.count("\n") == 1
+    assert not directory.exists()

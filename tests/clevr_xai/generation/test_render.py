@@ -1,0 +1,140 @@
+"""Renders: masks that agree with the ray marcher, pictures that repeat to the bit, one line without the extra."""
+
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from attribution.errors import BadInput
+from clevr_xai import masks, vocabulary
+from clevr_xai.generation import render, scenes, visibility
+
+DIGEST = """
+import hashlib
+from clevr_xai import render, scenes
+scene = scenes.sample_scene(3, {index}, 96, 64)
+image, indices = render.render(scene, 96, 64, 4)
+print(hashlib.sha256(image.tobytes() + indices.tobytes()).hexdigest())
+"""
+
+
+def test_two_processes_render_the_same_bytes():
+    """Also when one of them rendered something else before."""
+    first = subprocess.run([sys.executable, "-c", DIGEST.format(index=1)], capture_output=True, text=True, check=True)
+    render.render(scenes.sample_scene(3, 0, 96, 64), 96, 64, 4)
+    image, indices = render.render(scenes.sample_scene(3, 1, 96, 64), 96, 64, 4)
+    assert first.stdout.strip() == hashlib.sha256(image.tobytes() + indices.tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_masks_agree_with_the_ray_marcher(index):
+    """Two programs trace the same pixel centres; they may differ where a ray grazes a rim."""
+    scene = scenes.sample_scene(3, index)
+    rendered = render.render_indices(scene, 480, 320)
+    marched = visibility.seen_objects(scene, 480, 320)
+    differ = rendered != marched
+    assert differ.mean() < 0.001
+    y, x = np.nonzero(differ)
+    for row, column in zip(y, x, strict=True):  # every such pixel lies on a rim
+        around = marched[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+        assert len(np.unique(around)) > 1
+    assert np.bincount(rendered[rendered >= 0], minlength=len(scene["objects"])).min() >= 200
+
+
+def test_a_mask_image_is_read_back():
+    scene = scenes.sample_scene(3, 2)
+    indices = visibility.seen_objects(scene, 480, 320)
+    picture = np.asarray(render.mask_image(indices).convert("RGB"))
+    colors = [item["mask_color"] for item in scene["objects"]]
+    np.testing.assert_array_equal(masks.object_indices(picture, colors), indices)
+    assert tuple(picture[0, 0]) == (64, 64, 64)
+
+
+def alone(**attributes):
+    """Return a scene of one large sphere in the middle."""
+    scene = scenes.sample_scene(3, 0)
+    item = {"shape": "sphere", "size": "large", "color": "gray", "material": "rubber"} | attributes
+    return scene | {"objects": [{**item, "3d_coords": [0.0, 0.0, 0.7], "rotation": 0.0}]}
+
+
+def seen(**attributes):
+    image, indices = render.render(alone(**attributes), 96, 64, 4)
+    return image[indices == 0].astype(float)
+
+
+def test_colours_can_be_told_apart():
+    """The mean colours of any two, 8-bit sRGB, lie at least 20 apart."""
+    means = np.array([seen(color=color).mean(axis=0) for color in vocabulary.COLORS])
+    apart = np.linalg.norm(means[:, None] - means, axis=-1) + np.eye(len(means)) * 1e9
+    assert apart.min() > 20
+    assert np.ptp(means[0]) < 15  # gray is gray
+
+
+def test_metal_glitters_and_rubber_does_not():
+    """Highlights against the middle of the brightness."""
+    glitter = {}
+    for material in vocabulary.MATERIALS:
+        brightness = seen(material=material, color="blue").mean(axis=1)
+        glitter[material] = np.percentile(brightness, 99) / np.median(brightness)
+    assert glitter["metal"] > 1.3 * glitter["rubber"]
+
+
+def test_the_light_casts_a_shadow():
+    scene = alone()
+    image, indices = render.render(scene, 96, 64, 4)
+    empty, _ = render.render(scene | {"objects": []}, 96, 64, 4)
+    ground = indices < 0
+    darker = empty.mean(axis=-1) - image.mean(axis=-1)
+    assert darker[ground].max() > 30
+
+
+@pytest.mark.parametrize("missing", ["mitsuba", "oidn"])
+def test_without_the_extra_one_line_names_it(missing, monkeypatch):
+    render._mitsuba.cache_clear()
+    monkeypatch.setitem(sys.modules, missing, None)  # importing it raises ImportError
+    with pytest.raises(BadInput, match=r"the extra 'render'") as error:
+        render.check_available()
+    assert missing in str(error.value) and "\n" not in str(error.value)
+    monkeypatch.undo()
+    render._mitsuba.cache_clear()
+
+
+def test_a_process_with_tensorflow_renders_elsewhere_and_ends_well(tmp_path):
+    """TensorFlow first and Mitsuba after it in one process would abort at its end."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from clevr_xai import render, scenes\n"
+        "if __name__ == '__main__':\n"
+        "    import tensorflow as tf\n"
+        "    tf.constant(1.0) + 1.0\n"
+        "    print(render.render_indices(scenes.sample_scene(3, 0, 96, 64), 96, 64).max())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[3])}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0 and int(done.stdout) >= 2
+
+
+def test_what_an_interrupt_leaves_of_a_picture_is_no_picture():
+    """Mitsuba hears SIGINT while it renders, whoever ignores it, and gives what it has: a dark picture, half a mask."""
+    program = (
+        "import os, signal, threading, time\n"
+        "from clevr_xai import render, scenes\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "scene = scenes.sample_scene(0, 1, 96, 64)\n"
+        "render.render(scene, 96, 64, 1)\n"
+        "def press():\n"
+        "    while True:\n"
+        "        time.sleep(0.02)\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=press, daemon=True).start()\n"
+        "try:\n"
+        "    render.render(scene, 96, 64, 64)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert done.stdout == "interrupted\n", done.stderr[-500:]

@@ -1,0 +1,106 @@
+"""What is said of a map is what the oracle says."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import attribution
+from tools.model_zoo import measure
+from tools.model_zoo.families import FAMILIES
+from tools.model_zoo.family import Family
+
+
+@pytest.fixture
+def with_method(monkeypatch):
+    """Put another function in place of a method's."""
+
+    def replace(name, function):
+        real = attribution.METHODS[name]
+        changed = attribution.Method(name, real.title, function, real.facts, asks=real.asks)
+        monkeypatch.setattr("attribution.methods.resolve.METHODS", {**attribution.METHODS, name: changed})
+
+    return replace
+
+
+@pytest.mark.parametrize(
+    ("function", "status"),
+    [
+        (lambda passes: passes.input_gradient(), "exact"),
+        (lambda passes: passes.input_gradient() * 1.001, "differs"),
+        (lambda passes: np.flip(passes.input_gradient(), 1), "differs"),
+        (lambda passes: passes.input_gradient() * np.nan, "crashes"),
+        (lambda passes: passes.no_such_thing(), "crashes"),
+        (lambda passes: passes.layer_gradient("no_such_layer"), "refused"),
+    ],
+)
+def test_a_map_is_called_what_it_is(function, status, with_method):
+    with_method("gradient", function)
+    cell = measure.measure(FAMILIES["bias_free"], ["gradient"])["methods"]["gradient"]
+    assert cell["status"] == status, cell
+    if status == "differs":
+        assert cell["difference"] > 5e-4
+
+
+def over_the_batch(passes):
+    return passes.input_gradient() / np.abs(passes.input_gradient()).max()
+
+
+def windows_as_inputs(passes):
+    """What rollout did with windows: the first windows of the batch were taken for the inputs."""
+    steps = passes.input_gradient().reshape(-1, 8, 16, 3)
+    return np.repeat(steps[: len(passes)], 2, axis=1)
+
+
+@pytest.mark.parametrize("function", [over_the_batch, windows_as_inputs])
+def test_a_map_that_changes_with_other_inputs_differs(function, with_method):
+    with_method("guided_backprop", function)  # a method without oracle
+    cell = measure.measure(FAMILIES["bias_free"], ["guided_backprop"])["methods"]["guided_backprop"]
+    assert (cell["status"], cell["against"]) == ("differs", "other inputs") and cell["difference"] > 1e-2, cell
+
+
+def test_a_network_that_mixes_its_inputs_is_told_apart(tmp_path):
+    """Batch normalisation as in training: the scores of an input change with the others, and maps may, too."""
+
+    def write(path):
+        module = tf.Module()
+        kernel = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+        module.call = tf.function(
+            lambda x: {"scores": tf.matmul((x - tf.reduce_mean(x, 0)) / tf.math.reduce_std(x, 0), kernel)},
+            input_signature=[tf.TensorSpec((None, 6), tf.float32, name="x")],
+            autograph=False,
+        )
+        tf.saved_model.save(module, str(path), signatures=module.call)
+
+    def inputs(rows):
+        return np.random.default_rng(1).normal(size=(rows, 6)).astype(np.float32)
+
+    family = Family("training_statistics", "normalised by its batch", write, inputs)
+    cell = measure.measure(family, ["gradient_x_input"])["methods"]["gradient_x_input"]
+    assert cell["note"] == "the network's own scores change with the other inputs", cell
+
+
+def test_relevance_that_leaks_differs(with_method):
+    with_method("lrp_cp", lambda passes, *, epsilon=0.0: 1.01 * passes.inputs * passes.input_gradient())
+    cell = measure.measure(FAMILIES["bias_free"], ["lrp_cp"])["methods"]["lrp_cp"]
+    assert (cell["status"], cell["against"]) == ("differs", "conservation")
+    assert cell["difference"] == pytest.approx(0.01, rel=1e-2)
+
+
+def test_what_float64_mends_is_rounding(with_method):
+    """A float32 network's gradient that is off by 1e-4, and right in float64, is rounding; one off in both differs."""
+    real = attribution.METHODS["gradient"].function
+
+    def rounded(passes):
+        is_double = any(node.attr["T"].type == 2 for node in passes.model.graph.nodes.values() if node.op == "Conv2D")
+        return real(passes) * (1.0 if is_double else 1.0001)
+
+    with_method("gradient", rounded)
+    cell = measure.measure(FAMILIES["bias_free"], ["gradient"])["methods"]["gradient"]
+    assert cell["status"] == "rounding" and cell["in_double"] <= measure.TOLERANCE < cell["difference"], cell
+    assert cell["of_oracle"] < 1e-6, cell
+
+
+def test_half_precision_is_compared_with_double():
+    for name in ("mixed_float16", "mixed_bfloat16"):
+        cell = measure.measure(FAMILIES[name], ["lrp_epsilon"])["methods"]["lrp_epsilon"]
+        assert (cell["status"], cell["against"]) == ("exact", "Gradient x Input in float64"), cell

@@ -1,0 +1,69 @@
+"""docs/networks.md says what a run found, and a stopped run goes on."""
+
+import dataclasses
+
+import pytest
+
+from attribution.errors import BadInput
+from tools.model_zoo import measure, page, run
+from tools.model_zoo.measure import Cell
+
+
+def results(**cells):
+    methods = {name: dataclasses.asdict(cells.get(name, Cell("runs"))) for name in measure.METHODS}
+    return {"residual": {"layer": "functional_1/relu/Relu (4, 4, 12)", "methods": methods}}
+
+
+def test_cells_and_reasons():
+    refused = "no relevance rule for the operation While (node 'StatefulPartitionedCall/lstm_1/while')"
+    text = page.page(
+        results(
+            gradient=Cell("exact", "tape", 2.4e-7),
+            deeplift=Cell("differs", "completeness", 0.02),
+            vargrad=Cell("rounding", "tape", 0.003, 4e-8, 0.002),
+            lrp_cp=Cell("refused", note=refused),
+            lrp_attn=Cell("refused", note=refused.replace("lstm_1", "lstm_2")),
+            rise=Cell("crashes", note="ValueError: bad"),
+        )
+    )
+    assert "| residual: ResNet block | exact 2e-07 | runs |" in text and "| differs 2e-02 |" in text
+    assert "| refused [1] | refused [1] |" in text and "1. no relevance rule for the operation While\n" in text
+    assert "crashes [1]" in text and "1. ValueError: bad" in text
+    assert "| `relu/Relu` 4x4x12 |" in text
+    assert "| rounding 3e-03 (float64 4e-08, tape 2e-03) |" in text
+    assert "1 exact, 1 rounding, 1 differs" in text and "2 refused, 1 crashes." in text
+    assert "Not measured in this run: VGG16, " in text
+
+
+def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
+    measured = []
+
+    def fake(family, told):
+        measured.append(family.name)
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        return results()["residual"]
+
+    monkeypatch.setattr(run, "measure", fake)
+    with pytest.raises(KeyboardInterrupt):
+        run.results(["residual", "prelu"], tmp_path)
+    assert list(run.results(["residual", "prelu"], tmp_path)) == ["residual", "prelu"]
+    assert measured == ["residual", "prelu", "prelu"]
+
+
+def test_results_of_other_code_are_measured_again(tmp_path, monkeypatch):
+    measured = []
+    monkeypatch.setattr(run, "measure", lambda family, told: measured.append(family.name) or results()["residual"])
+    run.results(["residual"], tmp_path)
+    monkeypatch.setattr(run, "code", lambda: "other")
+    run.results(["residual"], tmp_path)
+    assert measured == ["residual", "residual"]
+
+
+def test_an_unknown_family_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="no family 'resnet'; the families are"):
+        run.results(["resnet"], tmp_path)
+
+
+def test_every_method_has_its_column():
+    assert sorted(name for methods in page.TABLES.values() for name in methods) == sorted(measure.METHODS)

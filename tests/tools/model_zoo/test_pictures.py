@@ -1,0 +1,76 @@
+"""The page of pictures shows what was drawn, and says what was not."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import attribution
+from attribution.errors import BadInput
+from tools.model_zoo import drawn_scenes, pictures
+from tools.model_zoo.families import FAMILIES
+from tools.performance import results
+
+
+def test_a_network_is_explained_from_the_command_line_and_shown(tmp_path, monkeypatch):
+    """A small network stands in for a large one; a second run draws nothing."""
+    monkeypatch.setattr(pictures.applications, "FAMILIES", (FAMILIES["residual"],))
+    monkeypatch.setattr(pictures, "NETWORKS", (*drawn_scenes.TRAINED, "residual"))
+    drawn = []
+    for _ in range(2):
+        pictures.make(["residual"], tmp_path, drawn.append)
+    assert drawn == ["residual"]
+    text, names = pictures.page(tmp_path)
+    assert names == ["residual"] and "![residual](pictures/networks/residual.png)" in text
+    assert "python -m attribution.explain --model=network --preprocessing=-1..1 --image=zebra.png" in text
+    assert "Not drawn in this run: efficient, transformer." in text
+    with Image.open(tmp_path / "residual.png") as picture:
+        values = np.asarray(picture.convert("RGB"))
+    assert values.shape[1] == 760 and len(np.unique(values.reshape(-1, 3), axis=0)) > 50
+
+
+def test_a_trained_network_is_exported_with_its_accuracy(tmp_path):
+    """What two steps leave is as good as chance; that longer training learns, the page itself says in figures."""
+    right = drawn_scenes.train(drawn_scenes.transformer, tmp_path / "network", drawings=64, steps=2)
+    model = attribution.load_model(tmp_path / "network", score="logits")
+    pixels, labels = drawn_scenes.pictures(200, seed=2)
+    scores = model.scores(pixels.astype(np.float32))
+    assert scores.shape == (200, 4)
+    assert (scores.argmax(axis=1) == labels).mean() == pytest.approx(right, abs=0.01)
+
+
+def test_drawings_are_the_same_whatever_the_run():
+    pixels, labels = drawn_scenes.pictures(8, seed=3)
+    again, _ = drawn_scenes.pictures(8, seed=3)
+    assert (pixels == again).all() and labels.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert (pixels != drawn_scenes.pictures(8, seed=4)[0]).any()
+
+
+def test_an_unknown_network_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="no network 'vgg'; the networks are 'efficient', 'transformer', 'VGG16'"):
+        pictures.make(["vgg"], tmp_path, print)
+
+
+def test_a_smaller_picture_is_still_the_picture(tmp_path):
+    whole = np.zeros((100, 1520, 3), np.uint8)
+    whole[:, 760:] = 200
+    Image.fromarray(whole).save(tmp_path / "whole.png")
+    small = np.asarray(Image.open(io.BytesIO(pictures._small(tmp_path / "whole.png"))).convert("RGB"), int)
+    assert small.shape == (50, 760, 3)
+    assert np.abs(small[:, :370] - 0).max() <= 2 and np.abs(small[:, 390:] - 200).max() <= 2
+
+
+def test_each_program_writes_its_part_of_the_results(tmp_path):
+    path = tmp_path / "RESULTS.md"
+    results.write(path, "# Speed\n\n## a\n\nold\n")
+    results.write(path, "# Cost\n\nfirst")
+    results.write(path, "# Speed\n\n## a\n\nnew\n")
+    assert path.read_text() == "# Speed\n\n## a\n\nnew\n\n# Cost\n\nfirst\n"
+
+
+def test_what_is_said_of_a_network_is_kept_beside_its_picture(tmp_path):
+    (tmp_path / "VGG16.json").write_text(json.dumps({"about": "About it.", "command": "python -m x"}))
+    text, names = pictures.page(tmp_path)
+    assert names == ["VGG16"] and "About it." in text and "python -m x" in text

@@ -1,0 +1,62 @@
+"""The zoo, in part: every method on families of every kind; ``tools/docs/document_networks.py`` is the whole."""
+
+import re
+
+import numpy as np
+import pytest
+
+import attribution
+from tools.model_zoo import measure
+from tools.model_zoo.families import FAMILIES, GROUPS
+
+IN_PART = (
+    "residual", "bias_free", "signal_residual", "inverted_residual", "convnext_block", "prelu", "grouped",
+    "global_max", "convolutional_head", "volume", "vit_gelu", "vit_bias_free", "swin", "token_transformer", "lstm",
+    "two_inputs", "channels_first", "mixed_float16", "static_batch", "bytes", "examples", "segmentation",
+    "tensorflow_1", "keras_int8", "live_dropout",
+)  # fmt: skip
+LARGE = {"MobileNet": ("gradient", "integrated_gradients", "deeplift", "lrp_alpha1beta0", "grad_cam")}
+# Families of which nothing can be explained, and what they are told.
+REFUSED = {
+    "examples": "is of type string and has no gradient; name a tensor",
+    "live_dropout": "other scores at every call",
+}
+
+
+@pytest.mark.parametrize("name", [*IN_PART, *LARGE])
+def test_every_cell_is_exact_runs_or_is_refused(name):
+    found = measure.measure(FAMILIES[name], LARGE.get(name, measure.METHODS))["methods"]
+    for method, cell in found.items():
+        assert cell["status"] != "crashes", (method, cell["note"])
+        if name in REFUSED:
+            assert cell["status"] == "refused" and re.search(REFUSED[name], cell["note"]), (method, cell)
+        else:
+            assert cell["status"] not in ("differs", "rounding"), (method, cell)
+            assert cell["status"] == "exact" or method not in measure.BY_TAPE + measure.BY_SCORES, (method, cell)
+
+
+@pytest.mark.parametrize("name", ["residual", "inverted_residual", "bias_free", "signal_residual"])
+def test_networks_live(name, tmp_path):
+    """Scores are of order 1 and depend on the input, and of every activation some positions are on and some off."""
+    family = FAMILIES[name]
+    family.write(tmp_path / "model")
+    model, inputs = attribution.load_model(tmp_path / "model"), family.inputs(8)
+    scores = model.scores(inputs)
+    assert 0.1 < np.sqrt(np.mean(np.square(scores))) < 10
+    assert scores.std(axis=0).max() > 0.01
+    rectified = [node for node in model.layers() if model.graph.nodes[node].op == "Relu"]
+    for node in rectified:
+        values = []
+
+        def look(passes, node=node, values=values):
+            values.append(passes.layer_gradient(node)[0])
+            return passes.inputs
+
+        attribution.explain(look, model, inputs)
+        on = (values[0] > 0).mean()
+        assert 0.05 < on < 0.95, node
+
+
+def test_every_family_of_keras_applications_is_there():
+    assert len(GROUPS["keras.applications"]) == 13
+    assert len(FAMILIES) == sum(map(len, GROUPS.values()))  # no name twice

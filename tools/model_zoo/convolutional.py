@@ -1,0 +1,239 @@
+"""Convolutional networks in blocks of our own, one peculiarity each."""
+
+from __future__ import annotations
+
+import functools
+
+import keras
+
+from tools.model_zoo.family import Exported, Family, pictures
+from tools.model_zoo.random_weights import settle
+
+layers = keras.layers
+_IMAGE = (16, 16, 3)
+
+
+def normalised(x, width, size=3, **options):
+    """Convolution and batch normalisation."""
+    return layers.BatchNormalization()(layers.Conv2D(width, size, padding="same", use_bias=False, **options)(x))
+
+
+def classifier(inputs, x, classes=5, **options):
+    """Mean over positions and the last layer."""
+    x = layers.GlobalAveragePooling2D()(x) if len(x.shape) == 4 else x
+    return keras.Model(inputs, layers.Dense(classes, **options)(x))
+
+
+def residual(x, width, stride=1, activation="relu"):
+    """A residual block of two convolutions (He et al. 2016)."""
+    shortcut = normalised(x, width, 1, strides=stride)
+    y = layers.Activation(activation)(normalised(x, width, strides=stride))
+    return layers.Activation(activation)(layers.Add()([normalised(y, width), shortcut]))
+
+
+def residual_network(activation="relu", shape=_IMAGE):
+    """Two residual blocks."""
+    inputs = keras.Input(shape)
+    x = layers.Activation(activation)(normalised(inputs, 8))
+    return classifier(inputs, residual(residual(x, 8, 2, activation), 12, 2, activation))
+
+
+def with_block(block):
+    """Return the builder of a network around a block of (tensor) that has 8 channels at its beginning."""
+
+    def build():
+        inputs = keras.Input(_IMAGE)
+        x = layers.ReLU()(normalised(inputs, 8))
+        return classifier(inputs, block(x))
+
+    return build
+
+
+def bias_free():
+    """Convolutions, ReLUs and pooling without any bias."""
+    inputs = keras.Input(_IMAGE)
+    x = inputs
+    for width in (8, 12, 16):
+        x = layers.Conv2D(width, 3, padding="same", use_bias=False, activation="relu")(x)
+        x = layers.MaxPooling2D()(x)
+    return classifier(inputs, x, use_bias=False)
+
+
+def pre_activation(x):
+    """Normalisation ahead of activations: it cannot be folded into the layer below (He et al. 2016b)."""
+    for _ in range(2):
+        y = layers.ReLU()(layers.BatchNormalization()(x))
+        y = layers.Conv2D(8, 3, padding="same")(y)
+        x = layers.Add()([x, y])
+    return layers.ReLU()(layers.BatchNormalization()(x))
+
+
+def dense_block(x):
+    """Each layer sees all before it (DenseNet)."""
+    for _ in range(3):
+        y = layers.Conv2D(4, 3, padding="same", use_bias=False)(layers.ReLU()(layers.BatchNormalization()(x)))
+        x = layers.Concatenate()([x, y])
+    return layers.ReLU()(layers.BatchNormalization()(x))
+
+
+def squeeze_and_excitation(x):
+    """Channels are scaled by gates (SENet)."""
+    y = layers.ReLU()(normalised(x, 12, strides=2))
+    gate = layers.Dense(4, activation="relu")(layers.GlobalAveragePooling2D(keepdims=True)(y))
+    return layers.Multiply()([y, layers.Dense(12, activation="sigmoid")(gate)])
+
+
+def inverted_residual(x, activation="silu"):
+    """A mobile block: expansion, depthwise convolution, gates, projection (MobileNetV2, EfficientNet)."""
+    y = layers.Activation(activation)(normalised(x, 24, 1))
+    y = layers.BatchNormalization()(layers.DepthwiseConv2D(3, padding="same", use_bias=False)(y))
+    y = layers.Activation(activation)(y)
+    gate = layers.Dense(6, activation=activation)(layers.GlobalAveragePooling2D(keepdims=True)(y))
+    y = layers.Multiply()([y, layers.Dense(24, activation="sigmoid")(gate)])
+    return layers.Activation(activation)(normalised(layers.Add()([x, normalised(y, 8, 1)]), 16, 1))
+
+
+def group_normalised(x):
+    """Group normalisation in place of batch normalisation."""
+    y = layers.GroupNormalization(4)(layers.Conv2D(12, 3, padding="same")(x))
+    return layers.ReLU()(
+        layers.GroupNormalization(3)(layers.Conv2D(12, 3, strides=2, padding="same")(layers.ReLU()(y)))
+    )
+
+
+def rms_normalised(x):
+    """Root mean square normalisation."""
+    y = layers.RMSNormalization()(layers.Conv2D(12, 3, padding="same")(x))
+    return layers.ReLU()(layers.Conv2D(12, 3, strides=2, padding="same")(y))
+
+
+def convnext_block(x):
+    """Depthwise 7x7, layer normalisation, GELU, residual sum (ConvNeXt), here with a grouped convolution."""
+    y = layers.LayerNormalization()(layers.Conv2D(8, 7, padding="same", groups=8)(x))
+    return layers.Add()([x, layers.Dense(8)(layers.Dense(32, activation="gelu")(y))])
+
+
+def unit(layer):
+    """Return a block of one layer between two convolutions."""
+
+    def block(x):
+        return layers.ReLU()(normalised(layer()(x), 10))
+
+    return block
+
+
+def activation(layer):
+    """Return a block whose second activation is this layer."""
+
+    def block(x):
+        return layer()(normalised(x, 10))
+
+    return block
+
+
+def u_net(interpolation):
+    """Down and up again with a skip connection."""
+
+    def block(x):
+        low = layers.ReLU()(normalised(x, 12, strides=2))
+        up = layers.UpSampling2D(2, interpolation=interpolation)(low)
+        return layers.ReLU()(normalised(layers.Concatenate()([x, up]), 8))
+
+    return block
+
+
+def strided_transpose(x):
+    """A transposed convolution upwards."""
+    low = layers.ReLU()(normalised(x, 12, strides=2))
+    return layers.ReLU()(layers.Conv2DTranspose(8, 3, strides=2, padding="same")(low))
+
+
+def max_pooled():
+    """Global max pooling ahead of the classifier."""
+    inputs = keras.Input(_IMAGE)
+    x = layers.ReLU()(normalised(layers.ReLU()(normalised(inputs, 8)), 12, strides=2))
+    return classifier(inputs, layers.GlobalMaxPooling2D()(x))
+
+
+def convolutional_head():
+    """The classifier is a 1x1 convolution after pooling (MobileNet)."""
+    inputs = keras.Input(_IMAGE)
+    x = layers.ReLU(6.0)(normalised(layers.ReLU(6.0)(normalised(inputs, 8)), 12, strides=2))
+    x = layers.Conv2D(5, 1)(layers.GlobalAveragePooling2D(keepdims=True)(x))
+    return keras.Model(inputs, layers.Activation("softmax")(layers.Flatten()(x)))
+
+
+def volumes():
+    """3-D convolutions and pooling."""
+    inputs = keras.Input((8, 8, 8, 2))
+    x = layers.MaxPooling3D()(layers.Conv3D(6, 3, padding="same", activation="relu")(inputs))
+    x = layers.BatchNormalization()(layers.Conv3D(8, 3, padding="same", use_bias=False)(x))
+    return keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling3D()(layers.ReLU()(x))))
+
+
+def signals():
+    """A 1-D residual network."""
+    inputs = keras.Input((32, 2))
+    x = layers.Conv1D(8, 5, padding="same", activation="relu")(inputs)
+    for width in (8, 12):
+        shortcut = layers.BatchNormalization()(layers.Conv1D(width, 1, strides=2, use_bias=False)(x))
+        y = layers.BatchNormalization()(layers.Conv1D(width, 3, strides=2, padding="same", use_bias=False)(x))
+        y = layers.BatchNormalization()(layers.Conv1D(width, 3, padding="same", use_bias=False)(layers.ReLU()(y)))
+        x = layers.ReLU()(layers.Add()([y, shortcut]))
+    return keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling1D()(x)))
+
+
+def _family(name, about, build, inputs=None, bias=0.1, **options):
+    inputs = inputs or pictures(*_IMAGE)
+    settled = functools.partial(settle, bias=bias)
+    return Family(name, about, Exported(build, settled, inputs), inputs, **options)
+
+
+FAMILIES = (
+    _family("residual", "ResNet block", residual_network, piecewise_linear=True),
+    _family("bias_free", "convolutions without biases", bias_free, bias=0.0, piecewise_linear=True, conserving=True),
+    _family("signal_residual", "1-D ResNet", signals, pictures(32, 2), piecewise_linear=True),
+    _family("pre_activation", "ResNetV2 block", with_block(pre_activation), piecewise_linear=True),
+    _family("dense_block", "DenseNet block", with_block(dense_block), piecewise_linear=True),
+    _family("squeeze_excitation", "SE block", with_block(squeeze_and_excitation)),
+    _family("inverted_residual", "EfficientNet block (swish, SE)", with_block(inverted_residual)),
+    _family(
+        "inverted_hard_swish",
+        "MobileNetV3 block (hard swish)",
+        with_block(functools.partial(inverted_residual, activation="hard_silu")),
+    ),
+    _family("convnext_block", "ConvNeXt block (grouped, LayerNorm, GELU)", with_block(convnext_block)),
+    _family("group_norm", "GroupNorm", with_block(group_normalised)),
+    _family("rms_norm", "RMSNorm", with_block(rms_normalised)),
+    _family("prelu", "PReLU", with_block(activation(lambda: layers.PReLU(shared_axes=(1, 2)))), piecewise_linear=True),
+    _family("leaky_relu", "LeakyReLU", with_block(activation(layers.LeakyReLU)), piecewise_linear=True),
+    _family("relu6", "Relu6", with_block(activation(lambda: layers.ReLU(6.0)))),
+    _family("elu", "ELU", with_block(activation(layers.ELU))),
+    _family("gelu", "GELU", with_block(activation(lambda: layers.Activation("gelu")))),
+    _family("tanh", "tanh", with_block(activation(lambda: layers.Activation("tanh")))),
+    _family("softplus", "softplus", with_block(activation(lambda: layers.Activation("softplus")))),
+    _family(
+        "dilated",
+        "dilated convolution",
+        with_block(unit(lambda: layers.Conv2D(8, 3, padding="same", dilation_rate=2, activation="relu"))),
+        piecewise_linear=True,
+    ),
+    _family(
+        "grouped",
+        "grouped convolution (ResNeXt)",
+        with_block(unit(lambda: layers.Conv2D(8, 3, padding="same", groups=4, activation="relu"))),
+        piecewise_linear=True,
+    ),
+    _family(
+        "depthwise",
+        "separable convolution (Xception)",
+        with_block(unit(lambda: layers.SeparableConv2D(8, 3, padding="same", activation="relu"))),
+        piecewise_linear=True,
+    ),
+    _family("transposed", "transposed convolution", with_block(strided_transpose), piecewise_linear=True),
+    _family("u_net_bilinear", "U-Net, bilinear", with_block(u_net("bilinear")), piecewise_linear=True),
+    _family("u_net_nearest", "U-Net, nearest", with_block(u_net("nearest")), piecewise_linear=True),
+    _family("global_max", "global max pooling", max_pooled, piecewise_linear=True),
+    _family("convolutional_head", "1x1 convolution as classifier, softmax", convolutional_head, score="probabilities"),
+    _family("volume", "Conv3D", volumes, pictures(8, 8, 8, 2), piecewise_linear=True),
+)

@@ -1,0 +1,203 @@
+"""Networks whose inputs, outputs or number formats are peculiar, as their files are."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tools.model_zoo.convolutional import classifier, normalised, residual, residual_network
+from tools.model_zoo.family import Exported, Family, number_format, pictures, tokens, write_halves
+from tools.model_zoo.random_weights import settle
+
+layers = keras.layers
+_IMAGE = (16, 16, 3)
+
+
+def two_inputs():
+    """A picture and a question."""
+    image, question = keras.Input(_IMAGE, name="image"), keras.Input((6,), dtype="int32", name="question")
+    x = layers.Conv2D(6, 3, strides=2, activation="relu")(image)
+    x = layers.GlobalAveragePooling2D()(residual(x, 8, 2))
+    words = layers.LSTM(4)(layers.Embedding(9, 3)(question))
+    x = layers.Dense(7, activation="relu")(layers.Concatenate()([x, words]))
+    return keras.Model([image, question], layers.Dense(5)(x))
+
+
+def picture_and_question(rows):
+    """Inputs of ``two_inputs``."""
+    return {"image": pictures(*_IMAGE)(rows), "question": tokens(6, 9)(rows)}
+
+
+def channels_first():
+    """Channels ahead of positions."""
+    inputs = keras.Input((3, 16, 16))
+    x = inputs
+    for width in (8, 12):
+        x = layers.Conv2D(width, 3, 2, padding="same", use_bias=False, data_format="channels_first")(x)
+        x = layers.ReLU()(layers.BatchNormalization(axis=1)(x))
+    x = layers.GlobalAveragePooling2D(data_format="channels_first")(x)
+    return keras.Model(inputs, layers.Dense(5)(x))
+
+
+def in_format(policy):
+    """Return the builder of a residual network that computes in a format of numbers."""
+
+    def build():
+        with number_format(policy):
+            inputs = keras.Input(_IMAGE)
+            x = layers.ReLU()(normalised(inputs, 8))
+            scores_in = {"dtype": "float32"} if policy.startswith("mixed") else {}
+            return classifier(inputs, residual(x, 12, 2), **scores_in)
+
+    return build
+
+
+def several_outputs():
+    """Two heads."""
+    inputs = keras.Input(_IMAGE)
+    x = layers.GlobalAveragePooling2D()(residual(layers.ReLU()(normalised(inputs, 8)), 12, 2))
+    return keras.Model(inputs, {"colour": layers.Dense(3, name="colour")(x), "kind": layers.Dense(5, name="kind")(x)})
+
+
+def regression():
+    """One number."""
+    inputs = keras.Input(_IMAGE)
+    return classifier(inputs, residual(layers.ReLU()(normalised(inputs, 8)), 12, 2), classes=1)
+
+
+def segmentation():
+    """A class at each position."""
+    inputs = keras.Input(_IMAGE)
+    x = layers.ReLU()(normalised(layers.ReLU()(normalised(inputs, 8, strides=2)), 12))
+    x = layers.UpSampling2D(2, interpolation="bilinear")(x)
+    return keras.Model(inputs, layers.Conv2D(5, 1)(x))
+
+
+def _written(make, inputs):
+    """Return the ``write`` of a settled network that goes into a file in a way of its own."""
+
+    def write(path):
+        keras.utils.set_random_seed(0)
+        model = residual_network()
+        settle(model, inputs(16))
+        make(model, path)
+
+    return write
+
+
+def _static_batch(model, path):
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint("serve", model.call, [tf.TensorSpec((4, *_IMAGE), tf.float32, name="image")])
+    archive.write_out(str(path), verbose=False)
+
+
+def _save(model, path, function, spec):
+    module = tf.Module()
+    module.model = model
+    module.serve = tf.function(function, input_signature=[spec], autograph=False)
+    tf.saved_model.save(module, str(path), signatures=module.serve)
+
+
+def _bytes(model, path):
+    def serve(image):
+        return {"scores": model(tf.cast(image, tf.float32) / 127.5 - 1.0, training=False)}
+
+    _save(model, path, serve, tf.TensorSpec((None, *_IMAGE), tf.uint8, name="image"))
+    before, middle = keras.KerasTensor((None, *_IMAGE), "uint8"), keras.KerasTensor((None, *_IMAGE), "float32")
+    write_halves(path, model, lambda x: tf.cast(x, tf.float32), before, lambda v: model(v / 127.5 - 1.0), middle)
+
+
+def _examples(model, path):
+    def parsed(examples):
+        return tf.io.parse_example(examples, {"image": tf.io.FixedLenFeature(_IMAGE, tf.float32)})["image"]
+
+    def serve(examples):
+        return {"scores": model(parsed(examples), training=False)}
+
+    _save(model, path, serve, tf.TensorSpec((None,), tf.string, name="examples"))
+    before, middle = tf.TensorSpec((None,), tf.string), tf.TensorSpec((None, *_IMAGE), tf.float32)
+    write_halves(path, model, parsed, before, lambda v: model(v, training=False), middle)
+
+
+def _compiled(model, path):
+    compiled = tf.function(lambda x: model(x, training=False), jit_compile=True, autograph=False)
+    _save(model, path, lambda image: {"scores": compiled(image)}, tf.TensorSpec((None, *_IMAGE), tf.float32, "image"))
+
+
+def _two_signatures(model, path):
+    module = tf.Module()
+    module.model = model
+    spec = [tf.TensorSpec((None, *_IMAGE), tf.float32, name="image")]
+    scores = tf.function(lambda image: {"scores": model(image, training=False)}, spec, autograph=False)
+    doubled = tf.function(lambda image: {"scores": 2 * model(image, training=False)}, spec, autograph=False)
+    module.scores, module.doubled = scores, doubled
+    tf.saved_model.save(module, str(path), signatures={"scores": scores, "doubled": doubled})
+
+
+def _channels_first(rows):
+    return np.moveaxis(pictures(*_IMAGE)(rows), -1, 1)
+
+
+def _as_bytes(rows):
+    return (pictures(*_IMAGE, low=0.0, high=255.0)(rows)).astype(np.uint8)
+
+
+def _serialised(rows):
+    return np.array([
+        tf.train.Example(features=tf.train.Features(feature={
+            "image": tf.train.Feature(float_list=tf.train.FloatList(value=picture.ravel()))
+        })).SerializeToString()
+        for picture in pictures(*_IMAGE)(rows)
+    ])  # fmt: skip
+
+
+def _family(name, about, build, inputs=None, build_in_double=None, **options):
+    inputs = inputs or pictures(*_IMAGE)
+    write = Exported(build, settle, inputs, build_in_double=build_in_double or build)
+    return Family(name, about, write, inputs, **options)
+
+
+def _file(name, about, make, inputs=None, **options):
+    return Family(name, about, _written(make, pictures(*_IMAGE)), inputs or pictures(*_IMAGE), **options)
+
+
+FAMILIES = (
+    _family("two_inputs", "picture and question", two_inputs, picture_and_question, wrt="image", piecewise_linear=True),
+    _family(
+        "channels_first", "channels first", channels_first, _channels_first, channels_first=True, piecewise_linear=True
+    ),
+    _family(
+        "mixed_float16",
+        "mixed_float16",
+        in_format("mixed_float16"),
+        build_in_double=in_format("float64"),
+        piecewise_linear=True,
+    ),
+    _family(
+        "mixed_bfloat16",
+        "mixed_bfloat16",
+        in_format("mixed_bfloat16"),
+        build_in_double=in_format("float64"),
+        piecewise_linear=True,
+    ),
+    _family("float64", "float64", in_format("float64"), pictures(*_IMAGE), piecewise_linear=True),
+    _file("static_batch", "batch size fixed in the file", _static_batch, piecewise_linear=True),
+    _file("bytes", "uint8 pictures, preprocessing inside", _bytes, _as_bytes, inner=True, piecewise_linear=True),
+    _file("examples", "serialised tf.train.Example", _examples, _serialised),
+    _file(
+        "examples_named",
+        "the same, the parsed picture named with `wrt=`",
+        _examples,
+        _serialised,
+        wrt="StatefulPartitionedCall/ParseExample/ParseExampleV2",
+        inner=True,
+        piecewise_linear=True,
+    ),
+    _file("compiled_inside", "a part is compiled with XLA in the file", _compiled, piecewise_linear=True),
+    _file("two_signatures", "two signatures", _two_signatures, load={"signature": "doubled"}, piecewise_linear=True),
+    _family("several_outputs", "several outputs", several_outputs, load={"output": "kind"}, piecewise_linear=True),
+    _family("regression", "regression with one output", regression, piecewise_linear=True),
+    _family("segmentation", "a class at each position", segmentation, load={"position": (4, 9)}, piecewise_linear=True),
+)

@@ -1,0 +1,281 @@
+"""Explain one family by every method and say of each map what is known of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import tempfile
+import time
+
+import numpy as np
+
+import attribution
+from attribution.check_method.checks import ROW_TOLERANCE, exchanges
+from attribution.errors import BadInput
+from attribution.explain import BrokenContract
+from tools.model_zoo import oracles
+from tools.model_zoo.family import Family
+
+# An oracle's map and ours are the same if they differ by no more than this share of the largest value.
+TOLERANCE = 1e-5
+_HALF_STEP = 2.0**-24  # by which rounding to float32 may change a number, as a share of it
+METHODS = tuple(name for name, method in attribution.METHODS.items() if not method.library and name != "random")
+# Methods whose maps an oracle computes.
+BY_TAPE = ("gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "expected_gradients")
+BY_SCORES = ("occlusion", "rise")
+RELEVANCE = tuple(name for name in METHODS if name.startswith(("lrp_", "excitation")))
+MASKED = tuple(name for name in METHODS if name.startswith(("score_cam", "sise")))
+# Channels of the layer that methods with one mask a channel stand on, where the default layer has more.
+FEW_CHANNELS = 64
+FEW = {
+    "lrp_epsilon": {"epsilon": 1e-12},  # it is Gradient x Input as ε goes to 0, and off by ε over the least value
+    "lrp_cp": {"epsilon": 1e-12},  # ε takes its share of the sum
+    "integrated_gradients": {"points": oracles.POINTS},
+    "smoothgrad": {"samples": oracles.SAMPLES},
+    "vargrad": {"samples": oracles.SAMPLES},
+    "expected_gradients": {"samples": oracles.SAMPLES},
+    "guided_integrated_gradients": {"steps": 4},
+    "rise": {"masks": oracles.MASKS, "cells": oracles.CELLS},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What is known of one method on one family.
+
+    Attributes
+    ----------
+    status
+        ``"exact"``: within the tolerance of an oracle. ``"rounding"``: not so, but the same network in float64 is.
+        ``"differs"``: neither, or a map changes with the other inputs of its batch.
+        ``"runs"``: finite maps, no oracle. ``"refused"``: by name, in one line. ``"crashes"``: anything else.
+    against
+        The oracle.
+    difference
+        From it, as a share of its largest value.
+    in_double
+        The same where network, method and oracle compute in float64; measured where the difference is large.
+    of_oracle
+        Of the oracle, as the file computes, from itself in float64.
+    note
+        Why it was refused; what crashed; what else there is to say of a map.
+    seconds
+        Compilation included.
+    """
+
+    status: str
+    against: str = ""
+    difference: float | None = None
+    in_double: float | None = None
+    of_oracle: float | None = None
+    note: str = ""
+    seconds: float = 0.0
+
+
+def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambda text: None) -> dict:
+    """Write a family's file, explain some inputs by each method, and compare.
+
+    Parameters
+    ----------
+    family
+        The family.
+    methods
+        Names of the registry.
+    rows
+        Number of inputs; by default 4 of a small network and 2 of a large one.
+    told
+        Is called with each method's name before it runs.
+
+    Returns
+    -------
+    dict
+        ``"layer"``: name and shape of the default layer of class activation maps, or why there is none;
+        ``"methods"``: name to the fields of a ``Cell``.
+    """
+    rows = rows or (4 if family.quick else 2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / family.name
+        family.write(path)
+        inputs = family.inputs(rows)
+        try:
+            model = attribution.load_model(path, score=family.score, **family.load)
+            targets = (np.arange(rows) % model.num_classes).astype(np.int32)
+        except Exception as error:
+            cell = dataclasses.asdict(_failed(error))
+            return {"layer": cell["note"], "methods": dict.fromkeys(methods, cell)}
+        exchanged = _exchanged(model, inputs, rows)
+        oracle = _Lazy(lambda: oracles.Oracle(family, path, inputs, targets))
+        double = _Lazy(lambda: _Double(family, folder, inputs, targets))
+        layer, few = _layers(family, model, inputs, targets)
+        found = {}
+        for name in methods:
+            told(name)
+            options = dict(FEW.get(name, {}))
+            if name == "occlusion":
+                options["patch"] = _patch
+            if name in MASKED and few:
+                options["layer"] = few
+            started = time.monotonic()
+            cell = _cell(family, model, name, inputs, targets, options, oracle, double, exchanged)
+            found[name] = dataclasses.asdict(dataclasses.replace(cell, seconds=round(time.monotonic() - started, 1)))
+        return {"layer": layer, "methods": found}
+
+
+class _Lazy:
+    """An oracle that is loaded when it is first asked: not every family has one."""
+
+    def __init__(self, make):
+        self._make, self._made = make, None
+
+    def __getattr__(self, name):
+        if self._made is None:
+            self._made = self._make()
+        return getattr(self._made, name)
+
+
+_patch = "half of the longest axis"
+
+
+def _cell(family, model, name, inputs, targets, options, oracle, double, exchanged) -> Cell:
+    try:
+        if options.get("patch") == _patch:
+            options["patch"] = oracles.patch_of(oracle.values.shape[1:-1])
+        if name == "lrp_clevr_xai" and oracle.values.dtype.kind == "f":
+            options |= {"low": float(oracle.values.min()), "high": float(oracle.values.max())}
+        maps = _maps(family, model, name, inputs, targets, options)
+        changes = [
+            _difference(_maps(family, model, name, others, targets[order], options)[kept], maps[kept])
+            for order, others, kept in exchanged
+        ]
+    except Exception as error:
+        return _failed(error)
+    if max(changes, default=0) > ROW_TOLERANCE:
+        return Cell("differs", "other inputs", max(changes), note="a map changes with the other inputs")
+    note = "" if exchanged else "the network's own scores change with the other inputs"
+    note = note if np.abs(maps).max() > 0 else "all zero"
+    known = _known(family, name, maps, oracle)
+    if known is None:
+        return Cell("runs", note=note or _share(family, name, maps, oracle))
+    against, found, expected = known
+    difference = _difference(found, expected)
+    if difference <= TOLERANCE:
+        return Cell("exact", against, difference, note=note)
+    if family.write_in_double is None:
+        return Cell("differs", against, difference, note=note)
+    _, _, true = _known(family, name, maps, double.oracle)
+    from_true = _difference(found, true)
+    if from_true <= TOLERANCE:  # where the file rounds to 16 bits, but the method does not
+        return Cell("exact", f"{against} in float64", from_true, note=note)
+    maps = _maps(family, double.model, name, inputs, targets, options)
+    _, found, _ = _known(family, name, maps, double.oracle)
+    allowed = TOLERANCE * np.abs(true).max()
+    if found.ndim == 1:  # sums: of values that are handed out as float32, rounded twice, as multipliers and as products
+        sizes = np.abs(maps.reshape(len(maps), -1).astype(np.float64)).sum(axis=1)
+        allowed = np.maximum(allowed, 2 * _HALF_STEP * sizes)
+        if (cancelled := (sizes / np.abs(true)).max()) > 100:
+            note = f"its values are {cancelled:.0e} times their sum"
+    status = "rounding" if (np.abs(found - true) <= allowed).all() else "differs"
+    in_double = _difference(found, true)
+    return Cell(status, against, difference, in_double, _difference(expected, true), note)
+
+
+class _Double:
+    """The same network computing in float64, and its oracle."""
+
+    def __init__(self, family, folder, inputs, targets):
+        path = pathlib.Path(folder) / f"{family.name}.double"
+        family.write_in_double(path)
+        self.model = attribution.load_model(path, score=family.score, **family.load)
+        self.oracle = oracles.Oracle(family, path, inputs, targets)
+
+
+def _maps(family, model, name, inputs, targets, options):
+    return attribution.explain(
+        name, model, inputs, targets, wrt=family.wrt, batch_size=16, seed=oracles.SEED, **options
+    )
+
+
+def _exchanged(model, inputs, rows) -> list:
+    """Return the batches in which maps must not change; see ``attribution.check_method.checks.exchanges``.
+
+    There are none for a network whose own scores of an input change with the other inputs.
+    """
+    feed = inputs if isinstance(inputs, dict) else {"": inputs}
+    found = []
+    for order, kept in exchanges(rows):
+        others = {name: array[order] for name, array in feed.items()}
+        found.append((order, others if isinstance(inputs, dict) else others[""], kept))
+    try:
+        scores = model.scores(inputs)
+        mixes = any(_difference(model.scores(others)[kept], scores[kept]) > ROW_TOLERANCE for _, others, kept in found)
+    except Exception:  # the methods will report it, in their cells
+        return []
+    return [] if mixes else found
+
+
+def _known(family, name, maps, oracle):
+    """Return what a map is compared with, what of it is compared, and what that must be; ``None`` without oracle."""
+    if name in BY_TAPE + BY_SCORES:
+        return "tape" if name in BY_TAPE else "scores", maps, oracle.as_map(getattr(oracle, name)())
+    if name == "deeplift" and family.score == "logits":
+        return "completeness", _sums(maps), oracle.scores(oracle.values) - oracle.scores(np.zeros_like(oracle.values))
+    if name == "lrp_epsilon" and family.piecewise_linear:
+        return "Gradient x Input", maps, oracle.as_map(oracle.gradient_x_input())
+    if name == "lrp_cp" and family.conserving:
+        return "conservation", _sums(maps), oracle.scores(oracle.values)
+    return None
+
+
+def _share(family, name, maps, oracle) -> str:
+    """Return in words which share of the score a map of relevance adds up to."""
+    if name not in RELEVANCE or family.score != "logits":
+        return ""
+    whole = np.ones(len(maps)) if name == "excitation_backprop" else oracle.scores(oracle.values)
+    shares = _sums(maps) / whole
+    return f"Σ/f {shares.min():.2f} to {shares.max():.2f}"
+
+
+def _sums(maps):
+    return maps.reshape(len(maps), -1).astype(np.float64).sum(axis=1)
+
+
+def _difference(found, expected) -> float:
+    scale = np.abs(expected).max()
+    return float(np.abs(found - expected).max() / scale) if scale else float(np.abs(found).max())
+
+
+def _failed(error) -> Cell:
+    text = " ".join(str(error).split())
+    if isinstance(error, BadInput) and not isinstance(error, BrokenContract):
+        return Cell("refused", note=text)
+    return Cell("crashes", note=f"{type(error).__name__}: {text[:300]}")
+
+
+def _layers(family, model, inputs, targets):
+    """Return the default layer in words, and the layer to use where that has many channels."""
+    seen = {}
+
+    def look(passes):
+        seen["shape"] = passes.layer_gradient()[0].shape[1:]
+        seen["name"] = passes.model.layer(None, family.wrt)
+        seen["few"] = _narrow_layer(passes, family.wrt) if seen["shape"][-1] > FEW_CHANNELS else None
+        return passes.inputs
+
+    try:
+        attribution.explain(look, model, inputs, targets, wrt=family.wrt)
+    except BadInput as error:
+        return str(error), None
+    except Exception as error:  # the methods will say it again, in their cells
+        return f"crashes: {type(error).__name__}", None
+    short = "/".join(part for part in seen["name"].split("/") if "PartitionedCall" not in part)
+    return f"{short} ({', '.join(map(str, seen['shape']))})", seen["few"]
+
+
+def _narrow_layer(passes, wrt):
+    """Return the first layer with positions and few channels behind the input's own."""
+    for name in passes.model.layers(wrt):
+        shape = passes.model.graph.shape(name)
+        last = shape[-1] if shape.rank else None
+        if last is not None and passes.inputs.shape[-1] < last <= FEW_CHANNELS:
+            return name
+    return None

@@ -1,0 +1,144 @@
+"""docs/networks.md: what holds for which networks, from the results of a run."""
+
+from __future__ import annotations
+
+import collections
+import re
+
+import attribution
+from tools.model_zoo import measure
+from tools.model_zoo.families import FAMILIES, GROUPS
+
+TABLES = {
+    "Gradients": (
+        "gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "expected_gradients",
+        "guided_integrated_gradients", "deeplift", "guided_backprop", "deconvnet",
+    ),
+    "Relevance": (
+        "lrp_epsilon", "lrp_epsilon_plus", "lrp_alpha1beta0", "lrp_cp", "lrp_attn", "lrp_clevr_xai",
+        "excitation_backprop",
+    ),
+    "Class activation maps": (
+        "grad_cam", "guided_grad_cam", "grad_cam_plus_plus", "layer_cam", "xgrad_cam", "score_cam",
+        "score_cam_constant_masks", "sise",
+    ),
+    "Attention and perturbation": ("attention_rollout", "gradient_rollout", "occlusion", "rise"),
+}  # fmt: skip
+STATUSES = ("exact", "rounding", "differs", "runs", "refused", "crashes")
+_HEAD = """# Networks
+
+What each method does on each family of networks, from a run of `python tools/docs/document_networks.py`; do not edit.
+The networks are small ones of their family with random weights and randomised statistics (`tools/model_zoo`), each
+written as a SavedModel and explained from the file alone.
+
+- **exact**: within 1e-5 of an oracle, as a share of the oracle's largest value, with the largest difference found.
+  Oracles of gradients: `tf.GradientTape` through the file's own signature, with the same points and the same noise. Of
+  occlusion and RISE: scores of that signature. Of DeepLIFT: the map's sum is f(x) - f(0). Of LRP-ε, where the network
+  is piecewise linear: Gradient x Input by the same tape. Of CP-LRP, where nothing has a bias: the map's sum is the
+  logit. Relevance and multipliers of a file in 16 bits are computed in 32 and compared with the same network in
+  float64.
+- **rounding**: the difference is larger, but where the same network computes in float64, with the same weights and
+  inputs, method and oracle are as close as that; so it is float32 that differs, not the method. Beside the difference
+  stand the one in float64 and, as "tape", how far the oracle's own float32 is from its float64. Batch normalisation is
+  part of the layers before it here, which rounds otherwise than the file does, and an activation within that of its
+  kink is on for one and off for the other. Where values of a map are thousands of times their sum, rounding them to
+  float32 is what the sum is off by.
+- **differs**: an oracle exists, and the difference is larger in float64 too, or cannot be had in it. Or a map changes
+  with the other inputs of its batch: half of the inputs are replaced, at the same batch size, and the maps of the other
+  half must stay the same to 1e-5 of their largest value.
+- **runs**: finite maps, no oracle here. `Σ/f` is the least and greatest share of the logit (of 1, for Excitation
+  Backprop) that the maps add up to: what biases and rules take is not in them.
+- **refused**: one line says why, below the table. **crashes**: anything else that came instead of a map.
+
+Methods run with few samples, LRP-ε and CP-LRP with ε = 1e-12, LRP (CLEVR-XAI) with the range of the inputs. Score-CAM
+and SISE stand on an earlier layer where the default one has more than 64 channels. On families that end in a softmax,
+probabilities are explained.
+"""
+
+
+def page(results: dict[str, dict]) -> str:
+    """Return the page as Markdown.
+
+    Parameters
+    ----------
+    results
+        Family to what ``measure.measure`` found, in the zoo's order.
+    """
+    counts = collections.Counter(
+        cell["status"] for found in results.values() for name, cell in found["methods"].items()
+    )
+    total = sum(counts.values())
+    lines = [_HEAD]
+    shares = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+    lines.append(f"{len(results)} families by {len(measure.METHODS)} methods, {total} cells: {shares}.")
+    missing = [name for name in FAMILIES if name not in results]
+    if missing:
+        lines.append(f"\nNot measured in this run: {', '.join(missing)}.")
+    for title, methods in TABLES.items():
+        lines += ["", f"## {title}", "", *_table(title, methods, results)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(title, methods, results):
+    with_layer = title == "Class activation maps"
+    heads = ["family", *(["default layer"] if with_layer else []), *(attribution.METHODS[m].title for m in methods)]
+    yield _row(heads)
+    yield _row(["---"] * len(heads))
+    reasons = _Reasons()
+    for group, families in GROUPS.items():
+        present = [family for family in families if family.name in results]
+        if present:
+            yield _row([f"**{group}**", *[""] * (len(heads) - 1)])
+        for family in present:
+            found = results[family.name]
+            cells = [_cell(found["methods"][method], reasons) for method in methods]
+            layer = [_layer(found["layer"], reasons)] if with_layer else []
+            yield _row([f"{family.name}: {family.about}", *layer, *cells])
+    yield ""
+    yield from reasons.notes()
+
+
+def _cell(cell, reasons) -> str:
+    if cell["status"] in ("exact", "rounding", "differs"):
+        note = f", {cell['note']}" if cell["note"] else ""
+        known = cell["in_double"] is not None
+        double = f" (float64 {cell['in_double']:.0e}, tape {cell['of_oracle']:.0e})" if known else ""
+        return f"{cell['status']} {cell['difference']:.0e}{double}{note}"
+    if cell["status"] == "runs":
+        return f"runs, {cell['note']}" if cell["note"] else "runs"
+    return f"{cell['status']} [{reasons.number(cell['note'])}]"
+
+
+def _layer(text, reasons) -> str:
+    named = re.fullmatch(r"(\S+) \(([\d, ]+)\)", text)
+    return f"`{named[1].removeprefix('functional_1/')}` {named[2].replace(', ', 'x')}" if named else "–"
+
+
+class _Reasons:
+    """Reasons in the order in which they are met, those that differ in names alone being one."""
+
+    def __init__(self):
+        self._numbers = {}
+
+    def number(self, text: str) -> int:
+        """Return the number of a reason."""
+        return self._numbers.setdefault(_in_general(text), len(self._numbers) + 1)
+
+    def notes(self):
+        """Yield the reasons as lines."""
+        for text, number in self._numbers.items():
+            yield f"{number}. {text}"
+
+
+def _in_general(text: str) -> str:
+    """Return a reason without the names of one file's nodes."""
+    text = re.sub(r"'/\S*?'", "the file", text)
+    text = re.sub(r" \((?:node ')?[\w./-]*/[\w./-]*'?\)", "", text)
+    text = re.sub(r"[\w.-]*PartitionedCall[\w./:-]*", "…", text)
+    text = re.sub(r" and \d+ more", " and more", text)
+    text = re.sub(r"'\w+'(?:, '\w+')+", lambda names: ", ".join(dict.fromkeys(names[0].split(", "))), text)
+    return (text if len(text) <= 240 else text[:237] + "...").replace("|", "\\|")
+
+
+def _row(cells) -> str:
+    return "| " + " | ".join(cells) + " |"
