@@ -62,7 +62,7 @@ def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS
 def path_gap(method: str, baseline) -> Measure:
     """Return what keeps how far the sum of Integrated Gradients' map misses what it should be.
 
-    |Σ map - (f(image) - f(b))| / |f(image) - f(b)|; NaN where both scores are 0. See ``attribution.methods.completeness``.
+    |Σ map - (f(image) - f(b))| / |f(image) - f(b)|; NaN where both scores are 0.
 
     Parameters
     ----------

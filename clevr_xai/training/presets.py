@@ -78,7 +78,8 @@ def told(
         "augmentation": "moved by up to 6 pixels, half of the images mirrored, "
         f"exposure by up to {augmentation.GAIN} times, contrast by {augmentation.CONTRAST:.0%}, red and blue by "
         f"{augmentation.TEMPERATURE:.0%}, noise of up to {augmentation.NOISE:g} gray levels, "
-        f"{augmentation.FADED:.0%} faded towards black or gray, {augmentation.EVEN:.0%} of these wholly, all this in {augmentation.RELIT:.0%} of the images",
+        f"{augmentation.FADED:.0%} faded towards black or gray, {augmentation.EVEN:.0%} of these wholly, "
+        f"all this in {augmentation.RELIT:.0%} of the images",
         "aids": f"cells (weight {losses.CELL_LOSS}, shapes {losses.SHAPE_LOSS:g} times), from `following` on members "
         f"of sets ({losses.MEMBER_LOSS}) and compared pairs ({losses.COMPARED_LOSS}) and what they compare "
         f"({losses.OPERAND_LOSS}); the question encoder stays as the reading left it",
