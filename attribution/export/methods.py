@@ -2,8 +2,8 @@
 
 ``GraphPasses`` offers a method what ``attribution.methods.queries.Passes`` does, as symbolic tensors of a function
 that is being built. A method that only combines what its passes give runs on them as it is. One that computes with
-NumPy in between has its counterpart here, under the same name and with the same parameters; there is none for methods that
-draw random numbers, because a request carries neither the run's seed nor the inputs' keys.
+NumPy in between has its counterpart here, under the same name and with the same parameters; there is none for methods
+that draw random numbers, because a request carries neither the run's seed nor the inputs' keys.
 """
 
 from __future__ import annotations
