@@ -31,7 +31,7 @@ class BuildWithModels(build_py):
                 shutil.copytree(top / name, target, dirs_exist_ok=True)
 
 
-PEERS = [  # libraries whose methods are scored beside this project's
+THIRD_PARTY = [  # libraries whose methods are scored beside this project's
     "tf-explain>=0.3.1,<0.4",
     "tf-keras-vis>=0.8.7,<0.9",
 ]
@@ -96,12 +96,13 @@ setup(
             "setuptools>=77",  # a test builds the wheel
             "tf_keras>=2.20,<2.22",  # writes files as Keras 2 does
             *BEAM,
-            *PEERS,
+            *THIRD_PARTY,
             *RENDER,
             *SERVING,
         ],
         "beam": BEAM,
-        "peers": PEERS,
+        "third-party": THIRD_PARTY,
+        "peers": THIRD_PARTY,  # the old name
         "docs": DOCS,
         "render": RENDER,
         "serving": SERVING,

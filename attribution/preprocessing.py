@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.methods.contract import ScoredModel
+from attribution.methods.protocols import ScoredModel
 
 
 @dataclasses.dataclass(frozen=True)

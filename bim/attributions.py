@@ -178,10 +178,10 @@ def _share(point: int, points: int) -> np.float32:
 
 
 def _authors(name: str, title: str, function=None, variant_of: str = "") -> Method:
-    """Return a method under the name users type, with the registry's fact sheet and the family of its original."""
+    """Return a method under the name users type, with the registry's method card and the family of its original."""
     known = METHODS.get(name)
     family = METHODS[variant_of or name].family
-    return Method(name, title, function or known.function, known.facts if known else None, family=family)
+    return Method(name, title, function or known.function, known.card if known else None, family=family)
 
 
 def _twelve() -> dict[str, Method]:

@@ -10,7 +10,7 @@ import numpy as np
 from attribution.errors import BadInput
 
 if TYPE_CHECKING:
-    from attribution.methods.contract import ScoredModel
+    from attribution.methods.protocols import ScoredModel
     from clevr_xai.answering import Answering
 
 _SAMPLE = ["what color is the large cube ?", "is there a small metal thing ?"]

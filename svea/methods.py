@@ -9,7 +9,7 @@ import numpy as np
 
 import attribution
 from attribution.errors import BadInput
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 
 # In the order of the paper's Table 1; SmoothGrad is in its text only.
 METHODS = (
@@ -27,9 +27,9 @@ RISE_MASKS = 1000
 COSTLY = ("rise",)  # not tried on networks of random weights: as many masks on each would cost more than all else
 
 
-def absolute_gradient(passes: Passes) -> np.ndarray:
+def absolute_gradient(queries: ModelQueries) -> np.ndarray:
     """Vanilla Gradient as SVEA ranks it: the absolute value of the gradient, of the inputs' shape."""
-    return np.abs(passes.input_gradient())
+    return np.abs(queries.input_gradient())
 
 
 def settings(names: Sequence[str], rise_masks: int = RISE_MASKS, layer: str = "") -> dict[str, tuple]:

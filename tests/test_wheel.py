@@ -127,5 +127,5 @@ def test_peers_are_an_extra_and_tensorflow_is_not(wheel, installed):
     plain = [each for each in requires if "extra ==" not in each]
     assert any(each.startswith("tensorflow<") or each.startswith("tensorflow>") for each in plain)
     assert not [each for each in plain if each.startswith(("tf-explain", "tf-keras-vis"))]
-    peers = [each for each in requires if 'extra == "peers"' in each.replace("'", '"')]
+    peers = [each for each in requires if 'extra == "third-party"' in each.replace("'", '"')]
     assert {each.split("<")[0].split(">")[0].strip() for each in peers} == {"tf-explain", "tf-keras-vis"}

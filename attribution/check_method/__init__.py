@@ -25,7 +25,7 @@ from absl import flags
 from attribution import cli
 from attribution.cli.model_flags import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line
-from attribution.methods.contract import ScoredModel
+from attribution.methods.protocols import ScoredModel
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_multi_string(

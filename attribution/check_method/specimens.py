@@ -8,7 +8,7 @@ import pathlib
 
 import numpy as np
 
-from attribution.methods.contract import Inputs, ScoredModel
+from attribution.methods.protocols import Inputs, ScoredModel
 
 ROWS = 8  # a multiple of the batch sizes tried, so that no pass is filled up
 

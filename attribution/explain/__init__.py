@@ -12,9 +12,9 @@ from attribution.errors import BadInput
 from attribution.explain.user_methods import BrokenContract, called
 from attribution.methods import resizing
 from attribution.methods.completeness import Residuals
-from attribution.methods.contract import Inputs, ScoredModel
 from attribution.methods.method import Method
-from attribution.methods.queries import Needs, Passes, Place
+from attribution.methods.protocols import Inputs, ScoredModel
+from attribution.methods.queries import BatchPosition, ModelQueries, RequiredQueries
 from attribution.methods.resolve import resolve_method
 from attribution.model.input_validation import checked_targets
 
@@ -76,7 +76,7 @@ def explain(
     ----------
     method : str or Method or callable
         A name of the registry, ``module:function``, a ``Method``, or a function of one's own that takes
-        ``attribution.methods.queries.Passes`` and returns one map per input.
+        ``attribution.methods.queries.ModelQueries`` and returns one map per input.
     model : attribution.model.model.Model
         From ``load_model``; it decides whether logits or probabilities are explained.
     inputs
@@ -247,16 +247,16 @@ def block_by_block(
 
     The residuals of each block are added to the lists of ``residuals``, by label.
     """
-    needs = Needs()
+    needs = RequiredQueries()
     for method, parameters in chosen.values():
-        needs |= method.needs(parameters)
+        needs |= method.required_queries(parameters)
 
     total = len(feed[wrt])
     block = model.batch_size(batch_size)
     maps: dict[str, np.ndarray] = {}
     for start in _blocks(total, block, progress):
         rows = slice(start, start + block)
-        passes = Passes(
+        passes = ModelQueries(
             model,
             {name: array[rows] if array.ndim else array for name, array in feed.items()},
             wrt,
@@ -265,7 +265,7 @@ def block_by_block(
             seed,
             keys[rows],
             needs,
-            Place(rows, total, channels_first),
+            BatchPosition(rows, total, channels_first),
         )
         for label, (method, parameters) in chosen.items():
             result = _checked(method, called(method, passes, parameters), passes)
@@ -315,7 +315,7 @@ def _blocks(total, block, progress):
     return starts
 
 
-def _checked(method: Method, maps, passes: Passes) -> np.ndarray:
+def _checked(method: Method, maps, passes: ModelQueries) -> np.ndarray:
     """Return a method's result as float32 if it is what a method must return."""
     maps = np.asarray(maps)
     with_channels = passes.inputs.shape

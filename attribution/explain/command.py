@@ -108,7 +108,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.list_methods:
         width = max(map(len, METHODS))
         for name, method in METHODS.items():
-            print_line(f"{name.ljust(width)}  {method.title}; {method.facts.cost}")
+            print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost}")
         return
     if not flag_values.list_layers and not flag_values.image:
         raise BadInput("--image is empty; name a picture, a .npy file or a folder of them")

@@ -10,7 +10,7 @@ from typing import Any
 
 from attribution.errors import BadInput
 from attribution.methods.method import Method
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 from attribution.plugins import working_directory_kept
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,7 +21,7 @@ class BrokenContract(BadInput):
     """A method returned what is no map of its inputs, or raised what is no ``BadInput``."""
 
 
-def called(method: Method, passes: Passes, parameters: Mapping[str, Any]) -> Any:
+def called(method: Method, passes: ModelQueries, parameters: Mapping[str, Any]) -> Any:
     """Return what a method returns.
 
     Raises

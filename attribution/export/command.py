@@ -192,7 +192,7 @@ def sheet_of(model: Any, wrt: str, chosen: Mapping[str, tuple[Method, Mapping]])
     chosen
         Label to method and parameters.
     """
-    layers = {parameters["layer"] for method, parameters in chosen.values() if method.asks == "layer gradient"}
+    layers = {parameters["layer"] for method, parameters in chosen.values() if method.query == "layer gradient"}
     if len(layers) > 1:
         raise BadInput(f"one layer serves all class activation maps of a file, not {listed(sorted(map(str, layers)))}")
     layer = layers.pop() if layers else None
@@ -202,7 +202,7 @@ def sheet_of(model: Any, wrt: str, chosen: Mapping[str, tuple[Method, Mapping]])
             "source": model.fingerprint,
             "score": model.score,
             "wrt": wrt,
-            "layer": model.layer(layer, wrt) if any(m.asks == "layer gradient" for m, _ in chosen.values()) else None,
+            "layer": model.layer(layer, wrt) if any(m.query == "layer gradient" for m, _ in chosen.values()) else None,
             "layer_is_default": layer is None,
             "methods": {
                 label: {"method": method.name, "parameters": plain(parameters)}

@@ -20,7 +20,7 @@ from tensorflow.core.protobuf import fingerprint_pb2
 
 from attribution.errors import BadInput, listed
 from attribution.export import names as names
-from attribution.export.methods import GraphPasses, counterpart
+from attribution.export.methods import GraphQueries, counterpart
 from attribution.graph.layers import has_channels_first
 from attribution.graph.nodes import node_of
 from attribution.methods.method import Method
@@ -66,7 +66,7 @@ def write(
         def function(**arrays):
             asked = arrays.pop(names.TARGETS, None)
             ordered = {name: arrays[name] for name in model.inputs}
-            outputs = build(GraphPasses(model, compiled, wrt, ordered, asked))
+            outputs = build(GraphQueries(model, compiled, wrt, ordered, asked))
             _forget_gradient_names()
             return outputs
 
@@ -78,7 +78,7 @@ def write(
     added[names.SCORES] = signature(scores, *specs)
     for label, (method, parameters) in chosen.items():
         added[names.EXPLAIN + label] = signature(_explaining(label, method, parameters), *specs, targets)
-        if method.asks == "layer gradient":
+        if method.query == "layer gradient":
             layer = parameters["layer"]
 
             def values(passes, layer=layer):

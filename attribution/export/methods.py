@@ -1,9 +1,9 @@
 """Attribution methods as TensorFlow graphs, for servers that have TensorFlow and nothing else.
 
-``GraphPasses`` offers a method what ``attribution.methods.queries.Passes`` does, as symbolic tensors of a function
-that is being built. A method that only combines what its passes give runs on them as it is. One that computes with
-NumPy in between has its counterpart here, under the same name and with the same parameters; there is none for methods
-that draw random numbers, because a request carries neither the run's seed nor the inputs' keys.
+``GraphQueries`` answers the queries of ``attribution.methods.queries.ModelQueries`` with symbolic tensors of a function
+that is being built. A method that only combines these answers runs on them unchanged. One that computes with NumPy has
+its counterpart here, under the same name and with the same parameters. Methods that draw random numbers have none,
+because a request carries neither the run's seed nor the inputs' keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attribution.lrp.composite import Composite
 from attribution.methods import cam, deeplift, gradients, modified_relu, perturbation, resizing
 
 
-class GraphPasses:
+class GraphQueries:
     """Symbolic passes through a model.
 
     Parameters
@@ -67,11 +67,11 @@ class GraphPasses:
         return tf.gather(self.scores, self.targets, batch_dims=1)
 
     def input_gradient(self, rules: Any = None) -> Any:
-        """Return the gradient of the target score, of the inputs' shape; see ``Passes.input_gradient``."""
+        """Return the gradient of the target score, of the inputs' shape; see ``ModelQueries.input_gradient``."""
         return self._once(("input", rules), lambda: self._backward(self.inputs, self._asked, (), True, rules)[1])
 
     def layer_gradient(self, layer: str | None = None) -> tuple[Any, Any]:
-        """Return a layer's values and gradients; see ``Passes.layer_gradient``."""
+        """Return a layer's values and gradients; see ``ModelQueries.layer_gradient``."""
         node = self.model.layer(layer, self._wrt)
         if not self.model.layout(node, self._wrt).is_plain:
             raise BadInput(f"layer '{node}' holds tokens or has its channels first; served maps stand on plain layers")

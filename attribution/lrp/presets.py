@@ -9,7 +9,7 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.lrp.composite import BATCH_NORMS, KINDS, Composite, Rule
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 
 __all__ = [
     "BATCH_NORMS",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def lrp_epsilon(
-    passes: Passes,
+    queries: ModelQueries,
     *,
     epsilon: float = 1e-6,
     batch_norm: str = "fold",
@@ -40,8 +40,8 @@ def lrp_epsilon(
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     epsilon, stabiliser
         ε, and whether it is "absolute" or "relative" to the layer's values; see ``Rule``.
     batch_norm
@@ -50,11 +50,11 @@ def lrp_epsilon(
         Of two factors that depend on the input, "signal" (a sigmoid gate takes nothing) or "half" each.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products))
+    return queries.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products))
 
 
 def lrp_epsilon_plus(
-    passes: Passes,
+    queries: ModelQueries,
     *,
     epsilon: float = 1e-6,
     batch_norm: str = "fold",
@@ -66,7 +66,7 @@ def lrp_epsilon_plus(
 
     Parameters
     ----------
-    passes, epsilon, batch_norm, stabiliser, products
+    queries, epsilon, batch_norm, stabiliser, products
         See ``lrp_epsilon``.
     sums
         "separate", as in zennit: a residual block's sum gives each of its branches the relevance of its value, and the
@@ -75,13 +75,13 @@ def lrp_epsilon_plus(
     """
     plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
     dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    return passes.relevance(
+    return queries.relevance(
         Composite(plus, dense, plus, batch_norm=batch_norm, norm="epsilon", sums=sums, products=products)
     )
 
 
 def lrp_alpha1beta0(
-    passes: Passes,
+    queries: ModelQueries,
     *,
     epsilon: float = 1e-6,
     batch_norm: str = "fold",
@@ -96,15 +96,15 @@ def lrp_alpha1beta0(
 
     Parameters
     ----------
-    passes, epsilon, batch_norm, stabiliser, products, sums
+    queries, epsilon, batch_norm, stabiliser, products, sums
         See ``lrp_epsilon_plus``.
     """
     plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
-    return passes.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, sums=sums, products=products))
+    return queries.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, sums=sums, products=products))
 
 
 def lrp_cp(
-    passes: Passes, *, epsilon: float = 1e-6, batch_norm: str = "fold", stabiliser: str = "relative"
+    queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold", stabiliser: str = "relative"
 ) -> np.ndarray:
     """CP-LRP (Ali et al. 2022): LRP-ε that holds attention, gates and the denominators of norms constant.
 
@@ -112,15 +112,15 @@ def lrp_cp(
 
     Parameters
     ----------
-    passes, epsilon, batch_norm, stabiliser
+    queries, epsilon, batch_norm, stabiliser
         See ``lrp_epsilon``.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    return passes.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon"))
+    return queries.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon"))
 
 
 def lrp_attn(
-    passes: Passes,
+    queries: ModelQueries,
     *,
     epsilon: float = 1e-6,
     batch_norm: str = "fold",
@@ -133,16 +133,16 @@ def lrp_attn(
 
     Parameters
     ----------
-    passes, epsilon, batch_norm, stabiliser, products
+    queries, epsilon, batch_norm, stabiliser, products
         See ``lrp_epsilon``.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
     composite = Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products, softmax="taylor")
-    return passes.relevance(composite)
+    return queries.relevance(composite)
 
 
 def lrp_clevr_xai(
-    passes: Passes, *, epsilon: float = 1e-6, low: float = 0.0, high: float = 1.0, batch_norm: str = "pass"
+    queries: ModelQueries, *, epsilon: float = 1e-6, low: float = 0.0, high: float = 1.0, batch_norm: str = "pass"
 ) -> np.ndarray:
     """LRP as CLEVR-XAI has it (Arras et al. 2022): z^B for the first convolution, z+ for all other layers.
 
@@ -151,8 +151,8 @@ def lrp_clevr_xai(
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     epsilon
         Stabiliser.
     low, high
@@ -167,19 +167,19 @@ def lrp_clevr_xai(
     """
     plus = Rule("z_plus", epsilon=epsilon)
     box = Rule("box", epsilon=epsilon, low=low, high=high)
-    if len(passes) and not (low <= passes.inputs.min() and passes.inputs.max() <= high):
+    if len(queries) and not (low <= queries.inputs.min() and queries.inputs.max() <= high):
         raise BadInput(
             f"lrp_clevr_xai was told of inputs between low={low:g} and high={high:g}; these are between "
-            f"{passes.inputs.min():g} and {passes.inputs.max():g}; give the range that all inputs can have"
+            f"{queries.inputs.min():g} and {queries.inputs.max():g}; give the range that all inputs can have"
         )
-    return passes.relevance(Composite(plus, plus, plus, first=box, batch_norm=batch_norm))
+    return queries.relevance(Composite(plus, plus, plus, first=box, batch_norm=batch_norm))
 
 
-def excitation_backprop(passes: Passes, *, batch_norm: str = "pass") -> np.ndarray:
+def excitation_backprop(queries: ModelQueries, *, batch_norm: str = "pass") -> np.ndarray:
     """Excitation Backprop (Zhang et al. 2018): the probability of reaching an input from the target.
 
     Steps go along a_i w_ij+ without bias, so that a map is non-negative and sums to 1 where every step has a
     positive way on. A residual block's sum is one layer: shares by value would be negative where a branch is.
     """
     plus = Rule("z_plus", epsilon=0.0, bias=False)
-    return passes.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, start="one"))
+    return queries.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, start="one"))

@@ -11,14 +11,14 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.methods import resizing
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 from attribution.model.batching import FoldedBatch
 
 MEAN = "mean"  # in place of a token's number: all tokens are read, as global average pooling does
 
 
 def attention_rollout(
-    passes: Passes, *, token: int | str | None = None, residual: float = 0.5, resize: bool = True
+    queries: ModelQueries, *, token: int | str | None = None, residual: float = 0.5, resize: bool = True
 ) -> np.ndarray:
     """Attention rollout (Abnar and Zuidema 2020): the product of the layers' attention, residual connections included.
 
@@ -26,8 +26,8 @@ def attention_rollout(
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     token
         Whose row is the map: its number, or ``"mean"`` of all; by default 0 where the tokens are one more than the
         positions, otherwise the mean.
@@ -37,14 +37,14 @@ def attention_rollout(
         Whether the map is upsampled to the input's resolution.
     """
     rolled = None
-    for attention, _ in _attention(passes):
+    for attention, _ in _attention(queries):
         mixed = (1 - residual) * attention.mean(axis=1) + residual * np.eye(attention.shape[-1], dtype=np.float32)
         mixed /= mixed.sum(axis=-1, keepdims=True)
         rolled = mixed if rolled is None else mixed @ rolled
-    return _on_positions(passes, rolled, token, resize)
+    return _on_positions(queries, rolled, token, resize)
 
 
-def gradient_rollout(passes: Passes, *, token: int | str | None = None, resize: bool = True) -> np.ndarray:
+def gradient_rollout(queries: ModelQueries, *, token: int | str | None = None, resize: bool = True) -> np.ndarray:
     """Gradient x rollout (Chefer, Gur and Wolf, ICCV 2021): attention weighted by its gradient, rolled out.
 
     Ā = mean over heads of (∂f_t/∂A ⊙ A)+, and R ← R + Ā R from R = I. The map is a row of R - I, which is specific to
@@ -52,26 +52,26 @@ def gradient_rollout(passes: Passes, *, token: int | str | None = None, resize: 
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     token, resize
         See ``attention_rollout``.
     """
     rolled = None
-    for attention, gradient in _attention(passes):
+    for attention, gradient in _attention(queries):
         weighted = np.maximum(attention * gradient, 0).mean(axis=1)
         identity = np.eye(attention.shape[-1], dtype=np.float32)
         rolled = identity + weighted if rolled is None else rolled + weighted @ rolled
-    return _on_positions(passes, rolled - identity, token, resize)
+    return _on_positions(queries, rolled - identity, token, resize)
 
 
-def _attention(passes) -> list[tuple[np.ndarray, np.ndarray]]:
+def _attention(queries) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return each layer's attention and its gradient, ``(N, heads, tokens, tokens)``."""
-    nodes = passes.attention_nodes()
+    nodes = queries.attention_nodes()
     if not nodes:
         raise BadInput("the model has no attention: no Softmax of shape (batch, heads, tokens, tokens)")
     try:
-        layers = passes.node_gradients(nodes)
+        layers = queries.node_gradients(nodes)
     except FoldedBatch as error:
         raise BadInput("attention lies within windows; rollout is defined for attention among all tokens") from error
     shapes = {attention.shape for attention, _ in layers}
@@ -81,9 +81,9 @@ def _attention(passes) -> list[tuple[np.ndarray, np.ndarray]]:
     return layers
 
 
-def _on_positions(passes, rolled, token, resize):
+def _on_positions(queries, rolled, token, resize):
     """Return a row of ``(N, tokens, tokens)`` on the positions of the inputs."""
-    spatial = passes.inputs.shape[1:-1]
+    spatial = queries.inputs.shape[1:-1]
     beside, grid = token_grid(rolled.shape[-1], spatial)
     if token is None:
         token = 0 if beside else MEAN

@@ -13,12 +13,12 @@ import numpy as np
 
 from attribution.methods.expected_gradients import as_references
 from attribution.methods.gradients import start_of
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 
 # Least share of the scores that their difference counts as: float32 scores give a smaller one to one digit or none.
 _LEAST = 1e-4
 
-Ends = Callable[[Passes, Mapping], tuple[np.ndarray, np.ndarray]]
+Ends = Callable[[ModelQueries, Mapping], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +39,9 @@ class SumLaw:
     ends: Ends
     cause: str
 
-    def residuals(self, passes: Passes, parameters: Mapping, maps: np.ndarray) -> Residuals:
+    def residuals(self, queries: ModelQueries, parameters: Mapping, maps: np.ndarray) -> Residuals:
         """Return the residuals of the maps of a block, ``(N, ...)``; at most a forward pass at input and baseline."""
-        return Residuals.of(maps, *self.ends(passes, parameters))
+        return Residuals.of(maps, *self.ends(queries, parameters))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,36 +90,36 @@ class Residuals:
         return cls(*(np.concatenate([np.zeros(0), *(getattr(part, name) for part in parts)]) for name in names))
 
 
-def _score_difference(passes, parameters):
-    start = np.broadcast_to(start_of(passes, parameters["baseline"]), passes.inputs.shape)
-    return passes.target_scores, _mean_scores(passes, start[np.newaxis])
+def _score_difference(queries, parameters):
+    start = np.broadcast_to(start_of(queries, parameters["baseline"]), queries.inputs.shape)
+    return queries.target_scores, _mean_scores(queries, start[np.newaxis])
 
 
-def _logit_difference(passes, parameters):
-    return _score_difference(passes.of_logits(), parameters)
+def _logit_difference(queries, parameters):
+    return _score_difference(queries.of_logits(), parameters)
 
 
-def _expected_difference(passes, parameters):
-    references = as_references(passes.channels_last(parameters["references"]), passes.inputs.shape)
-    return passes.target_scores, _mean_scores(passes, references[:, np.newaxis])
+def _expected_difference(queries, parameters):
+    references = as_references(queries.channels_last(parameters["references"]), queries.inputs.shape)
+    return queries.target_scores, _mean_scores(queries, references[:, np.newaxis])
 
 
-def _logit(passes, _):
-    return passes.of_logits().target_scores, np.zeros(len(passes))
+def _logit(queries, _):
+    return queries.of_logits().target_scores, np.zeros(len(queries))
 
 
-def _one(passes, _):
-    return np.ones(len(passes)), np.zeros(len(passes))
+def _one(queries, _):
+    return np.ones(len(queries)), np.zeros(len(queries))
 
 
-def _mean_scores(passes, starts):
+def _mean_scores(queries, starts):
     """Return the mean of the targets' scores over starting points, (K, N or 1, ...) that broadcast to the inputs."""
-    total = np.zeros(len(passes))
+    total = np.zeros(len(queries))
 
     def start(number, rows):
-        return np.broadcast_to(starts[number], passes.inputs.shape)[rows]
+        return np.broadcast_to(starts[number], queries.inputs.shape)[rows]
 
-    for _, rows, scores in passes.variant_scores(len(starts), start):
+    for _, rows, scores in queries.variant_scores(len(starts), start):
         total[rows] += scores
     return total / len(starts)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from attribution.errors import BadInput, listed
 from attribution.methods import gradients
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 
 # Linear in what depends on the input.
 _LINEAR = (
@@ -52,7 +52,7 @@ AT_INPUT, AT_BASELINE = "attribution_at_input", "attribution_at_baseline"
 _NEAR = 1e-6  # differences below it have no chord
 
 
-def deeplift(passes: Passes, *, baseline: Any = 0.0) -> np.ndarray:
+def deeplift(queries: ModelQueries, *, baseline: Any = 0.0) -> np.ndarray:
     """DeepLIFT, rescale rule (Shrikumar et al. 2017): (x - b) times the multipliers; the sum is f(x) - f(b) exactly.
 
     Products of two variables, maxima and softmax are shared out as in SHAP's DeepExplainer (Lundberg and Lee 2017): a
@@ -61,13 +61,13 @@ def deeplift(passes: Passes, *, baseline: Any = 0.0) -> np.ndarray:
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     baseline
         What inputs are compared with; see ``gradients.path_start``.
     """
-    start = gradients.start_of(passes, baseline)
-    return (passes.inputs - start) * passes.multipliers(start)
+    start = gradients.start_of(queries, baseline)
+    return (queries.inputs - start) * queries.multipliers(start)
 
 
 def rules(graph: Any, source: str, target: str) -> dict[str, str]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 
 
-def expected_gradients(passes: Passes, *, samples: int = 50, references: Any = 0.0) -> np.ndarray:
+def expected_gradients(queries: ModelQueries, *, samples: int = 50, references: Any = 0.0) -> np.ndarray:
     """Mean of (x - r) · d f_t / d x (r + α (x - r)) over references r (Erion et al. 2021), also called GradientSHAP.
 
     The expectation over references r and over α, uniform in [0, 1], is a mean of samples. The map's sum is
@@ -18,8 +18,8 @@ def expected_gradients(passes: Passes, *, samples: int = 50, references: Any = 0
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     samples
         Gradients, each at a reference and an α of its own.
     references
@@ -28,16 +28,16 @@ def expected_gradients(passes: Passes, *, samples: int = 50, references: Any = 0
     """
     if samples < 1:
         raise BadInput(f"at least 1 sample is needed, not {samples}")
-    among = as_references(passes.channels_last(references), passes.inputs.shape)
-    drawn, alphas = draw(passes, samples, len(among))
-    total = np.zeros(passes.inputs.shape)
+    among = as_references(queries.channels_last(references), queries.inputs.shape)
+    drawn, alphas = draw(queries, samples, len(among))
+    total = np.zeros(queries.inputs.shape)
 
     def on_path(number, rows):
-        x, start = passes.inputs[rows], among[drawn[rows, number]]
+        x, start = queries.inputs[rows], among[drawn[rows, number]]
         return start + _along(alphas[rows, number], x) * (x - start)
 
-    for number, rows, gradients in passes.variant_gradients(samples, on_path):
-        total[rows] += (passes.inputs[rows] - among[drawn[rows, number]]) * gradients
+    for number, rows, gradients in queries.variant_gradients(samples, on_path):
+        total[rows] += (queries.inputs[rows] - among[drawn[rows, number]]) * gradients
     return total / samples
 
 
@@ -60,11 +60,11 @@ def as_references(references: Any, shape: tuple[int, ...]) -> np.ndarray:
     return array.reshape(len(array), *(1,) * (len(shape) - array.ndim), *array.shape[1:])
 
 
-def draw(passes: Passes, samples: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+def draw(queries: ModelQueries, samples: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return which of ``count`` references each input's samples start from, and their α: ``(N, samples)`` each."""
-    drawn, alphas = np.empty((len(passes), samples), np.int64), np.empty((len(passes), samples), np.float32)
-    for row in range(len(passes)):
-        generator = passes.generator(row, "expected gradients")
+    drawn, alphas = np.empty((len(queries), samples), np.int64), np.empty((len(queries), samples), np.float32)
+    for row in range(len(queries)):
+        generator = queries.generator(row, "expected gradients")
         drawn[row] = generator.integers(0, count, samples)
         alphas[row] = generator.random(samples, np.float32)
     return drawn, alphas

@@ -8,11 +8,11 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.methods import gradients
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 
 
 def guided_integrated_gradients(
-    passes: Passes, *, steps: int = 50, fraction: float = 0.25, max_distance: float = 0.02, baseline: Any = 0.0
+    queries: ModelQueries, *, steps: int = 50, fraction: float = 0.25, max_distance: float = 0.02, baseline: Any = 0.0
 ) -> np.ndarray:
     """Guided Integrated Gradients (Kapishnikov et al. 2021): ∫ of the gradient along a path that avoids large ones.
 
@@ -22,8 +22,8 @@ def guided_integrated_gradients(
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     steps
         Gradients on the path, one after another.
     fraction
@@ -38,9 +38,9 @@ def guided_integrated_gradients(
             "guided_integrated_gradients needs steps >= 1, fraction in (0, 1] and max_distance in [0, 1], not "
             f"{steps}, {fraction}, {max_distance}"
         )
-    shape = passes.inputs.shape
-    ends = passes.inputs.astype(np.float64).reshape(shape[0], -1)  # also where an input is a single number, (N,)
-    starts = np.broadcast_to(gradients.start_of(passes, baseline), shape).astype(np.float64)
+    shape = queries.inputs.shape
+    ends = queries.inputs.astype(np.float64).reshape(shape[0], -1)  # also where an input is a single number, (N,)
+    starts = np.broadcast_to(gradients.start_of(queries, baseline), shape).astype(np.float64)
     starts = starts.reshape(ends.shape)
     places = starts.copy()
     maps = np.zeros(ends.shape)
@@ -52,9 +52,9 @@ def guided_integrated_gradients(
         corridor = max(step / steps - max_distance, 0.0), min(step / steps + max_distance, 1.0)
         # Where a step ends depends on the gradient where it begins: steps cannot share a pass, inputs do.
         found = np.empty(ends.shape, np.float32)
-        for _, rows, part in passes.variant_gradients(1, here):
+        for _, rows, part in queries.variant_gradients(1, here):
             found[rows] = part.reshape(len(rows), -1)
-        for row in range(len(passes)):
+        for row in range(len(queries)):
             reached = _step(places[row], starts[row], ends[row], found[row], 1 - step / steps, corridor, fraction)
             maps[row] += (reached - places[row]) * found[row]
             places[row] = reached

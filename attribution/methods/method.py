@@ -1,4 +1,4 @@
-"""What an attribution method is: a function with a name, defaults and a fact sheet."""
+"""What an attribution method is: a function with a name, defaults and a method card."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from types import MappingProxyType
 
 from attribution.errors import BadInput, listed
 from attribution.methods.completeness import SumLaw
-from attribution.methods.queries import Needs
+from attribution.methods.queries import RequiredQueries
 
 
 @dataclasses.dataclass(frozen=True)
-class FactSheet:
+class MethodCard:
     """What a user should know of a method before choosing it.
 
     Attributes
     ----------
     citation
         Where it was published.
-    needs
+    requirements
         What it requires of the model.
     cost
-        Passes per input: F is a forward pass, G a forward and backward pass (about 2.6 F).
+        ModelQueries per input: F is a forward pass, G a forward and backward pass (about 2.6 F).
     randomness
         What is drawn, and from which seed.
     weaknesses
@@ -32,7 +32,7 @@ class FactSheet:
     """
 
     citation: str
-    needs: str
+    requirements: str
     cost: str
     randomness: str
     weaknesses: str
@@ -49,12 +49,12 @@ class Method:
     title
         As printed in tables.
     function
-        ``function(passes, **parameters)``; see ``attribution.methods.queries``.
-    facts
-        Fact sheet; ``None`` for a user's own method.
+        ``function(queries, **parameters)``; see ``attribution.methods.queries``.
+    card
+        Method card; ``None`` for a user's own method.
     library
         The library whose code this is, where it is not this project's; see ``attribution.methods.third_party``.
-    asks
+    query
         ``"input gradient"``, ``"layer gradient"`` or ``"squared gradients"``, where it asks its passes for that and
         can share them with others.
     is_random
@@ -72,9 +72,9 @@ class Method:
     name: str
     title: str
     function: Callable
-    facts: FactSheet | None = None
+    card: MethodCard | None = None
     library: str | None = None
-    asks: str | None = None
+    query: str | None = None
     is_random: bool = False
     drops_channels: bool = False
     family: str | None = None
@@ -105,15 +105,15 @@ class Method:
         except importlib.metadata.PackageNotFoundError as error:
             raise BadInput(
                 f"method '{self.name}' is {self.library}'s own, which is not installed: "
-                "pip install 'attribution-benchmarks[peers]'"
+                "pip install 'attribution-benchmarks[third-party]'"
             ) from error
 
-    def needs(self, parameters: Mapping) -> Needs:
+    def required_queries(self, parameters: Mapping) -> RequiredQueries:
         """Return what the method will ask of its passes with these parameters, as far as passes can be shared."""
-        return Needs(
-            self.asks == "input gradient",
-            frozenset([parameters["layer"]]) if self.asks == "layer gradient" else frozenset(),
-            self.asks == "squared gradients" or bool(parameters.get("squared")),
+        return RequiredQueries(
+            self.query == "input gradient",
+            frozenset([parameters["layer"]]) if self.query == "layer gradient" else frozenset(),
+            self.query == "squared gradients" or bool(parameters.get("squared")),
         )
 
     def parameters(self, overrides: Mapping) -> dict:

@@ -1,4 +1,4 @@
-"""The page of all methods, from their fact sheets."""
+"""The page of all methods, from their method cards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from attribution.methods.registry import METHODS
 
 
 def page() -> str:
-    """Return the fact sheets of all methods as a Markdown page (docs/methods.md)."""
+    """Return the method cards of all methods as a Markdown page (docs/methods.md)."""
     lines = [
         "# Attribution methods",
         "",
@@ -33,7 +33,7 @@ def page() -> str:
         "| name | method | cost |",
         "|---|---|---|",
         *(
-            f"| [`{name}`](#{name.replace('.', '')}) | {method.title} | {method.facts.cost} |"
+            f"| [`{name}`](#{name.replace('.', '')}) | {method.title} | {method.card.cost} |"
             for name, method in METHODS.items()
         ),
     ]
@@ -47,10 +47,10 @@ def page() -> str:
             "",
             f"- **Parameters:** {defaults}",
             *([f"- **Sum of a map:** {method.sum_law.formula}"] if method.sum_law else []),
-            f"- **Needs:** {method.facts.needs}",
-            f"- **Cost per input:** {method.facts.cost}",
-            f"- **Randomness:** {method.facts.randomness}",
-            f"- **Known weaknesses:** {method.facts.weaknesses}",
-            f"- **Source:** {method.facts.citation}",
+            f"- **Needs:** {method.card.requirements}",
+            f"- **Cost per input:** {method.card.cost}",
+            f"- **Randomness:** {method.card.randomness}",
+            f"- **Known weaknesses:** {method.card.weaknesses}",
+            f"- **Source:** {method.card.citation}",
         ]
     return "\n".join(lines) + "\n"

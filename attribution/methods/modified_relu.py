@@ -15,29 +15,29 @@ from typing import Any
 
 import numpy as np
 
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 
 _PASS_ON = "AttributionPassOn"
 
 
-def guided_backprop(passes: Passes) -> np.ndarray:
+def guided_backprop(queries: ModelQueries) -> np.ndarray:
     """Guided Backprop (Springenberg et al. 2015): ReLU passes g · [z > 0] · [g > 0] back."""
-    return passes.input_gradient(guided_rules)
+    return queries.input_gradient(guided_rules)
 
 
-def deconvnet(passes: Passes) -> np.ndarray:
+def deconvnet(queries: ModelQueries) -> np.ndarray:
     """Deconvnet (Zeiler and Fergus 2014): ReLU passes max(g, 0) back, without the forward gate."""
-    return passes.input_gradient(deconvnet_rules)
+    return queries.input_gradient(deconvnet_rules)
 
 
 def guided_rules(graph: Any, source: str, target: str) -> dict[str, str]:
-    """Return Guided Backprop's gradient for every rectifier between two nodes; see ``Passes.input_gradient``."""
+    """Return Guided Backprop's gradient for every rectifier between two nodes; see ``ModelQueries.input_gradient``."""
     found = _rectifiers(graph, source, target, "guided_backprop")
     return {name: f"AttributionGuided{kind}" for name, kind in found.items()}
 
 
 def deconvnet_rules(graph: Any, source: str, target: str) -> dict[str, str]:
-    """Return Deconvnet's gradient for every rectifier between two nodes; see ``Passes.input_gradient``."""
+    """Return Deconvnet's gradient for every rectifier between two nodes; see ``ModelQueries.input_gradient``."""
     from attribution.graph.rectifiers import PRELU, prelu_halves
 
     found = _rectifiers(graph, source, target, "deconvnet")

@@ -14,7 +14,7 @@ import numpy as np
 from attribution.errors import BadInput
 
 if TYPE_CHECKING:
-    from attribution.methods.queries import Passes
+    from attribution.methods.queries import ModelQueries
 
 HALVINGS = 4  # from the coarsest path to the finest; all gradients of one are used again by the next
 
@@ -29,7 +29,7 @@ def levels(steps: int) -> list[int]:
     return [coarsest * 2**halving for halving in range(HALVINGS + 1)]
 
 
-def refined(passes: Passes, start: np.ndarray, steps: int, quadrature: str, tolerance: float) -> np.ndarray:
+def refined(queries: ModelQueries, start: np.ndarray, steps: int, quadrature: str, tolerance: float) -> np.ndarray:
     """Return Integrated Gradients by the trapezoidal rule, with as many steps as each input needs.
 
     An input is done when its map's sum misses f(x) - f(b) by at most ``tolerance`` of it, or at the last level; the
@@ -38,8 +38,8 @@ def refined(passes: Passes, start: np.ndarray, steps: int, quadrature: str, tole
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     start
         b, float that broadcasts to the inputs.
     steps
@@ -64,22 +64,22 @@ def refined(passes: Passes, start: np.ndarray, steps: int, quadrature: str, tole
             f"tolerance={tolerance:g} with quadrature='{quadrature}'; a tolerance lies between 0 and 1 and needs "
             "quadrature='trapezoid'"
         )
-    difference = np.broadcast_to(passes.inputs - start, passes.inputs.shape)
-    begun = np.broadcast_to(start, passes.inputs.shape)
-    wanted = np.array(passes.target_scores, np.float64)
-    for _, rows, scores in passes.variant_scores(1, lambda _, rows: begun[rows]):
+    difference = np.broadcast_to(queries.inputs - start, queries.inputs.shape)
+    begun = np.broadcast_to(start, queries.inputs.shape)
+    wanted = np.array(queries.target_scores, np.float64)
+    for _, rows, scores in queries.variant_scores(1, lambda _, rows: begun[rows]):
         wanted[rows] -= scores
 
-    total = np.zeros(passes.inputs.shape)  # of the gradients; both ends of the path count half
-    found = np.zeros(passes.inputs.shape)
-    going = np.arange(len(passes))
+    total = np.zeros(queries.inputs.shape)  # of the gradients; both ends of the path count half
+    found = np.zeros(queries.inputs.shape)
+    going = np.arange(len(queries))
     for level, count in enumerate(levels(steps)):
         alphas = np.arange(count + 1) / count if level == 0 else (2 * np.arange(count // 2) + 1) / count
 
         def on_path(number, rows, alphas=alphas):
-            return passes.inputs[rows] - np.float32(1 - alphas[number]) * difference[rows]
+            return queries.inputs[rows] - np.float32(1 - alphas[number]) * difference[rows]
 
-        for number, rows, gradients in passes.variant_gradients([going] * len(alphas), on_path):
+        for number, rows, gradients in queries.variant_gradients([going] * len(alphas), on_path):
             total[rows] += (0.5 if level == 0 and number in (0, count) else 1.0) * gradients
         found[going] = difference[going] * total[going] / count
         missed = np.abs(found[going].reshape(len(going), -1).sum(axis=1) - wanted[going])

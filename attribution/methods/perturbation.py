@@ -1,6 +1,6 @@
 """Methods that only ask for scores of changed inputs, and the random control.
 
-Every function takes the passes of a block of inputs and returns maps without the channel axis, ``(N, T)`` or
+Every function takes the model queries of a batch of inputs and returns maps without the channel axis, ``(N, T)`` or
 ``(N, H, W)``, at the input's resolution. The features of a vector are positions of their own: its maps are ``(N, F)``.
 """
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.methods import resizing
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 from attribution.model import batching
 
 
-def rise(passes: Passes, *, masks: int = 1000, cells: int = 7, probability: float = 0.5) -> np.ndarray:
+def rise(queries: ModelQueries, *, masks: int = 1000, cells: int = 7, probability: float = 0.5) -> np.ndarray:
     """RISE (Petsiuk et al. 2018): random masks averaged with the target scores of the masked inputs.
 
     A mask is a grid of ``cells`` cells a side, each open with ``probability``, upsampled bilinearly to the
@@ -25,8 +25,8 @@ def rise(passes: Passes, *, masks: int = 1000, cells: int = 7, probability: floa
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     masks
         Number of masks; below 1,000 the map is still noisy.
     cells
@@ -38,18 +38,18 @@ def rise(passes: Passes, *, masks: int = 1000, cells: int = 7, probability: floa
         raise BadInput(
             f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells}, {probability}"
         )
-    spatial = positions(passes.inputs.shape)
+    spatial = positions(queries.inputs.shape)
     drawn = {}
 
     def mask(number):
         if number not in drawn:
             drawn.clear()  # masks come number by number: one at a time is enough
-            drawn[number] = random_mask(batching.generator(passes.seed, number, "rise"), spatial, cells, probability)
+            drawn[number] = random_mask(batching.generator(queries.seed, number, "rise"), spatial, cells, probability)
         return drawn[number]
 
-    total = np.zeros((len(passes), *spatial))
-    over_channels = (..., np.newaxis) if passes.inputs.ndim > 2 else ...
-    scores_of = passes.variant_scores(masks, lambda number, rows: passes.inputs[rows] * mask(number)[over_channels])
+    total = np.zeros((len(queries), *spatial))
+    over_channels = (..., np.newaxis) if queries.inputs.ndim > 2 else ...
+    scores_of = queries.variant_scores(masks, lambda number, rows: queries.inputs[rows] * mask(number)[over_channels])
     for number, rows, scores in scores_of:
         total[rows] += np.multiply.outer(scores, mask(number))
     return total / (masks * probability)
@@ -74,7 +74,7 @@ def random_mask(generator: np.random.Generator, spatial: tuple[int, ...], cells:
 
 
 def occlusion(
-    passes: Passes, *, patch: int | None = None, stride: int | None = None, baseline: float = 0.0
+    queries: ModelQueries, *, patch: int | None = None, stride: int | None = None, baseline: float = 0.0
 ) -> np.ndarray:
     """Occlusion (Zeiler and Fergus 2014): how much the target score falls when a patch is covered.
 
@@ -82,8 +82,8 @@ def occlusion(
 
     Parameters
     ----------
-    passes
-        Passes of a block of inputs.
+    queries
+        Queries of a batch of inputs.
     patch
         Side of the patch in positions; by default an eighth of each axis, rounded up.
     stride
@@ -91,19 +91,19 @@ def occlusion(
     baseline
         Value that covers.
     """
-    spatial = positions(passes.inputs.shape)
+    spatial = positions(queries.inputs.shape)
     windows = occlusion_windows(spatial, patch, stride)
 
     def covered(number, rows):
-        changed = passes.inputs[rows]
+        changed = queries.inputs[rows]
         changed[(slice(None), *windows[number])] = baseline
         return changed
 
-    drops, cover = np.zeros((len(passes), *spatial)), np.zeros(spatial)
+    drops, cover = np.zeros((len(queries), *spatial)), np.zeros(spatial)
     for window in windows:
         cover[window] += 1
-    for number, rows, scores in passes.variant_scores(len(windows), covered):
-        drop = passes.target_scores[rows] - scores
+    for number, rows, scores in queries.variant_scores(len(windows), covered):
+        drop = queries.target_scores[rows] - scores
         place: tuple = (rows, *windows[number])
         drops[place] += drop.reshape(-1, *(1,) * len(spatial))
     return drops / cover
@@ -129,7 +129,7 @@ def occlusion_windows(
     ]
 
 
-def random(passes: Passes) -> np.ndarray:
+def random(queries: ModelQueries) -> np.ndarray:
     """Return maps of independent numbers, uniform in [0, 1): the control every method has to beat."""
-    spatial = positions(passes.inputs.shape)
-    return np.stack([passes.generator(row, "random map").random(spatial) for row in range(len(passes))])
+    spatial = positions(queries.inputs.shape)
+    return np.stack([queries.generator(row, "random map").random(spatial) for row in range(len(queries))])

@@ -1,7 +1,7 @@
 """What a method may ask of a model about some inputs; each pass is run once, however many methods ask.
 
 This is the only argument of an attribution method besides its parameters. A method of one's own is a function
-``method(passes, **parameters)`` that returns one map per input. The arrays given to it are read-only.
+``method(queries, **parameters)`` that returns one map per input. The arrays given to it are read-only.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.lrp.composite import Composite
-from attribution.methods.contract import Rules
+from attribution.methods.protocols import Rules
 from attribution.model import batching
 
 
 @dataclasses.dataclass(frozen=True)
-class Needs:
-    """What a method will ask of its passes, declared so that methods explained together can share one pass.
+class RequiredQueries:
+    """What a method will ask of its queries, declared so that methods explained together can share one pass.
 
     Attributes
     ----------
     input_gradient
-        It asks for ``Passes.input_gradient()``.
+        It asks for ``ModelQueries.input_gradient()``.
     layers
-        It asks for ``Passes.layer_gradient`` of these layers; ``None`` among them is the default layer.
+        It asks for ``ModelQueries.layer_gradient`` of these layers; ``None`` among them is the default layer.
     squares
-        It asks for second moments of ``Passes.gradient_moments``.
+        It asks for second moments of ``ModelQueries.gradient_moments``.
     """
 
     input_gradient: bool = False
     layers: frozenset = frozenset()
     squares: bool = False
 
-    def __or__(self, other: Needs) -> Needs:
-        return Needs(
+    def __or__(self, other: RequiredQueries) -> RequiredQueries:
+        return RequiredQueries(
             self.input_gradient or other.input_gradient,
             self.layers | other.layers,
             self.squares or other.squares,
@@ -45,7 +45,7 @@ class Needs:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class BatchPosition:
     """Where a block stands among all inputs.
 
     Attributes
@@ -63,7 +63,7 @@ class Place:
     channels_first: bool = False
 
 
-class Passes:
+class ModelQueries:
     """A block of inputs, their targets, and the passes through the model that explain them.
 
     Attributes
@@ -87,8 +87,8 @@ class Passes:
         self._wrt = wrt
         self._targets = targets
         self._batch_size = batch_size
-        self._expected = expected or Needs()
-        self._place = place or Place(slice(None), len(self.inputs))
+        self._expected = expected or RequiredQueries()
+        self._place = place or BatchPosition(slice(None), len(self.inputs))
         self._memory = {}
 
     def __len__(self):
@@ -161,17 +161,17 @@ class Passes:
         """``(N,)``: score of each input's target."""
         return self.scores[np.arange(len(self)), self.targets]
 
-    def of_logits(self) -> Passes:
+    def of_logits(self) -> ModelQueries:
         """Return passes of the same inputs and targets whose scores are logits, whatever the model explains."""
         if self.model.score == "logits":
             return self
 
-        def passes():
+        def queries():
             model = self.model.of_logits()
-            return Passes(model, self._feed, self._wrt, self.targets, self._batch_size, self.seed, self.keys,
+            return ModelQueries(model, self._feed, self._wrt, self.targets, self._batch_size, self.seed, self.keys,
                           place=self._place)  # fmt: skip
 
-        return self._once("logits", passes)
+        return self._once("logits", queries)
 
     @property
     def keras_model(self) -> Any:
@@ -381,7 +381,7 @@ class Passes:
         return gradient, scores, values, gradients
 
     def _by_input(self, layer, parts):
-        """Join a layer's arrays of all passes, each with the numbers of rows fed and real; see ``batching``."""
+        """Join a layer's arrays of all queries, each with the numbers of rows fed and real; see ``batching``."""
         graph, size = self.model.graph, None
         if hasattr(graph, "shape") and self.model.inputs[self._wrt].shape[0] is None and graph.shape(layer).rank:
             size = graph.shape(layer)[0]

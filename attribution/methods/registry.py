@@ -1,7 +1,7 @@
-"""The registry: every attribution method by name, with its defaults and fact sheet.
+"""The registry: every attribution method by name, with its defaults and method card.
 
 A new method is one function and one entry here; every command line and docs/methods.md read this list. The
-fact sheets follow the dimensions of Sokol and Flach (2020). This module imports no TensorFlow.
+method cards follow the dimensions of Sokol and Flach (2020). This module imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attribution.methods import (
     perturbation,
     third_party,
 )
-from attribution.methods.method import FactSheet, Method
+from attribution.methods.method import Method, MethodCard
 
 _SEED_PER_INPUT = "drawn from the run's seed and each input's key"
 _NO_RANDOMNESS = "None: same input, same map."
@@ -46,7 +46,7 @@ def _peer(library, name, title, function, cost, differs, randomness=_NO_RANDOMNE
     needs = "The live Keras network (attribution.methods.third_party.attach)." + (
         " Images." if library == "tf-explain" else ""
     )
-    facts = FactSheet(f"{library}, {_LIBRARIES[library]}", needs, cost, randomness, differs)
+    facts = MethodCard(f"{library}, {_LIBRARIES[library]}", needs, cost, randomness, differs)
     is_random = randomness is not _NO_RANDOMNESS
     title = f"{title} ({library})"
     family = next(method.family for method in _OWN_METHODS if method.name == name)
@@ -61,38 +61,38 @@ _OWN_METHODS = [
         "gradient",
         "Vanilla Gradient",
         gradients.gradient,
-        FactSheet(
+        MethodCard(
             citation="Simonyan, Vedaldi and Zisserman, Deep Inside Convolutional Networks, ICLR workshop 2014",
-            needs=_ANY,
+            requirements=_ANY,
             cost="1 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Noisy; blind where the score is saturated; says what would change the score, not what made it.",
         ),
         family="gradient",
-        asks="input gradient",
+        query="input gradient",
     ),
     Method(
         "gradient_x_input",
         "Gradient x Input",
         gradients.gradient_x_input,
-        FactSheet(
+        MethodCard(
             citation="Shrikumar, Greenside, Shcherbina and Kundaje, Not Just a Black Box, 2016",
-            needs=_ANY,
+            requirements=_ANY,
             cost="1 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Zero wherever the input is zero, whatever the model makes of it; depends on how "
             "inputs were centred.",
         ),
         family="path",
-        asks="input gradient",
+        query="input gradient",
     ),
     Method(
         "integrated_gradients",
         "Integrated Gradients",
         gradients.integrated_gradients,
-        FactSheet(
+        MethodCard(
             citation="Sundararajan, Taly and Yan, Axiomatic Attribution for Deep Networks, ICML 2017",
-            needs=_ANY + " A baseline that stands for the absence of signal.",
+            requirements=_ANY + " A baseline that stands for the absence of signal.",
             cost="points G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Depends on the baseline; parts of the input that equal it get nothing; few points "
@@ -105,10 +105,10 @@ _OWN_METHODS = [
         "smoothgrad",
         "SmoothGrad",
         gradients.smoothgrad,
-        FactSheet(
+        MethodCard(
             citation="Smilkov, Thorat, Kim, Viégas and Wattenberg, SmoothGrad, 2017; squared: Hooker, Erhan, "
             "Kindermans and Kim, A Benchmark for Interpretability Methods, NeurIPS 2019",
-            needs=_ANY,
+            requirements=_ANY,
             cost="samples G, and 1 G for targets to be predicted",
             randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
             weaknesses="Explains the model around the input rather than at it; the noise level decides what is seen.",
@@ -120,25 +120,25 @@ _OWN_METHODS = [
         "vargrad",
         "VarGrad",
         gradients.vargrad,
-        FactSheet(
+        MethodCard(
             citation="Adebayo, Gilmer, Goodfellow and Kim, Local Explanation Methods, ICLR workshop 2018",
-            needs=_ANY,
+            requirements=_ANY,
             cost="as SmoothGrad; nothing beside SmoothGrad with the same noise",
             randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
             weaknesses="Has no sign; zero for a model that is linear around the input.",
         ),
         family="gradient",
-        asks="squared gradients",
+        query="squared gradients",
         is_random=True,
     ),
     Method(
         "expected_gradients",
         "Expected Gradients",
         expected_gradients.expected_gradients,
-        FactSheet(
+        MethodCard(
             citation="Erion, Janizek, Sturmfels, Lundberg and Lee, Improving Performance of Deep Learning Models with "
             "Axiomatic Attribution Priors and Expected Gradients, Nature Machine Intelligence 2021",
-            needs=_ANY + " References that inputs are compared with, best some of the training data.",
+            requirements=_ANY + " References that inputs are compared with, best some of the training data.",
             cost="samples G, and 1 G for targets to be predicted",
             randomness=f"References and points on the paths, {_SEED_PER_INPUT}.",
             weaknesses="Explains the difference from the references: with the default, zero, it is Integrated "
@@ -152,10 +152,10 @@ _OWN_METHODS = [
         "guided_integrated_gradients",
         "Guided Integrated Gradients",
         guided_integrated_gradients.guided_integrated_gradients,
-        FactSheet(
+        MethodCard(
             citation="Kapishnikov, Venugopalan, Avci, Wedin, Terry and Bolukbasi, Guided Integrated Gradients, CVPR "
             "2021",
-            needs=_ANY + " A baseline that stands for the absence of signal.",
+            requirements=_ANY + " A baseline that stands for the absence of signal.",
             cost="steps G, one after another, and 1 G for targets to be predicted",
             randomness=_NO_RANDOMNESS,
             weaknesses="The path depends on the input: where two inputs get different maps, the path may be why. A "
@@ -168,11 +168,11 @@ _OWN_METHODS = [
         "deeplift",
         "DeepLIFT (rescale)",
         deeplift.deeplift,
-        FactSheet(
+        MethodCard(
             citation="Shrikumar, Greenside and Kundaje, Learning Important Features Through Propagating Activation "
             "Differences, ICML 2017; products and maxima: Lundberg and Lee, NeurIPS 2017",
-            needs="Linear operations, functions of one variable, products, quotients, maxima and softmax; others are "
-            "refused by name. What is shared out is always the logit.",
+            requirements="Linear operations, functions of one variable, products, quotients, maxima and softmax; "
+            "others are refused by name. What is shared out is always the logit.",
             cost="1 G + 1 F",
             randomness=_NO_RANDOMNESS,
             weaknesses="Depends on the baseline, and on how the network computes its function: two networks with the "
@@ -185,9 +185,9 @@ _OWN_METHODS = [
         "guided_backprop",
         "Guided Backprop",
         modified_relu.guided_backprop,
-        FactSheet(
+        MethodCard(
             citation="Springenberg, Dosovitskiy, Brox and Riedmiller, Striving for Simplicity, ICLR workshop 2015",
-            needs=_RELU,
+            requirements=_RELU,
             cost="1 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Close to a reconstruction of the input: it changes little with the class or with the "
@@ -199,9 +199,9 @@ _OWN_METHODS = [
         "deconvnet",
         "Deconvnet",
         modified_relu.deconvnet,
-        FactSheet(
+        MethodCard(
             citation="Zeiler and Fergus, Visualizing and Understanding Convolutional Networks, ECCV 2014",
-            needs=_RELU,
+            requirements=_RELU,
             cost="1 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Ignores which ReLUs were active, so that without max-pooling it hardly depends on the input.",
@@ -212,9 +212,9 @@ _OWN_METHODS = [
         "lrp_epsilon",
         "LRP-ε",
         presets.lrp_epsilon,
-        FactSheet(
+        MethodCard(
             citation=_LRP,
-            needs=_RULES,
+            requirements=_RULES,
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="On ReLU networks no more than input times gradient. Attention and gates are constants, as in "
@@ -227,10 +227,10 @@ _OWN_METHODS = [
         "lrp_epsilon_plus",
         "LRP-ε+",
         presets.lrp_epsilon_plus,
-        FactSheet(
+        MethodCard(
             citation="Montavon, Binder, Lapuschkin, Samek and Müller, Layer-Wise Relevance Propagation: An "
             "Overview, 2019",
-            needs=_RULES,
+            requirements=_RULES,
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Negative evidence is lost in the convolutions. Positive biases take relevance: in deep "
@@ -244,10 +244,10 @@ _OWN_METHODS = [
         "lrp_alpha1beta0",
         "LRP-α1β0",
         presets.lrp_alpha1beta0,
-        FactSheet(
+        MethodCard(
             citation=_LRP + "; z+: Montavon, Lapuschkin, Binder, Samek and Müller, Deep Taylor "
             "Decomposition, Pattern Recognition 2017",
-            needs=_RULES,
+            requirements=_RULES,
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Sees positive evidence alone; in deep networks the map hardly depends on the class "
@@ -261,11 +261,11 @@ _OWN_METHODS = [
         "lrp_cp",
         "CP-LRP",
         presets.lrp_cp,
-        FactSheet(
+        MethodCard(
             citation="Ali, Schnake, Eberle, Montavon, Müller and Wolf, XAI for Transformers: Better Explanations "
             "through Conservative Propagation, ICML 2022; gates: Arras, Montavon, Müller and Samek, Explaining "
             "Recurrent Neural Network Predictions in Sentiment Analysis, WASSA 2017",
-            needs=_RULES,
+            requirements=_RULES,
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Says nothing of where a transformer attends and why, only of what it takes from there; on "
@@ -278,11 +278,11 @@ _OWN_METHODS = [
         "lrp_attn",
         "AttnLRP",
         presets.lrp_attn,
-        FactSheet(
+        MethodCard(
             citation="Achtibat, Hatefi, Dreyer, Jain, Wiegand, Lapuschkin and Samek, AttnLRP: Attention-Aware "
             "Layer-Wise Relevance Propagation for Transformers, ICML 2024. Its authors' own implementation, LXT, "
             "describes the method as patented and free for personal and scientific use only.",
-            needs=_RULES,
+            requirements=_RULES,
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Softmax keeps part of the relevance, so that a map's sum is not the logit; ε alone is noisy on "
@@ -295,9 +295,9 @@ _OWN_METHODS = [
         "lrp_clevr_xai",
         "LRP (CLEVR-XAI)",
         presets.lrp_clevr_xai,
-        FactSheet(
+        MethodCard(
             citation="Arras, Osman and Samek, CLEVR-XAI, Information Fusion 2022",
-            needs=_RULES + " Inputs between `low` and `high`; others are refused.",
+            requirements=_RULES + " Inputs between `low` and `high`; others are refused.",
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="As LRP-α1β0; the range of the inputs has to be given rightly.",
@@ -309,10 +309,10 @@ _OWN_METHODS = [
         "excitation_backprop",
         "Excitation Backprop",
         presets.excitation_backprop,
-        FactSheet(
+        MethodCard(
             citation="Zhang, Bargal, Lin, Brandt, Shen and Sclaroff, Top-Down Neural Attention by Excitation "
             "Backprop, IJCV 2018",
-            needs=_RULES + " Made for non-negative activations.",
+            requirements=_RULES + " Made for non-negative activations.",
             cost="about 2 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Sees positive evidence alone; hardly depends on the class in deep networks.",
@@ -324,137 +324,137 @@ _OWN_METHODS = [
         "grad_cam",
         "Grad-CAM",
         cam.grad_cam,
-        FactSheet(
+        MethodCard(
             citation="Selvaraju, Cogswell, Das, Vedantam, Parikh and Batra, Grad-CAM, ICCV 2017",
-            needs=_CONVOLUTIONAL,
+            requirements=_CONVOLUTIONAL,
             cost="1 F + the backward pass down to the layer",
             randomness=_NO_RANDOMNESS,
             weaknesses="As coarse as the layer; all zero where every weighted sum is negative; averaging "
             "the gradient over positions mixes several objects.",
         ),
         family="class activation",
-        asks="layer gradient",
+        query="layer gradient",
         drops_channels=True,
     ),
     Method(
         "guided_grad_cam",
         "Guided Grad-CAM",
         cam.guided_grad_cam,
-        FactSheet(
+        MethodCard(
             citation="Selvaraju, Cogswell, Das, Vedantam, Parikh and Batra, Grad-CAM, ICCV 2017",
-            needs=_CONVOLUTIONAL + " " + _RELU,
+            requirements=_CONVOLUTIONAL + " " + _RELU,
             cost="1 G + 1 F + the backward pass down to the layer",
             randomness=_NO_RANDOMNESS,
             weaknesses="Fine detail from Guided Backprop, which is not specific to the class; where it is from "
             "Grad-CAM.",
         ),
         family="changed ReLU",
-        asks="layer gradient",
+        query="layer gradient",
     ),
     Method(
         "grad_cam_plus_plus",
         "Grad-CAM++",
         cam.grad_cam_plus_plus,
-        FactSheet(
+        MethodCard(
             citation="Chattopadhay, Sarkar, Howlader and Balasubramanian, Grad-CAM++, WACV 2018",
-            needs=_CONVOLUTIONAL,
+            requirements=_CONVOLUTIONAL,
             cost="1 F + the backward pass down to the layer",
             randomness=_NO_RANDOMNESS,
             weaknesses="As coarse as the layer; its closed form assumes an exponential of the score; close "
             "to a plain mean of positive activations (Lerma and Lucas 2022).",
         ),
         family="class activation",
-        asks="layer gradient",
+        query="layer gradient",
         drops_channels=True,
     ),
     Method(
         "xgrad_cam",
         "XGrad-CAM",
         cam.xgrad_cam,
-        FactSheet(
+        MethodCard(
             citation="Fu, Hu, Dong, Guo, Gao and Li, Axiom-based Grad-CAM, BMVC 2020",
-            needs=_CONVOLUTIONAL,
+            requirements=_CONVOLUTIONAL,
             cost="1 F + the backward pass down to the layer",
             randomness=_NO_RANDOMNESS,
             weaknesses="As coarse as the layer; a channel whose sum is near zero gets a huge weight.",
         ),
         family="class activation",
-        asks="layer gradient",
+        query="layer gradient",
         drops_channels=True,
     ),
     Method(
         "layer_cam",
         "LayerCAM",
         cam.layer_cam,
-        FactSheet(
+        MethodCard(
             citation="Jiang, Zhang, Hou, Cheng and Wei, LayerCAM, IEEE Transactions on Image Processing 2021",
-            needs=_CONVOLUTIONAL,
+            requirements=_CONVOLUTIONAL,
             cost="1 F + the backward pass down to the layer",
             randomness=_NO_RANDOMNESS,
             weaknesses="As coarse as the layer, as noisy as the gradient where the layer is early; evidence against "
             "the class is left out. Here on one layer, without the fusion of several.",
         ),
         family="class activation",
-        asks="layer gradient",
+        query="layer gradient",
         drops_channels=True,
     ),
     Method(
         "score_cam",
         "Score-CAM",
         cam.score_cam,
-        FactSheet(
+        MethodCard(
             citation="Wang, Wang, Du, Yang, Zhang, Ding, Mardziel and Hu, Score-CAM, CVPR workshops 2020",
-            needs=_CONVOLUTIONAL,
+            requirements=_CONVOLUTIONAL,
             cost="live channels F + 1 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Slow for wide layers; with probabilities the softmax over channels is nearly flat; "
             "masked inputs are unlike any the model was trained on.",
         ),
         family="class activation",
-        asks="layer gradient",
+        query="layer gradient",
         drops_channels=True,
     ),
     Method(
         "score_cam_constant_masks",
         "Score-CAM, constant masks",
         cam.score_cam_constant_masks,
-        FactSheet(
+        MethodCard(
             citation="No paper proposes it: a candidate explanation, unproven, of the Score-CAM row in Table 1 of "
             "Sattarzadeh, Sudhakar and Plataniotis, SVEA, ICCV workshops 2021",
-            needs=_CONVOLUTIONAL,
+            requirements=_CONVOLUTIONAL,
             cost="channels F + 1 F + 1 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="A mask says nothing of where a channel is active; weights are what the score gains when the "
             "whole input is dimmed. Not for comparison with other methods.",
         ),
         family="class activation",
-        asks="layer gradient",
+        query="layer gradient",
         drops_channels=True,
     ),
     Method(
         "sise",
         "SISE",
         cam.sise,
-        FactSheet(
+        MethodCard(
             citation="Sattarzadeh, Sudhakar, Lem, Mehryar, Plataniotis, Jang, Kim, Jeong, Lee and Bae, "
             "Explaining CNNs through Attribution-Based Input Sampling, AAAI 2021",
-            needs=_CONVOLUTIONAL,
+            requirements=_CONVOLUTIONAL,
             cost="channels with a positive gradient F + 1 G",
             randomness=_NO_RANDOMNESS,
             weaknesses="Here on one layer, without the fusion of several blocks; masked inputs are unlike "
             "any the model was trained on. Where all their scores are negative, as logits may be, the map is zero.",
         ),
         family="class activation",
-        asks="layer gradient",
+        query="layer gradient",
         drops_channels=True,
     ),
     Method(
         "attention_rollout",
         "Attention rollout",
         attention.attention_rollout,
-        FactSheet(
+        MethodCard(
             citation="Abnar and Zuidema, Quantifying Attention Flow in Transformers, ACL 2020",
-            needs=_SELF_ATTENTION,
+            requirements=_SELF_ATTENTION,
             cost="1 F + a backward pass down to the first attention, whose gradients it does not use",
             randomness=_NO_RANDOMNESS,
             weaknesses="The same map for every class; heads count alike, and neither values nor other layers count.",
@@ -466,9 +466,9 @@ _OWN_METHODS = [
         "gradient_rollout",
         "Gradient x rollout",
         attention.gradient_rollout,
-        FactSheet(
+        MethodCard(
             citation="Chefer, Gur and Wolf, Generic Attention-model Explainability, ICCV 2021",
-            needs=_SELF_ATTENTION,
+            requirements=_SELF_ATTENTION,
             cost="1 F + the backward pass down to the first attention",
             randomness=_NO_RANDOMNESS,
             weaknesses="Evidence against the class is left out; neither values nor other layers count.",
@@ -480,9 +480,9 @@ _OWN_METHODS = [
         "rise",
         "RISE",
         perturbation.rise,
-        FactSheet(
+        MethodCard(
             citation="Petsiuk, Das and Saenko, RISE, BMVC 2018",
-            needs="Scores only; made for probabilities.",
+            requirements="Scores only; made for probabilities.",
             cost="masks F + 1 F",
             randomness="Masks, drawn from the run's seed, the same for every input.",
             weaknesses="Slow; noisy below some 1,000 masks; cannot be finer than its cells; with logits "
@@ -496,9 +496,9 @@ _OWN_METHODS = [
         "occlusion",
         "Occlusion",
         perturbation.occlusion,
-        FactSheet(
+        MethodCard(
             citation="Zeiler and Fergus, Visualizing and Understanding Convolutional Networks, ECCV 2014",
-            needs="Scores only.",
+            requirements="Scores only.",
             cost="patches F + 1 F",
             randomness=_NO_RANDOMNESS,
             weaknesses="Depends on the patch and on what covers it; misses evidence that is present twice.",
@@ -510,9 +510,9 @@ _OWN_METHODS = [
         "random",
         "Random map",
         perturbation.random,
-        FactSheet(
+        MethodCard(
             citation="A control of this project",
-            needs="Nothing.",
+            requirements="Nothing.",
             cost="none",
             randomness=f"Everything, {_SEED_PER_INPUT}.",
             weaknesses="Explains nothing; a method that does not beat it explains nothing either.",

@@ -4,7 +4,7 @@ Neither library can explain a SavedModel, so that each method here needs the liv
 ``attach(model, network)`` gives a network of the same architecture the file's weights and checks that both agree.
 
 What differs from the methods that lend them their names is in docs/methods.md and pinned by tests.
-Every function takes the passes of a block of inputs and returns maps without the channel axis.
+Every function takes the model queries of a batch of inputs and returns maps without the channel axis.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.methods.contract import ScoredModel
-from attribution.methods.queries import Passes
+from attribution.methods.protocols import ScoredModel
+from attribution.methods.queries import ModelQueries
 from attribution.plugins import imported
 
 if TYPE_CHECKING:
@@ -160,59 +160,59 @@ def _read(path):
         raise BadInput(f"'{path}' cannot be read as a Keras model: {' '.join(str(error).split())[:160]}") from error
 
 
-def tf_keras_vis_gradient(passes: Passes) -> np.ndarray:
+def tf_keras_vis_gradient(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Saliency as it comes: |gradient|, largest channel, each map scaled to [0, 1]."""
-    return _saliency(passes)
+    return _saliency(queries)
 
 
-def tf_keras_vis_smoothgrad(passes: Passes, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
+def tf_keras_vis_smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
     """tf-keras-vis's Saliency with noise: as its gradient, of the mean over noisy copies."""
-    return _saliency(passes, smooth_samples=samples, smooth_noise=noise)
+    return _saliency(queries, smooth_samples=samples, smooth_noise=noise)
 
 
-def tf_keras_vis_guided_backprop(passes: Passes) -> np.ndarray:
+def tf_keras_vis_guided_backprop(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Saliency on a network whose ReLUs its GuidedBackpropagation has replaced."""
     from tf_keras_vis.utils.model_modifiers import GuidedBackpropagation
 
-    return _saliency(passes, modifier=GuidedBackpropagation())
+    return _saliency(queries, modifier=GuidedBackpropagation())
 
 
-def tf_keras_vis_grad_cam(passes: Passes) -> np.ndarray:
+def tf_keras_vis_grad_cam(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Gradcam: cubic instead of bilinear upsampling, each map scaled to [0, 1]."""
     from tf_keras_vis.gradcam import Gradcam
 
-    return _cam(passes, Gradcam)
+    return _cam(queries, Gradcam)
 
 
-def tf_keras_vis_grad_cam_plus_plus(passes: Passes) -> np.ndarray:
+def tf_keras_vis_grad_cam_plus_plus(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's GradcamPlusPlus: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.gradcam_plus_plus import GradcamPlusPlus
 
-    return _cam(passes, GradcamPlusPlus)
+    return _cam(queries, GradcamPlusPlus)
 
 
-def tf_keras_vis_score_cam(passes: Passes) -> np.ndarray:
+def tf_keras_vis_score_cam(queries: ModelQueries) -> np.ndarray:
     """tf-keras-vis's Scorecam: upsampled and scaled as its Gradcam."""
     from tf_keras_vis.scorecam import Scorecam
 
-    return _cam(passes, Scorecam)
+    return _cam(queries, Scorecam)
 
 
-def tf_explain_gradient(passes: Passes) -> np.ndarray:
+def tf_explain_gradient(queries: ModelQueries) -> np.ndarray:
     """tf-explain's VanillaGradients: |gradient|, summed over channels."""
     from tf_explain.core.vanilla_gradients import VanillaGradients
 
-    return _by_class(passes, lambda x, target, network: VanillaGradients.compute_gradients(x, network, target))
+    return _by_class(queries, lambda x, target, network: VanillaGradients.compute_gradients(x, network, target))
 
 
-def tf_explain_gradient_x_input(passes: Passes) -> np.ndarray:
+def tf_explain_gradient_x_input(queries: ModelQueries) -> np.ndarray:
     """tf-explain's GradientsInputs: |input times gradient|, summed over channels."""
     from tf_explain.core.gradients_inputs import GradientsInputs
 
-    return _by_class(passes, lambda x, target, network: GradientsInputs.compute_gradients(x, network, target))
+    return _by_class(queries, lambda x, target, network: GradientsInputs.compute_gradients(x, network, target))
 
 
-def tf_explain_integrated_gradients(passes: Passes, *, points: int = 10) -> np.ndarray:
+def tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10) -> np.ndarray:
     """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
     from tf_explain.core.integrated_gradients import IntegratedGradients
 
@@ -220,24 +220,24 @@ def tf_explain_integrated_gradients(passes: Passes, *, points: int = 10) -> np.n
         path = IntegratedGradients.generate_interpolations(x, points).astype(np.float32)
         return IntegratedGradients.get_integrated_gradients(path, network, target, points)
 
-    return _by_class(passes, run)
+    return _by_class(queries, run)
 
 
-def tf_explain_smoothgrad(passes: Passes, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
+def tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: float = 1.0) -> np.ndarray:
     """tf-explain's SmoothGrad: |mean gradient of the cross-entropy| with noise of a fixed standard deviation."""
     from tf_explain.core.smoothgrad import SmoothGrad
 
     def run(x, target, network, rows):
         noisy = np.repeat(x, samples, axis=0)
-        drawn = [passes.generator(row, "tf-explain").normal(0, noise, (samples, *x.shape[1:])) for row in rows]
+        drawn = [queries.generator(row, "tf-explain").normal(0, noise, (samples, *x.shape[1:])) for row in rows]
         return SmoothGrad.get_averaged_gradients(
             noisy + np.concatenate(drawn, dtype=np.float32), network, target, samples
         )
 
-    return _by_class(passes, run, with_rows=True)
+    return _by_class(queries, run, with_rows=True)
 
 
-def tf_explain_grad_cam(passes: Passes, *, layer: str | None = None) -> np.ndarray:
+def tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> np.ndarray:
     """tf-explain's GradCAM: gradients guided by activation and sign before they are averaged, no final ReLU.
 
     ``layer`` is a Keras layer's name; by default the last with a spatial output, which the library itself cannot
@@ -247,18 +247,18 @@ def tf_explain_grad_cam(passes: Passes, *, layer: str | None = None) -> np.ndarr
 
     from attribution.methods import resizing
 
-    network = _of_one_input(passes)
-    name = layer or [item.name for item in network.layers if len(item.output.shape) == passes.inputs.ndim][-1]
+    network = _of_one_input(queries)
+    name = layer or [item.name for item in network.layers if len(item.output.shape) == queries.inputs.ndim][-1]
 
     def run(x, target, network):
         values, gradients = GradCAM.get_gradients_and_filters(network, x, name, int(target), True)
         maps = np.stack([np.asarray(one) for one in GradCAM.generate_ponderated_output(values, gradients)])
         return resizing.resize(maps, x.shape[1:-1])
 
-    return _by_class(passes, run)
+    return _by_class(queries, run)
 
 
-def tf_explain_occlusion(passes: Passes, *, patch: int | None = None) -> np.ndarray:
+def tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) -> np.ndarray:
     """tf-explain's OcclusionSensitivity: 1 - score under a patch of the value 127.5, whatever the input's range."""
     from tf_explain.core.occlusion_sensitivity import OcclusionSensitivity
 
@@ -269,7 +269,7 @@ def tf_explain_occlusion(passes: Passes, *, patch: int | None = None) -> np.ndar
         maps = [OcclusionSensitivity(len(x)).get_sensitivity_map(network, image, int(target), side) for image in x]
         return resizing.resize(np.stack(maps).astype(np.float32), x.shape[1:-1])
 
-    return _by_class(passes, run)
+    return _by_class(queries, run)
 
 
 @contextlib.contextmanager
@@ -288,9 +288,9 @@ def _quiet():
             keras.config.enable_interactive_logging()
 
 
-def _of_one_input(passes):
+def _of_one_input(queries):
     """Return the live network, if it is of the kind that both libraries know how to ask."""
-    network = passes.keras_model
+    network = queries.keras_model
     if len(network.inputs) > 1:
         names = listed(tensor.name for tensor in network.inputs)
         raise BadInput(
@@ -300,39 +300,41 @@ def _of_one_input(passes):
     return network
 
 
-def _score(passes):
+def _score(queries):
     from tf_keras_vis.utils.scores import CategoricalScore
 
-    return CategoricalScore([int(target) for target in passes.targets])
+    return CategoricalScore([int(target) for target in queries.targets])
 
 
-def _saliency(passes, modifier=None, **options):
+def _saliency(queries, modifier=None, **options):
     from tf_keras_vis.saliency import Saliency
 
-    explainer = Saliency(_of_one_input(passes), model_modifier=modifier, clone=True)
+    explainer = Saliency(_of_one_input(queries), model_modifier=modifier, clone=True)
     # Its noise comes from NumPy's global generator, which is put back as it was.
     state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(passes.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
+    np.random.seed(queries.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
     try:
         with _quiet():
-            return np.asarray(explainer(_score(passes), passes.inputs, **options))
+            return np.asarray(explainer(_score(queries), queries.inputs, **options))
     finally:
         np.random.set_state(state)  # noqa: NPY002
 
 
-def _cam(passes, kind):
+def _cam(queries, kind):
     with _quiet():
-        return np.asarray(kind(_of_one_input(passes), clone=False)(_score(passes), passes.inputs, penultimate_layer=-1))
+        return np.asarray(
+            kind(_of_one_input(queries), clone=False)(_score(queries), queries.inputs, penultimate_layer=-1)
+        )
 
 
-def _by_class(passes, run, with_rows=False):
+def _by_class(queries, run, with_rows=False):
     """Run a method of tf-explain, which takes one class a call, on the inputs of each class."""
-    if passes.inputs.ndim != 4:
+    if queries.inputs.ndim != 4:
         raise BadInput("tf-explain explains images alone")
-    network, maps = _of_one_input(passes), np.empty(passes.inputs.shape[:-1], np.float32)
-    for target in np.unique(passes.targets):
-        rows = np.flatnonzero(passes.targets == target)
+    network, maps = _of_one_input(queries), np.empty(queries.inputs.shape[:-1], np.float32)
+    for target in np.unique(queries.targets):
+        rows = np.flatnonzero(queries.targets == target)
         with _quiet():
-            result = np.asarray(run(passes.inputs[rows], target, network, *([rows] if with_rows else [])))
+            result = np.asarray(run(queries.inputs[rows], target, network, *([rows] if with_rows else [])))
         maps[rows] = np.abs(result).sum(axis=-1) if result.ndim == 4 else result
     return maps

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.methods.contract import Inputs
+from attribution.methods.protocols import Inputs
 
 
 @dataclasses.dataclass(frozen=True)

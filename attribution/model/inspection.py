@@ -21,8 +21,8 @@ from absl import flags
 from attribution.cli.model_flags import define_loading_flags, loading_options
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.explain import with_parameters
-from attribution.methods.contract import ScoredModel
-from attribution.methods.queries import Needs, Passes
+from attribution.methods.protocols import ScoredModel
+from attribution.methods.queries import ModelQueries, RequiredQueries
 from attribution.methods.registry import METHODS
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Enough(Exception):
     """The first of many passes has run; what the others would give is not asked."""
 
 
-class _FirstPasses(Passes):
+class _FirstQueries(ModelQueries):
     """Passes that end a method which asks for many variants of its inputs after the first of them."""
 
     def _stream(self, grid, variant, run):
@@ -83,7 +83,7 @@ def try_method(name: str, model: ScoredModel, feed: Mapping[str, np.ndarray], wr
     wrt = model.explained_input(wrt)
     arrays = model.feed(feed)
     rows = len(arrays[wrt])
-    passes = _FirstPasses(model, arrays, wrt, None, rows, 0, range(rows), Needs())
+    passes = _FirstQueries(model, arrays, wrt, None, rows, 0, range(rows), RequiredQueries())
     try:
         maps = np.asarray(method.function(passes, **parameters))
     except _Enough:

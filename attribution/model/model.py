@@ -21,7 +21,7 @@ from attribution.graph import layers
 from attribution.graph.layers import Layers
 from attribution.graph.nodes import node_of
 from attribution.lrp.composite import Composite
-from attribution.methods.contract import Inputs, NodeRules
+from attribution.methods.protocols import Inputs, NodeRules
 from attribution.model import batching, intermediate_input, op_allowlist, output_position, saved_model
 from attribution.model.compiled import CompiledGraph
 from attribution.model.input_validation import Expected, checked_feed, checked_targets

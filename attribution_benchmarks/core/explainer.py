@@ -10,7 +10,7 @@ import numpy as np
 import attribution
 from attribution import Method
 from attribution.explain import with_parameters
-from attribution.methods.contract import Inputs
+from attribution.methods.protocols import Inputs
 from attribution_benchmarks.core.batch import Block, Label
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint

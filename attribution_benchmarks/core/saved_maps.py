@@ -17,7 +17,7 @@ import numpy as np
 from attribution.errors import BadInput, listed
 from attribution.file_io import reading
 from attribution.file_io.files import write_whole
-from attribution.methods.contract import Inputs
+from attribution.methods.protocols import Inputs
 from attribution_benchmarks.core.batch import Block, Label
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.metrics.model_queries import with_targets

@@ -53,7 +53,7 @@ def _card(name, place, matrix, judged, examples, named, benchmarks) -> dict:
     ]  # fmt: skip
     shares = [one["place"] for one in ranks]
     method = attribution.METHODS.get(name)
-    facts = method.facts if method else None
+    card = method.card if method else None
     return {
         "id": f"method-{place}",
         "name": name,
@@ -65,11 +65,11 @@ def _card(name, place, matrix, judged, examples, named, benchmarks) -> dict:
         "mean": round(100 - sum(shares) / len(shares)) if shares else None,
         "verdicts": sentences(name, matrix, judged, named),
         "missing": _missing(name, matrix, benchmarks),
-        "cost": facts.cost if facts else "",
+        "cost": card.cost if card else "",
         "facts": [
-            ("Needs", facts.needs), ("Cost of an input", facts.cost), ("Randomness", facts.randomness),
-            ("Known weaknesses", facts.weaknesses), ("Source", facts.citation),
-        ] if facts else [],
+            ("Needs", card.requirements), ("Cost of an input", card.cost), ("Randomness", card.randomness),
+            ("Known weaknesses", card.weaknesses), ("Source", card.citation),
+        ] if card else [],
         **dict(zip(("best", "worst"), extremes(name, examples, matrix), strict=True)),
     }  # fmt: skip
 

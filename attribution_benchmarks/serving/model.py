@@ -21,7 +21,7 @@ from attribution.errors import BadInput, listed
 from attribution.export.command import plain
 from attribution.export.names import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
 from attribution.lrp.composite import Composite
-from attribution.methods.contract import Inputs, NodeRules
+from attribution.methods.protocols import Inputs, NodeRules
 from attribution.model import batching
 from attribution.model.input_validation import Expected, checked_feed
 from attribution_benchmarks.serving.address import parse_model_name

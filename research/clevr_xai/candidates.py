@@ -21,34 +21,34 @@ from attribution import METHODS
 from attribution.errors import BadInput, listed
 from attribution.methods.cam import grad_cam
 from attribution.methods.modified_relu import deconvnet_rules, guided_rules
-from attribution.methods.queries import Passes
+from attribution.methods.queries import ModelQueries
 
 PARTS = ("convolutions", "relations", "f")  # of a network that ``relation_network.build`` made, as its layers are named
 
 
-def guided_backprop_in_convolutions(passes: Passes) -> np.ndarray:
+def guided_backprop_in_convolutions(queries: ModelQueries) -> np.ndarray:
     """Guided Backprop of the convolutions' ReLUs, the gradient of those of g and f; of the inputs' shape."""
-    return passes.input_gradient(_guided_in_convolutions)
+    return queries.input_gradient(_guided_in_convolutions)
 
 
-def guided_backprop_outside_g(passes: Passes) -> np.ndarray:
+def guided_backprop_outside_g(queries: ModelQueries) -> np.ndarray:
     """Guided Backprop of the ReLUs of the convolutions and of f, the gradient of those of g; of the inputs' shape."""
-    return passes.input_gradient(_guided_outside_g)
+    return queries.input_gradient(_guided_outside_g)
 
 
-def guided_grad_cam_in_convolutions(passes: Passes) -> np.ndarray:
+def guided_grad_cam_in_convolutions(queries: ModelQueries) -> np.ndarray:
     """Upsampled Grad-CAM times ``guided_backprop_in_convolutions``; of the inputs' shape."""
-    return grad_cam(passes)[..., np.newaxis] * guided_backprop_in_convolutions(passes)
+    return grad_cam(queries)[..., np.newaxis] * guided_backprop_in_convolutions(queries)
 
 
-def deconvnet_in_convolutions(passes: Passes) -> np.ndarray:
+def deconvnet_in_convolutions(queries: ModelQueries) -> np.ndarray:
     """Deconvnet of the convolutions' ReLUs, the gradient of those of g and f; of the inputs' shape."""
-    return passes.input_gradient(_deconvnet_in_convolutions)
+    return queries.input_gradient(_deconvnet_in_convolutions)
 
 
-def deconvnet_outside_g(passes: Passes) -> np.ndarray:
+def deconvnet_outside_g(queries: ModelQueries) -> np.ndarray:
     """Deconvnet of the ReLUs of the convolutions and of f, the gradient of those of g; of the inputs' shape."""
-    return passes.input_gradient(_deconvnet_outside_g)
+    return queries.input_gradient(_deconvnet_outside_g)
 
 
 def within(rules: Callable[[Any, str, str], dict[str, str]], parts: tuple[str, ...]) -> Callable:
@@ -64,7 +64,7 @@ def within(rules: Callable[[Any, str, str], dict[str, str]], parts: tuple[str, .
     Returns
     -------
     Callable
-        What ``Passes.input_gradient`` takes. It raises ``BadInput`` for a network that has not all three parts.
+        What ``ModelQueries.input_gradient`` takes. It raises ``BadInput`` for a network that has not all three parts.
     """
 
     def of_parts(graph: Any, source: str, target: str) -> dict[str, str]:

@@ -12,11 +12,11 @@ from attribution.methods import method_cards
 
 
 @pytest.mark.parametrize("name", attribution.METHODS)
-def test_every_method_has_a_full_fact_sheet(name):
+def test_every_method_has_a_complete_method_card(name):
     method = attribution.METHODS[name]
     assert method.name == name and method.title
-    for part in ("citation", "needs", "cost", "randomness", "weaknesses"):
-        assert getattr(method.facts, part)
+    for part in ("citation", "requirements", "cost", "randomness", "weaknesses"):
+        assert getattr(method.card, part)
     assert method.function.__doc__
     assert method.parameters({}) == dict(method.defaults)
 

@@ -16,7 +16,7 @@ def with_method(monkeypatch):
 
     def replace(name, function):
         real = attribution.METHODS[name]
-        changed = attribution.Method(name, real.title, function, real.facts, asks=real.asks)
+        changed = attribution.Method(name, real.title, function, real.card, query=real.query)
         monkeypatch.setattr("attribution.methods.resolve.METHODS", {**attribution.METHODS, name: changed})
 
     return replace

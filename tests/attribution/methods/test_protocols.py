@@ -4,19 +4,19 @@ import inspect
 
 import pytest
 
-from attribution.export.methods import GraphPasses
-from attribution.methods import contract
-from attribution.methods.queries import Passes
+from attribution.export.methods import GraphQueries
+from attribution.methods import protocols
+from attribution.methods.queries import ModelQueries
 from attribution.model.model import Backward, Model
 from attribution_benchmarks.serving.model import ServedModel, _Backward
 
 KEEPERS = [
-    (contract.ScoredModel, Model),
-    (contract.ScoredModel, ServedModel),
-    (contract.BackwardResult, Backward),
-    (contract.BackwardResult, _Backward),
-    (contract.MethodPasses, Passes),
-    (contract.MethodPasses, GraphPasses),
+    (protocols.ScoredModel, Model),
+    (protocols.ScoredModel, ServedModel),
+    (protocols.BackwardResult, Backward),
+    (protocols.BackwardResult, _Backward),
+    (protocols.ExportableQueries, ModelQueries),
+    (protocols.ExportableQueries, GraphQueries),
 ]
 
 

@@ -1,9 +1,9 @@
 """The two contracts of this package: what a model must answer to be explained, and what a method may ask about inputs.
 
 A model that was loaded from a file (``attribution.model.model.Model``) and one behind a server
-(``attribution_benchmarks.serving.ServedModel``) are both ``ScoredModel``. ``attribution.methods.queries.Passes`` are
-``MethodPasses`` of arrays, ``attribution.export.methods.GraphPasses`` of symbolic tensors: a method that asks for
-nothing beyond runs on both as it is, so that it can be exported.
+(``attribution_benchmarks.serving.ServedModel``) are both ``ScoredModel``. ``attribution.methods.queries.ModelQueries``
+are ``ExportableQueries`` of arrays, ``attribution.export.methods.GraphQueries`` of symbolic tensors: a method that
+uses nothing else runs on both unchanged and can be exported.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class ScoredModel(Protocol):
         """Return the relevance of one chunk's input, or of layers by node name."""
 
 
-class MethodPasses(Protocol):
+class ExportableQueries(Protocol):
     """The queries that a method may make of a batch, on arrays or symbolic tensors (``attribution.methods.queries``).
 
     Attributes
