@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.store import Series
 
 _NUMBERS = 7  # of a test
+
+
+class Series(Protocol):
+    """A persistent mapping from a name to a record, such as ``core.store.Series``."""
+
+    path: str | None
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether a name has a record."""
+
+    def records(self, names: Iterable[str]) -> Iterator[Any]:
+        """Yield the records of some names."""
+
+    def append(self, records: Mapping[str, object]) -> None:
+        """Add records."""
 
 
 class KeptTests:
