@@ -16,7 +16,7 @@ from attribution_benchmarks.core.evaluator import Answers, Run
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.sharded_run import Way
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from bim import regions
 from bim.dataset import BimSet
 from bim.layout import CHANNEL_MEANS, SCENES
@@ -172,7 +172,7 @@ def map_attributions(maps: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, n
     return regions.object_attribution(scaled, masks), flat
 
 
-OBJECT = Measure("object_attribution", object_attribution, width=2)
+OBJECT = PerSampleMetric("object_attribution", object_attribution, width=2)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,7 +48,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import MOST
 from attribution_benchmarks.core.sharded_run import Way
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics import registry as shared_metrics
+from attribution_benchmarks.metrics import registry as metric_registry
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
 from bim.attributions import COSTLY, MASKED
@@ -276,7 +276,7 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
 
 def _chosen_metrics(flag_values) -> tuple[list[str], dict[str, Metric]]:
     """Return the metrics of the run by name, and those of them that are of all benchmarks."""
-    chosen = shared_metrics.chosen([_as_written(name) for name in flag_values.metrics], METRICS)
+    chosen = metric_registry.select_metrics([_as_written(name) for name in flag_values.metrics], METRICS)
     shared = {name: metric for name, metric in chosen.items() if metric not in METRICS.values()}
     metrics = [next((known for known in METRICS if METRICS[known] is metric), name) for name, metric in chosen.items()]
     return metrics, shared
@@ -346,7 +346,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
             row["reason"] = f"undefined for {nan} images"
         defined = len(values) and not nan
         own = METRICS.get(comparison.metric)
-        known = own or shared_metrics.SHARED.get(comparison.metric)
+        known = own or metric_registry.METRIC_REGISTRY.get(comparison.metric)
         estimate = statistics.mean_interval(
             values if defined else [],
             seed=seed,
@@ -374,7 +374,7 @@ def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
             groups.setdefault((one.metric, one.scene_model), {})[one.label] = one
     rows = []
     for (metric, number), found in groups.items():
-        known = METRICS.get(metric) or shared_metrics.SHARED.get(metric)
+        known = METRICS.get(metric) or metric_registry.METRIC_REGISTRY.get(metric)
         for label, alike in by_kind(found).items():
             first, values = found[alike[0]], np.array([found[one].values for one in alike])
             defined = values.size and not np.isnan(values).any()
@@ -420,8 +420,8 @@ def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
     return [
         {"method": one.method, **point, "kind": _kind_of(one.method)}
         for one in comparisons
-        if one.curves is not None and one.metric in shared_metrics.SHARED and one.label is None
-        for point in curves.points(shared_metrics.SHARED[one.metric], one.curves, one.clusters, seed)
+        if one.curves is not None and one.metric in metric_registry.METRIC_REGISTRY and one.label is None
+        for point in curves.points(metric_registry.METRIC_REGISTRY[one.metric], one.curves, one.clusters, seed)
     ]
 
 

@@ -102,7 +102,7 @@ def _order(plain, means, spreads) -> list[str]:
         figures = [plain[name]["paper"] for name in names]
         tau, rho = (
             correlation([means[name] for name in names], figures)
-            for correlation in (statistics.kendall, statistics.spearman)
+            for correlation in (statistics.kendall_tau, statistics.spearman)
         )
         spread = statistics.spearman([spreads[name] for name in names], [plain[name]["paper_std"] for name in names])
         told.append(

@@ -49,7 +49,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics import registry as shared_metrics
+from attribution_benchmarks.metrics import registry as metric_registry
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.pooling import POOLINGS, pool
@@ -147,12 +147,23 @@ flags.DEFINE_integer(
     "random_networks", NETWORKS, "networks of random weights, in turn shuffled and drawn anew", 1, MOST,
     flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_enum(
-    "zero_maps", degenerate_maps.UNIFORM, list(degenerate_maps.ZERO_MAPS),
-    "what becomes of maps that are zero everywhere: they count as the uniform map, so that all methods are scored on "
-    "the same questions, or are left out and counted",
-    flag_values=FLAGS,
+
+
+class _DegenerateMaps(flags.EnumParser):
+    """Parse ``--degenerate_maps``; accepts the former value "left_out" for one release."""
+
+    def parse(self, argument: str) -> str:
+        return super().parse(degenerate_maps.DROP if argument == "left_out" else argument)
+
+
+flags.DEFINE(
+    _DegenerateMaps(degenerate_maps.CHOICES),
+    "degenerate_maps", degenerate_maps.UNIFORM,
+    "treatment of maps that are zero everywhere: score them as the uniform map, so that all methods are scored on the "
+    "same questions, or drop and count them",
+    flag_values=FLAGS, serializer=flags.ArgumentSerializer(),
 )  # fmt: skip
+flags.DEFINE_alias("zero_maps", "degenerate_maps", flag_values=FLAGS)
 flags.DEFINE_string("maps_dir", "", "folder to save maps in, as METHOD/QUESTION_INDEX.npy", flag_values=FLAGS)
 flags.DEFINE_string(
     "maps_pooling", "", "save maps of this pooling, (H, W), instead of whole ones, (H, W, C)", flag_values=FLAGS
@@ -278,7 +289,7 @@ def _check(flag_values) -> tuple[list[str], dict[str, Metric]]:
 
 def _truths_and_metrics(flag_values) -> tuple[list[str], dict[str, Metric]]:
     truths = flag_values.ground_truth or DEFAULT_TRUTHS[flag_values.questions]
-    return list(dict.fromkeys(truths)), shared_metrics.chosen(flag_values.metrics, ACCURACIES)
+    return list(dict.fromkeys(truths)), metric_registry.select_metrics(flag_values.metrics, ACCURACIES)
 
 
 def _explained(flag_values, ground_truth, shared):
@@ -303,14 +314,14 @@ def _explained(flag_values, ground_truth, shared):
     store = _store(flag_values)
     if ahead:
         whole = way(
-            questions, explainer, shared, store, flag_values.batch_size, maps_directory, flag_values.zero_maps
+            questions, explainer, shared, store, flag_values.batch_size, maps_directory, flag_values.degenerate_maps
         )  # fmt: skip
         failed = ahead([whole]).get(whole.name, [])
         questions = questions.take(np.setdiff1d(rows, failed)) if failed else questions
 
     measured = measure(
         questions, explainer, None, shared, store, flag_values.batch_size, maps_directory, progress=True,
-        zero_maps=flag_values.zero_maps,
+        degenerate_maps=flag_values.degenerate_maps,
     )  # fmt: skip
     if flag_values.maps_dir:
         from clevr_xai.saved_maps import save_predictions
@@ -342,7 +353,7 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
         shared,
         batch_size=flag_values.batch_size,
         maps_directory=_maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None,
-        zero_maps=flag_values.zero_maps,
+        degenerate_maps=flag_values.degenerate_maps,
     )
     return {found.name: found}.__getitem__
 
@@ -461,7 +472,13 @@ def _from_maps(flag_values, ground_truth, shared):
     explainer = SavedMaps(folders, extra, flag_values.seed)
 
     measured = measure(
-        questions, explainer, predictions, shared, None, flag_values.batch_size, zero_maps=flag_values.zero_maps
+        questions,
+        explainer,
+        predictions,
+        shared,
+        None,
+        flag_values.batch_size,
+        degenerate_maps=flag_values.degenerate_maps,
     )
     return measured, questions, explainer, {}
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from attribution_benchmarks.core.batch import Label
-from attribution_benchmarks.core.degenerate_maps import LEFT_OUT, UNIFORM
+from attribution_benchmarks.core.degenerate_maps import DROP, UNIFORM
 from attribution_benchmarks.core.evaluator import Run
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.sharded_run import Way
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from clevr_xai import masks
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import Batch
@@ -53,8 +53,8 @@ class Measured:
         Such a metric with a curve -> function from a label to (n, points) float64.
     positions
         Pixels of an image.
-    zero_maps
-        Of ``scoring.zero_maps.ZERO_MAPS``: what ``counted`` makes of a pooled map that is zero everywhere.
+    degenerate_maps
+        Of ``degenerate_maps.CHOICES``: what ``counted`` makes of a pooled map that is zero everywhere.
     gaps
         Method of Integrated Gradients -> (n,) share by which the sum of its map misses the difference of the scores.
     shared
@@ -77,17 +77,17 @@ class Measured:
     shared: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
     curves: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
     positions: int = masks.SIZE**2
-    zero_maps: str = UNIFORM
+    degenerate_maps: str = UNIFORM
 
     def counted(self, label: Label) -> np.ndarray:
         """Return a label's scores as they count, (n, ground truths, metrics, poolings) float64.
 
         A pooled map that is zero everywhere has no accuracy. It counts as the uniform map, whose mass and whose
-        expected rank accuracy are the mask's share of the image; or is NaN, and so left out, where ``zero_maps`` says
-        so. NaN where the answer was wrong and where a question has no such mask.
+        expected rank accuracy are the mask's share of the image; or is NaN where ``degenerate_maps`` is
+        "drop". NaN where the answer was wrong and where a question has no such mask.
         """
         scores = self.scores(label)
-        if self.zero_maps == LEFT_OUT:
+        if self.degenerate_maps == DROP:
             return scores
         sizes = np.stack([self.pixels[name] for name in self.ground_truths], axis=1)[:, :, np.newaxis, np.newaxis]
         empty = np.isnan(scores) & (sizes > 0) & self.right[:, np.newaxis, np.newaxis, np.newaxis]
@@ -103,7 +103,7 @@ def measure(
     batch_size: int = 8,
     maps_directory=None,
     progress: bool = False,
-    zero_maps: str = UNIFORM,
+    degenerate_maps: str = UNIFORM,
 ) -> Measured:
     """Explain and score what is not in the store yet, and return all numbers.
 
@@ -126,13 +126,15 @@ def measure(
         Where maps are saved; None saves none.
     progress
         Whether to show a progress bar.
-    zero_maps
+    degenerate_maps
         What becomes of maps that are zero everywhere; see ``Measured.counted``.
     """
     import tqdm
 
     dataset, network = questions.dataset, questions.network
-    run, accuracy, further, gaps = _run(questions, explainer, predictions, shared, store, maps_directory, zero_maps)
+    run, accuracy, further, gaps = _run(
+        questions, explainer, predictions, shared, store, maps_directory, degenerate_maps
+    )
     sizes = []
 
     def seen(batch: Batch) -> None:
@@ -142,7 +144,7 @@ def measure(
         found = run.run(questions.blocks(batch_size, seen), bar.update)
     sizes = np.concatenate(sizes)
 
-    def values_of(measure: Measure, part: int | slice = 0) -> Callable[[Label], np.ndarray | None]:
+    def values_of(measure: PerSampleMetric, part: int | slice = 0) -> Callable[[Label], np.ndarray | None]:
         return lambda label: found.numbers(label, measure)[:, part] if measure.applies_to(label) else None
 
     shape = (-1, len(dataset.ground_truths), len(METRICS), len(POOLINGS))
@@ -162,7 +164,7 @@ def measure(
         {name: values_of(measure) for name, measure in further.items()},
         {name: values_of(further[name], slice(1, None)) for name, metric in (shared or {}).items() if metric.curve},
         dataset.size**2,
-        zero_maps,
+        degenerate_maps,
     )
 
 
@@ -173,21 +175,21 @@ def way(
     store: ScoreStore | None = None,
     batch_size: int = 8,
     maps_directory=None,
-    zero_maps: str = UNIFORM,
+    degenerate_maps: str = UNIFORM,
 ) -> Way:
     """Return what ``measure`` explains and measures, as work in blocks; parameters as there."""
-    run, *_ = _run(questions, explainer, None, shared, store, maps_directory, zero_maps)
+    run, *_ = _run(questions, explainer, None, shared, store, maps_directory, degenerate_maps)
     rows = questions.rows.tolist()
     return Way(questions.dataset.kind, run, rows, batch_size, lambda some, size: questions.take(some).blocks(size))
 
 
-def _run(questions: Questions, explainer, predictions, shared, store, maps_directory, zero_maps: str):
+def _run(questions: Questions, explainer, predictions, shared, store, maps_directory, degenerate_maps: str):
     """Return the run through questions, and its measures: both accuracies, metrics of all benchmarks, paths' gaps."""
     dataset, network = questions.dataset, questions.network
     # Maps made elsewhere are scored anew each time, so there is no store to keep small.
     accuracy = relevance_accuracy(dataset.ground_truths, DIGITS if network else None)
     further = {
-        name: _against(metric.measure, questions.truths[0], zero_maps) for name, metric in (shared or {}).items()
+        name: _against(metric.measure, questions.truths[0], degenerate_maps) for name, metric in (shared or {}).items()
     }
     paths = [name for name in BASELINES if network and Label(name) in explainer.labels]
     gaps = {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths}
@@ -218,6 +220,6 @@ def maps_of(questions: Questions, explainer) -> dict[str, np.ndarray]:
     return {label.method: maps for label, maps in explainer.maps(wanted, part.load())}
 
 
-def _against(measure: Measure, ground_truth: str, zero_maps: str) -> Measure:
+def _against(measure: PerSampleMetric, ground_truth: str, degenerate_maps: str) -> PerSampleMetric:
     """Return a measure under a name that says which mask it looks at, so that no other mask's numbers are found."""
-    return dataclasses.replace(measure, name=f"{measure.name} {ground_truth}", zero_maps=zero_maps)
+    return dataclasses.replace(measure, name=f"{measure.name} {ground_truth}", degenerate_maps=degenerate_maps)

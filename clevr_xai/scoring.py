@@ -9,7 +9,7 @@ import numpy as np
 from attribution.methods.completeness import Residuals
 from attribution.methods.gradients import path_start
 from attribution_benchmarks.core.batch import Block
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS, pool
 
@@ -40,7 +40,7 @@ def score_maps(maps: np.ndarray, masks: Mapping[str, np.ndarray]) -> np.ndarray:
     return scores
 
 
-def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS) -> Measure:
+def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS) -> PerSampleMetric:
     """Return what keeps all of ``score_maps``' numbers of some ground truths, in their order.
 
     Parameters
@@ -56,10 +56,10 @@ def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS
         return found.reshape(len(found), -1)
 
     width = len(ground_truths) * len(METRICS) * len(POOLINGS)
-    return Measure("relevance_accuracy", accuracies, width, digits)
+    return PerSampleMetric("relevance_accuracy", accuracies, width, digits)
 
 
-def path_gap(method: str, baseline) -> Measure:
+def path_gap(method: str, baseline) -> PerSampleMetric:
     """Return what keeps how far the sum of Integrated Gradients' map misses what it should be.
 
     |Σ map - (f(image) - f(b))| / |f(image) - f(b)|; NaN where both scores are 0.
@@ -79,4 +79,4 @@ def path_gap(method: str, baseline) -> Measure:
         ends = (scores(inputs)[rows, block.targets].astype(np.float64) for inputs in (block.inputs, begun))
         return Residuals.of(maps, *ends).relative
 
-    return Measure(f"path_gap {method}", gap, digits=DIGITS, of_controls=False, methods=(method,))
+    return PerSampleMetric(f"path_gap {method}", gap, digits=DIGITS, of_controls=False, methods=(method,))

@@ -12,7 +12,7 @@ from attribution_benchmarks.core.batch import Label, by_kind
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics import curves
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics
 from clevr_xai import controls, methods, paper_table, subsets
 from clevr_xai.accuracies import ACCURACIES
@@ -131,7 +131,7 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             values = np.mean(columns, axis=0)
             found = summary(values[counted])
             defined = counted & np.isfinite(values)
-            known = SHARED.get(name)
+            known = METRIC_REGISTRY.get(name)
             estimate = statistics.mean_interval(
                 values[defined],
                 seed=seed,

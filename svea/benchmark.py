@@ -36,7 +36,7 @@ from attribution_benchmarks.cli.figures import check_plot_format, define_plot_fo
 from attribution_benchmarks.core import input_scores, manifest, tables
 from attribution_benchmarks.core.random_weights import MOST
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics import registry as shared_metrics
+from attribution_benchmarks.metrics import registry as metric_registry
 from svea import methods as svea_methods
 from svea import paper_table
 from svea.metrics import METRICS
@@ -85,7 +85,7 @@ def main(flag_values: flags.FlagValues) -> None:
     check_plot_format(flag_values.plot_format)
     scores_dir = _checked_directory("scores_dir", flag_values.scores_dir)
     _checked_directory("maps_dir", flag_values.maps_dir)
-    metrics = shared_metrics.chosen(flag_values.metrics, METRICS)
+    metrics = metric_registry.select_metrics(flag_values.metrics, METRICS)
     if flag_values.from_maps and flag_values.maps_dir:
         raise BadInput("--from_maps and --maps_dir were both given; --from_maps makes no maps that could be saved")
     asked = flag_values.methods if flag_values["methods"].present or not flag_values.from_maps else []
@@ -177,7 +177,7 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
     from svea import mnist1d
 
     asked = svea_methods.settings(flag_values.methods, flag_values.rise_masks, flag_values.layer)
-    metrics = shared_metrics.chosen(flag_values.metrics, METRICS)
+    metrics = metric_registry.select_metrics(flag_values.metrics, METRICS)
     own_metrics = {name: metric for name, metric in metrics.items() if name not in METRICS}
     paths = {shown_model(path): path for path in _model_paths(flag_values)}
     data = mnist1d.load()

@@ -11,7 +11,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Block, Label, Pending
 from attribution_benchmarks.core.evaluator import Scored
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from svea import roe
 from svea.mnist1d import LENGTH, TEST_SIGNALS, TRAIN_SIGNALS, Mnist1D
 
@@ -42,7 +42,7 @@ def region(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
     return np.stack([roe.region_of_explanation(maps), roe.all_zero(maps)], axis=1)
 
 
-REGION = Measure("region", region, width=2)
+REGION = PerSampleMetric("region", region, width=2)
 
 
 def signals_of(data: Mnist1D) -> np.ndarray:

@@ -20,7 +20,7 @@ from attribution_benchmarks.core.random_weights import has_variables, networks
 from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
 from attribution_benchmarks.core.sharded_run import Way
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from svea import controls, faithfulness, mnist1d, regions, roe
 from svea.methods import COSTLY
 from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
@@ -215,11 +215,11 @@ def way(
     return Way(name, run, range(regions.SIGNALS), batch_size, lambda rows, size: regions.blocks(data, size, rows))
 
 
-def _measures(shared: Mapping[str, Metric] | None) -> dict[str, Measure]:
+def _measures(shared: Mapping[str, Metric] | None) -> dict[str, PerSampleMetric]:
     return {name: _of_test_signals(metric.measure) for name, metric in (shared or {}).items()}
 
 
-def _run(model, explainer, measures: Mapping[str, Measure], store, maps_directory) -> Run:
+def _run(model, explainer, measures: Mapping[str, PerSampleMetric], store, maps_directory) -> Run:
     return Run(
         explainer,
         [regions.REGION, *measures.values()],
@@ -282,7 +282,7 @@ def _whole_map(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
     return np.reshape(maps, (len(maps), LENGTH))
 
 
-_WHOLE = Measure("whole_map", _whole_map, width=LENGTH, digits=9, of_controls=False)  # digits of a float32
+_WHOLE = PerSampleMetric("whole_map", _whole_map, width=LENGTH, digits=9, of_controls=False)  # digits of a float32
 
 
 def _key(model: Any) -> dict[str, str]:
@@ -290,7 +290,7 @@ def _key(model: Any) -> dict[str, str]:
     return {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT}
 
 
-def _of_test_signals(measure: Measure) -> Measure:
+def _of_test_signals(measure: PerSampleMetric) -> PerSampleMetric:
     """Return a measure of the scored signals alone: the others train the ROE test's machines and have no other use."""
 
     def of_test_signals(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:

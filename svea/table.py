@@ -149,7 +149,7 @@ def rank_correlation(
         return None
     paper = [paper_table.figure(name, metric) for name in names]
     columns = np.stack([values_of(networks, name, metric).mean(axis=0) for name in names], axis=1)
-    drawn = statistics.spearman_of_rows(statistics.resampled_means(columns, seed=seed), paper)
+    drawn = statistics.spearman_of_rows(statistics.bootstrap_means(columns, seed=seed), paper)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     value = statistics.spearman(columns.mean(axis=0), paper)
     estimate = statistics.Estimate(value, min(float(low), value), max(float(high), value), len(columns))

@@ -27,7 +27,7 @@ GROUPS = {
     ),
     "Scores": (
         "measure",
-        "metric", "metrics", "zero_maps", "ground_truth", "pooling", "subset", "confidence", "mask_pixels",
+        "metric", "metrics", "degenerate_maps", "ground_truth", "pooling", "subset", "confidence", "mask_pixels",
         "compare", "num_random", "level", "top",
     ),
     "Server": ("server", "deadline", "patience", "requests", "host", "grpc_port", "rest_port"),

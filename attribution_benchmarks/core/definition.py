@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 BOUND = "bound"  # knows the truth; nothing that a method should beat
 CEILING = "ceiling"  # has its figure by construction: the best there is, or the same for every network
@@ -219,7 +219,7 @@ class Benchmark:
 
     def about_metric(self, name: str) -> str:
         """Return how to read a metric; empty for one that nothing is known of."""
-        known = {**SHARED, **{metric.name: metric for metric in self.metrics}}
+        known = {**METRIC_REGISTRY, **{metric.name: metric for metric in self.metrics}}
         return known[name].about if name in known else self.more_metrics.get(name, "")
 
     def matrix_columns(self) -> tuple[Column, ...]:

@@ -10,19 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 from attribution_benchmarks.core.batch import Block
-from attribution_benchmarks.metrics.per_sample import Measure, Scores
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric, Scores
 
-UNIFORM, LEFT_OUT = "uniform", "left_out"
-ZERO_MAPS = (UNIFORM, LEFT_OUT)
+UNIFORM, DROP = "uniform", "drop"
+CHOICES = (UNIFORM, DROP)
 
 
-def measured(measure: Measure, maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
+def measured(measure: PerSampleMetric, maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
     """Return a measure's numbers of maps, those of the uniform map for maps of zeros that it has no number for.
 
     Parameters
     ----------
     measure
-        Its ``zero_maps`` says what becomes of maps of zeros.
+        Its ``degenerate_maps`` says what becomes of maps of zeros.
     maps
         (N, positions...) or (N, positions..., channels).
     block, scores
@@ -34,7 +34,7 @@ def measured(measure: Measure, maps: np.ndarray, block: Block, scores: Scores) -
         NaN where undefined.
     """
     numbers = np.asarray(measure.function(maps, block, scores), np.float64).reshape(len(maps), -1)
-    if measure.zero_maps == LEFT_OUT:
+    if measure.degenerate_maps == DROP:
         return numbers
     empty = np.flatnonzero(np.isnan(numbers).any(axis=1) & ~maps.reshape(len(maps), -1).any(axis=1))
     if len(empty):

@@ -35,7 +35,7 @@ from attribution_benchmarks.core.registry import benchmark_named
 from attribution_benchmarks.core.sharded_run import Way
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics import curves
-from attribution_benchmarks.metrics.registry import chosen
+from attribution_benchmarks.metrics.registry import select_metrics
 from attribution_benchmarks.stats import statistics
 
 FLAGS = flags.FlagValues()
@@ -266,7 +266,7 @@ def _benchmark_and_metrics(flag_values) -> tuple[Benchmark, dict[str, Metric]]:
     benchmark = benchmark_named(flag_values.benchmark)
     if benchmark.examples is None:
         raise BadInput(f"{benchmark.title} has commands of its own; see the README")
-    return benchmark, chosen(flag_values.metrics or own_metrics(benchmark), own_metrics(benchmark))
+    return benchmark, select_metrics(flag_values.metrics or own_metrics(benchmark), own_metrics(benchmark))
 
 
 def _examples(flag_values, benchmark: Benchmark) -> Examples:

@@ -17,7 +17,7 @@ from attribution_benchmarks.core import degenerate_maps
 from attribution_benchmarks.core.batch import Block, Label, Pending
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.store import ScoreStore, Series
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Run:
     def __init__(
         self,
         explainer,
-        measures: Sequence[Measure],
+        measures: Sequence[PerSampleMetric],
         key: Mapping,
         code: Sequence[Callable] = (),
         store: ScoreStore | None = None,
@@ -79,7 +79,7 @@ class Run:
         self.store = store if store and explainer.lasting else ScoreStore(None)
         prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
         kept = {
-            measure.name: [measure.name, code_fingerprint(measure.function), measure.zero_maps]
+            measure.name: [measure.name, code_fingerprint(measure.function), measure.degenerate_maps]
             for measure in self.measures
         }
         self._series: dict[tuple[Label, str], Series] = {}
@@ -147,7 +147,7 @@ class Run:
                 progress(len(part.names))
         return Scored(names, np.concatenate(counted) if counted else np.zeros(0, bool), answers, self)
 
-    def series(self, label: Label, measure: Measure) -> Series:
+    def series(self, label: Label, measure: PerSampleMetric) -> Series:
         """Return where a label's numbers under one measure are kept."""
         return self._series[label, measure.name]
 
@@ -224,7 +224,7 @@ class Scored:
         self.labels = run.explainer.labels
         self._run = run
 
-    def numbers(self, label: Label, measure: Measure) -> np.ndarray:
+    def numbers(self, label: Label, measure: PerSampleMetric) -> np.ndarray:
         """Return a label's numbers, (N, width) float64; NaN for inputs that do not count or were not measured.
 
         One label is read at a time, so that memory need not hold them all.

@@ -86,4 +86,5 @@ def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[st
     """
     left_out = {*without, *HOW_RUN}
     given = [name for name in flag_values if flag_values[name].present and name not in left_out]
+    given = [name for name in given if not (flag_values[name].help or "").startswith("Alias for ")]
     return " ".join([program, *(shlex.quote(written(flag_values[name])) for name in given)])

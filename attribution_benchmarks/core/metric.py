@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from attribution_benchmarks.core.batch import Block
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Metric:
     percent: bool = False
     rate: bool = False
     source: str = ""
-    measure: Measure | None = None
+    measure: PerSampleMetric | None = None
     masks: bool = False
     on_request: bool = False
     bounds: tuple[float, float] | None = None
@@ -77,7 +77,7 @@ def of_maps(name: str, function: Callable, **described: Any) -> Metric:
     name
         Of the metric.
     function
-        ``function(maps, block, scores)`` returns (N,) values, NaN where undefined; see ``measure.Measure``. Where it
+        ``function(maps, block, scores)`` returns (N,) values, NaN where undefined; see ``PerSampleMetric``. Where it
         is undefined for a map that is zero everywhere, the uniform map's value counts.
     **described
         Other attributes of ``Metric``.
@@ -85,7 +85,7 @@ def of_maps(name: str, function: Callable, **described: Any) -> Metric:
     return Metric(
         name,
         described.pop("title", name.replace("_", " ")),
-        measure=Measure(name, function, zero_maps="uniform"),
+        measure=PerSampleMetric(name, function, degenerate_maps="uniform"),
         **described,
     )
 

@@ -24,7 +24,7 @@ from attribution_benchmarks.core.batch import Pending
 from attribution_benchmarks.core.evaluator import Run
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 FILE = "inputs.npz"
 # Methods of the user's own whose extremes are looked for. They cost two inputs under all methods, more than the method
@@ -88,7 +88,7 @@ class Pictures:
     pictures: np.ndarray
 
 
-class MapPicture(Measure):
+class MapPicture(PerSampleMetric):
     """A map as a picture: one byte a position, kept as text.
 
     The function returns (N, positions) whole numbers from 0 to 255. ``SIGNED`` is what zero is for maps with a sign.

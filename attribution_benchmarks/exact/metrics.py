@@ -11,7 +11,7 @@ from attribution_benchmarks.core.metric import Metric, of_maps
 from attribution_benchmarks.exact import shapley
 from attribution_benchmarks.exact.problems import HAND_SET, NAMES
 from attribution_benchmarks.metrics.model_queries import Scores
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 _SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
 NEGLIGIBLE = 1e-4  # of the largest part: single precision leaves as much where there is nothing
@@ -90,7 +90,7 @@ def _of_problem(place: int, name: str) -> Metric:
         "less",
         f"The distance to the truth on one problem alone. {about}".strip(),
         bounds=(0.0, 1.0),
-        measure=Measure(name, of_block),  # undefined on other problems, be the map zero or not
+        measure=PerSampleMetric(name, of_block),  # undefined on other problems, be the map zero or not
     )
 
 

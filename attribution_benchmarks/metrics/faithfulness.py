@@ -18,7 +18,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.imputation import Fill, blurred, mean_colour, noisy_linear
 from attribution_benchmarks.metrics.map_values import evidence, flat
 from attribution_benchmarks.metrics.model_queries import Scores, changed_scores, originals, probabilities
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 STEPS = tuple(step / 20 for step in range(1, 21))  # shares of the positions that are removed
 ROAD_STEPS = (0.2, 0.4, 0.6, 0.8)  # each is imputed anew
@@ -180,7 +180,7 @@ def _correlation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.where(theirs > 0, found, np.nan)
 
 
-def _curve_measure(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple[int, ...]) -> Measure:
+def _curve_measure(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple[int, ...]) -> PerSampleMetric:
     """Return what keeps a curve and its area, the area first.
 
     ``parts`` are the signs of the curve that removes the least important first and of the one that removes the most
@@ -195,7 +195,7 @@ def _curve_measure(name: str, fill: Fill, shares: tuple[float, ...], parts: tupl
         )
         return np.concatenate([area(curves, shares)[:, np.newaxis], curves], axis=1)
 
-    return Measure(name, measured, width=2 + len(shares), digits=DIGITS)
+    return PerSampleMetric(name, measured, width=2 + len(shares), digits=DIGITS)
 
 
 @once
@@ -275,7 +275,7 @@ METRICS = (
         "Pearson's correlation, averaged over sets of a tenth, three tenths and half of all positions. Between -1 and "
         "1; more is better.",
         source="Ancona et al., Towards Better Understanding of Gradient-based Attribution Methods, ICLR 2018",
-        measure=Measure("sensitivity_n", sensitivity_n),
+        measure=PerSampleMetric("sensitivity_n", sensitivity_n),
         on_request=True,
         bounds=(-1.0, 1.0),
         cost=f"{len(SIZES) * SETS} passes an input, the same for all maps",
@@ -292,7 +292,7 @@ METRICS = (
         "best scale and as a share of what there is to explain. Between 0 and 1; less is better.",
         source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; scaled as captum does, "
         "but for the sign",
-        measure=Measure("infidelity", infidelity),
+        measure=PerSampleMetric("infidelity", infidelity),
         on_request=True,
         bounds=(0.0, 1.0),
         cost=f"{PATCHES} passes an input, the same for all maps",

@@ -27,7 +27,7 @@ from attribution_benchmarks.core.memoize_last import once
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.map_values import evidence, flat
 from attribution_benchmarks.metrics.model_queries import Again, changed_scores, originals
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 FILE = pathlib.Path("assets") / "deletions.json"
 
@@ -143,7 +143,7 @@ METRICS = (
         "score, on a network that was trained with segments deleted: Spearman's correlation. Between -1 and 1; more is "
         "better.",
         source="Hesse, Schaub-Meyer and Roth, Benchmarking the Attribution Quality of Vision Models, NeurIPS 2024",
-        measure=Measure("in_domain_deletion", in_domain_deletion, again=True, check=deletions_of),
+        measure=PerSampleMetric("in_domain_deletion", in_domain_deletion, again=True, check=deletions_of),
         on_request=True,
         bounds=(-1.0, 1.0),
         cost="one pass an input and segment, the same for all maps",

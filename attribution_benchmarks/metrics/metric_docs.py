@@ -8,7 +8,7 @@ import numpy as np
 
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics import faithfulness, in_domain, localisation, sanity
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 CONTROLS = {"random": "random map", "edge_detector": "edge detector"}
 TRUTH = "ground_truth"
@@ -62,7 +62,7 @@ def page(power: Mapping) -> str:
         "| name | metric | better | from | costs |",
         "|---|---|---|---|---|",
     ]
-    for metric in SHARED.values():
+    for metric in METRIC_REGISTRY.values():
         cells = (f"[`{metric.name}`](#{metric.name})", metric.title, metric.better, _range(metric), metric.cost)
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", *_power_lines(power)]
@@ -89,7 +89,7 @@ def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, co
     """
     metrics = {}
     for name, columns in values.items():
-        sign = 1 if SHARED[name].better == "more" else -1
+        sign = 1 if METRIC_REGISTRY[name].better == "more" else -1
         truth = np.asarray(columns[TRUTH])
         entry = {"means": {each: _rounded(float(np.nanmean(column))) for each, column in columns.items()}, "wins": {}}
         for control in CONTROLS:
@@ -135,7 +135,7 @@ def _power_lines(power: Mapping) -> list[str]:
         entry = power["metrics"][name]
         figures = [entry["means"][TRUTH], *(entry["means"][control] for control in CONTROLS)]
         figures += [entry["wins"][control] for control in CONTROLS]
-        cells = [f"[`{name}`](#{name})", SHARED[name].better, *(f"{figure:.3f}" for figure in figures)]
+        cells = [f"[`{name}`](#{name})", METRIC_REGISTRY[name].better, *(f"{figure:.3f}" for figure in figures)]
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, "", f"`{power['command']}` measures it anew."]
 

@@ -14,7 +14,7 @@ Scores = Callable[[object], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Measure:
+class PerSampleMetric:
     """A function of maps whose numbers are kept.
 
     Attributes
@@ -33,9 +33,9 @@ class Measure:
         Whether maps under a control are measured too, and those of controls.
     methods
         Methods whose maps are measured; all where None.
-    zero_maps
+    degenerate_maps
         What becomes of a map that is zero everywhere and for which a number is undefined: ``"uniform"`` counts it as
-        the map that is the same everywhere, ``"left_out"`` leaves the number NaN. See ``zero_maps.measured``.
+        the map that is the same everywhere, ``"drop"`` leaves the number NaN. See ``degenerate_maps.measured``.
     again
         Whether it needs maps of other inputs, targets or networks: ``function(maps, block, again)``, where
         ``again(block, model=None)`` explains by the same method, and ``again.scores`` asks the model.
@@ -50,7 +50,7 @@ class Measure:
     digits: int | None = None
     of_controls: bool = True
     methods: tuple[str, ...] | None = None
-    zero_maps: Literal["uniform", "left_out"] = "left_out"
+    degenerate_maps: Literal["uniform", "drop"] = "drop"
     again: bool = False
     check: Callable[[Any], object] | None = None
 

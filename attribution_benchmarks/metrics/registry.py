@@ -11,13 +11,13 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.plugins import loaded
 from attribution_benchmarks.metrics import faithfulness, in_domain, localisation, sanity
 
-SHARED: dict[str, Metric] = {}  # by name
+METRIC_REGISTRY: dict[str, Metric] = {}  # by name
 RENAMED = {  # former name -> name and what changed; a former name works for one release
     "continuity": ("max_sensitivity", "which scales maps to norm 1 first and lies between 0 and 2"),
 }
 
 
-def share(metric: Metric) -> Metric:
+def register(metric: Metric) -> Metric:
     """Register a metric of every benchmark, and return it.
 
     Raises
@@ -27,16 +27,16 @@ def share(metric: Metric) -> Metric:
     """
     if metric.measure is None:
         raise ValueError(f"the metric '{metric.name}' has no measure, so no benchmark but its own could compute it")
-    if SHARED.setdefault(metric.name, metric) is not metric:
+    if METRIC_REGISTRY.setdefault(metric.name, metric) is not metric:
         raise ValueError(f"another metric is called '{metric.name}'")
     return metric
 
 
 for _metric in (*localisation.METRICS, *faithfulness.METRICS, *in_domain.METRICS, *sanity.METRICS):
-    share(_metric)
+    register(_metric)
 
 
-def chosen(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
+def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
     """Return metrics by name: a benchmark's own, those of all benchmarks, and the user's own, each once.
 
     Raises
@@ -44,7 +44,7 @@ def chosen(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]
     BadInput
         For a name that is none, or no name at all.
     """
-    known = {**own, **SHARED}
+    known = {**own, **METRIC_REGISTRY}
     found: dict[str, Metric] = {}
     for name in dict.fromkeys(names):
         metric = known.get(_current(name)) or _of_ones_own(name, known)

@@ -24,7 +24,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import graph_order, with_shuffled_weights
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
 from attribution_benchmarks.metrics.model_queries import Again
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 STAGES = 4  # groups of variables, from the output to the input
 COPIES = 8  # noisy ones that sMPRT averages over
@@ -226,7 +226,7 @@ _HEDSTROM = "Hedström et al., A Fresh Look at Sanity Checks for Saliency Maps, 
 
 
 def _metric(name: str, function: Callable, title: str, width: int = 1, **described) -> Metric:
-    measure = Measure(name, function, width=width, digits=6, of_controls=False, again=True)
+    measure = PerSampleMetric(name, function, width=width, digits=6, of_controls=False, again=True)
     return Metric(name, title, measure=measure, on_request=True, **described)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from attribution_benchmarks.core.definition import Benchmark, Column, Unit
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 QUICK_NETWORKS = 2  # of random weights: one with shuffled ones, one with new ones
 
@@ -68,7 +68,7 @@ def columns_of(benchmark: Benchmark, metrics: Sequence[Metric] = ()) -> list[Col
 
 def unasked() -> dict[str, Metric]:
     """Return the metrics of all benchmarks that a report has without being asked for them, by name."""
-    return {name: metric for name, metric in SHARED.items() if not metric.on_request}
+    return {name: metric for name, metric in METRIC_REGISTRY.items() if not metric.on_request}
 
 
 def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int) -> Unit:

@@ -19,7 +19,7 @@ from attribution_benchmarks.report import matrix as matrices
 from attribution_benchmarks.report import matrix_table, page, report_diff, sections, significance, summary
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.stats import comparisons
-from attribution_benchmarks.stats.cached_tests import KeptTests
+from attribution_benchmarks.stats.cached_tests import CachedTests
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
@@ -122,11 +122,11 @@ def publish(
     return "\n".join([*parts, *agreed])
 
 
-def _tests(directory: pathlib.Path, seed: int) -> KeptTests:
+def _tests(directory: pathlib.Path, seed: int) -> CachedTests:
     """Return the tests that are kept beside the scores: most pairs are those of the run before."""
     depends = {"tests": code_fingerprint(comparisons.compare_pairs), "draws": comparisons.DRAWS, "seed": seed}
     store = ScoreStore(str(directory / "work" / "scores"))
-    return KeptTests(store.series(**depends, versions=manifest.versions()))
+    return CachedTests(store.series(**depends, versions=manifest.versions()))
 
 
 def pairs_csv(rows: Sequence[Mapping]) -> str:

@@ -123,7 +123,7 @@ def main(flag_values: flags.FlagValues) -> None:
     added = list(dict.fromkeys(flag_values.methods))
     methods = {name: attribution.resolve_method(name) for name in added}
     own = [name for name in added if ":" in name]
-    metrics = registry.chosen(flag_values.metrics, {}) if flag_values.metrics else {}
+    metrics = registry.select_metrics(flag_values.metrics, {}) if flag_values.metrics else {}
     depends = {
         **{name: method_fingerprint(methods[name]) for name in own},
         **{name: code_fingerprint(metric.measure.function) for name, metric in metrics.items()},

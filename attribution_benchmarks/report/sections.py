@@ -12,7 +12,7 @@ from attribution_benchmarks.core.definition import Benchmark, Column, Trend
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.curves import ALONG
 from attribution_benchmarks.metrics.curves import name_of as curve_name
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, pictures, trends
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import control_cell, least, number, shown
@@ -300,7 +300,7 @@ def curve_trends() -> list[Callable[[str], Trend]]:
             f"{metric.about} The score is the area below the curve.", ALONG, "the share of positions removed",
         )  # fmt: skip
 
-    return [of(metric) for metric in SHARED.values() if metric.curve]
+    return [of(metric) for metric in METRIC_REGISTRY.values() if metric.curve]
 
 
 def _is_shown(stem: str, columns: Sequence[Column], drawn: set[str]) -> bool:

@@ -14,15 +14,15 @@ from attribution_benchmarks.core.batch import MEMBER
 from attribution_benchmarks.core.controls import WRONG_CLASS
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report.matrix import Column, Matrix
-from attribution_benchmarks.stats.cached_tests import KeptTests
+from attribution_benchmarks.stats.cached_tests import CachedTests
 from attribution_benchmarks.stats.comparisons import (
     LEVEL,
     PairComparison,
-    above_every,
-    as_one_family,
+    better_than_every,
     compare_pairs,
-    detectable,
-    smallest_p,
+    holm_corrected,
+    minimum_detectable_difference,
+    smallest_p_value,
 )
 
 KEPT = 0.8  # a method that keeps a larger share of its score for another class hardly depends on the class
@@ -149,7 +149,7 @@ class Verdicts(NamedTuple):
     def tells_controls(self) -> bool:
         """Tell whether any method could be found above every control, given how many inputs there are."""
         clusters = [test.clusters for test in self.controls if test.n]
-        return bool(clusters) and smallest_p(max(clusters)) * len(self.tested) < LEVEL
+        return bool(clusters) and smallest_p_value(max(clusters)) * len(self.tested) < LEVEL
 
     def marks(self, method: str, matrix: Matrix) -> str:
         """Return a method's marks: "*" among the best where ``names_best``, "†" not above a control.
@@ -164,11 +164,11 @@ class Verdicts(NamedTuple):
 
     def detectable_between_methods(self) -> float:
         """Return the smallest difference of two methods that is found four times in five; infinite if none is."""
-        return detectable(self.methods)
+        return minimum_detectable_difference(self.methods)
 
     def detectable_above_controls(self) -> float:
         """Return the smallest lead over a control that is found four times in five; infinite if none is."""
-        return detectable(self.controls, claims=max(len(self.tested), 1))
+        return minimum_detectable_difference(self.controls, claims=max(len(self.tested), 1))
 
     def independent_inputs(self) -> int:
         """Return how many independent groups of inputs the tests rest on."""
@@ -240,7 +240,7 @@ def percentages(shares: Iterable[float]) -> str:
 
 
 def judge(
-    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int = 0, kept: KeptTests | None = None
+    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int = 0, cache: CachedTests | None = None
 ) -> list[Verdicts]:
     """Compare the methods of every column whose inputs' scores are known.
 
@@ -253,7 +253,7 @@ def judge(
         tested against those asked of itself, "method/control".
     seed
         Of the tests' draws.
-    kept
+    cache
         As of ``comparisons.compare_pairs``.
     """
     found = []
@@ -271,7 +271,7 @@ def judge(
             for control in (*controls, *(name for name in group.values if name.startswith(f"{method}/")))
         ]
         # Tested at once, since they share their draws; each family is corrected by itself.
-        tests = compare_pairs(group.values, [*pairs, *against], group.clusters, seed=seed, kept=kept)
-        compared, rivals = as_one_family(tests[: len(pairs)]), tests[len(pairs) :]
-        found.append(Verdicts(column, methods, compared, above_every(rivals, column.higher_is_better)))
+        tests = compare_pairs(group.values, [*pairs, *against], group.clusters, seed=seed, cache=cache)
+        compared, rivals = holm_corrected(tests[: len(pairs)]), tests[len(pairs) :]
+        found.append(Verdicts(column, methods, compared, better_than_every(rivals, column.higher_is_better)))
     return found

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from attribution_benchmarks.stats.statistics import CONFIDENCE, average_ranks, spearman
 
 PERMUTATIONS = 10_000
-LEAST_FAMILIES = 5  # for an interval: four values or fewer do not tell how far they spread
+MIN_FAMILIES = 5  # for an interval: four values or fewer do not tell how far they spread
 
 
 class Concordance(NamedTuple):
@@ -131,7 +131,7 @@ def _interval(w: float, scores: np.ndarray, member: np.ndarray) -> tuple[float, 
     from scipy import special
 
     count = member.max() + 1
-    if count < LEAST_FAMILIES:
+    if count < MIN_FAMILIES:
         return float("nan"), float("nan")
 
     left_out = np.array([_w(scores[member != family]) for family in range(count)])

@@ -28,7 +28,7 @@ class Series(Protocol):
         """Add records."""
 
 
-class KeptTests:
+class CachedTests:
     """Tests of pairs in a series of a store, whose key holds the code, the draws, the seed and the versions.
 
     A test is known by the differences that it is of, summed by cluster, so that pairs whose scores are the same have
@@ -43,7 +43,7 @@ class KeptTests:
     def __init__(self, series: Series):
         self._series = series
 
-    def taken_up(self, sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    def load(self, sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Return the numbers of tests, (7, K) float64, NaN in columns of those that are not there.
 
         Parameters
@@ -67,8 +67,8 @@ class KeptTests:
             raise BadInput(f"{self._series.path} holds no paired tests; remove it to compute them again") from error
         return found
 
-    def keep(self, sums: np.ndarray, sizes: np.ndarray, numbers: np.ndarray) -> None:
-        """Add tests, (7, K) float64, of sums and sizes as ``taken_up`` takes them."""
+    def save(self, sums: np.ndarray, sizes: np.ndarray, numbers: np.ndarray) -> None:
+        """Add tests, (7, K) float64, of sums and sizes as of ``load``."""
         # Written so, numbers have all their digits, and may be infinite.
         records = ([number.hex() for number in column] for column in numbers.T.tolist())
         self._series.append(dict(zip(_names(sums, sizes), records, strict=True)))

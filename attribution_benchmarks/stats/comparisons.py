@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribution_benchmarks.stats import resampling
-from attribution_benchmarks.stats.cached_tests import KeptTests
+from attribution_benchmarks.stats.cached_tests import CachedTests
 from attribution_benchmarks.stats.statistics import CONFIDENCE
 
 DRAWS = 19_999  # the smallest p-value is 0.0001: enough for Holm's correction of 500 pairs
@@ -106,7 +106,7 @@ def compare_pairs(
     clusters: Sequence | np.ndarray | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-    kept: KeptTests | None = None,
+    cache: CachedTests | None = None,
 ) -> list[PairComparison]:
     """Compare pairs of methods scored on the same inputs; the pairs are one family for Holm's correction.
 
@@ -125,7 +125,7 @@ def compare_pairs(
         number of clusters alone, so that a pair has the same p-value in every family.
     seed
         Seed of the draws.
-    kept
+    cache
         Tests of the same draws and seed: what was tested before is found there, what is new is added.
 
     Returns
@@ -150,15 +150,15 @@ def compare_pairs(
     differences[~known] = 0.0
     found = np.full((7, len(pairs)), np.nan)
     waiting = counted
-    if kept is not None:
+    if cache is not None:
         for part in _parts(counted):
-            found[:, part] = kept.taken_up(*_by_cluster(differences, known, part, clusters))
+            found[:, part] = cache.load(*_by_cluster(differences, known, part, clusters))
         waiting = counted[np.isnan(found[6, counted])]
     for part in _parts(waiting):
         sums, sizes = _by_cluster(differences, known, part, clusters)
         found[:, part] = _test(sums, sizes, draws, seed)
-        if kept is not None:
-            kept.keep(sums, sizes, found[:, part])
+        if cache is not None:
+            cache.save(sums, sizes, found[:, part])
     n = known.sum(axis=0)
     tests = [
         PairComparison._make(
@@ -166,17 +166,17 @@ def compare_pairs(
         )
         for i, pair in enumerate(pairs)
     ]
-    return as_one_family(tests)
+    return holm_corrected(tests)
 
 
-def as_one_family(tests: Sequence[PairComparison]) -> list[PairComparison]:
+def holm_corrected(tests: Sequence[PairComparison]) -> list[PairComparison]:
     """Return tests corrected for their own number by Holm's rule, whatever they were corrected for before."""
     counted = [test.p_value for test in tests if test.n]
     corrected = iter(holm(counted).tolist())
     return [test._replace(p_corrected=next(corrected)) if test.n else test for test in tests]
 
 
-def above_every(tests: Sequence[PairComparison], higher_is_better: bool = True) -> list[PairComparison]:
+def better_than_every(tests: Sequence[PairComparison], higher_is_better: bool = True) -> list[PairComparison]:
     """Correct the tests of methods against controls for the claim "better than every control".
 
     Parameters
@@ -206,7 +206,7 @@ def above_every(tests: Sequence[PairComparison], higher_is_better: bool = True) 
     return [test._replace(p_corrected=value) for test, value in zip(tests, corrected, strict=True)]
 
 
-def detectable(tests: Sequence[PairComparison], claims: int | None = None) -> float:
+def minimum_detectable_difference(tests: Sequence[PairComparison], claims: int | None = None) -> float:
     """Return the smallest true difference that such tests would find four times in five.
 
     By Student's t at the first and strictest step of Holm's correction, with the median error of the tests.
@@ -231,13 +231,13 @@ def detectable(tests: Sequence[PairComparison], claims: int | None = None) -> fl
     if not clusters:
         return float("nan")
     level, usual = LEVEL / (claims or len(tests)), int(np.median(clusters))
-    if not errors or smallest_p(usual) >= level:
+    if not errors or smallest_p_value(usual) >= level:
         return float("inf")
     quantiles = special.stdtrit(usual - 1, 1 - level / 2), special.stdtrit(usual - 1, POWER)
     return float(sum(quantiles) * np.median(errors))
 
 
-def smallest_p(clusters: int) -> float:
+def smallest_p_value(clusters: int) -> float:
     """Return the smallest p-value that flipping the signs of so many clusters can give."""
     return max(2.0 ** (1 - clusters), 2 / (DRAWS + 1))
 
@@ -247,7 +247,7 @@ def _parts(places: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _by_cluster(differences: np.ndarray, known: np.ndarray, part: np.ndarray, clusters) -> tuple[np.ndarray, ...]:
-    return tuple(resampling.by_cluster(columns[:, part], clusters) for columns in (differences, known))
+    return tuple(resampling.cluster_sums(columns[:, part], clusters) for columns in (differences, known))
 
 
 def _filled_up(sums: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -282,7 +282,7 @@ def _test(sums: np.ndarray, sizes: np.ndarray, draws: int, seed: int) -> np.ndar
     low, high = _ends(flipped)
     rest = np.flatnonzero(~exact)
     if len(rest):
-        _, strayed = resampling.studentised(*_filled_up(sums[:, rest], sizes[:, rest]), draws, seed)
+        _, strayed = resampling.bootstrap_t(*_filled_up(sums[:, rest], sizes[:, rest]), draws, seed)
         strayed = strayed[:, : len(rest)]
         with np.errstate(invalid="ignore", divide="ignore"):
             observed = np.where(errors > 0, difference / errors, np.sign(difference) * np.inf)

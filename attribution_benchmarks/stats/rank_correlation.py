@@ -37,7 +37,7 @@ def spearman_interval(
     clusters
         (N,) what inputs belong to, such as the image of a question; None where each stands for itself.
     seed, resamples
-        Of the draws; see ``resampling.resampled_sums``.
+        Of the draws; see ``resampling.bootstrap_sums``.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def spearman_interval(
     draws = np.concatenate(
         [
             _correlations(first, second, drawn[start : start + at_once, group])
-            for drawn in resampling.drawn_counts(count, resamples, seed)
+            for drawn in resampling.bootstrap_counts(count, resamples, seed)
             for start in range(0, len(drawn), at_once)
         ]
     )

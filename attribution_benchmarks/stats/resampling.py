@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 _NUMBERS_AT_ONCE = 2_000_000  # bounds the memory: 16 MB of draws
-_SMOOTHING = 0.25  # of what one input adds to a variance; see ``studentised``
+_SMOOTHING = 0.25  # of what one input adds to a variance; see ``bootstrap_t``
 
 
-def by_cluster(columns: np.ndarray, clusters: Sequence | np.ndarray) -> np.ndarray:
+def cluster_sums(columns: np.ndarray, clusters: Sequence | np.ndarray) -> np.ndarray:
     """Sum rows of the same cluster.
 
     Parameters
@@ -42,7 +42,7 @@ def by_cluster(columns: np.ndarray, clusters: Sequence | np.ndarray) -> np.ndarr
     return summed
 
 
-def resampled_sums(columns: np.ndarray, resamples: int, seed: int = 0) -> np.ndarray:
+def bootstrap_sums(columns: np.ndarray, resamples: int, seed: int = 0) -> np.ndarray:
     """Sum the columns over rows drawn with replacement.
 
     Parameters
@@ -64,13 +64,13 @@ def resampled_sums(columns: np.ndarray, resamples: int, seed: int = 0) -> np.nda
     ValueError
         If there is nothing to draw, or no draw is wanted.
     """
-    return np.concatenate([counts @ columns for counts in drawn_counts(len(columns), resamples, seed)])
+    return np.concatenate([counts @ columns for counts in bootstrap_counts(len(columns), resamples, seed)])
 
 
-def drawn_counts(n: int, resamples: int, seed: int = 0) -> Iterator[np.ndarray]:
+def bootstrap_counts(n: int, resamples: int, seed: int = 0) -> Iterator[np.ndarray]:
     """Yield how often each of n inputs was drawn with replacement, (some resamples, n) float64, until it is enough.
 
-    Parameters and errors as of ``resampled_sums``, which draws the same.
+    Parameters and errors as of ``bootstrap_sums``, which draws the same.
     """
     if n < 1 or resamples < 1:
         raise ValueError(f"{resamples} draws of {n} inputs; at least one of each is needed")
@@ -87,7 +87,7 @@ def standard_errors(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     sums, sizes
-        As of ``studentised``.
+        As of ``bootstrap_t``.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def _variances(sums: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndar
         return left, clusters / (clusters - 1.0) * (left**2).sum(axis=0) / total**2
 
 
-def studentised(sums: np.ndarray, sizes: np.ndarray, resamples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def bootstrap_t(sums: np.ndarray, sizes: np.ndarray, resamples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return the standard errors of ratios of sums, and how far bootstrap draws stray, each in its own error.
 
     The bootstrap-t (Efron, 1981). The variance of a draw of n clusters is right on the average after adding 1 / n of
@@ -116,7 +116,7 @@ def studentised(sums: np.ndarray, sizes: np.ndarray, resamples: int, seed: int =
     sums, sizes
         (C, K) each cluster's sum and number of values, for K methods or pairs; no column of sizes is all zero.
     resamples, seed
-        As of ``resampled_sums``.
+        As of ``bootstrap_sums``.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def studentised(sums: np.ndarray, sizes: np.ndarray, resamples: int, seed: int =
     left, variance = _variances(sums, sizes)
     alone = bool((sizes == 1).all())  # each input a cluster: the products with sizes need no sums of their own
     parts = [left, left**2] if alone else [left, left**2, left * sizes, sizes, sizes**2]
-    drawn = np.split(resampled_sums(np.concatenate(parts, axis=1), resamples, seed), len(parts), axis=1)
+    drawn = np.split(bootstrap_sums(np.concatenate(parts, axis=1), resamples, seed), len(parts), axis=1)
     if alone:
         drawn = [*drawn, drawn[0], total, total]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -147,7 +147,7 @@ def subset_means(sums: np.ndarray, sizes: np.ndarray, subsets: int, seed: int = 
     Parameters
     ----------
     sums, sizes
-        As of ``studentised``.
+        As of ``bootstrap_t``.
     subsets
         How many to draw where there are more than so many; the seed draws the same for the same number of clusters.
     seed

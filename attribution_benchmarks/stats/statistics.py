@@ -162,12 +162,12 @@ def column_intervals(
     left = np.where(known, values - pivots, 0.0)
     means = left.sum(axis=0) / known.sum(axis=0)
     left = np.where(known, left - means, 0.0)
-    sums, sizes = resampling.by_cluster(left, clusters), resampling.by_cluster(known, clusters)
+    sums, sizes = resampling.cluster_sums(left, clusters), resampling.cluster_sums(known, clusters)
     ends[:, scored] = pivots + means + _bootstrap_t(sums, sizes, confidence, resamples, seed)
     return ends
 
 
-def resampled_means(columns: npt.ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+def bootstrap_means(columns: npt.ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
     """Means of several methods over the same bootstrap draws, for intervals of what is computed from all of them.
 
     Parameters
@@ -183,7 +183,7 @@ def resampled_means(columns: npt.ArrayLike, resamples: int = RESAMPLES, seed: in
         (resamples, K) float64.
     """
     columns = np.asarray(columns, np.float64)
-    return resampling.resampled_sums(columns, resamples, seed) / len(columns)
+    return resampling.bootstrap_sums(columns, resamples, seed) / len(columns)
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
@@ -235,7 +235,7 @@ def spearman_of_rows(rows: npt.ArrayLike, values: npt.ArrayLike) -> np.ndarray:
     return np.divide((ranks * other).sum(axis=1), norm, out=np.full(len(ranks), np.nan), where=norm > 0)
 
 
-def kendall(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
+def kendall_tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """Kendall's rank correlation tau-b: of all pairs, those ordered alike minus those ordered otherwise, as a share.
 
     Pairs that are tied on one side count on neither (Kendall, "Rank Correlation Methods", 1948).
@@ -306,7 +306,7 @@ def _holding(value: float, low: float, high: float, n: int, bounds=None) -> Esti
 def _bootstrap_t(sums, sizes, confidence: float, resamples: int, seed: int) -> np.ndarray:
     """Return the ends of the intervals about means of zero, (2, K): the quantiles of t, times the error, turned."""
     _check(confidence)
-    errors, strayed = resampling.studentised(sums, sizes, resamples, seed)
+    errors, strayed = resampling.bootstrap_t(sums, sizes, resamples, seed)
     place = max(int((1 - confidence) / 2 * (resamples + 1)), 1) - 1
     ordered = np.partition(strayed, (place, resamples - 1 - place), axis=0)
     errors = np.where(np.isfinite(errors), errors, 0.0)
@@ -327,7 +327,7 @@ def _wilson(hits: np.ndarray, clusters, confidence: float) -> tuple[float, float
     share, n = float(hits.mean()), float(len(hits))
     quantile = special.ndtri((1 + confidence) / 2)
     if clusters is not None:
-        left, sizes = resampling.by_cluster(np.stack([hits - share, np.ones_like(hits)], axis=1), clusters).T
+        left, sizes = resampling.cluster_sums(np.stack([hits - share, np.ones_like(hits)], axis=1), clusters).T
         count, least = len(sizes), n * n / (sizes**2).sum()
         if count < len(hits):
             spread = (left**2).sum()

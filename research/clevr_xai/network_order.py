@@ -134,16 +134,16 @@ def compare(
 def _agreement(values, ordered, images, where, seed) -> dict[tuple[str, str], Estimate]:
     """Return Kendall's tau of every two networks' orders, and of each with the poster's."""
     drawn, observed = {}, {}
-    sizes = resampling.by_cluster(np.ones((len(images), 1)), images)
+    sizes = resampling.cluster_sums(np.ones((len(images), 1)), images)
     for network, columns in values.items():
         table = np.stack([columns[name] for name in ordered], axis=1)
-        sums = resampling.by_cluster(table, images)
-        totals = resampling.resampled_sums(np.concatenate([sums, sizes], axis=1), DRAWS, seed)
+        sums = resampling.cluster_sums(table, images)
+        totals = resampling.bootstrap_sums(np.concatenate([sums, sizes], axis=1), DRAWS, seed)
         drawn[network], observed[network] = totals[:, :-1] / totals[:, -1:], table.mean(axis=0)
     found = {}
     for one, other in itertools.combinations(values, 2):
-        draws = [statistics.kendall(*pair) for pair in zip(drawn[one], drawn[other], strict=True)]
-        found[one, other] = _estimate(statistics.kendall(observed[one], observed[other]), draws, len(images))
+        draws = [statistics.kendall_tau(*pair) for pair in zip(drawn[one], drawn[other], strict=True)]
+        found[one, other] = _estimate(statistics.kendall_tau(observed[one], observed[other]), draws, len(images))
     figures = [
         paper_table.figure(name, where["metric"], where["questions"], where["ground_truth"], where["subset"])
         for name in ordered
@@ -158,9 +158,9 @@ def _agreement(values, ordered, images, where, seed) -> dict[tuple[str, str], Es
             continue
         poster = [figures[place].mean for place in chosen]
         for network in values:
-            draws = [statistics.kendall(means[chosen], poster) for means in drawn[network]]
+            draws = [statistics.kendall_tau(means[chosen], poster) for means in drawn[network]]
             found[network, f"poster {path}".rstrip()] = _estimate(
-                statistics.kendall(observed[network][chosen], poster), draws, len(images)
+                statistics.kendall_tau(observed[network][chosen], poster), draws, len(images)
             )
     return found
 

@@ -7,7 +7,7 @@ import pytest
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.registry import benchmark_named
-from attribution_benchmarks.metrics.registry import chosen
+from attribution_benchmarks.metrics.registry import select_metrics
 
 MINE = """
 raise SystemExit("it was run")
@@ -36,7 +36,7 @@ def files(tmp_path, monkeypatch):
         (attribution.resolve_method, "empty.py", "this file defines no function; write file.py:NAME"),
         (attribution.resolve_method, "broken.py", "method 'broken.py': this file is not valid Python"),
         (attribution.resolve_method, "missing.py", "method 'missing.py': there is no such file"),
-        (lambda name: chosen([name], {}), "mine.py", "--metrics 'mine.py': this file defines PEAK, TOY; write"),
+        (lambda name: select_metrics([name], {}), "mine.py", "--metrics 'mine.py': this file defines PEAK, TOY; write"),
         (benchmark_named, "mine.py", "--benchmarks 'mine.py': this file defines PEAK, TOY; write mine.py:TOY"),
     ],
 )  # fmt: skip

@@ -328,3 +328,10 @@ def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):
     assert scored("alone") == scored("blocks", "--runner=beam", "--block_size=4")
     told = json.loads(next((tmp_path / "blocks" / "blocks").rglob("manifest.json")).read_text())
     assert told["inputs"] == 12 and told["passes"] > 0 and told["failed"] == 0
+
+
+@pytest.mark.parametrize("given", ["--degenerate_maps=drop", "--degenerate_maps=left_out", "--zero_maps=left_out"])
+def test_former_names_of_degenerate_maps_are_accepted(given):
+    found = []
+    code = execute(lambda values: found.append(values.degenerate_maps), evaluate.FLAGS, "", ["evaluate", given])
+    assert (code, found) == (0, ["drop"])

@@ -124,7 +124,7 @@ def test_a_subset_without_questions_says_so():
     found = table.long_rows(made_up(), ["single_object"], ["mass"], ["large_mask"], pixels=9999)
     assert {(r["n"], r["undefined"], r["reason"]) for r in found} == {(0, 0, "no question belongs to the subset")}
     scores = {label: np.full((N, 2, 2, 10), np.nan) for label in LABELS}
-    nothing = made_up(scores=scores.__getitem__, zero_maps="left_out")
+    nothing = made_up(scores=scores.__getitem__, degenerate_maps="drop")
     found = table.long_rows(nothing, ["single_object"], ["mass"], ["all"])
     assert {(r["n"], r["undefined"], r["reason"]) for r in found} == {(0, 9, "all 9 maps are zero everywhere")}
     assert "–" in table.text(found) and "Gradient" in table.text(found)
@@ -171,7 +171,7 @@ def test_a_map_of_zeros_counts_as_the_uniform_map_or_is_left_out(measured):
     np.testing.assert_array_equal(counted[1:3], sizes[1:3])
     np.testing.assert_array_equal(counted[3:10], measured.scores(label)[(slice(3, 10), *PLACE)])
     np.testing.assert_array_equal(measured.counted(Label("gradient"))[1:10], measured.scores(Label("gradient"))[1:10])
-    left_out = made_up(zero_maps="left_out")
+    left_out = made_up(degenerate_maps="drop")
     np.testing.assert_array_equal(left_out.counted(label), left_out.scores(label))
     rows = table.long_rows(left_out, ["single_object"], ["mass"])
     (row,) = find(rows, method=label.name, pooling="l2-norm,sq", subset="all")
@@ -188,14 +188,14 @@ def test_orders_are_over_the_questions_that_all_methods_have():
         scores[Label(name)][:3] -= 0.3 + 0.01 * number
     scores[Label("deconvnet")][:3] = np.nan
     notes = {}
-    for choice in ("left_out", "uniform"):
-        measured = made_up(scores=scores.__getitem__, zero_maps=choice)
+    for choice in ("drop", "uniform"):
+        measured = made_up(scores=scores.__getitem__, degenerate_maps=choice)
         notes[choice] = " ".join(commentary.findings(measured, table.long_rows(measured, ["single_object"], ["mass"])))
-    assert "below are over the 7 of 9 questions for which every method has a value" in notes["left_out"]
+    assert "below are over the 7 of 9 questions for which every method has a value" in notes["drop"]
     assert "questions for which every method" not in notes["uniform"]
     order = [0.9 - 0.05 * number for number, name in enumerate(PAPER) if name not in OTHER_PATHS]
-    tau = statistics.kendall(order, [figure for name, figure in PAPER.items() if name not in OTHER_PATHS])
-    assert f"with IG from black: Kendall's tau {tau:.2f}" in notes["left_out"]
+    tau = statistics.kendall_tau(order, [figure for name, figure in PAPER.items() if name not in OTHER_PATHS])
+    assert f"with IG from black: Kendall's tau {tau:.2f}" in notes["drop"]
 
 
 def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():

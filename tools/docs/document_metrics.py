@@ -45,13 +45,15 @@ def main(values: flags.FlagValues) -> None:
 def measured(images: int) -> tuple[dict, str]:
     """Return metric -> map -> one value an image, and what was scored, in words."""
     from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM
-    from attribution_benchmarks.metrics.registry import SHARED
+    from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
     from bim.dataset import resolve_data_dir
     from bim.evaluate import Benchmark
     from bim.metrics import SAVED_MODELS
 
     shared = {
-        name: metric for name, metric in SHARED.items() if metric.measure.of_controls and not metric.measure.again
+        name: metric
+        for name, metric in METRIC_REGISTRY.items()
+        if metric.measure.of_controls and not metric.measure.again
     }
     controls = (RANDOM, EDGE_DETECTOR, GROUND_TRUTH)
     benchmark = Benchmark(resolve_data_dir(""), SAVED_MODELS, {}, None, controls, shared, images, progress=True)

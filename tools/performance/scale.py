@@ -102,7 +102,7 @@ import numpy as np
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 
 def examples(count, seed):
@@ -111,7 +111,7 @@ def examples(count, seed):
 
 
 MANY = Benchmark(
-    name="many", title="Many", about="Many.", paper="None", metrics=(SHARED["pointing_game"],),
+    name="many", title="Many", about="Many.", paper="None", metrics=(METRIC_REGISTRY["pointing_game"],),
     controls=(UNIFORM, RANDOM), methods=("gradient", "gradient_x_input"), examples=examples,
 )
 '''

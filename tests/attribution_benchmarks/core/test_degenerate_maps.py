@@ -6,8 +6,8 @@ import pytest
 from attribution_benchmarks.core.batch import Block
 from attribution_benchmarks.core.degenerate_maps import measured
 from attribution_benchmarks.core.metric import of_maps
-from attribution_benchmarks.metrics.per_sample import Measure
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 N = 4
 
@@ -40,7 +40,7 @@ def test_a_metric_that_is_undefined_there_takes_the_uniform_map(block, maps):
     area = 6 / 30
     np.testing.assert_allclose(found[[1, 3]], [2 * area, 4 * area])  # each with its own truth
     np.testing.assert_array_equal(found[[0, 2]], share(maps, block, None)[[0, 2]])
-    left_out = measured(Measure("share", share), maps, block, None)[:, 0]
+    left_out = measured(PerSampleMetric("share", share), maps, block, None)[:, 0]
     assert np.isnan(left_out).tolist() == [False, True, False, True]
 
 
@@ -56,9 +56,11 @@ def test_nan_for_another_reason_stays(block, maps):
     assert np.isnan(measured(nothing.measure, maps, block, None)).all()
 
 
-@pytest.mark.parametrize("name", [name for name, metric in SHARED.items() if metric.masks])
+@pytest.mark.parametrize("name", [name for name, metric in METRIC_REGISTRY.items() if metric.masks])
 def test_metrics_of_all_benchmarks_that_look_at_masks(name, block, maps):
-    zeros, ones = (measured(SHARED[name].measure, level(maps), block, None) for level in (np.zeros_like, np.ones_like))
+    zeros, ones = (
+        measured(METRIC_REGISTRY[name].measure, level(maps), block, None) for level in (np.zeros_like, np.ones_like)
+    )
     np.testing.assert_array_equal(zeros, ones)
     assert np.isfinite(zeros).all()
 

@@ -14,7 +14,7 @@ from attribution_benchmarks.core.evaluator import Answers, Run
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 INPUTS = np.random.default_rng(0).random((30, 4, 4, 1)).astype(np.float32)
 
@@ -41,7 +41,7 @@ def total(maps, block, scores):
     return maps.reshape(len(maps), -1).sum(axis=1)
 
 
-TOTAL = Measure("total", total)
+TOTAL = PerSampleMetric("total", total)
 
 
 def scored(model, method, store=None, size=8, controls=(), measures=(TOTAL,), **options):
@@ -96,7 +96,9 @@ def _key_of(store):
 def test_another_measure_of_the_same_maps_is_added_without_losing_the_first(model, tmp_path):
     store, first = ScoreStore(str(tmp_path)), Counting()
     before = numbers(scored(model, first, store))
-    widest = Measure("extremes", lambda maps, block, scores: np.stack([maps.min((1, 2)), maps.max((1, 2))], 1), width=2)
+    widest = PerSampleMetric(
+        "extremes", lambda maps, block, scores: np.stack([maps.min((1, 2)), maps.max((1, 2))], 1), width=2
+    )
     found = scored(model, Counting(), store, measures=(TOTAL, widest))
     np.testing.assert_array_equal(numbers(found), before)
     assert numbers(found, measure=widest).shape == (30, 2) and (np.diff(numbers(found, measure=widest)) > 0).all()
@@ -162,14 +164,14 @@ def test_a_measure_that_refuses_names_the_method(model):
         raise BadInput("maps are too small")
 
     with pytest.raises(BadInput, match="'counting' cannot be scored: maps are too small"):
-        scored(model, Counting(), measures=(Measure("refuses", refuse),))
+        scored(model, Counting(), measures=(PerSampleMetric("refuses", refuse),))
 
 
 def test_numbers_come_back_as_they_were():
     values = np.array([[0.1, np.nan], [1 / 3, -1e-300]])
-    exact = Measure("exact", total, width=2)
+    exact = PerSampleMetric("exact", total, width=2)
     np.testing.assert_array_equal([exact.from_record(record) for record in exact.to_records(values)], values)
-    short = Measure("short", total, width=2, digits=3)
+    short = PerSampleMetric("short", total, width=2, digits=3)
     assert short.to_records(values)[1] == "0.333 -1e-300"
 
 

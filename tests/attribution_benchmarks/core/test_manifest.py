@@ -31,7 +31,8 @@ def test_the_command_repeats_what_was_given_except_where_to_write():
     flags.DEFINE_list("methods", ["a"], "", flag_values=values)
     flags.DEFINE_integer("seed", 0, "", flag_values=values)
     flags.DEFINE_string("output", "", "", flag_values=values)
-    values(["program", "--methods=x,y", "--output=here.json"])
+    flags.DEFINE_alias("former_name", "methods", flag_values=values)
+    values(["program", "--former_name=x,y", "--output=here.json"])
     assert manifest.command_of("python -m svea.benchmark", values) == "python -m svea.benchmark --methods=x,y"
 
 

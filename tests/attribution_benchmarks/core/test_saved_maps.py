@@ -9,7 +9,7 @@ from attribution_benchmarks.core.batch import Block, Label
 from attribution_benchmarks.core.controls import RANDOM, WRONG_CLASS
 from attribution_benchmarks.core.evaluator import Run
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.metrics.per_sample import Measure
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 MAP = np.random.default_rng(0).normal(size=(64, 64, 3)).astype(np.float32)
 
@@ -105,7 +105,7 @@ def test_metrics_of_saved_maps_find_the_predicted_classes_where_the_run_has_a_mo
     examples = Examples(np.zeros((2, 64, 64, 3), np.float32), names=("a", "b"))
     for scores in (None, lambda inputs: np.array([[0.1, 0.9, 0.0], [0.2, 0.3, 0.5]])):
         explainer = saved_maps.SavedMaps(saved_maps.saved_methods(str(tmp_path)), scores=scores)
-        Run(explainer, [Measure("targets", targets)], {}).run(examples.blocks(2))
+        Run(explainer, [PerSampleMetric("targets", targets)], {}).run(examples.blocks(2))
     assert seen[0] is None  # nothing predicts a class
     np.testing.assert_array_equal(seen[1], [1, 2])
 

@@ -7,11 +7,11 @@ import pytest
 
 from attribution import cli
 from attribution_benchmarks.metrics import curves
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import sections, trends
 from attribution_benchmarks.stats import statistics
 
-METRIC = SHARED["deletion_road"]
+METRIC = METRIC_REGISTRY["deletion_road"]
 
 
 def test_a_point_is_the_mean_of_the_inputs_that_have_a_curve():

@@ -10,7 +10,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Block
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.metrics import faithfulness, imputation, model_queries
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 POINTS = 20
 WEIGHTS = np.random.default_rng(7).normal(size=POINTS)
@@ -46,7 +46,7 @@ def contributions(inputs):
 
 
 def value(name, maps, block, scores):
-    found = SHARED[name].measure.function(maps, block, scores)
+    found = METRIC_REGISTRY[name].measure.function(maps, block, scores)
     return found[:, 0] if found.ndim == 2 else found
 
 
@@ -61,7 +61,7 @@ def test_curves_of_a_linear_network_by_hand():
     kept = np.concatenate([np.zeros((6, 1)), parts.cumsum(axis=1)], axis=1)
     insertion = 1 / (1 + np.exp(-kept))
     for name, curve in (("deletion", deletion), ("insertion", insertion[:, ::-1])):
-        numbers = SHARED[name].measure.function(contributions(block.pictures), block, Linear())
+        numbers = METRIC_REGISTRY[name].measure.function(contributions(block.pictures), block, Linear())
         np.testing.assert_allclose(numbers[:, 1:], curve, rtol=1e-9)
         np.testing.assert_allclose(numbers[:, 0], (curve[:, 1:] + curve[:, :-1]).mean(axis=1) / 2, rtol=1e-9)
     found = value("insertion_deletion", contributions(block.pictures), block, Linear())
@@ -82,7 +82,7 @@ def test_probabilities_and_logits_give_the_same_curves():
 def test_exact_contributions_are_best_and_their_opposite_worst(name):
     block, network = block_of(signals(40)), Linear()
     exact, random = contributions(block.pictures), RANDOM.maps(block, 0)
-    sign = 1 if SHARED[name].better == "more" else -1
+    sign = 1 if METRIC_REGISTRY[name].better == "more" else -1
     best, middle, worst = (sign * value(name, maps, block, network) for maps in (exact, random, -exact))
     assert (best >= middle).all() and (middle >= worst - 1e-12).all()
     assert best.mean() > middle.mean() > worst.mean()

@@ -8,7 +8,7 @@ import pytest
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Block
 from attribution_benchmarks.metrics.in_domain import FILE, Deletions, deletions_of, in_domain_deletion
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 POINTS, SEGMENTS = 23, 5
 WEIGHTS = np.random.default_rng(3).normal(size=POINTS)
@@ -83,7 +83,7 @@ def test_what_a_file_cannot_mean_is_refused(saved, said):
 
 
 def test_other_networks_are_refused_before_anything_is_explained(saved, block):
-    check = SHARED["in_domain_deletion"].measure.check
+    check = METRIC_REGISTRY["in_domain_deletion"].measure.check
     with pytest.raises(BadInput, match=r"trained with deleted segments, and .* does not say that it was"):
         check(Model(saved(None)))
     with pytest.raises(BadInput, match="saved maps do not say"):

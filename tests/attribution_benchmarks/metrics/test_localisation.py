@@ -9,7 +9,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Block
 from attribution_benchmarks.core.controls import GROUND_TRUTH, RANDOM, UNIFORM
 from attribution_benchmarks.metrics import localisation
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 SIDE = 12
 NAMES = [metric.name for metric in localisation.METRICS]
@@ -28,7 +28,7 @@ def square(count, side=4, size=SIDE):
 
 
 def values(name, maps, block):
-    return SHARED[name].measure.function(maps, block, None)
+    return METRIC_REGISTRY[name].measure.function(maps, block, None)
 
 
 def test_four_positions_by_hand():

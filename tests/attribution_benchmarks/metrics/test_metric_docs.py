@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from attribution_benchmarks.metrics import metric_docs
-from attribution_benchmarks.metrics.registry import SHARED
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs"
 POWER = json.loads((DOCS / "metrics_power.json").read_text())
@@ -16,7 +16,7 @@ def test_the_page_is_up_to_date():
     assert (DOCS / "metrics.md").read_text() == metric_docs.page(POWER), "run python tools/docs/document_metrics.py"
 
 
-@pytest.mark.parametrize("metric", SHARED.values(), ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", METRIC_REGISTRY.values(), ids=lambda metric: metric.name)
 def test_every_entry_says_all_that_a_reader_needs(metric):
     for said in (metric.about, metric.source, metric.cost, metric.chance, metric.criticism):
         assert said
@@ -25,7 +25,7 @@ def test_every_entry_says_all_that_a_reader_needs(metric):
 
 
 def test_every_metric_of_maps_was_measured_and_the_truth_is_best_where_it_must_be():
-    measures = {name: metric.measure for name, metric in SHARED.items()}
+    measures = {name: metric.measure for name, metric in METRIC_REGISTRY.items()}
     assert set(POWER["metrics"]) == {name for name, one in measures.items() if one.of_controls and not one.again}
     for name in ("pointing_game", "roc_auc", "average_precision", "iou_at_area"):
         assert POWER["metrics"][name]["means"]["ground_truth"] == 1

@@ -15,8 +15,8 @@ from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, graph_order, networks
 from attribution_benchmarks.core.saved_maps import SavedMaps
 from attribution_benchmarks.metrics import sanity
-from attribution_benchmarks.metrics.per_sample import Measure
-from attribution_benchmarks.metrics.registry import SHARED, chosen
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 
 NAMES = [metric.name for metric in sanity.METRICS]
 
@@ -53,9 +53,13 @@ def scored(model):
         return EDGE_DETECTOR.maps(Block(passes.inputs, list(range(len(passes)))), 0)
 
     explainer = Explainer(model, {"gradient": attribution.METHODS["gradient"], "edges": (edges, {})}, batch_size=6)
-    run = Run(explainer, [SHARED[name].measure for name in NAMES], {})
+    run = Run(explainer, [METRIC_REGISTRY[name].measure for name in NAMES], {})
     found = run.run(Examples(pictures).blocks(6))
-    return {(label.name, name): found.numbers(label, SHARED[name].measure) for label in found.labels for name in NAMES}
+    return {
+        (label.name, name): found.numbers(label, METRIC_REGISTRY[name].measure)
+        for label in found.labels
+        for name in NAMES
+    }
 
 
 def shapes(model):
@@ -134,8 +138,12 @@ def on_blocks_of_its_own(maps, block, again):
     return again(Block(block.inputs, block.seeds), sanity.randomised(again.model, 1)).reshape(len(block), -1)[:, 0]
 
 
-AGAIN = {name: metric.measure for name, metric in SHARED.items() if metric.measure.again and not metric.measure.check}
-AGAIN["on_blocks_of_its_own"] = Measure("own", on_blocks_of_its_own, again=True)
+AGAIN = {
+    name: metric.measure
+    for name, metric in METRIC_REGISTRY.items()
+    if metric.measure.again and not metric.measure.check
+}
+AGAIN["on_blocks_of_its_own"] = PerSampleMetric("own", on_blocks_of_its_own, again=True)
 COUNT = 300
 
 
@@ -156,7 +164,7 @@ def classes(model):
             return passes.inputs
 
         explainer = Explainer(model, {"recording": (recording, {})}, controls, batch_size=COUNT)
-        Run(explainer, [Measure("first", lambda maps, block, scores: maps[:, 0, 0, 0]), *measures], {}).run(
+        Run(explainer, [PerSampleMetric("first", lambda maps, block, scores: maps[:, 0, 0, 0]), *measures], {}).run(
             Examples(pictures).blocks(COUNT)
         )
         return np.stack(found), ranked[:, 0], ranked[:, 1]
@@ -200,7 +208,7 @@ class Explained:
 
 
 def sensitivity(function, pictures):
-    (metric,) = chosen(["max_sensitivity"], {}).values()
+    (metric,) = select_metrics(["max_sensitivity"], {}).values()
     block = Block(pictures, list(range(len(pictures))), np.zeros(len(pictures), np.int64))
     return metric.measure.function(function(pictures), block, Explained(function))
 
@@ -234,9 +242,9 @@ def test_max_sensitivity_is_bounded_where_a_saturated_score_has_hardly_a_gradien
 
 
 def test_the_former_name_of_max_sensitivity_still_works_and_says_the_new_one(capsys):
-    found = chosen(["continuity"], {})
-    assert found == {"max_sensitivity": SHARED["max_sensitivity"]}
+    found = select_metrics(["continuity"], {})
+    assert found == {"max_sensitivity": METRIC_REGISTRY["max_sensitivity"]}
     (line,) = capsys.readouterr().err.splitlines()
     assert "'continuity' is now 'max_sensitivity'" in line
-    chosen(["max_sensitivity"], {})
+    select_metrics(["max_sensitivity"], {})
     assert not capsys.readouterr().err

@@ -8,7 +8,7 @@ import pytest
 from attribution.errors import BadInput
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.stats import comparisons
-from attribution_benchmarks.stats.cached_tests import KeptTests
+from attribution_benchmarks.stats.cached_tests import CachedTests
 from attribution_benchmarks.stats.comparisons import compare_pairs
 
 DRAWS = 499
@@ -37,8 +37,8 @@ def counted(monkeypatch):
     return found
 
 
-def kept_in(directory):
-    return KeptTests(ScoreStore(str(directory)).series(tests="of a test"))
+def cache_in(directory):
+    return CachedTests(ScoreStore(str(directory)).series(tests="of a test"))
 
 
 @pytest.mark.parametrize("clusters", [None, np.arange(40) // 3])
@@ -49,15 +49,15 @@ def test_a_method_that_is_added_has_its_own_pairs_tested_alone_and_the_numbers_a
     fresh = np.array([test[2:] for test in compare_pairs(values, pairs, clusters, DRAWS)])
     counted.clear()
     before = [pair for pair in pairs if "method 0" not in pair]
-    compare_pairs(values, before, clusters, DRAWS, kept=kept_in(tmp_path))
+    compare_pairs(values, before, clusters, DRAWS, cache=cache_in(tmp_path))
     assert sum(counted) == len(before)
-    found = compare_pairs(values, pairs, clusters, DRAWS, kept=kept_in(tmp_path))
+    found = compare_pairs(values, pairs, clusters, DRAWS, cache=cache_in(tmp_path))
     assert sum(counted) == len(pairs)
     np.testing.assert_array_equal(np.array([test[2:] for test in found]), fresh)
-    compare_pairs(values, pairs, clusters, DRAWS, kept=kept_in(tmp_path))
+    compare_pairs(values, pairs, clusters, DRAWS, cache=cache_in(tmp_path))
     assert sum(counted) == len(pairs)
     values["method 3"] = values["method 3"] + 1e-9
-    compare_pairs(values, pairs, clusters, DRAWS, kept=kept_in(tmp_path))
+    compare_pairs(values, pairs, clusters, DRAWS, cache=cache_in(tmp_path))
     assert sum(counted) == len(pairs) + METHODS - 1
 
 
@@ -71,8 +71,8 @@ def test_a_pair_has_the_same_digits_beside_whichever_others(values):
 
 def test_what_is_no_test_is_refused(values, tmp_path):
     pairs = [("method 0", "method 1")]
-    compare_pairs(values, pairs, draws=DRAWS, kept=kept_in(tmp_path / "right"))
+    compare_pairs(values, pairs, draws=DRAWS, cache=cache_in(tmp_path / "right"))
     names = ScoreStore(tmp_path / "right").series(tests="of a test")
     ScoreStore(tmp_path / "wrong").series(tests="of a test").append(dict.fromkeys(names, ["x"] * 7))
     with pytest.raises(BadInput, match="holds no paired tests; remove it to compute them again"):
-        compare_pairs(values, pairs, draws=DRAWS, kept=kept_in(tmp_path / "wrong"))
+        compare_pairs(values, pairs, draws=DRAWS, cache=cache_in(tmp_path / "wrong"))

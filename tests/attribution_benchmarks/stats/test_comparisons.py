@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from attribution_benchmarks.stats import comparisons, resampling, statistics
-from attribution_benchmarks.stats.comparisons import PairComparison, above_every, compare, compare_pairs, holm
+from attribution_benchmarks.stats.comparisons import PairComparison, better_than_every, compare, compare_pairs, holm
 
 
 def test_holm_by_hand():
@@ -134,7 +134,7 @@ def controls(p_values):
 
 
 def test_above_every_control_is_holm_over_methods_of_the_weakest_control():
-    tests = above_every(
+    tests = better_than_every(
         controls({"a": {"x": 0.001, "y": 0.02}, "b": {"x": 0.01, "y": 0.015}, "c": {"x": 0.03, "y": -0.001}})
     )
     found = {test[:2]: test.p_corrected for test in tests}
@@ -148,15 +148,15 @@ def test_above_every_control_is_holm_over_methods_of_the_weakest_control():
 
 
 def test_more_controls_do_not_cost_a_method_that_beats_them_all():
-    few = above_every(controls({"a": {"x": 0.02}, "b": {"x": 0.9}}))
-    many = above_every(controls({name: {f"x{i}": p for i in range(30)} for name, p in (("a", 0.02), ("b", 0.9))}))
+    few = better_than_every(controls({"a": {"x": 0.02}, "b": {"x": 0.9}}))
+    many = better_than_every(controls({name: {f"x{i}": p for i in range(30)} for name, p in (("a", 0.02), ("b", 0.9))}))
     assert few[0].p_corrected == many[0].p_corrected == pytest.approx(0.04)
 
 
 def test_where_less_is_better_above_means_less():
-    (test,) = above_every(controls({"a": {"x": -0.01}}), higher_is_better=False)
+    (test,) = better_than_every(controls({"a": {"x": -0.01}}), higher_is_better=False)
     assert test.p_corrected == 0.01
-    assert above_every(controls({"a": {"x": 0.01}}), higher_is_better=False)[0].p_corrected == 1.0
+    assert better_than_every(controls({"a": {"x": 0.01}}), higher_is_better=False)[0].p_corrected == 1.0
 
 
 @pytest.mark.parametrize(("n", "pairs"), [(20, 1), (60, 6)])
@@ -166,7 +166,7 @@ def test_the_smallest_detectable_difference_is_found_four_times_in_five(n, pairs
     values = {name: generator.normal(size=n) for name in names}
     known = np.sqrt(2 / n)
     tests = [test._replace(error=known) for test in compare_pairs(values, list(itertools.combinations(names, 2)))]
-    difference = comparisons.detectable(tests)
+    difference = comparisons.minimum_detectable_difference(tests)
     drawn = generator.normal(difference, np.sqrt(2), (500, n))
     found = np.mean(stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05 / pairs)
     assert 0.74 < found < 0.87
@@ -174,9 +174,9 @@ def test_the_smallest_detectable_difference_is_found_four_times_in_five(n, pairs
 
 def test_too_few_inputs_detect_nothing():
     values = {"a": [1.0, 2.0, 3.0, 5.0], "b": [0.0, 0.0, 0.0, 0.0]}
-    assert np.isinf(comparisons.detectable(compare_pairs(values, [("a", "b")])))
-    assert np.isnan(comparisons.detectable([]))
-    assert comparisons.smallest_p(6) == 2 / 2**6
+    assert np.isinf(comparisons.minimum_detectable_difference(compare_pairs(values, [("a", "b")])))
+    assert np.isnan(comparisons.minimum_detectable_difference([]))
+    assert comparisons.smallest_p_value(6) == 2 / 2**6
 
 
 def test_inputs_without_a_value_leave_the_pairs_of_that_method_only():

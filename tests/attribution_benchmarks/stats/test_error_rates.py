@@ -76,7 +76,7 @@ def claims_above(values, control, clusters):
     """In what share of families a method is called better than the control; values (inputs, families * methods)."""
     pairs = [(column, values.shape[1] + column // METHODS) for column in range(values.shape[1])]
     found = compared(np.concatenate([values, control], axis=1), pairs, clusters)
-    families = (comparisons.above_every(found[i : i + METHODS]) for i in range(0, len(found), METHODS))
+    families = (comparisons.better_than_every(found[i : i + METHODS]) for i in range(0, len(found), METHODS))
     return np.mean([min(test.p_corrected for test in family) < comparisons.LEVEL for family in families])
 
 

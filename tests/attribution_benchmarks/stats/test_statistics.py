@@ -156,7 +156,7 @@ def test_a_single_cluster_with_a_denominator_tells_nothing_of_the_spread():
         (lambda: statistics.mean_interval([1.0, 2.0], clusters=["a"]), "2 values, but 1 clusters"),
         (lambda: statistics.spearman([1.0], [1.0, 2.0]), "1 values against 2"),
         (lambda: statistics.mean_interval([1.0], resamples=0), "0 draws of 1 inputs"),
-        (lambda: statistics.resampled_means(np.zeros((0, 2))), "draws of 0 inputs"),
+        (lambda: statistics.bootstrap_means(np.zeros((0, 2))), "draws of 0 inputs"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, message):
@@ -167,7 +167,7 @@ def test_what_makes_no_sense_is_refused(call, message):
 def test_resampled_means_are_means_of_the_same_draws_for_all_columns():
     values = np.random.default_rng(12).normal(size=(90, 3))
     values[:, 2] = values[:, 0] + 5
-    means = statistics.resampled_means(values, seed=3)
+    means = statistics.bootstrap_means(values, seed=3)
     assert means.shape == (statistics.RESAMPLES, 3)
     np.testing.assert_allclose(means[:, 2], means[:, 0] + 5, rtol=1e-12)
     assert means[:, 1].std() == pytest.approx(values[:, 1].std() / np.sqrt(90), rel=0.06)
@@ -198,16 +198,16 @@ def test_kendall_counts_pairs_and_a_tie_on_neither_side(seed):
     pairs = list(itertools.combinations(range(12), 2))
     signs = np.array([[np.sign(side[i] - side[j]) for i, j in pairs] for side in (first, second)])
     by_hand = (signs[0] * signs[1]).sum() / np.sqrt(np.abs(signs[0]).sum() * np.abs(signs[1]).sum())
-    assert statistics.kendall(first, second) == pytest.approx(by_hand, abs=1e-12)
-    assert statistics.kendall(first, -first) == pytest.approx(-1.0)
-    assert np.isnan(statistics.kendall(first, np.ones(12)))
+    assert statistics.kendall_tau(first, second) == pytest.approx(by_hand, abs=1e-12)
+    assert statistics.kendall_tau(first, -first) == pytest.approx(-1.0)
+    assert np.isnan(statistics.kendall_tau(first, np.ones(12)))
     with pytest.raises(ValueError, match="12 values against 2"):
-        statistics.kendall(first, [1.0, 2.0])
+        statistics.kendall_tau(first, [1.0, 2.0])
 
 
 def test_kendall_of_two_values_is_their_one_pair():
-    assert [statistics.kendall([0.0, 1.0], other) for other in ([2.0, 3.0], [3.0, 2.0])] == [1.0, -1.0]
-    assert np.isnan(statistics.kendall([0.0, 1.0], [2.0, 2.0]))
+    assert [statistics.kendall_tau([0.0, 1.0], other) for other in ([2.0, 3.0], [3.0, 2.0])] == [1.0, -1.0]
+    assert np.isnan(statistics.kendall_tau([0.0, 1.0], [2.0, 2.0]))
 
 
 def test_spearman_sees_order_alone():

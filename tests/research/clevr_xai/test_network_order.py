@@ -10,7 +10,7 @@ import pytest
 from attribution.cli.run import execute
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Label
-from attribution_benchmarks.stats.statistics import kendall
+from attribution_benchmarks.stats.statistics import kendall_tau
 from clevr_xai import methods, paper_table
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS
@@ -65,7 +65,7 @@ def test_orders_agree_with_themselves_and_not_with_their_reverse():
     assert found.agreement["a", "b"].value == 1 and found.agreement["a", "c"].value == -1
     assert found.agreement["a", "b"][1:3] == (1, 1)  # nothing is near enough to change places
     poster = found.agreement["a", "poster integrated_gradients_gray"]
-    assert poster.value == pytest.approx(kendall(list(spread.values()), [PAPER[name] for name in spread]))
+    assert poster.value == pytest.approx(kendall_tau(list(spread.values()), [PAPER[name] for name in spread]))
     assert found.agreement["c", "poster integrated_gradients_gray"].value == pytest.approx(-poster.value)
     near = {**PAPER, "smoothgrad": 0.58, "guided_backprop": 0.58, "vargrad": 0.58}
     unsure = network_order.compare({"a": network(near, noise=0.3), "b": network(turned)}, "single_object")
