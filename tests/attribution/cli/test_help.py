@@ -28,7 +28,7 @@ def flag_names(path):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if called == "define_common_flags":
                 yield from (keyword.arg for keyword in node.keywords)
-            elif called.startswith("DEFINE_") and isinstance(node.args[0], ast.Constant):
+            elif called.startswith("DEFINE_") and called != "DEFINE_alias" and isinstance(node.args[0], ast.Constant):
                 yield node.args[0].value
 
 
