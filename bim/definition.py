@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from attribution_benchmarks.core.controls import GROUND_TRUTH
-from attribution_benchmarks.core.definition import Benchmark, Trend, Unit
+from attribution_benchmarks.core.definition import Benchmark, ReportTask, Trend
 from bim.attributions import COSTLY, MAPS, PRINTED
 from bim.controls import CONTROLS, OWN
 from bim.scores import METRICS
 
 
-def units(quick: bool, seed: int) -> list[Unit]:
+def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
     """Return the commands of a quick or a whole run."""
     images, contrast_images, counterparts = (6, 4, 4) if quick else (60, 10, 10)
     seeded = (f"--seed={seed}",) if seed else ()
     return [
-        Unit(
+        ReportTask(
             "bim", "bim", "BIM: MCS, IDR and IIR", ("-m", "bim.metrics", f"--num_imgs={images}", *seeded),
             tuple(name for name in PRINTED if not (quick and name in COSTLY)),
             f"{images} images of each drawn set with the authors' parameters; those count that both networks of a pair "
@@ -26,7 +26,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
             random_networks=True,
             cost=45 if quick else 640,
         ),
-        Unit(
+        ReportTask(
             "bim_rmcs", "bim", "BIM: relative MCS",
             ("-m", "bim.metrics", "--metrics=RMCS", f"--num_imgs={contrast_images}", *seeded),
             tuple(name for name in PRINTED if name not in COSTLY)[: 4 if quick else None],
@@ -36,7 +36,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
             shared=False,
             cost=20,
         ),
-        Unit(
+        ReportTask(
             "bim_tcav", "bim", "BIM: TCAV", ("-m", "bim.run_tcav", f"--num_random={counterparts}", *seeded),
             note=f"The concept “dog” against {counterparts} random counterparts.",
             input_scores=False, scores=False, pictures=False, shared=False,
@@ -57,7 +57,7 @@ BENCHMARK = Benchmark(
     method_titles={name: method.title for name, method in MAPS.items()},
     method_families={name: method.family for name, method in MAPS.items()},
     method_note="BIM the mean of squared noisy gradients",
-    units=units,
+    report_tasks=report_tasks,
     reasons={
         "rise": "a thousand masked images an explanation: more than all other methods together",
         COSTLY[0]: "625 gradients an explanation; left out of the quick run",

@@ -56,7 +56,7 @@ def save(directory: str, benchmark: Benchmark, comparisons: Sequence) -> str:
         member = benchmark.member(*SHARED_MEMBER)
         rows = _rows(others[0], benchmark.drawn(SHARED_MEMBER[1]))
         names = tuple(group.where["metric"] for group in others)
-        pictures.append(report_examples.Pictures(names, tuple(others[0].inputs), member.images.images(rows)))
+        pictures.append(report_examples.InputPictures(names, tuple(others[0].inputs), member.images.images(rows)))
     return report_examples.save(directory, examples, pictures)
 
 
@@ -114,7 +114,7 @@ def members(metric: str, benchmark: Benchmark, places: Sequence[int]) -> list[tu
 
 def _of(
     metric: str, benchmark: Benchmark, group: InputScores
-) -> tuple[list[report_examples.Shown], report_examples.Pictures]:
+) -> tuple[list[report_examples.Example], report_examples.InputPictures]:
     counted = _rows(group, range(len(benchmark.drawn(PAIRS[metric][0][1]))))
     picked = chosen(metric, benchmark, group)
     pair = members(metric, benchmark, [counted[place] for place in picked])
@@ -127,20 +127,20 @@ def _of(
         )
         first, taken, _ = pair[0]
         title = f"{metric} {group.inputs[place]}: {named(first.images.names[taken[number]])}"
-        examples.append(report_examples.Shown(group.inputs[place], names, title, views))
+        examples.append(report_examples.Example(group.inputs[place], names, title, views))
     member = benchmark.member(*PAIRS[metric][0])
     rows, _ = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
     every = member.images.images([rows[place] for place in counted])
-    return examples, report_examples.Pictures(names, tuple(group.inputs), every)
+    return examples, report_examples.InputPictures(names, tuple(group.inputs), every)
 
 
-def view(member: Member, row: int, maps: dict[str, np.ndarray], title: str) -> report_examples.View:
+def view(member: Member, row: int, maps: dict[str, np.ndarray], title: str) -> report_examples.ExampleView:
     """Return one image under one network, the object's place outlined at the image's own size."""
     (image,) = member.images.images([row])
     side = image.shape[0]
     mask = regions.place_mask(member.images.mask(row), member.images.boxes[row], side, side)
     predicted = int(member.model.predict(member.block([row]).inputs, 1)[0])
-    return report_examples.View(title, image, mask, maps, f"predicted {class_name(member, predicted)}")
+    return report_examples.ExampleView(title, image, mask, maps, f"predicted {class_name(member, predicted)}")
 
 
 def class_name(member: Member, number: int) -> str:

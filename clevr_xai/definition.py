@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attribution import METHODS
-from attribution_benchmarks.core.definition import Benchmark, Column, Unit
+from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.controls import CONTROLS
 from clevr_xai.methods import BASELINES, TITLES
@@ -13,7 +13,7 @@ _MISSED = 0.05  # of f(image) - f(baseline)
 _TRUTHS = {"simple": "single_object", "complex": "union"}  # one stands for the others in the matrix
 
 
-def units(quick: bool, seed: int) -> list[Unit]:
+def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
     """Return the commands of a quick or a whole run."""
     steps, samples = (10, 10) if quick else (300, 40)
     path = f"{steps} steps" if quick else f"up to {steps} steps, until a map's sum misses by {100 * _MISSED:g} %"
@@ -30,7 +30,7 @@ def units(quick: bool, seed: int) -> list[Unit]:
             *((f"--seed={seed}",) if seed else ()),
         )  # fmt: skip
         found.append(
-            Unit(
+            ReportTask(
                 f"clevr_xai_{kind}", "clevr_xai", f"CLEVR-XAI: {kind} questions",
                 (*asked, "--num_pictures=2"),
                 tuple(TITLES),
@@ -73,7 +73,7 @@ BENCHMARK = Benchmark(
     contexts=tuple(map(_where, _TRUTHS)),
     beside_paper="Known to differ: a network trained anew, on scenes that were rendered anew; the poster "
     "names no pooling, and nowhere is said where Integrated Gradients' path begins, which moves its figure most.",
-    units=units,
+    report_tasks=report_tasks,
     reasons={
         "rise": "a thousand masked images an explanation: more than all other methods together",
         "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",

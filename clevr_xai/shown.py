@@ -88,10 +88,10 @@ def save(
     examples = []
     (batch,) = questions.dataset.batches(len(taken), np.array(taken))
     for place, name in enumerate(names_shown):
-        view = report_examples.View(
+        view = report_examples.ExampleView(
             "", batch.images[place], batch.masks[ground_truth][place],
             {method: found[place] for method, found in maps.items()}, f"answered rightly: {batch.answers[place]}",
         )  # fmt: skip
-        examples.append(report_examples.Shown(name, names, batch.questions[place], (view,)))
-    pictures = report_examples.Pictures(names, tuple(groups[0].inputs), questions.dataset.images(rows))
+        examples.append(report_examples.Example(name, names, batch.questions[place], (view,)))
+    pictures = report_examples.InputPictures(names, tuple(groups[0].inputs), questions.dataset.images(rows))
     return report_examples.save(directory, examples, [pictures])

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from attribution_benchmarks.core.definition import Benchmark, Unit
+from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from svea.controls import CONTROLS, OWN, RAW_SIGNAL
 from svea.methods import METHODS
 from svea.metrics import METRICS
 
 
-def units(quick: bool, seed: int) -> list[Unit]:
+def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
     """Return the command of a quick or a whole run."""
     masks = 200 if quick else 1000
     return [
-        Unit(
+        ReportTask(
             "svea", "svea", "SVEA, Table 1",
             ("-m", "svea.benchmark", f"--rise_masks={masks}", *((f"--seed={seed}",) if seed else ())),
             METHODS,
@@ -40,7 +40,7 @@ BENCHMARK = Benchmark(
     beside_paper="Known to differ: another training of the network; windows that begin six points before the peak and "
     "stay inside the signal, where Eq. 1 is not followed to the letter; support vector machines solved to convergence. "
     "Why the paper's Score-CAM is lower is not known.",
-    units=units,
+    report_tasks=report_tasks,
     reasons={
         "integrated_gradients_smoothgrad": "625 gradients an explanation; a variant of BIM's authors",
         "integrated_gradients_gray": "a baseline for CLEVR-XAI's figures; Integrated Gradients itself is scored",

@@ -70,8 +70,8 @@ def save(
     for place, row in enumerate(rows):
         predicted, truth = int(probabilities[row].argmax()), int(data.test.labels[row])
         facts = f"predicted class {predicted}, {'rightly' if predicted == truth else f'true class {truth}'}"
-        view = report_examples.View("", data.test.signals[row], data.test.template[row],
+        view = report_examples.ExampleView("", data.test.signals[row], data.test.template[row],
                           {name: found[place] for name, found in maps.items()}, facts)  # fmt: skip
-        examples.append(report_examples.Shown(groups[0].inputs[row], metrics, f"Test signal {row}", (view,)))
-    every = report_examples.Pictures(metrics, tuple(groups[0].inputs), data.test.signals.astype(np.float32))
+        examples.append(report_examples.Example(groups[0].inputs[row], metrics, f"Test signal {row}", (view,)))
+    every = report_examples.InputPictures(metrics, tuple(groups[0].inputs), data.test.signals.astype(np.float32))
     return report_examples.save(directory, examples, [every])

@@ -64,7 +64,7 @@ class Column:
 
 
 @dataclasses.dataclass(frozen=True)
-class Unit:
+class ReportTask:
     """One command and the table it gives.
 
     Attributes
@@ -113,11 +113,11 @@ class Unit:
     random_networks: bool = False
     cost: float = 10.0
 
-    def with_methods(self, methods: Sequence[str]) -> Unit:
+    def with_methods(self, methods: Sequence[str]) -> ReportTask:
         """Return the unit with other methods."""
         return dataclasses.replace(self, methods=tuple(methods))
 
-    def with_model(self, path: str) -> Unit:
+    def with_model(self, path: str) -> ReportTask:
         """Return the unit with a user's own model."""
         return dataclasses.replace(self, command=(*self.command, f"{self.model_flag}{path}"))
 
@@ -174,8 +174,8 @@ class Benchmark:
         "logits" or "probabilities", what is explained of it.
     columns
         Of the matrix; from ``metrics`` where None.
-    units
-        ``units(quick, seed)`` returns the commands of a quick or a whole run; None for a benchmark with ``examples``.
+    report_tasks
+        ``report_tasks(quick, seed)`` returns the commands of a quick or a full run; None for a benchmark with examples.
     counts
         Inputs of a quick and of a whole run, for a benchmark with ``examples``.
     reasons
@@ -207,7 +207,7 @@ class Benchmark:
     network: str = ""
     score: str = "logits"
     columns: tuple[Column, ...] | None = None
-    units: Callable[[bool, int], Sequence[Unit]] | None = None
+    report_tasks: Callable[[bool, int], Sequence[ReportTask]] | None = None
     counts: tuple[int, int] = (30, 300)
     reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pictures: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)

@@ -33,7 +33,7 @@ _OWN_AT_MOST = 1
 
 
 @dataclasses.dataclass(frozen=True)
-class View:
+class ExampleView:
     """One picture under one network.
 
     Attributes
@@ -58,7 +58,7 @@ class View:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
+class Example:
     """An input with its views.
 
     Attributes
@@ -76,11 +76,11 @@ class Shown:
     input: str
     metrics: tuple[str, ...]
     title: str
-    views: tuple[View, ...]
+    views: tuple[ExampleView, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Pictures:
+class InputPictures:
     """The pictures of all inputs of some metrics: ``pictures`` are (N, H, W, 3) uint8 or (N, T) numbers."""
 
     metrics: tuple[str, ...]
@@ -220,7 +220,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return np.stack([np.searchsorted(line, row) for line, row in zip(ordered, values, strict=True)]) / values.shape[1]
 
 
-def save(directory: str | os.PathLike, shown: Sequence[Shown], pictures: Sequence[Pictures]) -> str:
+def save(directory: str | os.PathLike, shown: Sequence[Example], pictures: Sequence[InputPictures]) -> str:
     """Write ``inputs.npz`` into a directory, whole or not at all, and return its path; the same input, same bytes."""
     arrays: dict[str, Any] = {}
 
@@ -231,7 +231,7 @@ def save(directory: str | os.PathLike, shown: Sequence[Shown], pictures: Sequenc
         arrays[name] = np.asarray(array)
         return name
 
-    def described(view: View) -> dict:
+    def described(view: ExampleView) -> dict:
         return {
             "title": view.title, "facts": view.facts, "picture": kept(view.picture), "truth": kept(view.truth),
             "methods": list(view.maps), "maps": kept(np.stack(list(view.maps.values())) if view.maps else None),
@@ -252,7 +252,7 @@ def save(directory: str | os.PathLike, shown: Sequence[Shown], pictures: Sequenc
     return path
 
 
-def load(path: str | os.PathLike) -> tuple[list[Shown], list[Pictures]]:
+def load(path: str | os.PathLike) -> tuple[list[Example], list[InputPictures]]:
     """Read what ``save`` wrote.
 
     Raises
@@ -267,16 +267,16 @@ def load(path: str | os.PathLike) -> tuple[list[Shown], list[Pictures]]:
             def array(name: str | None) -> Any:
                 return None if name is None else arrays[name]
 
-            def view(one: Mapping) -> View:
+            def view(one: Mapping) -> ExampleView:
                 maps = array(one["maps"])
                 named = {} if maps is None else dict(zip(one["methods"], maps, strict=True))
-                return View(one["title"], array(one["picture"]), array(one["truth"]), named, one["facts"])
+                return ExampleView(one["title"], array(one["picture"]), array(one["truth"]), named, one["facts"])
 
             return [
-                Shown(one["input"], tuple(one["metrics"]), one["title"], tuple(map(view, one["views"])))
+                Example(one["input"], tuple(one["metrics"]), one["title"], tuple(map(view, one["views"])))
                 for one in index["shown"]
             ], [
-                Pictures(tuple(one["metrics"]), tuple(one["inputs"]), array(one["pictures"]))
+                InputPictures(tuple(one["metrics"]), tuple(one["inputs"]), array(one["pictures"]))
                 for one in index["pictures"]
             ]
     except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, BadZipFile, zlib.error) as error:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attribution
-from attribution_benchmarks.report.gallery import Example
+from attribution_benchmarks.report.gallery import ScoredExample
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.matrix_table import number, shown
 from attribution_benchmarks.report.significance import Verdicts, in_words, percentages, record, record_in_words
@@ -18,7 +18,7 @@ _AT_MOST = 3  # metrics named in one sentence
 def cards(
     matrix: Matrix,
     judged: Mapping[str, Verdicts],
-    examples: Sequence[Example],
+    examples: Sequence[ScoredExample],
     named: Any,
     benchmarks: Mapping[str, str],
 ) -> list[dict]:
@@ -157,7 +157,7 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def extremes(name: str, examples: Sequence[Example], matrix: Matrix) -> tuple[dict | None, dict | None]:
+def extremes(name: str, examples: Sequence[ScoredExample], matrix: Matrix) -> tuple[dict | None, dict | None]:
     """Return where a method did best and worst against the mean of all methods, of the inputs that are shown."""
     columns = {column.key: column for column in matrix.columns}
     placed = [

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.core import report_examples as shown
+from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import painting
 from attribution_benchmarks.report.matrix import Column, Matrix
@@ -23,7 +23,7 @@ _NOTHING = 65535  # stands for a value that does not exist
 
 
 @dataclasses.dataclass(frozen=True)
-class Example:
+class ScoredExample:
     """An input that is shown, with its scores.
 
     Attributes
@@ -40,7 +40,7 @@ class Example:
         Column key -> method -> its share of the inputs on which it does worse against the mean of all methods.
     """
 
-    shown: shown.Shown
+    shown: report_examples.Example
     unit: str
     columns: tuple[str, ...]
     values: Mapping[str, Mapping[str, float]]
@@ -53,7 +53,9 @@ def group_of(column: Column, groups: Sequence[InputScores]) -> InputScores | Non
     return found[0] if len(found) == 1 else None
 
 
-def examples(matrix: Matrix, results: Sequence[Any], scores: Mapping[str, Sequence[InputScores]]) -> list[Example]:
+def examples(
+    matrix: Matrix, results: Sequence[Any], scores: Mapping[str, Sequence[InputScores]]
+) -> list[ScoredExample]:
     """Return the inputs that the units drew, in the order of the units."""
     found = []
     for result in results:
@@ -67,7 +69,7 @@ def examples(matrix: Matrix, results: Sequence[Any], scores: Mapping[str, Sequen
             and column.metric in names
             and any(column.takes(row) for row in result.document["rows"])
         ]
-        for one in shown.load(result.shown)[0]:
+        for one in report_examples.load(result.shown)[0]:
             values: dict[str, dict] = {}
             places: dict[str, dict] = {}
             for column in columns:
@@ -77,7 +79,7 @@ def examples(matrix: Matrix, results: Sequence[Any], scores: Mapping[str, Sequen
                 place = list(group.inputs).index(one.input)
                 values[column.key] = {name: float(line[place]) for name, line in group.values.items()}
                 places[column.key] = _shares(group, matrix.methods, column.higher_is_better, place)
-            found.append(Example(one, result.title, tuple(values), values, places))
+            found.append(ScoredExample(one, result.title, tuple(values), values, places))
     return found
 
 
@@ -93,7 +95,9 @@ def _shares(group: InputScores, methods: Sequence[str], higher: bool, place: int
     }
 
 
-def packed(found: Sequence[Example], pictures: Mapping[str, shown.Pictures], budget: int = BUDGET) -> dict:
+def packed(
+    found: Sequence[ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int = BUDGET
+) -> dict:
     """Return examples and pictures of inputs as plain JSON with data URLs, within a budget of characters.
 
     Parameters
@@ -144,7 +148,7 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, (list, tuple)) else 8
 
 
-def _example(one: Example, quality: int) -> dict:
+def _example(one: ScoredExample, quality: int) -> dict:
     return {
         "unit": one.unit, "title": one.shown.title, "input": one.shown.input, "columns": list(one.columns),
         "values": {key: {name: _plain(value) for name, value in line.items()} for key, line in one.values.items()},
@@ -152,7 +156,7 @@ def _example(one: Example, quality: int) -> dict:
     }  # fmt: skip
 
 
-def _view(view: shown.View, quality: int) -> dict:
+def _view(view: report_examples.ExampleView, quality: int) -> dict:
     found = {"title": view.title, "facts": view.facts, "methods": list(view.maps)}
     maps = np.stack(list(view.maps.values())) if view.maps else np.zeros((0, 1), np.uint8)
     if view.picture.ndim == 1:
@@ -170,7 +174,7 @@ def _view(view: shown.View, quality: int) -> dict:
     }  # fmt: skip
 
 
-def _pictures(pictures: Mapping[str, shown.Pictures], quality: int) -> dict:
+def _pictures(pictures: Mapping[str, report_examples.InputPictures], quality: int) -> dict:
     """Return the pictures of inputs, each set once, and which column has which."""
     sets: list[dict] = []
     seen: dict[int, int] = {}
@@ -197,13 +201,13 @@ def _unit(values: np.ndarray) -> np.ndarray:
     return np.divide(values - low, span, out=np.zeros(values.shape), where=span > 0)
 
 
-def pictures_of(matrix: Matrix, results: Sequence[Any], scores: Mapping) -> dict[str, shown.Pictures]:
+def pictures_of(matrix: Matrix, results: Sequence[Any], scores: Mapping) -> dict[str, report_examples.InputPictures]:
     """Return the pictures of each column's inputs, in the order of its scores, where a unit kept them."""
     found = {}
     for result in results:
         if result.shown is None:
             continue
-        for one in shown.load(result.shown)[1]:
+        for one in report_examples.load(result.shown)[1]:
             for column in matrix.columns:
                 group = group_of(column, scores.get(column.benchmark, ()))
                 if (

@@ -10,7 +10,7 @@ import numpy as np
 
 from attribution_benchmarks.report import painting
 from attribution_benchmarks.report.cards import in_short
-from attribution_benchmarks.report.gallery import Example
+from attribution_benchmarks.report.gallery import ScoredExample
 from attribution_benchmarks.report.matrix import Matrix
 from attribution_benchmarks.report.matrix_table import shown
 from attribution_benchmarks.report.significance import (
@@ -117,7 +117,7 @@ class Panel:
     text: str
 
 
-def hero(examples: Sequence[Example], matrix: Matrix, named: Any) -> dict | None:
+def hero(examples: Sequence[ScoredExample], matrix: Matrix, named: Any) -> dict | None:
     """Return one input and what methods from the best to the worst make of it; None where no input is shown.
 
     It is the input on which scores differ most, an image where there is one.
@@ -148,7 +148,7 @@ def hero(examples: Sequence[Example], matrix: Matrix, named: Any) -> dict | None
     }
 
 
-def _spread(one: Example, key: str, column: Any) -> float:
+def _spread(one: ScoredExample, key: str, column: Any) -> float:
     values = [value for name, value in one.values[key].items() if name in one.shown.views[0].maps and value == value]
     return float(np.std(values)) if values else 0.0
 

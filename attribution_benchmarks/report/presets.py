@@ -1,11 +1,11 @@
-"""What a whole or a quick run of the report computes: the units of each benchmark, and whom they measure."""
+"""What a whole or a quick run of the report computes: the tasks of each benchmark, and whom they measure."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
 
-from attribution_benchmarks.core.definition import Benchmark, Column, Unit
+from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
@@ -19,14 +19,14 @@ COMPARED = (
 )  # fmt: skip
 
 
-def units_of(
+def tasks_of(
     benchmark: Benchmark,
     place: str,
     quick: bool,
     seed: int,
     metrics: Sequence[str] = (),
     random_networks: int = 0,
-) -> list[Unit]:
+) -> list[ReportTask]:
     """Return the commands of a benchmark.
 
     Parameters
@@ -45,18 +45,18 @@ def units_of(
         How many that control stands for; 0 for ``NETWORKS``, or one of each kind in a quick run.
     """
     networks = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
-    if benchmark.units is None:
-        units: Sequence[Unit] = [_of_one_definition(benchmark, place, quick, seed)]
+    if benchmark.report_tasks is None:
+        tasks: Sequence[ReportTask] = [_of_one_definition(benchmark, place, quick, seed)]
     else:
-        units = benchmark.units(quick, seed)
+        tasks = benchmark.report_tasks(quick, seed)
     return [
         dataclasses.replace(
-            unit,
-            command=(*unit.command, *((f"--random_networks={networks}",) if unit.random_networks else ())),
-            methods=tuple(dict.fromkeys([*unit.methods, *(COMPARED if unit.shared else ())])),
-            metrics=tuple(dict.fromkeys([*unit.metrics, *unasked(), *metrics])) if unit.metrics else (),
+            task,
+            command=(*task.command, *((f"--random_networks={networks}",) if task.random_networks else ())),
+            methods=tuple(dict.fromkeys([*task.methods, *(COMPARED if task.shared else ())])),
+            metrics=tuple(dict.fromkeys([*task.metrics, *unasked(), *metrics])) if task.metrics else (),
         )
-        for unit in units
+        for task in tasks
     ]
 
 
@@ -71,9 +71,9 @@ def unasked() -> dict[str, Metric]:
     return {name: metric for name, metric in METRIC_REGISTRY.items() if not metric.on_request}
 
 
-def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int) -> Unit:
+def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int) -> ReportTask:
     count = benchmark.counts[0 if quick else 1]
-    return Unit(
+    return ReportTask(
         benchmark.name,
         benchmark.name,
         benchmark.title,

@@ -33,7 +33,7 @@ import attribution
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution_benchmarks.core import input_scores
-from attribution_benchmarks.core.definition import Benchmark, Unit
+from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
@@ -142,9 +142,9 @@ def main(flag_values: flags.FlagValues) -> None:
     if directory.exists() and not directory.is_dir():
         raise BadInput(f"--output_dir={directory} is a file; name a directory")
     chosen = [
-        unit
+        task
         for place, definition in definitions.items()
-        for unit in presets.units_of(
+        for task in presets.tasks_of(
             definition, place, flag_values.quick, flag_values.seed, flag_values.metrics, flag_values.random_networks
         )
     ]
@@ -158,18 +158,18 @@ def main(flag_values: flags.FlagValues) -> None:
     with only_run(directory) as lock:
         runner, results = Runner(directory, lock, depends, progress.hear), []
         notes: dict[str, None] = {}
-        unfit: dict[tuple[str, str], list[str]] = {}  # several units may refuse a model for one reason
+        unfit: dict[tuple[str, str], list[str]] = {}  # several tasks may refuse a model for one reason
 
-        def work(numbered: tuple[int, Unit]) -> Ran:
-            number, unit = numbered
-            progress.begin(number, unit.name, unit.title)
-            ran = run(runner, unit, added, flag_values.model)
-            progress.end(number, unit.name, unit.title, ran.how)
+        def work(numbered: tuple[int, ReportTask]) -> Ran:
+            number, task = numbered
+            progress.begin(number, task.name, task.title)
+            ran = run(runner, task, added, flag_values.model)
+            progress.end(number, task.name, task.title, ran.how)
             return ran
 
         with contextlib.closing(runner.commands):
             for ran in scheduler.in_order(
-                work, list(enumerate(chosen, start=1)), [unit.cost for unit in chosen], jobs, runner.commands.close
+                work, list(enumerate(chosen, start=1)), [task.cost for task in chosen], jobs, runner.commands.close
             ):
                 result = ran.result
                 results.append(result)
@@ -182,9 +182,9 @@ def main(flag_values: flags.FlagValues) -> None:
         scores = {
             name: [
                 group
-                for unit, result in zip(chosen, results, strict=True)
-                if unit.benchmark == name and unit.input_scores and result.document
-                for group in input_scores.load(runner.values_file(unit))
+                for task, result in zip(chosen, results, strict=True)
+                if task.benchmark == name and task.input_scores and result.document
+                for group in input_scores.load(runner.values_file(task))
             ]
             for name in names
         }
@@ -210,7 +210,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
 
 class Ran:
-    """What came of a unit.
+    """What came of a task.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ class Ran:
     reasons
         (method, benchmark) -> why a method has no scores there.
     model_refused
-        How a note begins and ends that says why the user's own model is not scored; its unit's title goes between.
+        How a note begins and ends that says why the user's own model is not scored; its task's title goes between.
     how
         In a word for who waits: "done", "is there already" or "failed".
     """
@@ -234,63 +234,63 @@ class Ran:
         self.how = "done"
 
 
-def run(runner: Runner, unit: Unit, added: Sequence[str], model: str) -> Ran:
-    """Run a unit with what the user added to it, as far as the benchmark takes it."""
+def run(runner: Runner, task: ReportTask, added: Sequence[str], model: str) -> Ran:
+    """Run a task with what the user added to it, as far as the benchmark takes it."""
     ran = Ran()
-    new = [name for name in added if name not in unit.methods] if unit.methods else []
-    fitting = [name for name in new if not runner.known_refusal(unit, [name])]
+    new = [name for name in added if name not in task.methods] if task.methods else []
+    fitting = [name for name in new if not runner.known_refusal(task, [name])]
     if fitting and not model:
         # All at once: a process of each one's own would load and check everything once more. Which of them does not fit
         # is asked only where that fails.
         with contextlib.suppress(Refused):
-            _finish(ran, runner, unit, unit.with_methods([*unit.methods, *fitting]))
-            _note(ran, runner, unit, [name for name in new if name not in fitting])
+            _finish(ran, runner, task, task.with_methods([*task.methods, *fitting]))
+            _note(ran, runner, task, [name for name in new if name not in fitting])
             return ran
-    accepted = _note(ran, runner, unit, new)
-    wanted = unit.with_methods([*unit.methods, *accepted])
-    if model and unit.model_flag:
+    accepted = _note(ran, runner, task, new)
+    wanted = task.with_methods([*task.methods, *accepted])
+    if model and task.model_flag:
         try:
-            _finish(ran, runner, unit, wanted.with_model(model), f" The network is your own, {shown_path(model)}.")
+            _finish(ran, runner, task, wanted.with_model(model), f" The network is your own, {shown_path(model)}.")
             return ran
         except Refused as error:
             why = "crashed under" if error.crashed else "does not fit"
             ran.model_refused = f"{shown_path(model)} {why}", f"whose own network is scored instead: {error}"
     try:
-        _finish(ran, runner, unit, wanted)
+        _finish(ran, runner, task, wanted)
     except Refused as error:
         ran.how = "failed"
-        ran.result = Result(unit.name, unit.benchmark, unit.title, unit.note, None, failed=str(error))
+        ran.result = Result(task.name, task.benchmark, task.title, task.note, None, failed=str(error))
     return ran
 
 
-def _note(ran: Ran, runner: Runner, unit: Unit, names: Sequence[str]) -> list[str]:
+def _note(ran: Ran, runner: Runner, task: ReportTask, names: Sequence[str]) -> list[str]:
     """Try methods one by one, note why some do not fit, and return those that do."""
     accepted = []
     for name in names:
-        refused = runner.attempt(unit, [name])
+        refused = runner.attempt(task, [name])
         if refused is None:
             accepted.append(name)
         else:
-            ran.reasons[name, unit.benchmark] = refused
-            ran.notes.append(f"{shown_path(name)} under {unit.title} {refused}")
+            ran.reasons[name, task.benchmark] = refused
+            ran.notes.append(f"{shown_path(name)} under {task.title} {refused}")
     return accepted
 
 
-def _finish(ran: Ran, runner: Runner, unit: Unit, wanted: Unit, note: str = "") -> None:
-    """Give a unit's table and take up what the page needs of it."""
+def _finish(ran: Ran, runner: Runner, task: ReportTask, wanted: ReportTask, note: str = "") -> None:
+    """Give a task's table and take up what the page needs of it."""
     if not runner.run(wanted):
         ran.how = "is there already"
-    pictures = runner.directory / "pictures" / unit.name
+    pictures = runner.directory / "pictures" / task.name
     shown = pictures / FILE
     ran.result = Result(
-        unit.name,
-        unit.benchmark,
-        unit.title,
-        unit.note + note,
-        runner.document(unit),
-        (runner.directory / "tables" / f"{unit.name}.txt").read_text(encoding="utf-8"),
-        sorted(pictures.glob("*.png")) if unit.pictures else (),
-        shown=shown if unit.pictures and shown.exists() else None,
+        task.name,
+        task.benchmark,
+        task.title,
+        task.note + note,
+        runner.document(task),
+        (runner.directory / "tables" / f"{task.name}.txt").read_text(encoding="utf-8"),
+        sorted(pictures.glob("*.png")) if task.pictures else (),
+        shown=shown if task.pictures and shown.exists() else None,
     )
 
 

@@ -27,7 +27,7 @@ class Result:
     Attributes
     ----------
     name, benchmark, title, note
-        As of ``reproduction.Unit``.
+        As of ``reproduction.ReportTask``.
     document
         What its command wrote; None where it failed, for the reason in ``failed``.
     printed

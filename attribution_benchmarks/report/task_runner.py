@@ -1,8 +1,8 @@
 """Run the benchmarks' own commands, and never anything twice.
 
-A *unit* is one command that gives one table. Its scores go to a store as they are computed, so a run that was killed
+A *task* is one command that gives one table. Its scores go to a store as they are computed, so a run that was killed
 goes on where it stood; its finished table has a record of all it depends on (command, code, models, methods of one's
-own, versions), so a unit is run again only when one of these has changed. The directory::
+own, versions), so a task is run again only when one of these has changed. The directory::
 
     tables/NAME.txt .md                 what the command printed
     tables/NAME.json .csv               its scores in long form
@@ -31,7 +31,7 @@ from attribution.file_io.files import lives, reason, write_whole
 from attribution.file_io.locks import lock
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core import manifest, tables
-from attribution_benchmarks.core.definition import Unit
+from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.report.processes import Commands, Refused, pass_on
 
@@ -78,7 +78,7 @@ def _is_locked(file: IO) -> bool:
 
 
 class Runner:
-    """Runs units in a directory, from several threads at a time where wanted.
+    """Runs tasks in a directory, from several threads at a time where wanted.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Runner:
         What results depend on beside the house: name of a method, metric, benchmark or model of the user's own ->
         its fingerprint.
     hear
-        Called with a unit's name and what its command writes to standard error, as it comes; this process's standard
+        Called with a task's name and what its command writes to standard error, as it comes; this process's standard
         error where None.
     """
 
@@ -103,15 +103,15 @@ class Runner:
     ):
         self.directory, self.commands = directory, Commands(lock)
         self.own = dict(own or {})
-        # Asked for once a unit and once for each method of the user's own under it; a run has one answer.
+        # Asked for once a task and once for each method of the user's own under it; a run has one answer.
         self._code_of = functools.cache(_code_of)
         self._models_of = functools.cache(lambda benchmark: code_fingerprint(files=[default_model(benchmark)]))
         self.hear = hear or (lambda name, said: pass_on(said))
         for name in ("tables", "pictures", "work"):
             (directory / name).mkdir(parents=True, exist_ok=True)
 
-    def run(self, unit: Unit) -> bool:
-        """Give a unit's table, unless it is there already.
+    def run(self, task: ReportTask) -> bool:
+        """Give a task's table, unless it is there already.
 
         Returns
         -------
@@ -123,39 +123,39 @@ class Runner:
         Refused
             If the command failed; nothing but its stored scores is left.
         """
-        record = self._record(unit)
-        done = self.directory / "work" / f"{unit.name}.done.json"
-        if self._is_done(unit, done, record):
+        record = self._record(task)
+        done = self.directory / "work" / f"{task.name}.done.json"
+        if self._is_done(task, done, record):
             return False
         done.unlink(missing_ok=True)
-        new = self.directory / "work" / f"{unit.name}.new"
+        new = self.directory / "work" / f"{task.name}.new"
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
         flags = [f"--output={new / 'table.json'}"]
-        if unit.pictures:
+        if task.pictures:
             flags.append(f"--plot_dir={new / 'pictures'}")
-        if unit.input_scores:
+        if task.input_scores:
             flags.append(f"--input_scores={new / 'values.json'}")
-        printed = self.execute(unit, unit.command, flags)
+        printed = self.execute(task, task.command, flags)
         document = json.loads((new / "table.json").read_text(encoding="utf-8"))
         (new / "table.txt").write_text(printed, encoding="utf-8")
         for suffix in ("csv", "md"):
             run = {"benchmark": document["benchmark"], **document["manifest"]}
             tables.save(str(new / f"table.{suffix}"), document["rows"], run, text=printed)
-        # A kill from here on leaves a unit without a record, which is run again from its stored scores.
+        # A kill from here on leaves a task without a record, which is run again from its stored scores.
         for suffix in ("txt", "json", "csv", "md"):
-            os.replace(new / f"table.{suffix}", self.directory / "tables" / f"{unit.name}.{suffix}")
-        if unit.input_scores:
-            os.replace(new / "values.json", self.values_file(unit))
-        if unit.pictures:
-            shutil.rmtree(self.directory / "pictures" / unit.name, ignore_errors=True)
-            os.replace(new / "pictures", self.directory / "pictures" / unit.name)
+            os.replace(new / f"table.{suffix}", self.directory / "tables" / f"{task.name}.{suffix}")
+        if task.input_scores:
+            os.replace(new / "values.json", self.values_file(task))
+        if task.pictures:
+            shutil.rmtree(self.directory / "pictures" / task.name, ignore_errors=True)
+            os.replace(new / "pictures", self.directory / "pictures" / task.name)
         shutil.rmtree(new)
         write_whole(done, json.dumps(record, indent=1) + "\n")
         return True
 
-    def execute(self, unit: Unit, command: Sequence[str], flags: Sequence[str] = ()) -> str:
-        """Run a command with the unit's methods and store, and return what it printed.
+    def execute(self, task: ReportTask, command: Sequence[str], flags: Sequence[str] = ()) -> str:
+        """Run a command with the task's methods and store, and return what it printed.
 
         It ends when this process does.
 
@@ -165,85 +165,85 @@ class Runner:
             If its exit code is not 0.
         """
         line = [*command, *flags]
-        if unit.methods:
-            line.append(f"--methods={','.join(unit.methods)}")
-        if unit.metrics:
-            line.append(f"--metrics={','.join(unit.metrics)}")
-        if unit.scores:
-            line.append(f"--scores_dir={self.store(unit)}")
-        return self.commands.output_of(line, lambda said: self.hear(unit.name, said))
+        if task.methods:
+            line.append(f"--methods={','.join(task.methods)}")
+        if task.metrics:
+            line.append(f"--metrics={','.join(task.metrics)}")
+        if task.scores:
+            line.append(f"--scores_dir={self.store(task)}")
+        return self.commands.output_of(line, lambda said: self.hear(task.name, said))
 
-    def attempt(self, unit: Unit, methods: Sequence[str]) -> str | None:
-        """Score methods alone under a unit; their scores are kept, so that the unit finds them.
+    def attempt(self, task: ReportTask, methods: Sequence[str]) -> str | None:
+        """Score methods alone under a task; their scores are kept, so that the task finds them.
 
         Returns
         -------
         str or None
             Why there are no scores, "does not fit: ..." or "crashed: ..."; None where there are.
         """
-        path = self._attempt_file(unit, methods)
+        path = self._attempt_file(task, methods)
         if path.exists():
             return json.loads(path.read_text(encoding="utf-8"))["refused"]
         try:
-            self.execute(unit.with_methods(methods), unit.trial or unit.command)
+            self.execute(task.with_methods(methods), task.trial or task.command)
             refused = None
         except Refused as error:
             refused = f"{'crashed' if error.crashed else 'does not fit'}: {error}"
         write_whole(path, json.dumps({"refused": refused}) + "\n")
         return refused
 
-    def known_refusal(self, unit: Unit, methods: Sequence[str]) -> str | None:
+    def known_refusal(self, task: ReportTask, methods: Sequence[str]) -> str | None:
         """Return why an earlier attempt gave no scores; None where there was none, or it gave some."""
-        path = self._attempt_file(unit, methods)
+        path = self._attempt_file(task, methods)
         return json.loads(path.read_text(encoding="utf-8"))["refused"] if path.exists() else None
 
-    def _attempt_file(self, unit: Unit, methods: Sequence[str]) -> pathlib.Path:
-        record = {**self._record(unit.with_methods(methods)), "trial": list(unit.trial or unit.command)}
+    def _attempt_file(self, task: ReportTask, methods: Sequence[str]) -> pathlib.Path:
+        record = {**self._record(task.with_methods(methods)), "trial": list(task.trial or task.command)}
         name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
         return self.directory / "work" / f"attempt-{name}.json"
 
-    def store(self, unit: Unit) -> pathlib.Path:
-        """Return where a unit's scores are kept; their keys hold all that they depend on."""
+    def store(self, task: ReportTask) -> pathlib.Path:
+        """Return where a task's scores are kept; their keys hold all that they depend on."""
         return self.directory / "work" / "scores"
 
-    def values_file(self, unit: Unit) -> pathlib.Path:
-        """Return the file of a unit's input scores."""
-        return self.directory / "work" / f"{unit.name}.values.json"
+    def values_file(self, task: ReportTask) -> pathlib.Path:
+        """Return the file of a task's input scores."""
+        return self.directory / "work" / f"{task.name}.values.json"
 
-    def document(self, unit: Unit) -> dict:
-        """Return what a unit's command wrote with ``--output``."""
-        path = self.directory / "tables" / f"{unit.name}.json"
+    def document(self, task: ReportTask) -> dict:
+        """Return what a task's command wrote with ``--output``."""
+        path = self.directory / "tables" / f"{task.name}.json"
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise BadInput(f"{path} cannot be read ({error}); remove it to make it anew") from error
 
-    def _record(self, unit: Unit) -> dict:
-        """Return all that a unit's table depends on."""
+    def _record(self, task: ReportTask) -> dict:
+        """Return all that a task's table depends on."""
         return {
-            "command": list(unit.command),
-            "methods": list(unit.methods),
-            "metrics": list(unit.metrics),
-            "code": self._code_of(tuple(unit.command[:2])),
-            "models": self._models_of(unit.benchmark),
-            "own": {name: value for name, value in self.own.items() if _names(unit, name)},
+            "command": list(task.command),
+            "methods": list(task.methods),
+            "metrics": list(task.metrics),
+            "code": self._code_of(tuple(task.command[:2])),
+            "models": self._models_of(task.benchmark),
+            "own": {name: value for name, value in self.own.items() if _names(task, name)},
             "versions": manifest.versions(),
         }
 
-    def _is_done(self, unit: Unit, done: pathlib.Path, record: dict) -> bool:
-        """Tell whether a unit's table was made under the same record and all its files are there."""
-        files = [self.directory / "tables" / f"{unit.name}.{suffix}" for suffix in ("txt", "json", "csv", "md")]
-        files += [self.values_file(unit)] if unit.input_scores else []
-        files += [self.directory / "pictures" / unit.name] if unit.pictures else []
+    def _is_done(self, task: ReportTask, done: pathlib.Path, record: dict) -> bool:
+        """Tell whether a task's table was made under the same record and all its files are there."""
+        files = [self.directory / "tables" / f"{task.name}.{suffix}" for suffix in ("txt", "json", "csv", "md")]
+        files += [self.values_file(task)] if task.input_scores else []
+        files += [self.directory / "pictures" / task.name] if task.pictures else []
         try:
             return json.loads(done.read_text(encoding="utf-8")) == record and all(path.exists() for path in files)
         except (OSError, ValueError):
             return False
 
 
-def _names(unit: Unit, name: str) -> bool:
-    """Tell whether a unit has to do with something of the user's own; what has not is not run again for its sake."""
-    return name in (*unit.methods, *unit.metrics) or any(part.endswith(f"={name}") for part in unit.command)
+def _names(task: ReportTask, name: str) -> bool:
+    """Tell whether a task has to do with something of the user's own; what has not is not run again for its sake."""
+    return name in (*task.methods, *task.metrics) or any(part.endswith(f"={name}") for part in task.command)
 
 
 def _code_of(command: tuple[str, ...]) -> str:

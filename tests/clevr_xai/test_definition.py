@@ -16,12 +16,12 @@ from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
 
 
-def parsed(unit, command):
-    """Return the values of a unit's flags as the command reads them."""
+def parsed(task, command):
+    """Return the values of a task's flags as the command reads them."""
     assert command[:2] == ("-m", "clevr_xai.evaluate")
     flag_values = copy.deepcopy(evaluate.FLAGS)
     flag_values(
-        ["evaluate", *command[2:], f"--methods={','.join(unit.methods)}", f"--metrics={','.join(unit.metrics)}"]
+        ["evaluate", *command[2:], f"--methods={','.join(task.methods)}", f"--metrics={','.join(task.metrics)}"]
     )
     return flag_values
 
@@ -45,25 +45,25 @@ def test_it_is_registered():
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_the_units_are_commands_whose_rows_the_columns_show(quick):
-    units = BENCHMARK.units(quick, 3)
-    assert [unit.name for unit in units] == ["clevr_xai_simple", "clevr_xai_complex"]
+    tasks = BENCHMARK.report_tasks(quick, 3)
+    assert [task.name for task in tasks] == ["clevr_xai_simple", "clevr_xai_complex"]
     columns = (*BENCHMARK.matrix_columns(), *BENCHMARK.columns_of(Metric("insertion", "Insertion")))
     assert [column.key for column in columns] == [
         "clevr_xai mass simple", "clevr_xai rank simple", "clevr_xai mass complex", "clevr_xai rank complex",
         "clevr_xai insertion simple", "clevr_xai insertion complex",
     ]  # fmt: skip
-    for unit in units:
-        for command in (unit.command, unit.trial):
-            given = parsed(unit, command)
+    for task in tasks:
+        for command in (task.command, task.trial):
+            given = parsed(task, command)
             assert given.seed == 3 and set(given.metrics) == set(METRICS)
             assert set(given.ground_truth) <= set(masks.GROUND_TRUTHS[given.questions])
-            assert set(methods.settings(given.methods)) == set(unit.methods) and unit.model_flag[2:-1] in given
-        assert set(parsed(unit, unit.command).control_methods) <= set(unit.methods)
+            assert set(methods.settings(given.methods)) == set(task.methods) and task.model_flag[2:-1] in given
+        assert set(parsed(task, task.command).control_methods) <= set(task.methods)
         rows = rows_of(given.questions, given.ground_truth[0])
         for column in columns:
             taken = [row["method"] for row in rows if column.takes(row)]
             assert taken == (["gradient", "uniform"] if given.questions == column.where["questions"] else [])
-    assert "--seed" not in " ".join(BENCHMARK.units(quick, 0)[0].command)
+    assert "--seed" not in " ".join(BENCHMARK.report_tasks(quick, 0)[0].command)
 
 
 def test_names_are_those_of_methods_controls_and_pictures():

@@ -23,27 +23,29 @@ def drawn_inputs(tmp_path_factory, groups):
     def folder(name):
         return str(tmp_path_factory.mktemp(name))
 
-    signal = report_examples.View(
+    signal = report_examples.ExampleView(
         "", generator.normal(size=40), np.arange(40) < 9, maps(generator, 40), "predicted class 1"
     )
     pair = tuple(
-        report_examples.View(f"network {number}", image, truth, maps(generator, (16, 16), ("twin",)), "predicted dog")
+        report_examples.ExampleView(
+            f"network {number}", image, truth, maps(generator, (16, 16), ("twin",)), "predicted dog"
+        )
         for number in (1, 2)
     )
-    question = report_examples.View("", image, truth, maps(generator, (16, 16)), "answered rightly: </script>")
+    question = report_examples.ExampleView("", image, truth, maps(generator, (16, 16)), "answered rightly: </script>")
     names = tuple(groups["svea"][0].inputs)
     return {
         "svea": report_examples.save(
             folder("svea"),
-            [report_examples.Shown("input 7", ("roe_test", "drop"), "Signal 7", (signal,))],
-            [report_examples.Pictures(("roe_test", "drop"), names, generator.normal(size=(200, 40)))],
+            [report_examples.Example("input 7", ("roe_test", "drop"), "Signal 7", (signal,))],
+            [report_examples.InputPictures(("roe_test", "drop"), names, generator.normal(size=(200, 40)))],
         ),
         "bim": report_examples.save(
-            folder("bim"), [report_examples.Shown("input 3", ("mcs",), "MCS, image 3", pair)], []
+            folder("bim"), [report_examples.Example("input 3", ("mcs",), "MCS, image 3", pair)], []
         ),
         "clevr_xai": report_examples.save(
             folder("clevr"),
-            [report_examples.Shown("input 9", ("mass",), "Is it <b>red</b>?", (question,))],
-            [report_examples.Pictures(("mass",), names, generator.integers(0, 256, (200, 16, 16, 3), np.uint8))],
+            [report_examples.Example("input 9", ("mass",), "Is it <b>red</b>?", (question,))],
+            [report_examples.InputPictures(("mass",), names, generator.integers(0, 256, (200, 16, 16, 3), np.uint8))],
         ),
     }

@@ -8,9 +8,8 @@ import pytest
 import attribution
 from attribution import cli
 from attribution_benchmarks.core import definition as benchmark
-from attribution_benchmarks.core import metric
-from attribution_benchmarks.core import registry as shared
-from attribution_benchmarks.metrics import registry
+from attribution_benchmarks.core import metric, registry
+from attribution_benchmarks.metrics import registry as shared
 from attribution_benchmarks.report import presets, reproduce
 from attribution_benchmarks.report.processes import ROOT
 from bim import scores as bim_scores
@@ -33,10 +32,10 @@ def half(passes):
 '''
 
 
-def units(quick, seed=0):
+def tasks(quick, seed=0):
     return [
-        unit for name in registry.REPORTED
-        for unit in presets.units_of(registry.benchmark_named(name), name, quick, seed)
+        task for name in registry.REPORTED
+        for task in presets.tasks_of(registry.benchmark_named(name), name, quick, seed)
     ]  # fmt: skip
 
 
@@ -46,32 +45,32 @@ def run(*arguments):
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_command_of_the_recipe_is_one_that_its_benchmark_takes(quick):
-    for unit in units(quick, seed=3):
-        assert unit.command[0] == "-m"
-        flag_values = importlib.import_module(unit.command[1]).FLAGS
+    for task in tasks(quick, seed=3):
+        assert task.command[0] == "-m"
+        flag_values = importlib.import_module(task.command[1]).FLAGS
         flag_values.unparse_flags()
-        arguments = [*unit.command[2:], "--output=x.json"]
-        arguments += ["--methods=" + ",".join(unit.methods)] if unit.methods else []
-        arguments += ["--metrics=" + ",".join(unit.metrics)] if unit.metrics else []
-        arguments += ["--scores_dir=x"] if unit.scores else []
-        arguments += ["--plot_dir=x"] if unit.pictures else []
-        arguments += ["--input_scores=x.json"] if unit.input_scores else []
-        arguments += [f"{unit.model_flag}x"] if unit.model_flag else []
+        arguments = [*task.command[2:], "--output=x.json"]
+        arguments += ["--methods=" + ",".join(task.methods)] if task.methods else []
+        arguments += ["--metrics=" + ",".join(task.metrics)] if task.metrics else []
+        arguments += ["--scores_dir=x"] if task.scores else []
+        arguments += ["--plot_dir=x"] if task.pictures else []
+        arguments += ["--input_scores=x.json"] if task.input_scores else []
+        arguments += [f"{task.model_flag}x"] if task.model_flag else []
         assert flag_values(["program", *arguments]) == ["program"]
         assert flag_values.seed == 3
         if "control_methods" in flag_values:  # names methods that a method tried alone is not among
-            assert set(flag_values.control_methods) <= set(unit.methods)
-            assert not any("control_methods" in flag for flag in unit.trial) and unit.trial
-        assert len(set(unit.methods)) == len(unit.methods)
+            assert set(flag_values.control_methods) <= set(task.methods)
+            assert not any("control_methods" in flag for flag in task.trial) and task.trial
+        assert len(set(task.methods)) == len(task.methods)
         flag_values.unparse_flags()
 
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_blank_of_the_matrix_has_a_reason_and_every_reason_a_blank(quick):
     scored = {name: set() for name in registry.REPORTED}
-    for unit in units(quick):
-        if unit.input_scores:
-            scored[unit.benchmark] |= set(unit.methods)
+    for task in tasks(quick):
+        if task.input_scores:
+            scored[task.benchmark] |= set(task.methods)
     everything = set().union(*scored.values())
     blanks = {(name, benchmark) for benchmark, names in scored.items() for name in everything - names}
     definitions = {name: registry.benchmark_named(name) for name in registry.REPORTED}
@@ -95,7 +94,7 @@ def test_every_method_of_a_benchmark_has_a_family():
 
 
 def test_all_columns_of_the_matrix_are_asked_for():
-    commands = [" ".join([*unit.command, *unit.metrics]).lower() for unit in units(False)]
+    commands = [" ".join([*task.command, *task.metrics]).lower() for task in tasks(False)]
     columns = [column for name in registry.REPORTED for column in presets.columns_of(registry.benchmark_named(name))]
     assert len({column.key for column in columns}) == len(columns) == 10
     for column in columns:
@@ -110,7 +109,7 @@ def test_a_metric_of_all_benchmarks_is_asked_for_and_has_a_column_in_each(monkey
     monkeypatch.setattr(presets, "SHARED", shared.SHARED)
     monkeypatch.setattr(benchmark, "SHARED", shared.SHARED)
     toy = shared.share(metric.of_maps("toy", lambda maps, block, scores: maps.reshape(len(maps), -1).max(axis=1)))
-    asked = {unit.benchmark for unit in units(True) if "toy" in unit.metrics}
+    asked = {task.benchmark for task in tasks(True) if "toy" in task.metrics}
     definitions = [registry.benchmark_named(name) for name in registry.REPORTED]
     keys = [column.key for one in definitions for column in presets.columns_of(one) if column.metric == "toy"]
     assert asked == set(registry.REPORTED)
@@ -122,13 +121,13 @@ def test_a_metric_of_all_benchmarks_is_asked_for_and_has_a_column_in_each(monkey
 @pytest.fixture(scope="module")
 def small():
     """Return the recipe with SVEA and one cheap method alone."""
-    return [units(True)[0].with_methods(["gradient"])]
+    return [tasks(True)[0].with_methods(["gradient"])]
 
 
 def test_a_method_of_ones_own_lands_in_the_same_tables(small, tmp_path, monkeypatch, capsys):
     outside = tmp_path / "my_method.py"
     outside.write_text(OWN)
-    monkeypatch.setattr(presets, "units_of", lambda *_: small)
+    monkeypatch.setattr(presets, "tasks_of", lambda *_: small)
     own, unfit = f"{outside}:towards_the_middle", f"{outside}:half"
     flags = ["--benchmarks=svea", f"--output_dir={tmp_path / 'report'}", f"--methods={own},{unfit},grad_cam"]
     assert run(*flags) == 0
@@ -151,7 +150,7 @@ def test_a_method_of_ones_own_lands_in_the_same_tables(small, tmp_path, monkeypa
 
 def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_own_scored(small, tmp_path, monkeypatch, capsys):
     model = ROOT / "saved_models" / "bim" / "obj"
-    monkeypatch.setattr(presets, "units_of", lambda *_: small)
+    monkeypatch.setattr(presets, "tasks_of", lambda *_: small)
     assert run("--benchmarks=svea", f"--output_dir={tmp_path / 'report'}", f"--model={model}") == 0
     page = (tmp_path / "report" / "index.html").read_text()
     assert "does not fit SVEA, Table 1, whose own network is scored instead" in page
@@ -160,7 +159,7 @@ def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_own_scored(smal
 
 def test_a_unit_that_fails_is_said_at_the_end_and_the_rest_is_there(small, tmp_path, monkeypatch, capsys):
     broken = small[0].__class__("broken", "clevr_xai", "The broken one", ("-c", "import sys; sys.exit('no network')"))
-    monkeypatch.setattr(presets, "units_of", lambda *_: [broken])
+    monkeypatch.setattr(presets, "tasks_of", lambda *_: [broken])
     assert run("--benchmarks=clevr_xai", f"--output_dir={tmp_path / 'report'}") == 2
     assert capsys.readouterr().err.splitlines()[-1] == "error: 'The broken one' could not be computed: no network"
     assert "The broken one is missing: no network" in (tmp_path / "report" / "index.html").read_text()

@@ -12,14 +12,15 @@ import time
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.definition import Unit
+from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.report.processes import ROOT
 from attribution_benchmarks.report.task_runner import Refused, Runner, only_run
 
 BENCHMARK = """
 import argparse, pathlib, sys, time
 sys.path.insert(0, {root!r})
-from attribution_benchmarks.leaderboard import input_scores, statistics, tables
+from attribution_benchmarks.core import input_scores, tables
+from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.core.store import ScoreStore
 parser = argparse.ArgumentParser()
 for flag in ("output", "plot_dir", "scores_dir", "input_scores", "methods", "model", "n"):
@@ -57,12 +58,12 @@ DRIVER = """
 import pathlib, sys
 sys.path.insert(0, {root!r})
 from attribution_benchmarks.report.task_runner import Runner, only_run
-from attribution_benchmarks.core.definition import Unit
+from attribution_benchmarks.core.definition import ReportTask
 directory = pathlib.Path(sys.argv[1])
 with only_run(directory) as lock:
     runner = Runner(directory, lock)
     for number in range(3):
-        runner.run(Unit(f"unit{{number}}", "fake", "", ({benchmark!r}, f"--n={{12 + number}}"), ("one", "three")))
+        runner.run(ReportTask(f"task{{number}}", "fake", "", ({benchmark!r}, f"--n={{12 + number}}"), ("one", "three")))
 """
 KILL_ONCE_FORKED = """
 import os, signal, time
@@ -85,12 +86,12 @@ with only_run(pathlib.Path(sys.argv[1])) as lock:
 
 @pytest.fixture
 def fake(tmp_path):
-    """Return a unit, and the log of what was computed."""
+    """Return a task, and the log of what was computed."""
     log = tmp_path / "log"
     log.write_text("")
     program = tmp_path / "benchmark.py"
     program.write_text(BENCHMARK.format(root=str(ROOT), log=str(log)))
-    return Unit("fake", "fake", "A table", (str(program),), ("one", "three")), log
+    return ReportTask("fake", "fake", "A table", (str(program),), ("one", "three")), log
 
 
 def files(directory):
@@ -103,15 +104,15 @@ def files(directory):
     }
 
 
-def run(directory, unit, own=None):
+def run(directory, task, own=None):
     with only_run(directory) as lock:
-        return Runner(directory, lock, own).run(unit)
+        return Runner(directory, lock, own).run(task)
 
 
 def test_a_unit_gives_its_table_in_every_format_with_values_and_pictures(fake, tmp_path):
-    unit, _ = fake
+    task, _ = fake
     out = tmp_path / "report"
-    assert run(out, unit)
+    assert run(out, task)
     assert sorted(files(out)) == [
         "pictures/fake/picture.png", "tables/fake.csv", "tables/fake.json", "tables/fake.md", "tables/fake.txt",
     ]  # fmt: skip
@@ -123,63 +124,63 @@ def test_a_unit_gives_its_table_in_every_format_with_values_and_pictures(fake, t
 
 
 def test_what_is_done_is_not_run_again(fake, tmp_path):
-    unit, log = fake
+    task, log = fake
     out = tmp_path / "report"
-    run(out, unit)
+    run(out, task)
     before, computed = files(out), log.read_text()
-    assert not run(out, unit)
+    assert not run(out, task)
     assert files(out) == before and log.read_text() == computed
 
 
 @pytest.mark.parametrize("name", ["tables/fake.csv", "work/fake.values.json", "work/fake.done.json"])
 def test_a_file_that_is_gone_is_made_again_from_the_store(name, fake, tmp_path):
-    unit, log = fake
+    task, log = fake
     out = tmp_path / "report"
-    run(out, unit)
+    run(out, task)
     before, computed = files(out), log.read_text()
     (out / name).unlink()
-    assert run(out, unit)
+    assert run(out, task)
     assert files(out) == before and log.read_text() == computed
 
 
 def test_another_method_computes_only_that(fake, tmp_path):
-    unit, log = fake
+    task, log = fake
     out = tmp_path / "report"
-    run(out, unit)
+    run(out, task)
     log.write_text("")
-    assert run(out, unit.with_methods(("one", "three", "own")))
+    assert run(out, task.with_methods(("one", "three", "own")))
     assert {line.split()[0] for line in log.read_text().splitlines()} == {"own"}
     assert "own 0." in (out / "tables" / "fake.txt").read_text()
 
 
 def test_a_changed_method_of_the_users_own_runs_the_units_again_that_score_it(fake, tmp_path):
     other, _ = fake
-    unit = other.with_methods((*other.methods, "own"))
-    assert run(tmp_path / "report", unit, {"own": "1"}) and not run(tmp_path / "report", unit, {"own": "1"})
-    assert run(tmp_path / "report", unit, {"own": "2"})
+    task = other.with_methods((*other.methods, "own"))
+    assert run(tmp_path / "report", task, {"own": "1"}) and not run(tmp_path / "report", task, {"own": "1"})
+    assert run(tmp_path / "report", task, {"own": "2"})
     named = dataclasses.replace(other, command=(*other.command, "--n=14"), name="named")  # as --model=DIRECTORY is
     assert run(tmp_path / "report", named, {"14": "1"}) and run(tmp_path / "report", named, {"14": "2"})
     assert run(tmp_path / "report", other, {"own": "2"}) and not run(tmp_path / "report", other, {"own": "3"})
 
 
 def test_a_refused_command_leaves_no_table_and_says_why(fake, tmp_path):
-    unit, _ = fake
+    task, _ = fake
     out = tmp_path / "report"
     with pytest.raises(Refused, match=r"method 'broken\.py:maps' gives no maps"):
-        run(out, unit.with_methods(("broken.py:maps",)))
+        run(out, task.with_methods(("broken.py:maps",)))
     assert files(out) == {}
 
 
 def test_a_method_of_ones_own_is_tried_once_and_its_scores_are_kept(fake, tmp_path):
-    unit, log = fake
+    task, log = fake
     out = tmp_path / "report"
     with only_run(out) as lock:
         runner = Runner(out, lock)
-        assert runner.attempt(unit, ["own"]) is None
+        assert runner.attempt(task, ["own"]) is None
         computed = log.read_text()
-        assert runner.attempt(unit, ["broken"]) == "crashed: method 'broken.py:maps' gives no maps"
-        assert runner.attempt(unit, ["own"]) is None
-        runner.run(unit.with_methods(("own",)))
+        assert runner.attempt(task, ["broken"]) == "crashed: method 'broken.py:maps' gives no maps"
+        assert runner.attempt(task, ["own"]) is None
+        runner.run(task.with_methods(("own",)))
     assert log.read_text() == computed != ""
 
 
@@ -192,9 +193,9 @@ def test_a_method_is_tried_with_the_flags_of_a_trial(fake, tmp_path):
 
 
 def test_a_model_goes_where_its_flag_says(fake, tmp_path):
-    unit = dataclasses.replace(fake[0], model_flag="--model=")
+    task = dataclasses.replace(fake[0], model_flag="--model=")
     with pytest.raises(Refused, match="the model takes images"):
-        run(tmp_path / "report", unit.with_model("my/model"))
+        run(tmp_path / "report", task.with_model("my/model"))
 
 
 def test_two_runs_in_one_directory_are_refused(tmp_path):
@@ -223,9 +224,9 @@ def test_a_run_killed_while_it_starts_a_command_leaves_none(tmp_path):
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_bytes_and_nothing_computed_twice(fake, tmp_path):
-    unit, log = fake
+    task, log = fake
     driver = tmp_path / "driver.py"
-    driver.write_text(DRIVER.format(root=str(ROOT), benchmark=unit.command[0]))
+    driver.write_text(DRIVER.format(root=str(ROOT), benchmark=task.command[0]))
     begun = time.monotonic()
     subprocess.run([sys.executable, driver, tmp_path / "whole"], check=True, capture_output=True)
     took = time.monotonic() - begun
