@@ -38,6 +38,7 @@ THIRD_PARTY = [  # libraries whose methods are scored beside this project's
 RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they render a few images
 DOCS = ["mkdocs>=1.6,<2", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
 BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tests, which run it for real
+REMOTE = ["gcsfs>=2024.2", "s3fs>=2024.2"]  # clients for gs:// and s3:// in path flags
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
 setup(
@@ -61,6 +62,8 @@ setup(
     install_requires=[
         "absl-py>=2.1,<3",
         "contourpy>=1.2,<2",  # matplotlib finds contours with it
+        "filelock>=3.32,<4",
+        "fsspec>=2024.2",  # remote models and data
         "importlib_resources>=6",  # tensorflow-datasets imports it and declares it for Python 3.8 only
         "jinja2>=3.1,<4",
         "joblib>=1.3,<2",  # hashes the values that a method holds
@@ -104,6 +107,7 @@ setup(
         "third-party": THIRD_PARTY,
         "peers": THIRD_PARTY,  # the old name
         "docs": DOCS,
+        "remote": REMOTE,
         "render": RENDER,
         "serving": SERVING,
     },

@@ -18,8 +18,8 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.directories import held
-from attribution.file_io.files import check_directory, make_directory, write_whole
+from attribution.file_io.files import atomic_write, locked_directory
+from attribution.file_io.paths import check_directory, make_directory
 from attribution.file_io.reading import inside, read_json
 from attribution_benchmarks.beam.parallel_map import Each, one_by_one
 from bim import layout
@@ -291,7 +291,7 @@ def construct(
     record = _checked_record(data_dir, num_train, num_val, seed)
     cutouts = coco_cutouts(coco_annotations, coco_images, num_train + num_val)
     scenes = scene_files(miniplaces_dir, num_train + num_val)
-    with held(data_dir, "BIM's sets"):
+    with locked_directory(data_dir, "BIM's sets"):
         begin(data_dir, num_train, num_val, seed)
         _write_sets(data_dir, record, cutouts, scenes, each)
 
@@ -326,7 +326,7 @@ def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: 
     write_lists(data_dir, validation, boxes, masks)
     write_subsets(data_dir, indices, boxes, masks["dog"], seed)
     os.sync()  # so that the record is not there without what it speaks of, whatever happens to the machine
-    write_whole(os.path.join(data_dir, RECORD), json.dumps({**record, "complete": True}, indent=1))
+    atomic_write(os.path.join(data_dir, RECORD), json.dumps({**record, "complete": True}, indent=1))
 
 
 def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> None:
@@ -339,10 +339,10 @@ def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> None:
     BadInput
         If ``data_dir`` was begun with other parameters.
     """
-    with held(data_dir, "BIM's sets"):
+    with locked_directory(data_dir, "BIM's sets"):
         record = _checked_record(data_dir, num_train, num_val, seed)
         if not os.path.exists(os.path.join(data_dir, RECORD)):
-            write_whole(os.path.join(data_dir, RECORD), json.dumps(record, indent=1))
+            atomic_write(os.path.join(data_dir, RECORD), json.dumps(record, indent=1))
 
 
 def is_complete(data_dir: str) -> bool:

@@ -14,8 +14,8 @@ import os
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.directories import held
-from attribution.file_io.files import cache_directory, check_directory
+from attribution.file_io.files import locked_directory
+from attribution.file_io.paths import cache_directory, check_directory
 from attribution.file_io.reading import inside, opened, read_json
 from bim import layout
 from bim.disk import read_image
@@ -300,7 +300,7 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
         return directory
     check_directory("cache_dir", directory)
     jobs = jobs or os.cpu_count() or 1
-    with held(directory, "drawn images"):
+    with locked_directory(directory, "drawn images"):
         if is_complete(directory):  # made by another process, for which this one has waited
             return directory
         corpora = os.path.join(directory, "corpora")

@@ -14,8 +14,8 @@ import os
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.directories import held, whole_directory
-from attribution.file_io.files import check_directory, write_whole
+from attribution.file_io.files import atomic_directory, atomic_write, locked_directory
+from attribution.file_io.paths import check_directory
 from bim import layout
 from bim.dataset import load_set
 from bim.disk import read_image
@@ -107,9 +107,9 @@ def construct(
     """
     directory = os.path.join(data_dir, "bamboo_forest_patch")
     check_directory("data_dir", directory)
-    load_set(data_dir, "bamboo_forest")  # what is missing is said before the folder is held
+    load_set(data_dir, "bamboo_forest")  # what is missing is reported before the folder is locked
     # What is there is replaced when all is done: a mixture would be scored as one set.
-    with held(data_dir, "patches"), whole_directory(directory, replace=True) as unfinished:
+    with locked_directory(data_dir, "patches"), atomic_directory(directory, replace=True) as unfinished:
         return _write_patches(str(unfinished), data_dir, model, steps, step_size, batch_size, progress, tensors)
 
 
@@ -146,7 +146,7 @@ def _write_patches(directory, data_dir, model, steps, step_size, batch_size, pro
     write_boxes(directory, names, plain.boxes[used].tolist(), ".png")
     keys = [layout.mask_key(*layout.object_and_number(stems[row])) for row in used]
     save_masks(os.path.join(directory, "val_mask.npz"), [plain.mask(row) for row in used], keys)
-    write_whole(os.path.join(directory, RECORD), json.dumps(dataclasses.asdict(record), indent=1), durable=False)
+    atomic_write(os.path.join(directory, RECORD), json.dumps(dataclasses.asdict(record), indent=1), durable=False)
     return record
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from attribution.file_io.reading import read_picture
 
 
@@ -38,7 +38,7 @@ def link(source: str, target: str) -> None:
         return
     except OSError:
         with open(source, "rb") as file:
-            write_whole(target, lambda copy: shutil.copyfileobj(file, copy), durable=False)
+            atomic_write(target, lambda copy: shutil.copyfileobj(file, copy), durable=False)
 
 
 def is_whole(path: str) -> bool:

@@ -14,7 +14,7 @@ import pickle
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from attribution.file_io.reading import opened, read_arrays
 
 MOST_BYTES = 1 << 28  # of a mask file, unpacked; the authors' masks have some 10 MB
@@ -43,7 +43,7 @@ def save_masks(path: str, masks, keys) -> None:
     """
     shapes = np.array([mask.shape for mask in masks], np.int32).reshape(-1, 2)
     bits = np.packbits(np.concatenate([np.ravel(mask) for mask in masks]).astype(bool))
-    write_whole(path, lambda file: np.savez(file, bits=bits, shapes=shapes, keys=np.array(keys, "U64")), durable=False)
+    atomic_write(path, lambda file: np.savez(file, bits=bits, shapes=shapes, keys=np.array(keys, "U64")), durable=False)
 
 
 def packed(mask: np.ndarray) -> list:

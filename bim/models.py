@@ -13,8 +13,8 @@ import shutil
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.directories import held, whole_directory
-from attribution.file_io.files import write_whole, writing
+from attribution.file_io.files import atomic_directory, atomic_write, locked_directory
+from attribution.file_io.paths import writing
 from bim.layout import CHANNEL_MEANS
 
 NUM_CLASSES = 10
@@ -298,11 +298,14 @@ def export(model, directory: str, card: str) -> None:
         lambda rgb: {"final_dense": model(network_input(rgb, side), training=False)},
         [tf.TensorSpec((None, side, side, 3), tf.uint8, "rgb")],
     )
-    with held(directory, "a model"), whole_directory(os.path.join(directory, "1"), replace=True) as unfinished:
+    with (
+        locked_directory(directory, "a model"),
+        atomic_directory(os.path.join(directory, "1"), replace=True) as unfinished,
+    ):
         with writing(directory):
             archive.write_out(str(unfinished), verbose=False)
         shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
-    write_whole(os.path.join(directory, "MODEL_CARD.md"), card)  # what has a card is complete
+    atomic_write(os.path.join(directory, "MODEL_CARD.md"), card)  # what has a card is complete
 
 
 def live_network(build, side: int):

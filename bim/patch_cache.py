@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from attribution.errors import BadInput
-from attribution.file_io.directories import held
+from attribution.file_io.files import locked_directory
 from bim.evaluate import PATCH_SET, Benchmark
 from bim.measure import load_classifier
 from bim.served import local_twin
@@ -41,7 +41,7 @@ def patches_for(benchmark: Benchmark, made_here: bool):
     if not made_here and not os.path.isdir(directory):
         raise BadInput(f"no patches in {directory}; make them with {hint}")
     if made_here and (record is None or record.model != model.fingerprint):
-        with held(benchmark.data_dir, "patches"):
+        with locked_directory(benchmark.data_dir, "patches"):
             record = delta_patch.read_record(directory)  # another process may have made them meanwhile
             if record is not None and record.model == model.fingerprint:
                 return record

@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from bim import layout
 from bim.disk import link
 from bim.masks import save_masks
@@ -141,4 +141,4 @@ def _write_masks(folder: str, validation, masks: dict) -> None:
 
 def _write_lines(folder: str, name: str, lines) -> None:
     """Write a text file whole or not at all."""
-    write_whole(os.path.join(folder, name), "".join(f"{line}\n" for line in lines), durable=False)
+    atomic_write(os.path.join(folder, name), "".join(f"{line}\n" for line in lines), durable=False)

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 
 from attribution.errors import BadInput, listed, print_line
-from attribution.file_io.files import check_directory
+from attribution.file_io.paths import check_directory
 from bim import layout
 from bim.construct import RECORD
 

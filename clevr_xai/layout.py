@@ -14,7 +14,7 @@ from typing import IO
 
 from attribution.errors import BadInput, listed
 from attribution.file_io import reading
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 
 SCENES = "CLEVR-XAI_scenes.json"
 QUESTIONS = "CLEVR-XAI_{kind}_questions.json"
@@ -126,4 +126,4 @@ def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[s
 
 def write(path: pathlib.Path, data: bytes | Callable[[IO[bytes]], object]) -> None:
     """Write a file so that it is either whole or not there."""
-    write_whole(path, data)
+    atomic_write(path, data)

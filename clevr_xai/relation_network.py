@@ -14,8 +14,8 @@ import keras
 import numpy as np
 from keras import layers, ops
 
-from attribution.file_io.directories import whole_directory
-from attribution.file_io.files import make_directory, write_whole, writing
+from attribution.file_io.files import atomic_directory, atomic_write
+from attribution.file_io.paths import make_directory, writing
 from clevr_xai import tokens
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
 
@@ -231,10 +231,10 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
 
     directory = pathlib.Path(directory)
     make_directory(directory)
-    with tempfile.TemporaryDirectory() as assets, whole_directory(directory / "1") as unfinished:
+    with tempfile.TemporaryDirectory() as assets, atomic_directory(directory / "1") as unfinished:
         lists = {tokens.WORDS_FILE: QUESTION_WORDS, tokens.ANSWERS_FILE: ANSWERS}
         for name, entries in lists.items():
-            write_whole(pathlib.Path(assets) / name, "".join(f"{entry}\n" for entry in entries))
+            atomic_write(pathlib.Path(assets) / name, "".join(f"{entry}\n" for entry in entries))
         module = tf.Module()
         module.network = network
         module.lists = [tf.saved_model.Asset(str(pathlib.Path(assets) / name)) for name in lists]
@@ -248,4 +248,4 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
         with writing(directory):
             tf.saved_model.save(module, str(unfinished), signatures=serve.get_concrete_function())
         if card:  # before the file itself: what has a version 1 is complete
-            write_whole(directory / "MODEL_CARD.md", card)
+            atomic_write(directory / "MODEL_CARD.md", card)

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 
 from attribution.errors import BadInput
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from attribution_benchmarks.core.saved_maps import load_array
 from clevr_xai.vocabulary import answer_text
 
@@ -32,7 +32,7 @@ def save_predictions(directory: str, answers: Iterable[tuple[int, str]]) -> None
     """Write the answers that maps explain, (question index, answer) each."""
     entries = [{"answer": answer, "question_index": int(index)} for index, answer in answers]
     pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
-    write_whole(pathlib.Path(directory) / PREDICTIONS, json.dumps(entries) + "\n")
+    atomic_write(pathlib.Path(directory) / PREDICTIONS, json.dumps(entries) + "\n")
 
 
 def read_predictions(directory: str) -> dict[str, str] | None:

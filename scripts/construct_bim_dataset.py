@@ -19,7 +19,7 @@ from attribution.errors import print_line
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution import cli
-from attribution.file_io.files import check_directory
+from attribution.file_io.paths import check_directory
 from attribution_benchmarks.beam.flags import define_beam_flags
 from attribution_benchmarks.beam.parallel_map import asked_each
 from attribution_benchmarks.core.fingerprint import code_and_versions

@@ -92,11 +92,11 @@ flags.DEFINE_integer("threads", 2, "threads of one operation", 1, flag_values=FL
 
 def main(flag_values: flags.FlagValues) -> None:
     """Train what is missing and export."""
-    from attribution.file_io.directories import held
+    from attribution.file_io.files import locked_directory
     from clevr_xai.training import stages
 
     cli.check_directory("checkpoint_dir", flag_values.checkpoint_dir)
-    with held(flag_values.checkpoint_dir, "checkpoints"):
+    with locked_directory(flag_values.checkpoint_dir, "checkpoints"):
         stages.train(
             flag_values.data_dir,
             flag_values.validation_dir,

@@ -27,7 +27,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import print_line
-from attribution.file_io.directories import whole_directory
+from attribution.file_io.files import atomic_directory
 from attribution_benchmarks.cli.bundled_models import default_model
 from svea import mnist1d
 
@@ -152,10 +152,10 @@ def export(model: keras.Model, directory: pathlib.Path, card: str) -> None:
     card
         Text of the model card.
     """
-    with cli.writing(directory), whole_directory(directory / "1") as unfinished:
+    with cli.writing(directory), atomic_directory(directory / "1") as unfinished:
         model.export(str(unfinished), verbose=False)
         shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
-        cli.write_whole(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
+        cli.atomic_write(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
 
 
 def model_card(model: keras.Model, seed: int, epochs: int, accuracies: dict[str, float]) -> str:

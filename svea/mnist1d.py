@@ -24,7 +24,8 @@ from importlib import metadata
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import cache_directory, write_whole
+from attribution.file_io.files import atomic_write
+from attribution.file_io.paths import cache_directory
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 
 CLASSES = 10
@@ -108,7 +109,7 @@ def load() -> Mnist1D:
         for field in fields(Split)
     }
     with contextlib.suppress(BadInput):  # a place that cannot be written to costs time alone
-        write_whole(path, lambda file: np.savez(file, **arrays))
+        atomic_write(path, lambda file: np.savez(file, **arrays))
     return data
 
 

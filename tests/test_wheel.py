@@ -23,7 +23,7 @@ MODELS = (
     "bim/scene10",
     "clevr_xai/relation_network",
     "clevr_xai/relation_network_seed1",
-    "attribution_benchmarks/exact/problems",
+    "exact/problems",
 )
 
 

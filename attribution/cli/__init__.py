@@ -6,10 +6,12 @@ This room imports nothing of the house and no TensorFlow, so that ``--help`` ans
 from attribution.cli.flags import define_common_flags, define_trust
 from attribution.cli.run import execute, run
 from attribution.errors import BadInput, listed, print_line, print_text, printable
-from attribution.file_io.files import cache_directory, check_directory, check_file, make_directory, write_whole, writing
+from attribution.file_io.files import atomic_write
+from attribution.file_io.paths import cache_directory, check_directory, check_file, make_directory, writing
 
 __all__ = [
     "BadInput",
+    "atomic_write",
     "cache_directory",
     "check_directory",
     "check_file",
@@ -22,6 +24,5 @@ __all__ = [
     "print_text",
     "printable",
     "run",
-    "write_whole",
     "writing",
 ]

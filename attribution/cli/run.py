@@ -21,8 +21,8 @@ from absl import flags
 from attribution.cli.help import help_text
 from attribution.cli.tf_logging import import_tensorflow_quietly
 from attribution.errors import BadInput, printable
-from attribution.file_io.files import CACHE_VARIABLE, cache_at, reason
-from attribution.file_io.remote_files import bring_inputs, brought
+from attribution.file_io.paths import CACHE_VARIABLE, cache_at, reason
+from attribution.file_io.remote_files import stage_inputs, staged
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
 _SENT_AGAIN = 0.05  # seconds after which an interruption that Python ignored is sent again
@@ -111,7 +111,7 @@ def _parse_and_call(
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
     _check_numbers(flag_values)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
-    with cache, _trust(flag_values), brought(flag_values):
+    with cache, _trust(flag_values), staged(flag_values):
         main(flag_values)
 
 
@@ -177,7 +177,7 @@ def settings_of(flag_values: flags.FlagValues) -> None:
         os.environ[CACHE_VARIABLE] = os.path.abspath(flag_values.cache_dir)
     if "trust_model" in flag_values and flag_values.trust_model:
         os.environ[TRUST_VARIABLE] = "1"
-    bring_inputs(flag_values)
+    stage_inputs(flag_values)
 
 
 # What is wrong with the machine or the rights on it, and not with the program.

@@ -33,7 +33,8 @@ from attribution import cli, image_io, plotting
 from attribution.cli.model_flags import define_loading_flags, load_flagged_model
 from attribution.errors import BadInput, listed, print_line, printable
 from attribution.explain import explain_many, with_parameters
-from attribution.file_io.files import check_file, write_whole
+from attribution.file_io.files import atomic_write
+from attribution.file_io.paths import check_file
 from attribution.methods.registry import METHODS
 from attribution.model.input_validation import checked_targets
 from attribution.preprocessing import PREPROCESSINGS, likely_preprocessing, preprocessing_named
@@ -307,6 +308,6 @@ def _write(path, save) -> None:
     stream = io.BytesIO()
     save(stream)
     try:
-        write_whole(path, stream.getvalue())
+        atomic_write(path, stream.getvalue())
     except OSError as error:
         raise BadInput(f"cannot write '{os.fspath(path)}': {error.strerror or error}") from error

@@ -36,8 +36,8 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_line
 from attribution.explain import explain_many, with_parameters
 from attribution.export import names as names
-from attribution.file_io.directories import whole_directory
-from attribution.file_io.files import writing
+from attribution.file_io.files import atomic_directory
+from attribution.file_io.paths import writing
 from attribution.methods.method import Method
 
 TOLERANCE = 1e-5  # of a map's largest value
@@ -151,7 +151,7 @@ def export(
     wrt = model.explained_input(wrt)
     if names.TARGETS in model.inputs:
         raise BadInput(f"'{model_path}' has an input called '{names.TARGETS}', which would be taken twice")
-    with writing(target), whole_directory(target) as unfinished:
+    with writing(target), atomic_directory(target) as unfinished:
         graph.write(model, wrt, chosen, str(unfinished), sheet_of(model, wrt, chosen))
         differences, missed = _differences(model, wrt, chosen, str(unfinished))
         if missed and (left_out is None or not differences):

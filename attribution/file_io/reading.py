@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from attribution.errors import BadInput
-from attribution.file_io.files import reason
+from attribution.file_io.paths import reason
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,184 +1,162 @@
-"""A command's models, data and results on file systems elsewhere, such as gs://: it works on copies of them.
+"""Stage remote models and data in the cache, and copy results back, for flags such as ``--model=gs://bucket/model``.
 
-Models and data are fetched once a machine, into the cache, and are found there again while what is elsewhere stays the
-same. Files of results are written when they are complete. Stores of scores only grow: two copies are merged.
+Directories are copied once while names, sizes and times of their files do not change. Result files are copied when the
+command has written them. Stores of scores only grow: the local and the remote copy are merged.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import hashlib
 import os
 import pathlib
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 from absl import flags
 
 from attribution.errors import BadInput
-from attribution.file_io.directories import held, whole_directory
-from attribution.file_io.file_systems import check_beam, get, is_elsewhere, join, put
-from attribution.file_io.files import cache_directory, make_directory
+from attribution.file_io.files import atomic_directory, locked_directory
+from attribution.file_io.paths import cache_directory, is_remote, make_directory
 from attribution.file_io.reading import inside
 
-FETCHED, RESULTS, STORE = ("model", "models", "models_dir", "data_dir"), ("output", "input_scores"), "scores_dir"
+INPUTS, RESULTS, STORE = ("model", "models", "models_dir", "data_dir"), ("output", "input_scores"), "scores_dir"
 SCORES = "scores.sqlite"  # in a store of scores; see core.store
-_AT_ONCE = 16  # files under way
 
-_origins: dict[str, str] = {}  # copy -> where it is from
+_addresses: dict[str, str] = {}  # local copy -> address
 
 
 def origin(path: str | os.PathLike) -> str:
-    """Return where a copy is from; any other path as it is."""
-    return _origins.get(os.fspath(path), os.fspath(path))
+    """Return the address of a local copy; any other path unchanged."""
+    return _addresses.get(os.fspath(path), os.fspath(path))
 
 
-def written(flag: flags.Flag) -> str:
-    """Return a flag with its value as on a command line, with the addresses that the user gave."""
+def serialized(flag: flags.Flag) -> str:
+    """Return a flag with its value as on a command line, with addresses instead of local copies."""
     text = flag.serialize()
-    for copy, address in _origins.items():
+    for copy, address in _addresses.items():
         text = text.replace(copy, address)
     return text
 
 
 @contextlib.contextmanager
-def brought(flag_values: flags.FlagValues) -> Iterator[None]:
-    """Let the flags of a command that scores name copies meanwhile, and put what it writes where it belongs.
+def staged(flag_values: flags.FlagValues) -> Iterator[None]:
+    """Replace remote addresses in the flags of a benchmark by local copies, and copy its results back at the end.
 
     Raises
     ------
     BadInput
-        If a place cannot be read or written, or is none of those that may be elsewhere.
+        If an address cannot be read or written.
     """
     if STORE not in flag_values or "runner" not in flag_values:
         yield
         return
-    with contextlib.ExitStack() as ending:
+    with contextlib.ExitStack() as stack:
         for name in (*RESULTS, STORE):
             address = flag_values[name].value if name in flag_values else ""
-            if address and is_elsewhere(address):
-                _check(name, address)
-                bring = _result if name in RESULTS else _store
-                with _reached(name, address):
-                    flag_values[name].value = ending.enter_context(bring(name, address))
-                ending.callback(setattr, flag_values[name], "value", address)
-        before = bring_inputs(flag_values)
-        for name, value in before.items():
-            ending.callback(setattr, flag_values[name], "value", value)
+            if address and is_remote(address):
+                copy_of = _local_store if name == STORE else _local_result
+                with _one_line_errors(name, address):
+                    flag_values[name].value = stack.enter_context(copy_of(name, address))
+                stack.callback(setattr, flag_values[name], "value", address)
+        for name, value in stage_inputs(flag_values).items():
+            stack.callback(setattr, flag_values[name], "value", value)
         yield
 
 
-def bring_inputs(flag_values: flags.FlagValues) -> dict[str, str | list[str]]:
-    """Fetch models and data, and let the flags name the copies; return the values before."""
+def stage_inputs(flag_values: flags.FlagValues) -> dict[str, str | list[str]]:
+    """Replace addresses of models and data in the flags by local copies; return the previous values."""
     before = {}
-    for name in FETCHED:
+    for name in INPUTS:
         value = flag_values[name].value if name in flag_values else ""
-        given = value if isinstance(value, list) else [value or ""]
-        if any(map(is_elsewhere, given)):
-            address = ",".join(given)
-            _check(name, address)
-            with _reached(name, address):
-                copies = [_with_copy(entry) if is_elsewhere(entry) else entry for entry in given]
+        entries = value if isinstance(value, list) else [value or ""]
+        if any(map(is_remote, entries)):
+            with _one_line_errors(name, ",".join(entries)):
+                copies = [_stage_entry(entry) if is_remote(entry) else entry for entry in entries]
             before[name] = value
             flag_values[name].value = copies if isinstance(value, list) else copies[0]
     return before
 
 
-def _check(name: str, address: str) -> None:
-    if "hdfs://" in address:  # Beam's client does not tell folders from files there, nor replace a file in one step
-        raise BadInput(f"--{name}={address}: hdfs:// is for --blocks_dir alone; mount it, or name gs:// or s3://")
-    check_beam(f"--{name}={address}")
+def _stage_entry(entry: str) -> str:
+    """Stage an address, which may have a name in front, as in ``first=gs://bucket/model``."""
+    name, equals, address = entry.partition("=")
+    return f"{name}={stage(address)}" if equals and not is_remote(name) else stage(entry)
 
 
-def _with_copy(entry: str) -> str:
-    """Return an address as the path of a copy; a name before it, as in ``first=gs://bucket/model``, stays."""
-    name, mark, address = entry.partition("=")
-    if mark and not is_elsewhere(name):
-        return f"{name}={fetched(address)}"
-    return fetched(entry)
-
-
-def fetched(address: str) -> str:
-    """Return the path of a copy of a directory, made once while sizes and times of its files stay the same.
+def stage(address: str) -> str:
+    """Return the path of a local copy of a remote directory.
 
     Raises
     ------
     BadInput
-        If there are no files, or one did not come whole.
+        If there are no files, or a file was copied incompletely.
     """
-    from apache_beam.io.filesystems import FileSystems
-
     address = address.rstrip("/")
-    (found,) = FileSystems.match([f"{address}/**"])
-    files = sorted((entry.path, entry.size_in_bytes, entry.last_updated_in_seconds) for entry in found.metadata_list)
-    files = [entry for entry in files if not entry[0].endswith("/")]  # what stands for a folder in some stores
+    remote, root = _file_system(address)
+    found = remote.find(root, detail=True)
+    files = sorted(path for path in found if not path.endswith("/"))  # some stores mark directories by such names
     if not files:
         raise BadInput("there are no files; name a directory")
-    above = cache_directory("fetched") / hashlib.sha256(repr([address, files]).encode()).hexdigest()[:24]
+    state = str([address, *((path, found[path]) for path in files)])  # with size and time
+    above = cache_directory("staged") / hashlib.sha256(state.encode()).hexdigest()[:24]
     copy = above / address.rpartition("/")[2]
-    with held(above, "a copy"):
+    with locked_directory(above, "a copy"):
         if not copy.exists():
-            with whole_directory(copy) as place, concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-                # A store of objects takes any name, such as one with dots that lead out of the copy.
-                paths = [inside(place, path[len(address) + 1 :], address) for path, _, _ in files]
-                list(pool.map(_fetch, [path for path, _, _ in files], paths))
-                for path, (source, size, _) in zip(paths, files, strict=True):
-                    if path.stat().st_size != size:
-                        raise BadInput(f"{source} did not come whole; give the command again")
-    _origins[str(copy)] = address
+            with atomic_directory(copy) as unfinished:
+                # An object store allows any name, also one with dots that lead out of the directory.
+                paths = [inside(unfinished, path[len(root.rstrip("/")) + 1 :], address) for path in files]
+                remote.get(files, list(map(str, paths)))
+                for path, source in zip(paths, files, strict=True):
+                    if path.stat().st_size != found[source]["size"]:
+                        raise BadInput(f"{source} was copied incompletely; run the command again")
+    _addresses[str(copy)] = address
     return str(copy)
 
 
-def _fetch(address: str, path: pathlib.Path) -> None:
-    from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileSystems.open(address, compression_type=CompressionTypes.UNCOMPRESSED) as source, open(path, "wb") as file:
-        shutil.copyfileobj(source, file)
-
-
 @contextlib.contextmanager
-def _result(name: str, address: str) -> Iterator[str]:
-    """Yield the path of a file that is put elsewhere at the end, if it was written."""
+def _local_result(name: str, address: str) -> Iterator[str]:
+    """Yield the path of a local file, which is copied to its address at the end if it was written."""
+    remote, target = _file_system(address)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, address.rpartition("/")[2])
         yield str(path)
         if path.exists():
-            with _reached(name, address):
-                put(address, path.read_bytes())
+            with _one_line_errors(name, address):
+                remote.pipe_file(target, path.read_bytes())
 
 
 @contextlib.contextmanager
-def _store(name: str, address: str) -> Iterator[str]:
-    """Yield a copy of a store of scores; what has grown in it is put at the end, even of a run that failed."""
-    address = address.rstrip("/")
-    copy = make_directory(cache_directory("stores") / hashlib.sha256(address.encode()).hexdigest()[:24])
-    _origins[str(copy)] = address
-    database, there = copy / SCORES, join(address, SCORES)
-    _merge(get(there), database)
+def _local_store(name: str, address: str) -> Iterator[str]:
+    """Yield a local copy of a store of scores; its new rows are added to the remote one, also after a failure."""
+    remote, root = _file_system(address.rstrip("/"))
+    target = f"{root}/{SCORES}"
+    copy = make_directory(cache_directory("stores") / hashlib.sha256(address.rstrip("/").encode()).hexdigest()[:24])
+    _addresses[str(copy)] = address.rstrip("/")
+    database = copy / SCORES
+    _add_rows(remote, target, database)
     try:
         yield str(copy)
     finally:
-        with _reached(name, address), tempfile.TemporaryDirectory() as folder:
+        with _one_line_errors(name, address), tempfile.TemporaryDirectory() as folder:
             if database.exists():
-                _merge(get(there), database)  # another run may have put more meanwhile
-                whole = os.path.join(folder, SCORES)
+                _add_rows(remote, target, database)  # of other runs that have ended meanwhile
+                merged = pathlib.Path(folder, SCORES)
                 with contextlib.closing(sqlite3.connect(database)) as connection:
-                    connection.execute("VACUUM INTO ?", (whole,))
-                put(there, pathlib.Path(whole).read_bytes())
+                    connection.execute("VACUUM INTO ?", (str(merged),))
+                remote.pipe_file(target, merged.read_bytes())
 
 
-def _merge(content: bytes | None, database: pathlib.Path) -> None:
-    """Add the rows of a database, given as the bytes of its file, to another one that has the same tables or none."""
-    if content is None:
-        return
+def _add_rows(remote: Any, source: str, database: pathlib.Path) -> None:
+    """Add the rows of a remote database, if it exists, to a local one with the same tables or none."""
     with tempfile.TemporaryDirectory() as folder:
         other = pathlib.Path(folder, SCORES)
-        other.write_bytes(content)
+        try:
+            other.write_bytes(remote.cat_file(source))
+        except FileNotFoundError:
+            return
         with contextlib.closing(sqlite3.connect(database, timeout=60, isolation_level=None)) as connection:
             connection.execute("ATTACH DATABASE ? AS other", (str(other),))
             for table, definition in connection.execute(
@@ -188,13 +166,26 @@ def _merge(content: bytes | None, database: pathlib.Path) -> None:
                 connection.execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM other.{table}")
 
 
+def _file_system(address: str) -> tuple[Any, str]:
+    """Return the file system of an address, without cached listings, and the address in its own form."""
+    import fsspec
+
+    if address.startswith("hdfs://"):  # copies of it were never tested
+        raise BadInput("hdfs:// is for --blocks_dir only; mount it, or name gs:// or s3://")
+    remote, path = fsspec.url_to_fs(address)
+    remote.invalidate_cache()
+    return remote, path
+
+
 @contextlib.contextmanager
-def _reached(name: str, address: str) -> Iterator[None]:
-    """Say in one line what Beam or a client of a cloud says of a place."""
+def _one_line_errors(name: str, address: str) -> Iterator[None]:
+    """Turn every error of a remote file system into one line that names the flag."""
     try:
         yield
     except BadInput as error:
         raise BadInput(f"--{name}={address}: {error}") from error
-    except Exception as error:  # each client has errors of its own
-        said = " ".join(str(error).split())[:300]
-        raise BadInput(f"--{name}={address} cannot be used ({said}); name another place, or mount this one") from error
+    except ImportError as error:  # the client of one cloud
+        raise BadInput(f"--{name}={address}: {error}: pip install 'attribution-benchmarks[remote]'") from error
+    except Exception as error:  # each client has its own errors
+        message = " ".join(str(error).split())[:300]
+        raise BadInput(f"--{name}={address} cannot be used ({message}); name another place, or mount it") from error

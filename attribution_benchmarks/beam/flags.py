@@ -5,9 +5,9 @@ from __future__ import annotations
 from absl import flags
 
 from attribution.errors import BadInput
-from attribution.file_io.file_systems import check_beam, is_elsewhere
-from attribution.file_io.files import check_directory
-from attribution.file_io.remote_files import written
+from attribution.file_io.paths import check_directory
+from attribution.file_io.remote_files import serialized
+from attribution_benchmarks.beam.file_systems import check_beam, is_elsewhere
 from attribution_benchmarks.core.manifest import HOW_RUN
 
 LOCAL, BEAM = "local", "beam"
@@ -106,4 +106,4 @@ def check_beam_flags(flag_values: flags.FlagValues, processes: str = "") -> bool
 def arguments_of(flag_values: flags.FlagValues) -> tuple[str, ...]:
     """Return all flags of a command with their values, written out, but those that say how it is run."""
     kept = [flag_values[name] for name in flag_values if name not in HOW_RUN]
-    return tuple(written(flag) for flag in kept if flag.value not in (None, ""))
+    return tuple(serialized(flag) for flag in kept if flag.value not in (None, ""))

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from absl import flags
 
 from attribution.errors import BadInput
-from attribution.file_io.file_systems import is_elsewhere
-from attribution.file_io.files import cache_directory
+from attribution.file_io.paths import cache_directory
+from attribution_benchmarks.beam.file_systems import is_elsewhere
 from attribution_benchmarks.beam.flags import check_beam_flags
 from attribution_benchmarks.beam.map_job import Applied, Mapped, digest_of_file
 from attribution_benchmarks.beam.precompute import Ahead

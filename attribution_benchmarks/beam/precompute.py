@@ -11,11 +11,11 @@ from typing import Any
 from absl import flags
 
 from attribution.errors import BadInput, print_line
-from attribution.file_io.directories import sweep
-from attribution.file_io.file_systems import is_elsewhere, join, put, remove, there
-from attribution.file_io.files import cache_directory
+from attribution.file_io.files import remove_stale
+from attribution.file_io.paths import cache_directory
 from attribution.file_io.remote_files import origin
 from attribution_benchmarks.beam import shards
+from attribution_benchmarks.beam.file_systems import is_elsewhere, join, put, remove, there
 from attribution_benchmarks.beam.flags import arguments_of, check_scale_flags
 from attribution_benchmarks.beam.plan import fingerprint, tasks_of
 from attribution_benchmarks.beam.progress import watched
@@ -186,7 +186,7 @@ def merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[
 def _without_whole_files(directory: str, tasks: Sequence[Task]) -> list[Task]:
     """Return the blocks that have no whole file; files that are none, and those of failures, are removed."""
     if not is_elsewhere(directory):
-        sweep(directory)  # of what killed processes have left unfinished
+        remove_stale(directory)  # of what killed processes have left unfinished
     found = there(directory)
     left, gone = [], []
     for task in tasks:

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from attribution.errors import printable
-from attribution.file_io.file_systems import is_elsewhere, there
 from attribution_benchmarks.beam import shards
+from attribution_benchmarks.beam.file_systems import is_elsewhere, there
 from attribution_benchmarks.beam.work import Task
 
 

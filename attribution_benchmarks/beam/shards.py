@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attribution.file_io.file_systems import get, join, put
+from attribution_benchmarks.beam.file_systems import get, join, put
 from attribution_benchmarks.beam.work import Results, Task
 
 FAILED = ".failed"  # behind a block's name: why it has no results

@@ -9,7 +9,7 @@ from typing import Any
 from absl import flags
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 
 # What a file says of itself; a date would make every run's bytes others.
 FORMATS: dict[str, dict] = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
@@ -82,6 +82,6 @@ def save_figure(
 
         # Names inside an SVG are random unless they have a salt.
         with matplotlib.rc_context({"svg.hashsalt": stem, "pdf.fonttype": 42}):
-            write_whole(path, save)
+            atomic_write(path, save)
         written.append(path)
     return written

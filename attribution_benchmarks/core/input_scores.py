@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from attribution.file_io.reading import read_json
 
 
@@ -65,7 +65,7 @@ def save(path: str | os.PathLike, benchmark: str, groups: Sequence[InputScores])
         What to write; float64 values come back as they were.
     """
     document = {"benchmark": benchmark, "groups": [_plain(group) for group in groups]}
-    write_whole(path, json.dumps(document, allow_nan=False) + "\n")
+    atomic_write(path, json.dumps(document, allow_nan=False) + "\n")
 
 
 def load(path: str | os.PathLike) -> list[InputScores]:

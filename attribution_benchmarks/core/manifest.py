@@ -9,7 +9,7 @@ from importlib import metadata
 
 from absl import flags
 
-from attribution.file_io.remote_files import written
+from attribution.file_io.remote_files import serialized
 
 _PACKAGES = (
     "attribution-benchmarks",
@@ -87,4 +87,4 @@ def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[st
     left_out = {*without, *HOW_RUN}
     given = [name for name in flag_values if flag_values[name].present and name not in left_out]
     given = [name for name in given if not (flag_values[name].help or "").startswith("Alias for ")]
-    return " ".join([program, *(shlex.quote(written(flag_values[name])) for name in given)])
+    return " ".join([program, *(shlex.quote(serialized(flag_values[name])) for name in given)])

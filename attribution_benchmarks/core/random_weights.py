@@ -17,8 +17,8 @@ import numpy as np
 
 from attribution import load_model
 from attribution.errors import BadInput
+from attribution.file_io.files import temporary_directory
 from attribution.model import batching
-from attribution_benchmarks.cli.temporary import temporary_directory
 from attribution_benchmarks.core.batch import MEMBER, Block
 from attribution_benchmarks.core.controls import Control
 

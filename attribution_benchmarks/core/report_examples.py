@@ -19,7 +19,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from attribution_benchmarks.core.batch import Pending
 from attribution_benchmarks.core.evaluator import Run
 from attribution_benchmarks.core.input_scores import InputScores
@@ -248,7 +248,7 @@ def save(directory: str | os.PathLike, shown: Sequence[Example], pictures: Seque
     }
     path = os.path.join(directory, FILE)
     written = np.array(json.dumps(index))
-    write_whole(path, lambda file: np.savez_compressed(file, index=written, **arrays))
+    atomic_write(path, lambda file: np.savez_compressed(file, index=written, **arrays))
     return path
 
 

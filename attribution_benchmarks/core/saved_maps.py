@@ -16,7 +16,7 @@ import numpy as np
 
 from attribution.errors import BadInput, listed
 from attribution.file_io import reading
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from attribution.methods.protocols import Inputs
 from attribution_benchmarks.core.batch import Block, Label
 from attribution_benchmarks.core.controls import Control
@@ -71,8 +71,8 @@ class MapsDirectory:
         np.save(content, written, allow_pickle=False)
         path = self.path(method, name)
         if not (self.directory / ORIGIN).exists():
-            write_whole(self.directory / ORIGIN, self._origin)
-        write_whole(path, content.getvalue(), durable=False)
+            atomic_write(self.directory / ORIGIN, self._origin)
+        atomic_write(path, content.getvalue(), durable=False)
 
 
 class SavedMaps:

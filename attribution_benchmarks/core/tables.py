@@ -22,7 +22,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from attribution.errors import printable
-from attribution.file_io.files import check_file, write_whole
+from attribution.file_io.files import atomic_write
+from attribution.file_io.paths import check_file
 
 COLUMNS = ("method", "metric", "value", "low", "high", "n", "paper", "kind")
 SUFFIXES = (".json", ".csv", ".md", ".txt")
@@ -78,7 +79,7 @@ def save(path: str, rows: Sequence[Mapping], manifest: Mapping, text: str, markd
         ".md": lambda: _with_manifest(_block(text) if markdown is None else markdown, manifest),
         ".txt": lambda: text,
     }[file.suffix]()
-    write_whole(file, content)
+    atomic_write(file, content)
 
 
 def report(heading: Sequence[str], table: str, notes: Sequence[str], width: int | None) -> str:

@@ -64,7 +64,7 @@ _DEFINED = Benchmark(
     controls=(UNIFORM, RANDOM, RANDOM_WEIGHTS),
     methods=METHODS,
     examples=examples,
-    network=str(default_model("attribution_benchmarks/exact/problems")),
+    network=str(default_model("exact/problems")),
     counts=(4 * len(NAMES), 20 * len(NAMES)),
     reasons=dict.fromkeys(
         ("grad_cam", "grad_cam_plus_plus", "xgrad_cam", "layer_cam", "score_cam", "sise", "guided_grad_cam"), _NO_LAYER

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from attribution.methods.perturbation import positions
 from attribution_benchmarks.cli.bundled_models import shown_model
 from attribution_benchmarks.core.batch import Block
@@ -68,7 +68,7 @@ class Deletions:
     def save(self, directory: pathlib.Path) -> None:
         """Write it into a SavedModel."""
         (directory / FILE).parent.mkdir(exist_ok=True)
-        write_whole(directory / FILE, json.dumps({"segments": list(self.segments), "fill": self.fill}) + "\n")
+        atomic_write(directory / FILE, json.dumps({"segments": list(self.segments), "fill": self.fill}) + "\n")
 
 
 def deletions_of(model: Any) -> Deletions:

@@ -9,7 +9,7 @@ import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.definition import Benchmark, Column
 from attribution_benchmarks.core.fingerprint import code_fingerprint
@@ -103,17 +103,17 @@ def publish(
         for markdown in (False, True)
     )  # fmt: skip
     folder = directory / "tables"
-    write_whole(folder / "matrix.txt", "\n".join(parts))
-    write_whole(folder / "matrix.md", "\n".join(marked))
-    write_whole(folder / "matrix.csv", tables.to_csv(rows))
-    write_whole(folder / "matrix.json", tables.to_json(rows, described))
-    write_whole(folder / "pairs.csv", pairs_csv(matrix_table.pair_rows(judged)))
-    write_whole(folder / "agreement.txt", "\n".join(agreed))
-    write_whole(folder / "agreement.md", "\n".join(marked_agreed))
-    write_whole(folder / "agreement.json", _json(matrix_table.concordance_document(built, agreement)))
-    write_whole(directory / "manifest.json", _json(described))
+    atomic_write(folder / "matrix.txt", "\n".join(parts))
+    atomic_write(folder / "matrix.md", "\n".join(marked))
+    atomic_write(folder / "matrix.csv", tables.to_csv(rows))
+    atomic_write(folder / "matrix.json", tables.to_json(rows, described))
+    atomic_write(folder / "pairs.csv", pairs_csv(matrix_table.pair_rows(judged)))
+    atomic_write(folder / "agreement.txt", "\n".join(agreed))
+    atomic_write(folder / "agreement.md", "\n".join(marked_agreed))
+    atomic_write(folder / "agreement.json", _json(matrix_table.concordance_document(built, agreement)))
+    atomic_write(directory / "manifest.json", _json(described))
     changed = report_diff.difference(built, scores, other, sections.Names(titles, own), seed) if other else None
-    write_whole(
+    atomic_write(
         directory / "index.html",
         page.page(
             built, agreement, judged, results, definitions, titles, settings, own, notes, scores, changed, families

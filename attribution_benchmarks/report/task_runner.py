@@ -15,6 +15,7 @@ own, versions), so a task is run again only when one of these has changed. The d
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import json
@@ -27,8 +28,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
 from attribution.errors import BadInput, print_line
-from attribution.file_io.files import lives, reason, write_whole
-from attribution.file_io.locks import lock
+from attribution.file_io.files import atomic_write
+from attribution.file_io.paths import reason
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.definition import ReportTask
@@ -54,7 +55,7 @@ def only_run(directory: pathlib.Path) -> Iterator[int]:
         while not _is_locked(file):
             file.seek(0)
             run = file.read()  # empty for a moment, until the run that has the lock has written its number
-            if run.isdecimal() and lives(int(run)):
+            if run.isdecimal() and _is_running(int(run)):
                 raise BadInput(f"another run is at work in {directory}; wait for it, or choose another --output_dir")
             if run and not waiting:
                 print_line(f"waiting for commands of a stopped run in {directory} to end", file=sys.stderr, flush=True)
@@ -69,12 +70,24 @@ def only_run(directory: pathlib.Path) -> Iterator[int]:
 def _is_locked(file: IO) -> bool:
     """Lock a file unless another process has locked it, and tell whether that worked."""
     try:
-        lock(file, wait=False)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
         raise BadInput(f"no lock on {file.name} ({reason(error)}); choose another --output_dir") from error
     return True
+
+
+def _is_running(process: int) -> bool:
+    """Return whether a process of this machine is running; one that only waits for its parent has ended."""
+    try:
+        os.kill(process, 0)
+        state = pathlib.Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # another user's, or a system without /proc
+        return True
+    return state not in ("Z", "X")
 
 
 class Runner:
@@ -151,7 +164,7 @@ class Runner:
             shutil.rmtree(self.directory / "pictures" / task.name, ignore_errors=True)
             os.replace(new / "pictures", self.directory / "pictures" / task.name)
         shutil.rmtree(new)
-        write_whole(done, json.dumps(record, indent=1) + "\n")
+        atomic_write(done, json.dumps(record, indent=1) + "\n")
         return True
 
     def execute(self, task: ReportTask, command: Sequence[str], flags: Sequence[str] = ()) -> str:
@@ -189,7 +202,7 @@ class Runner:
             refused = None
         except Refused as error:
             refused = f"{'crashed' if error.crashed else 'does not fit'}: {error}"
-        write_whole(path, json.dumps({"refused": refused}) + "\n")
+        atomic_write(path, json.dumps({"refused": refused}) + "\n")
         return refused
 
     def known_refusal(self, task: ReportTask, methods: Sequence[str]) -> str | None:

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from attribution.file_io.directories import held
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write, locked_directory
 from attribution_benchmarks.beam.parallel_map import Each, one_by_one
 from bim.disk import is_whole
 from bim.layout import OBJECTS, SCENES, coco_name, scene_folder
@@ -41,11 +40,11 @@ def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, each: E
     each
         Applies functions to many items.
     """
-    with held(directory, "drawings"):
+    with locked_directory(directory, "drawings"):
         place = os.path.abspath(directory)  # a process on another machine works elsewhere
         tasks = [(place, kind, name, i, seed) for i in indices for kind, name in _CLASSES]
         annotations = [done for done in each("drawings", _draw, tasks) if done is not None]
-        write_whole(os.path.join(directory, ANNOTATIONS), json.dumps(_document(annotations)))
+        atomic_write(os.path.join(directory, ANNOTATIONS), json.dumps(_document(annotations)))
 
 
 def _document(annotations: list[dict]) -> dict:
@@ -107,4 +106,4 @@ def save_picture(path: str, image: np.ndarray) -> None:
     """Write a (H, W, 3) uint8 picture whole or not at all; the suffix says JPEG or PNG."""
     kind = "PNG" if path.endswith(".png") else "JPEG"
     options = {"quality": 95} if kind == "JPEG" else {}
-    write_whole(path, lambda file: Image.fromarray(image).save(file, kind, **options), durable=False)
+    atomic_write(path, lambda file: Image.fromarray(image).save(file, kind, **options), durable=False)

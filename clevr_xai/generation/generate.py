@@ -13,8 +13,8 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.directories import LOCK, held
-from attribution.file_io.files import UNFINISHED, check_directory
+from attribution.file_io.files import LOCK, UNFINISHED, locked_directory
+from attribution.file_io.paths import check_directory
 from attribution_benchmarks.beam.parallel_map import Each, one_by_one
 from clevr_xai import layout, masks
 from clevr_xai.dataset import KINDS
@@ -67,7 +67,7 @@ def generate(
     render.check_available()
     check_directory("output_dir", output_dir)
     _check(output_dir, settings)
-    with held(output_dir, "images"), each or contextlib.nullcontext(one_by_one) as each:
+    with locked_directory(output_dir, "images"), each or contextlib.nullcontext(one_by_one) as each:
         _claim(output_dir, settings)
         place = output_dir.absolute()  # a process on another machine works elsewhere
         make_image = functools.partial(parts.make_image, place, settings)

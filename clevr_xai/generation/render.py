@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution_benchmarks.cli.temporary import temporary_directory
+from attribution.file_io.files import temporary_directory
 from clevr_xai import vocabulary
 from clevr_xai.generation import camera, meshes, scenes, shapes
 

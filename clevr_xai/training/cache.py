@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attribution.file_io.directories import held
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write, locked_directory
 from attribution.file_io.reading import read_array
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from clevr_xai import layout
@@ -37,13 +36,13 @@ def load(
         return loading.load(data_dir, rounds, num_images, wordings)  # says what is missing
     code = code_fingerprint("clevr_xai.training.loading:load", files=[FAMILIES])
     described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, list(wordings), code])
-    with held(file.parent, "a training set"):
+    with locked_directory(file.parent, "a training set"):
         stored = _stored(file, described)
         if stored is not None:
             return stored
         data = loading.load(data_dir, rounds, num_images, wordings)
         fields = {name: value for name, value in vars(data).items() if value is not None}
-        write_whole(file, lambda stream: np.savez(stream, described=described, **fields))
+        atomic_write(file, lambda stream: np.savez(stream, described=described, **fields))
         return data
 
 
@@ -69,5 +68,5 @@ def codes(file: pathlib.Path, checkpoint: pathlib.Path, learner, data: TrainingS
             if stored.shape[1] == len(data.tokens):
                 return stored
     computed = learner.codes(data)
-    write_whole(file, lambda stream: np.save(stream, computed))
+    atomic_write(file, lambda stream: np.save(stream, computed))
     return computed

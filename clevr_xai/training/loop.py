@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 from attribution.errors import BadInput, print_line
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.losses import LOSS_WEIGHTS, LOSSES
 from clevr_xai.training.optimizer import Muon
@@ -134,7 +134,7 @@ def save(file: pathlib.Path, model: keras.Model, optimizer, step: int) -> None:
     """Write a checkpoint, whole or not at all."""
     state = [np.asarray(variable) for variable in (*model.variables, *optimizer.variables)]
     arrays = {str(number): value for number, value in enumerate(state)}
-    write_whole(file, lambda stream: np.savez(stream, step=step, **arrays))
+    atomic_write(file, lambda stream: np.savez(stream, step=step, **arrays))
 
 
 def restore(file: pathlib.Path, model: keras.Model, optimizer) -> int:

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from attribution.errors import BadInput, listed, print_line
-from attribution.file_io.files import check_directory
+from attribution.file_io.paths import check_directory
 from clevr_xai import blank_images
 from clevr_xai.dataset import KINDS
 from clevr_xai.generation.questions import WORDINGS

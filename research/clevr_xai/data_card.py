@@ -20,7 +20,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import print_line, print_text
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from attribution_benchmarks.core import tables
 from research.clevr_xai import data_facts
 from research.clevr_xai.data_facts import (
@@ -63,8 +63,8 @@ def main(flag_values: flags.FlagValues) -> None:
     path = pathlib.Path(output).parent / picture
     path.parent.mkdir(parents=True, exist_ok=True)
     figure = drawing(facts)
-    write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100, metadata={"Software": None}))
-    write_whole(output, text)
+    atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=100, metadata={"Software": None}))
+    atomic_write(output, text)
     print_line(f"card: {output}", file=sys.stderr)
     print_line(f"picture: {path}", file=sys.stderr)
 

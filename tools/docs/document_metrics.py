@@ -37,9 +37,9 @@ def main(values: flags.FlagValues) -> None:
     if values.measure:
         command = f"python tools/docs/document_metrics.py --measure --num_imgs={values.num_imgs}"
         power = metric_docs.summary(*measured(values.num_imgs), command, EXAMPLE)
-        cli.write_whole(POWER, json.dumps(power, indent=1) + "\n")
+        cli.atomic_write(POWER, json.dumps(power, indent=1) + "\n")
     power = json.loads(POWER.read_text(encoding="utf-8"))
-    cli.write_whole(pathlib.Path(values.output), metric_docs.page(power))
+    cli.atomic_write(pathlib.Path(values.output), metric_docs.page(power))
 
 
 def measured(images: int) -> tuple[dict, str]:

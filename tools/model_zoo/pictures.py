@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.files import write_whole
+from attribution.file_io.files import atomic_write
 from tools.model_zoo import applications, drawn_scenes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -131,9 +131,9 @@ def _draw(name, folder, place, seconds):
     )
     if done.returncode:
         raise RuntimeError(f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1]}")
-    write_whole(folder / f"{name}.png", _small(place / f"{name}.png"))
+    atomic_write(folder / f"{name}.png", _small(place / f"{name}.png"))
     said = {"about": about, "command": shlex.join(command)}
-    write_whole(folder / f"{name}.json", json.dumps(said, indent=1))
+    atomic_write(folder / f"{name}.json", json.dumps(said, indent=1))
 
 
 def _small(path: pathlib.Path) -> bytes:

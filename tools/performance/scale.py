@@ -30,7 +30,7 @@ import numpy as np  # noqa: E402
 from absl import flags  # noqa: E402
 
 from attribution import cli  # noqa: E402
-from attribution.file_io.files import write_whole  # noqa: E402
+from attribution.file_io.files import atomic_write  # noqa: E402
 
 KNOWN, PAGE = pathlib.Path(__file__).with_name("SCALE.json"), ROOT / "docs" / "scale.md"
 FLAGS = flags.FlagValues()
@@ -314,9 +314,9 @@ def main(flag_values: flags.FlagValues) -> None:
         known["memory"] = peaks()
     if flag_values.blocks:
         known["batches"] = dict(zip(RELEASE, map(batches_of, flag_values.blocks), strict=True))
-    write_whole(KNOWN, json.dumps(known, indent=1) + "\n")
+    atomic_write(KNOWN, json.dumps(known, indent=1) + "\n")
     if {"costs", "batches", "memory"} <= set(known):
-        write_whole(PAGE, rendered(known, PAGE.read_text("utf-8"), flag_values.seed))
+        atomic_write(PAGE, rendered(known, PAGE.read_text("utf-8"), flag_values.seed))
 
 
 if __name__ == "__main__":

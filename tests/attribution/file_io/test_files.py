@@ -1,32 +1,68 @@
-"""Files are there whole or not at all; where they may go is said before any work."""
+"""Files and directories are written completely or not at all, locked, and cleared of what killed processes left."""
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution.file_io import files
-from attribution.file_io.files import cache_directory, check_directory, check_file, make_directory, write_whole
+from attribution.file_io import paths
+from attribution.file_io.files import (
+    LOCK,
+    UNFINISHED,
+    atomic_directory,
+    atomic_write,
+    locked_directory,
+    remove_stale,
+    temporary_directory,
+)
+from attribution.file_io.paths import cache_directory, check_directory, check_file, make_directory
+
+WRITERS = {
+    "file": "atomic_write(sys.argv[1] + '/table.csv', lambda file: (file.write(b'half'), file.flush(), wait()))",
+    "directory": "with atomic_directory(sys.argv[1] + '/set') as made: (made / 'a').write_text('half'); wait()",
+    "locked": "with locked_directory(sys.argv[1], 'numbers'): wait()",
+    "temporary": "made = temporary_directory('solids'); open(made.name + '/a', 'w').close(); wait()",
+}
+
+
+def start_writer(kind, directory):
+    """Start a process that writes to a directory and waits for a line of input halfway."""
+    code = (
+        "import sys\nfrom attribution.file_io.files import *\nfrom attribution.file_io.files import temporary_directory"
+    )
+    code += "\ndef wait(): print('half', flush=True); sys.stdin.readline()\n" + WRITERS[kind]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment = {**os.environ, "TMPDIR": str(directory)}
+    process = subprocess.Popen([sys.executable, "-c", code, str(directory)], text=True, env=environment, **pipes)
+    return process
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie: in a container, nobody may ever reap it
 
 
 def test_text_bytes_and_what_a_function_writes_arrive_as_they_are(tmp_path):
-    write_whole(tmp_path / "file.txt", "naïve\r\nline\n")
+    atomic_write(tmp_path / "file.txt", "naïve\r\nline\n")
     assert (tmp_path / "file.txt").read_bytes() == "naïve\r\nline\n".encode()
-    write_whole(str(tmp_path / "file.txt"), b"\0new", durable=False)
+    atomic_write(str(tmp_path / "file.txt"), b"\0new", durable=False)
     assert (tmp_path / "file.txt").read_bytes() == b"\0new"
     array = np.arange(5)
-    write_whole(tmp_path / "below" / "array.npy", lambda file: np.save(file, array))
+    atomic_write(tmp_path / "below" / "array.npy", lambda file: np.save(file, array))
     np.testing.assert_array_equal(np.load(tmp_path / "below" / "array.npy"), array)
     assert sorted(os.listdir(tmp_path)) == ["below", "file.txt"] and os.listdir(tmp_path / "below") == ["array.npy"]
 
 
 def test_names_that_are_no_text_are_written_as_escapes(tmp_path):
-    write_whole(tmp_path / "file.txt", "name \udcff")
+    atomic_write(tmp_path / "file.txt", "name \udcff")
     assert (tmp_path / "file.txt").read_text() == "name \\udcff"
 
 
@@ -36,16 +72,16 @@ def test_what_was_there_stays_if_the_writing_fails(tmp_path, failure):
         file.write(b"half")
         raise failure
 
-    write_whole(tmp_path / "file.txt", "old")
+    atomic_write(tmp_path / "file.txt", "old")
     with pytest.raises(failure):
-        write_whole(tmp_path / "file.txt", stopped)
+        atomic_write(tmp_path / "file.txt", stopped)
     assert (tmp_path / "file.txt").read_text() == "old"
     assert os.listdir(tmp_path) == ["file.txt"]
 
 
 def test_a_name_of_any_length_that_the_file_system_takes(tmp_path):
     name = "ä" * 127
-    write_whole(tmp_path / name, "text")
+    atomic_write(tmp_path / name, "text")
     assert os.listdir(tmp_path) == [name]
 
 
@@ -67,8 +103,8 @@ def test_what_cannot_be_written_is_one_line(tmp_path, kind):
         (tmp_path / "two").symlink_to(tmp_path / "one")
         path = tmp_path / "one" / "file.txt"
     before = sorted(os.listdir(tmp_path))
-    with pytest.raises(BadInput, match=r"no ordinary file|cannot write"):
-        write_whole(path, "new")
+    with pytest.raises(BadInput, match=r"not a regular file|cannot write"):
+        atomic_write(path, "new")
     with pytest.raises(BadInput, match="--output="):
         check_file("output", path)
     assert sorted(os.listdir(tmp_path)) == before
@@ -78,7 +114,8 @@ FULL = """
 import io, resource, signal, sys
 import numpy as np
 from PIL import Image
-from attribution.cli import BadInput, write_whole
+from attribution.errors import BadInput
+from attribution.file_io.files import atomic_write
 content = {"text": "x" * 20_000, "bytes": bytes(20_000)}
 picture = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 90, 3), np.uint8))
 content["jpeg"] = lambda file: picture.save(file, "JPEG", quality=95)
@@ -86,7 +123,7 @@ content["array"] = lambda file: np.savez(file, one=np.zeros(9000))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 try:
-    write_whole(sys.argv[1], content[sys.argv[2]])
+    atomic_write(sys.argv[1], content[sys.argv[2]])
 except BadInput as error:
     print(error)
 """
@@ -106,7 +143,7 @@ def test_no_space_is_one_line_and_leaves_nothing(tmp_path, kind):
 def test_the_pixels_of_a_picture_do_not_depend_on_where_it_is_written(tmp_path):
     image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 9, 3), np.uint8))
     image.save(tmp_path / "theirs.png")
-    write_whole(tmp_path / "ours.png", lambda file: image.save(file, "PNG"))
+    atomic_write(tmp_path / "ours.png", lambda file: image.save(file, "PNG"))
     assert (tmp_path / "ours.png").read_bytes() == (tmp_path / "theirs.png").read_bytes()
 
 
@@ -137,68 +174,111 @@ def test_a_directory_that_takes_no_files_is_refused(tmp_path):
 
 
 def test_the_cache_is_where_the_user_says(tmp_path, monkeypatch):
-    monkeypatch.delenv(files.CACHE_VARIABLE, raising=False)
+    monkeypatch.delenv(paths.CACHE_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     default = tmp_path / "attribution_benchmarks" / "drawn"
     assert cache_directory("drawn") == default
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_directory("drawn") == pathlib.Path("~/.cache/attribution_benchmarks/drawn").expanduser()
-    monkeypatch.setenv(files.CACHE_VARIABLE, str(tmp_path / "named"))
+    monkeypatch.setenv(paths.CACHE_VARIABLE, str(tmp_path / "named"))
     assert cache_directory("drawn") == tmp_path / "named" / "drawn"
-    with files.cache_at(str(tmp_path / "flag")):
+    with paths.cache_at(str(tmp_path / "flag")):
         assert cache_directory("drawn") == tmp_path / "flag" / "drawn"
     assert cache_directory("drawn") == tmp_path / "named" / "drawn"
 
 
-def test_what_a_killed_process_left_of_a_file_goes_when_it_is_written_again(tmp_path):
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    left, other, mine = (
-        tmp_path / f".{name}.{process}-0a1.unfinished"
-        for name, process in (("table.csv", gone.pid), ("picture.png", gone.pid), ("table.csv", os.getpid()))
-    )
-    for path in (left, other, mine):
-        path.write_text("half")
-    write_whole(tmp_path / "table.csv", "whole")
-    assert sorted(tmp_path.iterdir()) == sorted([other, mine, tmp_path / "table.csv"])
-
-
-def test_what_another_machine_is_writing_stays_for_a_day(tmp_path, monkeypatch):
-    """On a file system of both: numbers of processes there say nothing here."""
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    monkeypatch.setattr(os, "getpid", lambda: gone.pid)
-    here = tmp_path / files.unfinished_name("table.csv")
-    monkeypatch.setattr(files, "_machine", lambda: "0123abcd")
-    there = tmp_path / files.unfinished_name("table.csv")
-    monkeypatch.undo()
-    here.write_text("half")
-    there.write_text("half")
-    assert files.is_left_behind(here) and not files.is_left_behind(there)
-    write_whole(tmp_path / "table.csv", "whole")
-    assert sorted(tmp_path.iterdir()) == sorted([there, tmp_path / "table.csv"])
-    os.utime(there, (0, 0))
-    write_whole(tmp_path / "table.csv", "whole")
-    assert list(tmp_path.iterdir()) == [tmp_path / "table.csv"]
-
-
 def test_what_must_be_a_path_is_no_address():
     """Else a folder called gs: would be made."""
-    with pytest.raises(BadInput, match="--maps_dir='gs://bucket/maps' is no path; name a directory"):
-        files.check_directory("maps_dir", "gs://bucket/maps")
-    with pytest.raises(BadInput, match=r"--output='gs://bucket/a\.json' is no path; name a file"):
-        files.check_file("output", "gs://bucket/a.json", [".json"])
+    with pytest.raises(BadInput, match="--maps_dir='gs://bucket/maps' is not a path; name a directory"):
+        check_directory("maps_dir", "gs://bucket/maps")
+    with pytest.raises(BadInput, match=r"--output='gs://bucket/a\.json' is not a path; name a file"):
+        check_file("output", "gs://bucket/a.json", [".json"])
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what a process that has ended leaves differs")
-def test_a_process_that_has_ended_writes_no_more_even_while_nobody_has_asked_how_it_went(tmp_path):
-    """In a container nobody may ever ask: a killed run's helpers would keep their half files for good."""
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    left = tmp_path / f".table.csv.{child.pid}-0a1.unfinished"
-    left.write_text("half")
-    assert not files.is_left_behind(left)
-    child.kill()
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and still there as a number
-    os.kill(child.pid, 0)
-    assert files.is_left_behind(left)
-    child.communicate()
+@pytest.mark.parametrize("kind", ["file", "directory", "temporary"])
+def test_the_next_writer_removes_what_a_killed_one_left(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed, living = (start_writer(kind, tmp_path) for _ in range(2))
+    for process in (killed, living):
+        assert process.stdout.readline() == "half\n"
+    assert len(os.listdir(tmp_path)) == 2 and all(name.endswith(UNFINISHED) for name in os.listdir(tmp_path))
+    kill(killed)
+    if kind == "file":
+        atomic_write(tmp_path / "table.csv", "whole")
+    elif kind == "directory":
+        with atomic_directory(tmp_path / "set"):
+            pass
+    else:
+        mine = temporary_directory("solids")
+    assert len(list(tmp_path.glob(f"*{UNFINISHED}"))) == (2 if kind == "temporary" else 1)  # of those that live
+    living.kill()
+    living.wait()
+    remove_stale(tmp_path, prefix="")
+    assert os.listdir(tmp_path) == [{"file": "table.csv", "directory": "set"}.get(kind) or os.path.basename(mine.name)]
+    killed.wait()
+
+
+def test_a_second_process_waits_for_a_locked_directory_and_says_so(tmp_path):
+    directory = tmp_path / "new" / "data"
+    first = start_writer("locked", directory)
+    assert first.stdout.readline() == "half\n"
+    others = [start_writer("locked", directory) for _ in range(2)]
+    for other in others:
+        assert other.stderr.readline() == f"waiting for another process that makes numbers in {directory}\n"
+        other.stdin.write("\n")
+        other.stdin.flush()
+    first.communicate("\n", timeout=60)
+    for other in others:
+        assert other.wait(timeout=60) == 0
+    assert os.listdir(directory) == []
+
+
+def test_a_killed_process_locks_nothing_and_its_unfinished_files_below_are_removed(tmp_path):
+    (tmp_path / "below").mkdir()
+    killed, half = start_writer("locked", tmp_path), start_writer("file", tmp_path / "below")
+    for process in (killed, half):
+        assert process.stdout.readline() == "half\n"
+        kill(process)
+    assert (tmp_path / LOCK).exists()
+    with locked_directory(tmp_path):
+        assert os.listdir(tmp_path / "below") == []
+    assert os.listdir(tmp_path) == ["below"]
+
+
+def test_a_thread_may_lock_again_and_another_one_waits(tmp_path):
+    order = []
+
+    def other():
+        with locked_directory(tmp_path):
+            order.append("other")
+
+    thread = threading.Thread(target=other)
+    with locked_directory(tmp_path), locked_directory(tmp_path / ".." / tmp_path.name):
+        thread.start()
+        time.sleep(0.2)
+        order.append("this")
+    thread.join(timeout=60)
+    assert order == ["this", "other"]
+
+
+def test_a_directory_that_cannot_be_locked_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BadInput, match=r"cannot write .*file"), locked_directory(tmp_path / "file"):
+        pass
+
+
+def test_a_directory_is_complete_or_absent(tmp_path):
+    path = tmp_path / "above" / "set"
+    with pytest.raises(KeyboardInterrupt), atomic_directory(path) as unfinished:
+        (unfinished / "file").write_text("half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+    with atomic_directory(path) as unfinished:
+        assert not path.exists()
+        (unfinished / "file").write_text("one")
+    with pytest.raises(BadInput, match="was made by another process meanwhile"), atomic_directory(path) as unfinished:
+        pass
+    with atomic_directory(path, replace=True) as unfinished:
+        (unfinished / "other").write_text("two")
+        assert (path / "file").read_text() == "one"
+    assert os.listdir(path) == ["other"] and os.listdir(tmp_path / "above") == ["set"]

@@ -26,7 +26,7 @@ import time
 from absl import flags
 
 from attribution import cli
-from attribution.cli import write_whole
+from attribution.cli import atomic_write
 from attribution_benchmarks.beam.parallel_map import asked_each
 from attribution_benchmarks.beam.flags import define_beam_flags
 
@@ -46,7 +46,7 @@ def cube(directory, item):
         with open(f"{directory}.notes", "a") as notes:
             notes.write(f"{os.getpid()} {number}\\n")
         time.sleep(float(os.environ.get("CUBES_SECONDS", "0")))
-        write_whole(path, f"{number**3}\\n")
+        atomic_write(path, f"{number**3}\\n")
     return {"word": word, "cube": number**3 / 7}
 
 
@@ -59,7 +59,7 @@ def main(flag_values):
 
     claim = os.path.join(flag_values.data_dir, "claim")
     with asked_each(flag_values, "jobs", 2, code, claim) as each:
-        write_whole(claim, "cubes")
+        atomic_write(claim, "cubes")
         found = list(each("some cubes", functools.partial(cube, flag_values.data_dir), ITEMS))
     print(found)
 

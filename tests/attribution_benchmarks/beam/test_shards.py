@@ -6,8 +6,7 @@ import dataclasses
 import pytest
 
 pytest.importorskip("apache_beam")
-from attribution.file_io import file_systems
-from attribution_benchmarks.beam import shards
+from attribution_benchmarks.beam import file_systems, shards
 from attribution_benchmarks.beam.shards import BlockFile, Damaged
 from attribution_benchmarks.beam.work import Task
 

@@ -14,7 +14,7 @@ from attribution_benchmarks.exact.problems import FEATURES, HAND_SET, NAMES
 
 @pytest.fixture(scope="module")
 def network():
-    return attribution.load_model(default_model("attribution_benchmarks/exact/problems"))
+    return attribution.load_model(default_model("exact/problems"))
 
 
 def by_permutations(worth, features):

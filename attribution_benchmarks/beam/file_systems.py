@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import secrets
 
 from attribution.errors import BadInput
-from attribution.file_io.files import unfinished_name
-
-_RENAMING = (None, "hdfs")  # schemes of file systems on which renaming is one step
+from attribution.file_io.files import UNFINISHED, atomic_write
 
 
 def is_elsewhere(path: str | os.PathLike) -> bool:
@@ -78,18 +77,19 @@ def put(path: str, content: bytes) -> None:
     from apache_beam.io.filesystem import BeamIOError, CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
-    renamed = FileSystems.get_scheme(path) in _RENAMING
-    first = path
-    if renamed:
-        directory, name = FileSystems.split(path)
-        first = join(directory, unfinished_name(name))
+    scheme = FileSystems.get_scheme(path)
+    if scheme is None:
+        atomic_write(path, content)
+        return
+    renamed = scheme == "hdfs"  # an object store writes a file in one step
+    directory, name = FileSystems.split(path)
+    first = join(directory, f".{name}.{secrets.token_hex(6)}{UNFINISHED}") if renamed else path
     with FileSystems.create(first, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         file.write(content)
-    if not renamed:
-        return
-    try:
-        FileSystems.rename([first], [path])
-    except BeamIOError:
-        FileSystems.delete([first])
-        if not FileSystems.exists(path):  # HDFS renames to no name that is taken; what is there says the same
-            raise
+    if renamed:
+        try:
+            FileSystems.rename([first], [path])
+        except BeamIOError:
+            FileSystems.delete([first])
+            if not FileSystems.exists(path):  # HDFS does not rename to an existing file, which has the same content
+                raise
