@@ -14,7 +14,7 @@ import attribution
 from attribution_benchmarks.core.fingerprint import method_fingerprint
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "exact", "svea")
+PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
 MODELS = (
     "svea/baseline",
     "bim/obj",

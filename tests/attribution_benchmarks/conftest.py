@@ -1,4 +1,8 @@
-"""Two small benchmarks of known scores, as their commands would write them."""
+"""Two small benchmarks of known scores, as their commands would write them, and a benchmark of one file."""
+
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -101,79 +105,68 @@ def judged(built, groups):
     return significance.judge(built, groups)
 
 
-@pytest.fixture
-def object_store():
-    """A store of objects in this process, toy://..., that knows no renaming; as Beam's users may add one."""
-    pytest.importorskip("apache_beam")
-    import io
+TOY = '''
+"""Which half of a picture is bright? The network sums its left half; the truth is that half."""
 
-    from apache_beam.io import filesystem
+import pathlib
 
-    class Kept(io.BytesIO):
-        def __init__(self, path):
-            super().__init__()
-            self.path = path
+import numpy as np
 
-        def close(self):
-            if not self.closed:
-                ToyStore.objects[self.path] = self.getvalue()
-            super().close()
+from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.controls import UNIFORM
+from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.metric import mask_of, of_maps
 
-    class ToyStore(filesystem.FileSystem):
-        objects, created, times = {}, [], {}
+SHARE = 1.0
 
-        @classmethod
-        def scheme(cls):
-            return "toy"
 
-        def join(self, base, *paths):
-            return "/".join([base.rstrip("/"), *paths])
+def examples(count, seed):
+    """Draw pictures of 4 x 4 pixels, and say that the left half is what counts."""
+    pictures = np.random.default_rng(seed).random((min(count, 12), 4, 4, 1)).astype(np.float32)
+    left = np.zeros((len(pictures), 4, 4), bool)
+    left[:, :, :2] = True
+    return Examples(pictures, masks={"left half": left})
 
-        def split(self, path):
-            return tuple(path.rpartition("/")[::2])
 
-        def mkdirs(self, path):
-            pass
+def on_the_truth(maps, block, scores):
+    """Return the share of each map's absolute values that lies on the truth, (N,)."""
+    maps = np.abs(maps).reshape(len(maps), 4, 4)
+    return SHARE * (maps * mask_of(block)).sum(axis=(1, 2)) / maps.sum(axis=(1, 2))
 
-        def has_dirs(self):
-            return False
 
-        def _list(self, path):
-            for name, content in sorted(self.objects.items()):
-                if name.startswith(path):
-                    yield filesystem.FileMetadata(name, len(content), self.times.get(name, 0.0))
+MASS = of_maps("mass", on_the_truth, title="Mass on the left", about="More is better.", masks=True)
+TOY = Benchmark(
+    name="toy",
+    title="Toy",
+    about="A picture and its left half.",
+    paper="Nobody, nowhere",
+    metrics=(MASS,),
+    controls=(UNIFORM,),
+    methods=("gradient", "gradient_x_input"),
+    examples=examples,
+    network=str(pathlib.Path(__file__).with_name("network")),
+    counts=(6, 12),
+)
+'''
+NETWORK = """
+import sys
+import tensorflow as tf
 
-        def create(self, path, mime_type="", compression_type=None):
-            self.created.append(path)
-            return Kept(path)
+class Network(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec([None, 4, 4, 1], tf.float32, name="picture")])
+    def serve(self, picture):
+        left = tf.reduce_sum(picture[:, :, :2], axis=[1, 2, 3])
+        return {"logits": tf.stack([left, -left], axis=1)}
 
-        def open(self, path, mime_type="", compression_type=None):
-            return io.BytesIO(self.objects[path])
+network = Network()
+tf.saved_model.save(network, sys.argv[1], signatures=network.serve)
+"""
 
-        def copy(self, sources, targets):
-            raise AssertionError("nothing is copied")
 
-        def rename(self, sources, targets):
-            raise AssertionError("nothing is renamed")
-
-        def exists(self, path):
-            return path in self.objects
-
-        def size(self, path):
-            return len(self.objects[path])
-
-        def last_updated(self, path):
-            return 0.0
-
-        def checksum(self, path):
-            return ""
-
-        def metadata(self, path):
-            return filesystem.FileMetadata(path, len(self.objects[path]))
-
-        def delete(self, paths):
-            for path in paths:
-                del self.objects[path]
-
-    yield ToyStore
-    ToyStore.scheme = classmethod(lambda cls: "gone-toy")
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory):
+    """Return the file of a benchmark of one's own, its network beside it, far from the checkout."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    subprocess.run([sys.executable, "-c", NETWORK, str(folder / "network")], check=True, capture_output=True)
+    (folder / "toy.py").write_text(TOY)
+    return pathlib.Path(folder / "toy.py")

@@ -95,7 +95,7 @@ def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_noth
 def test_the_benchmark_alone_and_beside_another_in_the_report(folder):
     assert run(folder, printed("python bright_half.py")).returncode == 0
     output = folder / "alone.json"
-    done = run(folder, printed("scoring.evaluate"), f"--output={output}")
+    done = run(folder, printed("core.evaluate"), f"--output={output}")
     assert done.returncode == 0, done.stderr
     scores = {row["method"]: row["value"] for row in json.loads(output.read_text())["rows"]}
     assert scores["gradient"] == scores["integrated_gradients"] == 1.0 and abs(scores["uniform"] - 2 / 3) < 1e-6

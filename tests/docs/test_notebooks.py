@@ -15,7 +15,9 @@ TOLERANCE = {"first_steps": 0.11, "own_model": 4.0}
 
 
 def run_notebooks():
-    specification = importlib.util.spec_from_file_location("run_notebooks", ROOT / "scripts" / "run_notebooks.py")
+    specification = importlib.util.spec_from_file_location(
+        "run_notebooks", ROOT / "tools" / "docs" / "run_notebooks.py"
+    )
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module

@@ -15,11 +15,20 @@ from absl.testing import flagsaver
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tools" / "performance").glob("*.md")]
     + list((ROOT / "saved_models").rglob("*.md"))
     + [
         path
-        for room in ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "exact", "scripts")
+        for room in (
+            "attribution",
+            "attribution_benchmarks",
+            "bim",
+            "svea",
+            "clevr_xai",
+            "research",
+            "scripts",
+            "tools",
+        )
         for path in (ROOT / room).rglob("*.py")
         if "FLAGS = flags.FlagValues()" in path.read_text("utf-8")
     ]
@@ -91,7 +100,7 @@ def test_a_printed_command_is_taken(command, page):
     if words[0] == "-m" and called in OTHERS:
         return
     if not (ROOT / called).exists() and called.endswith(".py"):
-        assert not called.startswith(("scripts/", "tools/performance/", "tests/"))  # a file of the reader's own
+        assert not called.startswith(("scripts/", "tools/", "research/", "tests/"))  # a file of the reader's own
         return
     values = flags_of(called)
     if values is None:

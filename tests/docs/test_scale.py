@@ -76,7 +76,7 @@ def test_every_flag_of_the_page_is_known_and_the_clusters_commands_are_whole():
 
 
 def test_the_tables_are_of_what_was_measured(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.syspath_prepend(ROOT / "tools" / "performance")
     sys.modules.pop("scale", None)
     import scale
 

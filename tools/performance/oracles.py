@@ -166,7 +166,7 @@ def main():
         folder = pathlib.Path(folder)
         maps, scores = explain_here(build(), folder)
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        script = ROOT / "benchmarks" / "oracles_torch.py"
+        script = ROOT / "tools" / "performance" / "oracles_torch.py"
         subprocess.run([str(python), str(script), str(folder)], check=True, env=environment)
         oracles = {name: dict(np.load(folder / f"{name}_oracle.npz")) for name in scores}
     arguments.output.write_text(table(maps, scores, oracles), encoding="utf-8")

@@ -11,7 +11,7 @@ from absl import flags
 from attribution.cli.help import GROUPS, help_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-ROOMS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "scripts", "benchmarks")
+ROOMS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "research", "scripts", "tools")
 COMMANDS = [
     path
     for room in ROOMS
@@ -41,7 +41,7 @@ def test_all_commands_are_looked_at():
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_command_says_what_it_costs_last_and_its_flags_have_a_group(path):
     last = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))).split("\n\n")[-1]
-    if "benchmarks" not in path.relative_to(ROOT).parts:  # these measure costs themselves
+    if "performance" not in path.relative_to(ROOT).parts:  # these measure costs themselves
         assert last.startswith("Cost: ") and re.search(r"\d|second|minute|hour", last)
     ungrouped = set(flag_names(path)) - set(GROUPED)
     assert not ungrouped, "name the group of a flag in cli/help.py"

@@ -14,7 +14,7 @@ WITHOUT_CHANNELS = {
     "grad_cam", "grad_cam_plus_plus", "layer_cam", "xgrad_cam", "score_cam", "score_cam_constant_masks", "sise",
     "rise", "occlusion", "random",
 }  # fmt: skip
-OF_ATTENTION = ("attention_rollout", "gradient_rollout")  # tests/attribution/test_attention.py
+OF_ATTENTION = ("attention_rollout", "gradient_rollout")  # tests/attribution/methods/test_attention.py
 OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library and name not in OF_ATTENTION]
 FEWER = {
     "rise": {"masks": 20},

@@ -92,7 +92,7 @@ def test_help_shows_description_flags_and_defaults(capsys):
 def test_a_reader_that_has_read_enough_ends_a_command_quietly():
     code = (
         "from attribution import cli; from absl import flags; values = flags.FlagValues();"
-        "command_line.run(lambda _: print('x' * 10**6), values, 'What it does.')"
+        "cli.run(lambda _: print('x' * 10**6), values, 'What it does.')"
     )
     piped = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} | head -c 1"
     assert subprocess.run(piped, shell=True, capture_output=True, text=True, check=False).stderr == ""
