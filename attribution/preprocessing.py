@@ -106,7 +106,7 @@ def preprocessing_named(name: str) -> Preprocessing:
     return PREPROCESSINGS[name]
 
 
-def likely_preprocessing(model: ScoredModel, wrt: str) -> tuple[Preprocessing, str]:
+def likely_preprocessing(model: ScoredModel, explain_input: str) -> tuple[Preprocessing, str]:
     """Return the scale that a model most likely takes, and why, where its user does not say.
 
     A file whose first step is to scale its input by something like 1/255, or to subtract a mean of pixels, takes
@@ -116,12 +116,12 @@ def likely_preprocessing(model: ScoredModel, wrt: str) -> tuple[Preprocessing, s
     ----------
     model : attribution.model.model.Model
         The model.
-    wrt
+    explain_input
         Name of its input.
     """
-    graph, name = model.graph, model.input_node(wrt)
-    if not model.inputs[wrt].dtype.is_floating:
-        return PREPROCESSINGS["0..255"], f"the input is of type {model.inputs[wrt].dtype.name}"
+    graph, name = model.graph, model.input_node(explain_input)
+    if not model.inputs[explain_input].dtype.is_floating:
+        return PREPROCESSINGS["0..255"], f"the input is of type {model.inputs[explain_input].dtype.name}"
     while True:
         following = graph.uses(name)
         if len(following) != 1 or graph.nodes[following[0]].op not in ("Identity", "Cast"):

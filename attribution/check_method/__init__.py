@@ -24,6 +24,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.cli.model_flags import define_loading_flags, load_flagged_model
+from attribution.deprecation import renamed_arguments
 from attribution.errors import BadInput, listed, print_line
 from attribution.methods.protocols import ScoredModel
 
@@ -65,12 +66,13 @@ class Finding:
         return f"{self.outcome.ljust(7)}  {self.on.ljust(7)}  {self.check.ljust(20)}  {self.words}"
 
 
+@renamed_arguments(wrt="explain_input")
 def check_method(
     method: Any,
     model: ScoredModel | None = None,
     *,
     allow: Sequence[str] = (),
-    wrt: str | None = None,
+    explain_input: str | None = None,
     parameters: Mapping | None = None,
     show: bool = True,
 ) -> list[Finding]:
@@ -84,7 +86,7 @@ def check_method(
         The model to try it on, at random inputs; a small network of signals and one of images by default.
     allow
         Names of checks that may fail, such as ``"target_dependence"`` for an edge detector.
-    wrt
+    explain_input
         Name of the explained input, where the model has several.
     parameters
         Parameters of the method in place of its defaults.
@@ -111,7 +113,7 @@ def check_method(
     ((resolved, _),) = with_parameters({"": (method, parameters or {})}).values()
     findings = []
     with tempfile.TemporaryDirectory() as directory:
-        specimens = built_specimens(directory) if model is None else [specimen_of(model, wrt)]
+        specimens = built_specimens(directory) if model is None else [specimen_of(model, explain_input)]
         for specimen in specimens:
             findings += _found(resolved, specimen, parameters or {}, allow)
     if all(finding.outcome == REFUSED for finding in findings):
@@ -160,7 +162,7 @@ def main(flag_values: flags.FlagValues) -> None:
     model = load_flagged_model(flag_values) if flag_values.model else None
     broken = False
     for method in flag_values.method:
-        findings = check_method(method, model, allow=flag_values.allow, wrt=flag_values.wrt or None)
+        findings = check_method(method, model, allow=flag_values.allow, explain_input=flag_values.explain_input or None)
         broken = broken or any(finding.outcome == FAILED for finding in findings)
     if broken:
         sys.stdout.flush()

@@ -54,7 +54,7 @@ class Trial:
         self.method = method
         self.specimen = specimen
         self.parameters = parameters
-        self.total = len(specimen.model.feed(specimen.inputs)[specimen.wrt])
+        self.total = len(specimen.model.feed(specimen.inputs)[specimen.explain_input])
         self.targets = np.arange(self.total, dtype=np.int32) % specimen.model.num_classes
         self.largest_batch = specimen.model.batch_size(8)
         self._first: np.ndarray | None = None
@@ -98,7 +98,7 @@ class Trial:
                 self.specimen.model,
                 feed,
                 targets[order],
-                wrt=self.specimen.wrt,
+                explain_input=self.specimen.explain_input,
                 batch_size=batch_size or self.largest_batch,
                 seed=seed,
                 keys=[f"input {row}" for row in order],
@@ -127,7 +127,7 @@ def returns_maps(trial: Trial) -> str:
         raise Refused(str(error)) from error
     except Exception as error:  # whatever it raises is what was found
         raise Failed(f"{type(error).__name__}: {_gist(error)}") from error
-    inputs = trial.specimen.model.feed(trial.specimen.inputs)[trial.specimen.wrt]
+    inputs = trial.specimen.model.feed(trial.specimen.inputs)[trial.specimen.explain_input]
     kind = "the inputs' shape" if maps.shape == inputs.shape else "the inputs' places"
     if maps.ndim < inputs.ndim and maps.shape != inputs.shape[:-1]:
         kind = "a layer's resolution, to be resized"

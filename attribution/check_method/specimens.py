@@ -25,14 +25,14 @@ class Specimen:
         The model.
     inputs
         As ``Model.feed`` takes them, ``ROWS`` rows.
-    wrt
+    explain_input
         Name of the explained input.
     """
 
     title: str
     model: ScoredModel
     inputs: Inputs
-    wrt: str
+    explain_input: str
 
 
 def built_specimens(directory: str | os.PathLike) -> list[Specimen]:
@@ -84,11 +84,11 @@ def built_specimens(directory: str | os.PathLike) -> list[Specimen]:
     return specimens
 
 
-def specimen_of(model: ScoredModel, wrt: str | None = None) -> Specimen:
+def specimen_of(model: ScoredModel, explain_input: str | None = None) -> Specimen:
     """Return a user's own model with random inputs."""
     from attribution.model.inspection import random_feed
 
-    name = model.explained_input(wrt)
+    name = model.explained_input(explain_input)
     once = random_feed(model)
     rows = model.batch_size(ROWS)
     generator = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from absl import flags
 GROUPS = {
     "Network": (
         "model", "models", "models_dir", "trust_model", "score", "signature", "input_tensors", "output_tensor",
-        "position", "wrt", "keras_model", "layer", "layers", "check_model", "contrast_with", "root", "config",
+        "position", "explain_input", "keras_model", "layer", "layers", "check_model", "contrast_with", "root", "config",
         "architecture", "networks", "families", "saved_model", "start_from",
     ),
     "Data": (

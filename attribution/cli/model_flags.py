@@ -39,7 +39,8 @@ def define_loading_flags(flag_values: flags.FlagValues, score: str = "logits") -
         "for an output with axes between batch and classes: the position to explain, such as 10 or 10,20",
         flag_values=flag_values,
     )
-    flags.DEFINE_string("wrt", "", "input to explain, where the model has several", flag_values=flag_values)
+    flags.DEFINE_string("explain_input", "", "input to explain, where the model has several", flag_values=flag_values)
+    flags.DEFINE_alias("wrt", "explain_input", flag_values=flag_values)  # the old name, for one release
     flags.DEFINE_string(
         "keras_model",
         "",

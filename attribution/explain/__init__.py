@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
+from attribution.deprecation import renamed_arguments
 from attribution.errors import BadInput
 from attribution.explain.user_methods import BrokenContract, called
 from attribution.methods import resizing
@@ -18,23 +19,19 @@ from attribution.methods.queries import BatchPosition, ModelQueries, RequiredQue
 from attribution.methods.resolve import resolve_method
 from attribution.model.input_validation import checked_targets
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-@overload
-def explain(
-    method: Any,
-    model: ScoredModel,
-    inputs: Inputs,
-    targets: Any = ...,
-    *,
-    wrt: str | None = ...,
-    batch_size: int = ...,
-    seed: int = ...,
-    keys: Sequence | None = ...,
-    progress: bool = ...,
-    resize: bool | None = ...,
-    return_residuals: Literal[False] = ...,
-    **overrides: Any,
-) -> np.ndarray: ...
+
+class _Options(TypedDict, total=False):
+    """The keyword arguments of ``explain_many``."""
+
+    explain_input: str | None
+    batch_size: int
+    seed: int
+    keys: Sequence[Any] | None
+    progress: bool
+    resize: bool
 
 
 @overload
@@ -44,24 +41,19 @@ def explain(
     inputs: Inputs,
     targets: Any = ...,
     *,
-    wrt: str | None = ...,
-    batch_size: int = ...,
-    seed: int = ...,
-    keys: Sequence | None = ...,
-    progress: bool = ...,
-    resize: bool | None = ...,
     return_residuals: Literal[True],
-    **overrides: Any,
+    **options: Any,
 ) -> tuple[np.ndarray, Residuals | None]: ...
-
-
+@overload
+def explain(method: Any, model: ScoredModel, inputs: Inputs, targets: Any = ..., **options: Any) -> np.ndarray: ...
+@renamed_arguments(wrt="explain_input")
 def explain(
     method: Any,
     model: ScoredModel,
     inputs: Inputs,
     targets: Any = None,
     *,
-    wrt: str | None = None,
+    explain_input: str | None = None,
     batch_size: int = 32,
     seed: int = 0,
     keys: Sequence | None = None,
@@ -83,7 +75,7 @@ def explain(
         ``(N, ...)`` array for a model with one input, or a mapping from input name to array.
     targets
         ``(N,)`` int, or one int for all; ``None`` explains each input's predicted class.
-    wrt
+    explain_input
         Name of the input to explain, where the model has several of floating point; or of a tensor of floating point
         behind an input, such as an embedding's layer, whose values are explained then. By default a model with a
         single input of whole numbers is explained at the first such tensor behind it.
@@ -123,7 +115,7 @@ def explain(
         overrides["resize"] = resize
     maps, residuals = _explained(
         {resolved.name: (resolved, overrides)},
-        model, inputs, targets, wrt, batch_size, seed, keys, progress, bool(resize), return_residuals,
+        model, inputs, targets, explain_input, batch_size, seed, keys, progress, bool(resize), return_residuals,
     )  # fmt: skip
     return (maps[resolved.name], residuals.get(resolved.name)) if return_residuals else maps[resolved.name]
 
@@ -135,40 +127,21 @@ def explain_many(
     inputs: Inputs,
     targets: Any = ...,
     *,
-    wrt: str | None = ...,
-    batch_size: int = ...,
-    seed: int = ...,
-    keys: Sequence | None = ...,
-    progress: bool = ...,
-    resize: bool = ...,
-    return_residuals: Literal[False] = ...,
-) -> dict[str, np.ndarray]: ...
-
-
+    return_residuals: Literal[True],
+    **options: Unpack[_Options],
+) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]: ...
 @overload
 def explain_many(
-    methods: Any,
-    model: ScoredModel,
-    inputs: Inputs,
-    targets: Any = ...,
-    *,
-    wrt: str | None = ...,
-    batch_size: int = ...,
-    seed: int = ...,
-    keys: Sequence | None = ...,
-    progress: bool = ...,
-    resize: bool = ...,
-    return_residuals: Literal[True],
-) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]: ...
-
-
+    methods: Any, model: ScoredModel, inputs: Inputs, targets: Any = ..., **options: Unpack[_Options]
+) -> dict[str, np.ndarray]: ...
+@renamed_arguments(wrt="explain_input")
 def explain_many(
     methods: Any,
     model: ScoredModel,
     inputs: Inputs,
     targets: Any = None,
     *,
-    wrt: str | None = None,
+    explain_input: str | None = None,
     batch_size: int = 32,
     seed: int = 0,
     keys: Sequence | None = None,
@@ -186,7 +159,7 @@ def explain_many(
     methods
         Methods as ``explain`` takes them; or a mapping from any label to a method or to a pair of a method and
         its overrides.
-    model, inputs, targets, wrt, batch_size, seed, keys, progress
+    model, inputs, targets, explain_input, batch_size, seed, keys, progress
         See ``explain``.
     resize
         Whether maps of another resolution than the input's are resized to it, bilinearly.
@@ -200,29 +173,35 @@ def explain_many(
     residuals : dict[str, attribution.methods.completeness.Residuals]
         With ``return_residuals``: name or label to residuals, of the methods that have a law on their sum.
     """
-    found = _explained(methods, model, inputs, targets, wrt, batch_size, seed, keys, progress, resize, return_residuals)
+    found = _explained(
+        methods, model, inputs, targets, explain_input, batch_size, seed, keys, progress, resize, return_residuals
+    )
     return found if return_residuals else found[0]
 
 
-def _explained(methods, model, inputs, targets, wrt, batch_size, seed, keys, progress, resize, with_residuals):
+def _explained(
+    methods, model, inputs, targets, explain_input, batch_size, seed, keys, progress, resize, with_residuals
+):
     """Return maps and residuals, the latter empty unless wanted; parameters as in ``explain_many``."""
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
     explained = None
     if hasattr(model, "explaining"):
-        explained = model.explaining(feed, wrt, batch_size)
-        model, feed, wrt = explained.model, explained.feed, explained.wrt
+        explained = model.explaining(feed, explain_input, batch_size)
+        model, feed, explain_input = explained.model, explained.feed, explained.explain_input
     else:  # what is served is explained as it is
-        wrt = model.explained_input(wrt)
+        explain_input = model.explained_input(explain_input)
     turned = explained is not None and explained.channels_first
-    total = len(feed[wrt])
+    total = len(feed[explain_input])
     if targets is not None:
         targets = checked_targets(targets, total, model.num_classes)
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
     parts = {label: [] for label, (method, _) in chosen.items() if with_residuals and method.sum_law}
-    maps = block_by_block(chosen, model, feed, targets, wrt, batch_size, seed, keys, progress, resize, turned, parts)
+    maps = block_by_block(
+        chosen, model, feed, targets, explain_input, batch_size, seed, keys, progress, resize, turned, parts
+    )
     residuals = {label: Residuals.joined(some) for label, some in parts.items()}
     if explained is not None:
         maps = {label: explained.as_given(array) for label, array in maps.items()}
@@ -234,7 +213,7 @@ def block_by_block(
     model: ScoredModel,
     feed: Mapping[str, np.ndarray],
     targets: Any,
-    wrt: str,
+    explain_input: str,
     batch_size: int,
     seed: int,
     keys: Sequence,
@@ -251,7 +230,7 @@ def block_by_block(
     for method, parameters in chosen.values():
         needs |= method.required_queries(parameters)
 
-    total = len(feed[wrt])
+    total = len(feed[explain_input])
     block = model.batch_size(batch_size)
     maps: dict[str, np.ndarray] = {}
     for start in _blocks(total, block, progress):
@@ -259,7 +238,7 @@ def block_by_block(
         passes = ModelQueries(
             model,
             {name: array[rows] if array.ndim else array for name, array in feed.items()},
-            wrt,
+            explain_input,
             None if targets is None else targets[rows],
             block,
             seed,
@@ -277,7 +256,7 @@ def block_by_block(
             if label in residuals:
                 residuals[label].append(method.sum_law.residuals(passes, parameters, maps[label][rows]))
     if not total:
-        shape = feed[wrt].shape
+        shape = feed[explain_input].shape
         maps = {
             label: np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
             for label, (method, _) in chosen.items()

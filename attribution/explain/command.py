@@ -118,10 +118,10 @@ def main(flag_values: flags.FlagValues) -> None:
         _suffix("maps", flag_values.maps, (".npz",))
     methods = _with_layer(with_parameters(flag_values.method or DEFAULT), flag_values.layer)
     model = load_flagged_model(flag_values)
-    wrt = model.explained_input(flag_values.wrt or None)
+    explain_input = model.explained_input(flag_values.explain_input or None)
     if flag_values.list_layers:
-        default = model.layer(None, wrt) if model.layers(wrt) else None
-        for name in model.layers(wrt):
+        default = model.layer(None, explain_input) if model.layers(explain_input) else None
+        for name in model.layers(explain_input):
             shape = model.graph.shape(name).as_list()[1:]
             print_line(
                 f"{name}  ({', '.join('any' if s is None else str(s) for s in shape)}){'  default' * (name == default)}"
@@ -130,16 +130,27 @@ def main(flag_values: flags.FlagValues) -> None:
     names = image_io.read_class_names(flag_values.class_names) if flag_values.class_names else None
     if names and len(names) != model.num_classes:
         raise BadInput(f"'{flag_values.class_names}' has {len(names)} names, the model {model.num_classes} classes")
-    files, inputs, seen, way = _read(flag_values, model, wrt)
-    feed = inputs if len(model.inputs) == 1 else {wrt: inputs} | _others(flag_values, model, wrt, len(inputs))
+    files, inputs, seen, way = _read(flag_values, model, explain_input)
+    feed = (
+        inputs
+        if len(model.inputs) == 1
+        else {explain_input: inputs} | _others(flag_values, model, explain_input, len(inputs))
+    )
     scores = model.scores(feed, flag_values.batch_size)
     targets = _targets(flag_values.target, names, scores)
     _print_predictions(files, scores, names, flag_values.top, model.score)
-    chosen = methods if flag_values.method else _applicable(methods, model, feed, targets, wrt)
+    chosen = methods if flag_values.method else _applicable(methods, model, feed, targets, explain_input)
     maps, residuals = explain_many(
-        chosen, model, feed, targets, wrt=wrt, batch_size=flag_values.batch_size, seed=flag_values.seed,
-        keys=[str(label) for label in files], return_residuals=True,
-    )  # fmt: skip
+        chosen,
+        model,
+        feed,
+        targets,
+        explain_input=explain_input,
+        batch_size=flag_values.batch_size,
+        seed=flag_values.seed,
+        keys=[str(label) for label in files],
+        return_residuals=True,
+    )
     for label, residual in residuals.items():
         _print_residual(label, residual.relative, chosen[label][0].sum_law)
     titles = [
@@ -167,11 +178,11 @@ def _suffix(flag: str, path: str, allowed: Sequence[str]) -> str:
     return suffix
 
 
-def _read(flag_values, model, wrt):
+def _read(flag_values, model, explain_input):
     """Return labels of the inputs, the inputs, what is shown of them, and how pixels became inputs."""
     drawn_before = pathlib.Path(flag_values.output).resolve()
     paths = image_io.find_files(flag_values.image, flag_values.limit, without=drawn_before)
-    shape = model.inputs[wrt].shape[1:].as_list()
+    shape = model.inputs[explain_input].shape[1:].as_list()
     pictures = [path for path in paths if path.suffix.lower() in image_io.PICTURES]
     if pictures and len(pictures) < len(paths):
         raise BadInput("pictures and arrays cannot be explained together; give the ones or the others")
@@ -191,7 +202,7 @@ def _read(flag_values, model, wrt):
     if flag_values.preprocessing:
         way = preprocessing_named(flag_values.preprocessing)
     else:
-        way, reason = likely_preprocessing(model, wrt)
+        way, reason = likely_preprocessing(model, explain_input)
         _note(f"pixels are given as {way.name}, because {reason}; --preprocessing= chooses another way")
     return [path.stem for path in pictures], way.apply(pixels), np.rint(pixels).astype(np.uint8), way
 
@@ -201,9 +212,9 @@ def _note(text: str) -> None:
     print_line(f"note: {text}", file=sys.stderr)
 
 
-def _others(flag_values, model, wrt, total):
+def _others(flag_values, model, explain_input, total):
     """Return the arrays of the inputs that are not explained."""
-    needed = {name for name in model.inputs if name != wrt}
+    needed = {name for name in model.inputs if name != explain_input}
     given = dict(entry.partition("=")[::2] for entry in flag_values.other_inputs)
     if set(given) != needed:
         raise BadInput(
@@ -285,7 +296,7 @@ def _with_layer(methods, layer):
     }
 
 
-def _applicable(methods, model, feed, targets, wrt):
+def _applicable(methods, model, feed, targets, explain_input):
     """Return those of the default methods that the model allows, and say why others are left out."""
     first = {name: array[:1] for name, array in model.feed(feed).items()}
     kept, reasons = {}, {}
@@ -293,7 +304,7 @@ def _applicable(methods, model, feed, targets, wrt):
         method, parameters = chosen
         quick = {**parameters, "points": 2} if "points" in parameters else parameters
         try:
-            explain_many({label: (method, quick)}, model, first, targets[:1], wrt=wrt)
+            explain_many({label: (method, quick)}, model, first, targets[:1], explain_input=explain_input)
             kept[label] = chosen
         except BadInput as error:
             reasons[label] = error

@@ -33,6 +33,7 @@ import numpy as np
 from absl import flags
 
 from attribution import cli
+from attribution.deprecation import renamed_arguments
 from attribution.errors import BadInput, listed, print_line
 from attribution.explain import explain_many, with_parameters
 from attribution.export import names as names
@@ -52,7 +53,8 @@ FLAGS["output"].help = "directory to write to, a served model's base path: the f
 FLAGS["output"].help += "directory itself where that has a number for a name, as in served/obj/2"
 flags.DEFINE_enum("score", "logits", ["logits", "probabilities"], "which score is explained", flag_values=FLAGS)
 flags.DEFINE_string("signature", "", "signature to explain, where the default is not meant", flag_values=FLAGS)
-flags.DEFINE_string("wrt", "", "input to explain, where the model has several", flag_values=FLAGS)
+flags.DEFINE_string("explain_input", "", "input to explain, where the model has several", flag_values=FLAGS)
+flags.DEFINE_alias("wrt", "explain_input", flag_values=FLAGS)  # the old name, for one release
 flags.DEFINE_string(
     "layer",
     "",
@@ -80,7 +82,7 @@ def main(flag_values: flags.FlagValues) -> None:
         methods,
         score=flag_values.score,
         signature=flag_values.signature or None,
-        wrt=flag_values.wrt or None,
+        explain_input=flag_values.explain_input or None,
         left_out=left_out,
     )
     for reason in left_out.values():
@@ -93,6 +95,7 @@ def main(flag_values: flags.FlagValues) -> None:
     print_line(f"written to {version_directory(flag_values.output)}")
 
 
+@renamed_arguments(wrt="explain_input")
 def export(
     model_path: str | os.PathLike,
     output: str | os.PathLike,
@@ -100,7 +103,7 @@ def export(
     *,
     score: str = "logits",
     signature: str | None = None,
-    wrt: str | None = None,
+    explain_input: str | None = None,
     inputs: Mapping[str, str] | Sequence[str] | None = None,
     output_tensor: str | None = None,
     left_out: dict[str, str] | None = None,
@@ -120,7 +123,7 @@ def export(
         ``"logits"`` or ``"probabilities"``.
     signature, inputs, output_tensor
         Which signature, or tensors of a TensorFlow 1 file, to explain; see ``attribution.load_model``.
-    wrt
+    explain_input
         Name of the input to explain, where the model has several.
     left_out
         A dictionary that is given the label of each method whose map would not be the local one, and why. Without one
@@ -148,12 +151,12 @@ def export(
     for label, (method, _) in chosen.items():
         _refuse_what_no_graph_holds(label, method)
     model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
-    wrt = model.explained_input(wrt)
+    explain_input = model.explained_input(explain_input)
     if names.TARGETS in model.inputs:
         raise BadInput(f"'{model_path}' has an input called '{names.TARGETS}', which would be taken twice")
     with writing(target), atomic_directory(target) as unfinished:
-        graph.write(model, wrt, chosen, str(unfinished), sheet_of(model, wrt, chosen))
-        differences, missed = _differences(model, wrt, chosen, str(unfinished))
+        graph.write(model, explain_input, chosen, str(unfinished), sheet_of(model, explain_input, chosen))
+        differences, missed = _differences(model, explain_input, chosen, str(unfinished))
         if missed and (left_out is None or not differences):
             raise BadInput(next(iter(missed.values())))
         if missed:
@@ -162,7 +165,7 @@ def export(
             for child in unfinished.iterdir():
                 shutil.rmtree(child) if child.is_dir() else child.unlink()
             model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
-            graph.write(model, wrt, chosen, str(unfinished), sheet_of(model, wrt, chosen))
+            graph.write(model, explain_input, chosen, str(unfinished), sheet_of(model, explain_input, chosen))
     return differences
 
 
@@ -180,14 +183,14 @@ def next_version(directory: str) -> str:
     return os.path.join(base, str(number))
 
 
-def sheet_of(model: Any, wrt: str, chosen: Mapping[str, tuple[Method, Mapping]]) -> str:
+def sheet_of(model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, Mapping]]) -> str:
     """Return what an exported model says of itself, as JSON.
 
     Parameters
     ----------
     model : attribution.model.model.Model
         The model.
-    wrt
+    explain_input
         Name of the explained input.
     chosen
         Label to method and parameters.
@@ -201,8 +204,10 @@ def sheet_of(model: Any, wrt: str, chosen: Mapping[str, tuple[Method, Mapping]])
             "sheet": names.SHEET_VERSION,
             "source": model.fingerprint,
             "score": model.score,
-            "wrt": wrt,
-            "layer": model.layer(layer, wrt) if any(m.query == "layer gradient" for m, _ in chosen.values()) else None,
+            "wrt": explain_input,
+            "layer": model.layer(layer, explain_input)
+            if any(m.query == "layer gradient" for m, _ in chosen.values())
+            else None,
             "layer_is_default": layer is None,
             "methods": {
                 label: {"method": method.name, "parameters": plain(parameters)}
@@ -231,15 +236,15 @@ def _refuse_what_no_graph_holds(label: str, method: Method) -> None:
         )
 
 
-def _differences(model, wrt, chosen, directory) -> tuple[dict[str, float], dict[str, str]]:
+def _differences(model, explain_input, chosen, directory) -> tuple[dict[str, float], dict[str, str]]:
     """Return how far the maps of a written file are from the local ones on two random inputs, and which are too far."""
     import tensorflow as tf
 
     signatures = tf.saved_model.load(directory).signatures
     feed = _random_inputs(model)
-    rows = len(feed[wrt])
+    rows = len(feed[explain_input])
     targets = np.full(rows, names.PREDICTED, np.int32)
-    found = explain_many(chosen, model, feed, wrt=wrt, batch_size=rows)
+    found = explain_many(chosen, model, feed, explain_input=explain_input, batch_size=rows)
     differences, missed = {}, {}
     for label, entry in chosen.items():
         served = signatures[names.EXPLAIN + label](
@@ -247,7 +252,7 @@ def _differences(model, wrt, chosen, directory) -> tuple[dict[str, float], dict[
         )["map"].numpy()
         difference, allowed = relative_difference(served, found[label]), TOLERANCE
         if difference > allowed:
-            allowed = max(allowed, _changed_by_rounding(model, wrt, entry, feed, found[label]))
+            allowed = max(allowed, _changed_by_rounding(model, explain_input, entry, feed, found[label]))
         if difference > allowed:
             missed[label] = (
                 f"'{label}' is left out: its map would differ from the local one by {difference:.1e} of its largest "
@@ -271,19 +276,21 @@ def _random_inputs(model) -> dict[str, np.ndarray]:
     return model.feed(feed)
 
 
-def _changed_by_rounding(model, wrt, entry, feed, local) -> float:
+def _changed_by_rounding(model, explain_input, entry, feed, local) -> float:
     """Return to what a local map is determined: twice its largest change when the inputs are rounded another way.
 
     Each value goes up or down by its last digit, at random. A map that cancels large terms, as a class activation map
     of a nearly indifferent layer does, is known no better than that, wherever it is computed; and a pass rounds at
     every layer, not its inputs alone.
     """
-    rows, worst = len(feed[wrt]), 0.0
+    rows, worst = len(feed[explain_input]), 0.0
     targets = model.predict(feed, rows)
     for draw in range(ROUNDINGS):
-        up = np.random.default_rng(draw).random(feed[wrt].shape) < 0.5
-        rounded = np.nextafter(feed[wrt], np.where(up, np.inf, -np.inf).astype(feed[wrt].dtype))
-        (maps,) = explain_many({"": entry}, model, {**feed, wrt: rounded}, targets, wrt=wrt, batch_size=rows).values()
+        up = np.random.default_rng(draw).random(feed[explain_input].shape) < 0.5
+        rounded = np.nextafter(feed[explain_input], np.where(up, np.inf, -np.inf).astype(feed[explain_input].dtype))
+        (maps,) = explain_many(
+            {"": entry}, model, {**feed, explain_input: rounded}, targets, explain_input=explain_input, batch_size=rows
+        ).values()
         worst = max(worst, relative_difference(maps, local))
     return 2 * worst
 

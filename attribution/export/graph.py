@@ -27,7 +27,7 @@ from attribution.methods.method import Method
 
 
 def write(
-    model: Any, wrt: str, chosen: Mapping[str, tuple[Method, dict]], directory: str | os.PathLike, sheet: str
+    model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, dict]], directory: str | os.PathLike, sheet: str
 ) -> None:
     """Write the model with its own signatures and those of explanations.
 
@@ -35,7 +35,7 @@ def write(
     ----------
     model : attribution.model.model.Model
         The model to explain.
-    wrt
+    explain_input
         Name of the explained input.
     chosen
         Label to method and parameters.
@@ -44,7 +44,7 @@ def write(
     sheet
         What the model says of its explanations.
     """
-    _refuse_what_no_graph_holds(model, wrt)
+    _refuse_what_no_graph_holds(model, explain_input)
     loaded = model.load_file()
     own = dict(loaded.signatures)
     taken = [name for name in own if name.startswith((names.EXPLAIN, "explanation_"))]
@@ -56,7 +56,7 @@ def write(
     weights.put_into(compiled.folded)
     added = {names.SHEET: _sheet_signature(sheet)}
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in model.inputs.items()]
-    rows = model.inputs[wrt].shape[:1]
+    rows = model.inputs[explain_input].shape[:1]
     targets = tf.TensorSpec(rows, tf.int32, names.TARGETS)
 
     def signature(build, *arguments):
@@ -66,7 +66,7 @@ def write(
         def function(**arrays):
             asked = arrays.pop(names.TARGETS, None)
             ordered = {name: arrays[name] for name in model.inputs}
-            outputs = build(GraphQueries(model, compiled, wrt, ordered, asked))
+            outputs = build(GraphQueries(model, compiled, explain_input, ordered, asked))
             _forget_gradient_names()
             return outputs
 
@@ -113,14 +113,14 @@ def _replace_random_identifier(file: pathlib.Path) -> None:
     file.write_bytes(fingerprint.SerializeToString(deterministic=True))
 
 
-def _refuse_what_no_graph_holds(model, wrt) -> None:
+def _refuse_what_no_graph_holds(model, explain_input) -> None:
     """Raise BadInput for a model whose explanations need more than its frozen graph."""
     if model._frozen.loaded is not None:
         inexact = model._frozen.inexact
         raise BadInput(f"'{model.path}' cannot be exported: the gradients of {inexact} are not in its graph")
     if any(weight.dtype == tf.resource for weight in model.graph.weights.values()):
         raise BadInput(f"'{model.path}' cannot be exported: it looks things up in tables, which its graph has not")
-    if has_channels_first(model.graph, model.input_node(wrt), node_of(model.logits)):
+    if has_channels_first(model.graph, model.input_node(explain_input), node_of(model.logits)):
         raise BadInput(f"'{model.path}' takes inputs with the channels first; export one that takes them last")
 
 

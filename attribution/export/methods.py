@@ -29,7 +29,7 @@ class GraphQueries:
         The model.
     compiled : attribution.model.compiled.CompiledGraph
         Its functions.
-    wrt
+    explain_input
         Name of the explained input.
     arrays
         Input name to tensor, in the order of the model's inputs.
@@ -37,12 +37,12 @@ class GraphQueries:
         ``(N,)`` int32 tensor; -1 stands for the predicted class.
     """
 
-    def __init__(self, model, compiled, wrt, arrays, targets):
+    def __init__(self, model, compiled, explain_input, arrays, targets):
         self.model = model
-        self.inputs = arrays[wrt]
+        self.inputs = arrays[explain_input]
         self.num_classes = model.num_classes
         self._compiled = compiled
-        self._wrt = wrt
+        self._explain_input = explain_input
         self._arrays = arrays
         self._asked = targets
         self._scores = None
@@ -72,8 +72,8 @@ class GraphQueries:
 
     def layer_gradient(self, layer: str | None = None) -> tuple[Any, Any]:
         """Return a layer's values and gradients; see ``ModelQueries.layer_gradient``."""
-        node = self.model.layer(layer, self._wrt)
-        if not self.model.layout(node, self._wrt).is_plain:
+        node = self.model.layer(layer, self._explain_input)
+        if not self.model.layout(node, self._explain_input).is_plain:
             raise BadInput(f"layer '{node}' holds tokens or has its channels first; served maps stand on plain layers")
 
         def build():
@@ -86,9 +86,9 @@ class GraphQueries:
         """Return the relevance of the inputs, of their shape."""
 
         def build():
-            wanted = (self.model.input_node(self._wrt),)
+            wanted = (self.model.input_node(self._explain_input),)
             with tf.init_scope():  # folding of normalisation computes with the weights' values
-                function = self._compiled.relevance(self._wrt, composite, wanted)
+                function = self._compiled.relevance(self._explain_input, composite, wanted)
             self._scores, relevance = function(self._asked, *self._arrays.values())
             return relevance
 
@@ -96,7 +96,7 @@ class GraphQueries:
 
     def multipliers(self, baseline: Any) -> Any:
         """Return DeepLIFT's multipliers, of the inputs' shape, against a baseline that broadcasts to them."""
-        function = self._compiled.multipliers(self._wrt).python_function  # see ``_backward``
+        function = self._compiled.multipliers(self._explain_input).python_function  # see ``_backward``
         start = tf.broadcast_to(tf.cast(baseline, self.inputs.dtype), tf.shape(self.inputs))
         self._scores, found = function(self._asked, start, *self._arrays.values())
         return found
@@ -107,17 +107,17 @@ class GraphQueries:
 
     def variant_scores(self, variant: Any) -> Any:
         """Return the target scores at other values of the explained input."""
-        scores = self._compiled.forward()(*{**self._arrays, self._wrt: variant}.values())
+        scores = self._compiled.forward()(*{**self._arrays, self._explain_input: variant}.values())
         return tf.gather(scores, self.targets, batch_dims=1)
 
     def _backward(self, values, targets, layers, of_input, rules, of_inputs=True):
         if rules is not None:
-            source, target = self.model.input_node(self._wrt), node_of(self.model.logits)
+            source, target = self.model.input_node(self._explain_input), node_of(self.model.logits)
             rules = rules(self.model.graph, source, target)
-        function = self._compiled.backward(self._wrt, layers, of_input, tuple(sorted((rules or {}).items())))
+        function = self._compiled.backward(self._explain_input, layers, of_input, tuple(sorted((rules or {}).items())))
         if rules:  # built right here, where the names of its gradients can be taken out again
             function = function.python_function
-        result = function(targets, *{**self._arrays, self._wrt: values}.values())
+        result = function(targets, *{**self._arrays, self._explain_input: values}.values())
         if of_inputs:
             self._scores = result[0]
         return result

@@ -82,13 +82,13 @@ class ScoredModel(Protocol):
     def fingerprint(self) -> str:
         """SHA-256 that changes with the model."""
 
-    def explained_input(self, wrt: str | None = None) -> str:
+    def explained_input(self, explain_input: str | None = None) -> str:
         """Return the name of the input to explain."""
 
-    def input_node(self, wrt: str | None = None) -> str:
+    def input_node(self, explain_input: str | None = None) -> str:
         """Return the graph's node of that input."""
 
-    def layer(self, name: str | None = None, wrt: str | None = None) -> str:
+    def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
         """Return the node of a layer by its name, or of the last convolution's activation."""
 
     def has_own_pass(self, layer: str) -> bool:
@@ -116,7 +116,7 @@ class ScoredModel(Protocol):
         self,
         feed: Mapping[str, np.ndarray],
         targets: np.ndarray,
-        wrt: str,
+        explain_input: str,
         layers: Sequence[str] = (),
         of_input: bool = True,
         rules: NodeRules | None = None,
@@ -124,7 +124,7 @@ class ScoredModel(Protocol):
         """Return scores and gradients of one chunk."""
 
     def multipliers(
-        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, wrt: str
+        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
     ) -> np.ndarray:
         """Return DeepLIFT's multipliers of one chunk's input."""
 
@@ -132,7 +132,7 @@ class ScoredModel(Protocol):
         self,
         feed: Mapping[str, np.ndarray],
         targets: np.ndarray,
-        wrt: str,
+        explain_input: str,
         composite: Any,
         layers: Sequence[str] | None = None,
     ) -> Any:

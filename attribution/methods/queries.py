@@ -78,13 +78,13 @@ class ModelQueries:
         N names or indices, for what is drawn per input.
     """
 
-    def __init__(self, model, feed, wrt, targets, batch_size, seed, keys, expected=None, place=None):
+    def __init__(self, model, feed, explain_input, targets, batch_size, seed, keys, expected=None, place=None):
         self.model = model
-        self.inputs = _locked(_precise(feed[wrt]).view())
+        self.inputs = _locked(_precise(feed[explain_input]).view())
         self.seed = seed
         self.keys = keys
         self._feed = feed
-        self._wrt = wrt
+        self._explain_input = explain_input
         self._targets = targets
         self._batch_size = batch_size
         self._expected = expected or RequiredQueries()
@@ -168,7 +168,7 @@ class ModelQueries:
 
         def queries():
             model = self.model.of_logits()
-            return ModelQueries(model, self._feed, self._wrt, self.targets, self._batch_size, self.seed, self.keys,
+            return ModelQueries(model, self._feed, self._explain_input, self.targets, self._batch_size, self.seed, self.keys,
                           place=self._place)  # fmt: skip
 
         return self._once("logits", queries)
@@ -218,7 +218,9 @@ class ModelQueries:
             targets = np.full(len(self), -1, np.int32) if self._targets is None else self._targets
             for rows, real in self.model.chunks(len(self), self._batch_size):
                 feed = {name: batching.take(array, rows) for name, array in self._feed.items()}
-                relevance[rows[:real]] = self.model.relevance(feed, targets[rows], self._wrt, composite)[:real]
+                relevance[rows[:real]] = self.model.relevance(feed, targets[rows], self._explain_input, composite)[
+                    :real
+                ]
             return _locked(relevance)
 
         return self._once(composite, run)
@@ -237,14 +239,14 @@ class ModelQueries:
             Each ``(N, positions..., channels)``: of the layer's shape, or with its channels moved to the end, or its
             tokens on their grid.
         """
-        node = self.model.layer(layer, self._wrt)
+        node = self.model.layer(layer, self._explain_input)
         if ("layer", node) not in self._memory:
             self._joint_backward(layers=(node,))
         return self._memory["layer", node]
 
     def attention_nodes(self) -> list[str]:
         """Return the nodes of Softmax operations with heads between input and score, first to last."""
-        graph, source = self.model.graph, self.model.input_node(self._wrt)
+        graph, source = self.model.graph, self.model.input_node(self._explain_input)
         if not hasattr(graph, "shape"):
             raise BadInput(f"{self.model.path} does not show its attention; explain the file itself")
         path = graph.between(source, self.model.logits.split(":")[0])
@@ -261,12 +263,12 @@ class ModelQueries:
 
     def multipliers(self, baseline: np.ndarray) -> np.ndarray:
         """Return DeepLIFT's multipliers, of the inputs' shape, against a baseline that broadcasts to them."""
-        baseline = np.broadcast_to(baseline, self.inputs.shape).astype(self._feed[self._wrt].dtype)
+        baseline = np.broadcast_to(baseline, self.inputs.shape).astype(self._feed[self._explain_input].dtype)
         targets = np.full(len(self), -1, np.int32) if self._targets is None else self._targets
         found = np.empty(self.inputs.shape, np.float32)
         for rows, real in self.model.chunks(len(self), self._batch_size):
             feed = {name: batching.take(array, rows) for name, array in self._feed.items()}
-            part = self.model.multipliers(feed, baseline[rows], targets[rows], self._wrt)
+            part = self.model.multipliers(feed, baseline[rows], targets[rows], self._explain_input)
             found[rows[:real]] = part[:real]
         return found
 
@@ -302,7 +304,7 @@ class ModelQueries:
             self.input_gradient()
 
         def run(feed, targets):
-            return self.model.backward(feed, targets, self._wrt, rules=node_rules).input_gradient
+            return self.model.backward(feed, targets, self._explain_input, rules=node_rules).input_gradient
 
         yield from self._stream(self._grid(rows), variant, run)
 
@@ -337,12 +339,12 @@ class ModelQueries:
         for pairs, real in self.model.chunks(len(numbers), self._batch_size):
             pieces = _pieces(numbers[pairs[:real]])
             rows = inputs[pairs]
-            others = {name: array for name, array in self._feed.items() if name != self._wrt}
+            others = {name: array for name, array in self._feed.items() if name != self._explain_input}
             feed = {name: array[rows] if array.ndim else array for name, array in others.items()}
             changed = [variant(number, rows[start:stop]) for number, start, stop in pieces]
             changed.extend([changed[-1][-1:]] * (len(pairs) - real))
             variants = changed[0] if len(changed) == 1 else np.concatenate(changed)
-            feed[self._wrt] = variants.astype(self._feed[self._wrt].dtype, copy=False)
+            feed[self._explain_input] = variants.astype(self._feed[self._explain_input].dtype, copy=False)
             results = run({name: feed[name] for name in self._feed}, targets[rows])
             for number, start, stop in pieces:
                 yield number, rows[start:stop], results[start:stop]
@@ -351,7 +353,7 @@ class ModelQueries:
         """Run one backward pass for what is asked for now and what is expected to be asked for later."""
         if not any(map(self.model.has_own_pass, layers)):
             of_input = of_input or (self._expected.input_gradient and "input" not in self._memory)
-            expected = [self.model.layer(name, self._wrt) for name in sorted(self._expected.layers, key=str)]
+            expected = [self.model.layer(name, self._explain_input) for name in sorted(self._expected.layers, key=str)]
             expected = [layer for layer in expected if not self.model.has_own_pass(layer)]
             layers = tuple(dict.fromkeys([*layers, *expected]))
             layers = tuple(layer for layer in layers if ("layer", layer) not in self._memory)
@@ -370,7 +372,7 @@ class ModelQueries:
         parts = []
         for rows, real in self.model.chunks(len(self), self._batch_size):
             feed = {name: batching.take(array, rows) for name, array in self._feed.items()}
-            result = self.model.backward(feed, targets[rows], self._wrt, layers, of_input, node_rules)
+            result = self.model.backward(feed, targets[rows], self._explain_input, layers, of_input, node_rules)
             parts.append((result, len(rows), real))
         gradient = _joined([part.input_gradient[:real] for part, _, real in parts]) if of_input else None
         scores = _joined([part.scores[:real] for part, _, real in parts])
@@ -383,18 +385,22 @@ class ModelQueries:
     def _by_input(self, layer, parts):
         """Join a layer's arrays of all queries, each with the numbers of rows fed and real; see ``batching``."""
         graph, size = self.model.graph, None
-        if hasattr(graph, "shape") and self.model.inputs[self._wrt].shape[0] is None and graph.shape(layer).rank:
+        if (
+            hasattr(graph, "shape")
+            and self.model.inputs[self._explain_input].shape[0] is None
+            and graph.shape(layer).rank
+        ):
             size = graph.shape(layer)[0]
         return _joined([batching.real_rows(array, fed, real, f"layer '{layer}'", size) for array, fed, real in parts])
 
     def _layout(self, layer):
         """Return how a layer's values are read; those that a server sends are ready to be used."""
-        return self.model.layout(layer, self._wrt).read if hasattr(self.model, "layout") else _same
+        return self.model.layout(layer, self._explain_input).read if hasattr(self.model, "layout") else _same
 
     def _node_rules(self, rules):
         if rules is None:
             return None
-        return rules(self.model.graph, self.model.input_node(self._wrt), self.model.logits.split(":")[0])
+        return rules(self.model.graph, self.model.input_node(self._explain_input), self.model.logits.split(":")[0])
 
     def _once(self, key, compute):
         if key not in self._memory:

@@ -83,26 +83,30 @@ class CompiledGraph:
         return self._once("forward", self._forward)
 
     def backward(
-        self, wrt: str, layers: tuple[str, ...], of_input: bool, rules: tuple[tuple[str, str], ...]
+        self, explain_input: str, layers: tuple[str, ...], of_input: bool, rules: tuple[tuple[str, str], ...]
     ) -> Callable:
         """Return the function from targets and arrays to scores, input gradient, layers' values and gradients.
 
         Parameters
         ----------
-        wrt, layers, of_input, rules
+        explain_input, layers, of_input, rules
             See ``attribution.model.model.Model.backward``; all hashable.
         """
-        return self._once(("backward", wrt, layers, of_input, rules), self._backward, wrt, layers, of_input, rules)
+        return self._once(
+            ("backward", explain_input, layers, of_input, rules), self._backward, explain_input, layers, of_input, rules
+        )
 
-    def relevance(self, wrt: str, composite: Composite, wanted: tuple[str, ...]) -> Callable:
+    def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Callable:
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
         skeleton = composite.without_numbers()  # one function for every ε
-        function = self._once(("relevance", wrt, skeleton, wanted), self._relevance, wrt, skeleton, wanted)
+        function = self._once(
+            ("relevance", explain_input, skeleton, wanted), self._relevance, explain_input, skeleton, wanted
+        )
         return functools.partial(function, composite.numbers())
 
-    def multipliers(self, wrt: str) -> Callable:
+    def multipliers(self, explain_input: str) -> Callable:
         """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
-        return self._once(("multipliers", wrt), self._multipliers, wrt)
+        return self._once(("multipliers", explain_input), self._multipliers, explain_input)
 
     def values(self, node: str) -> Callable:
         """Return the function from arrays to the values of a node's first output."""
@@ -122,8 +126,8 @@ class CompiledGraph:
 
         return forward
 
-    def _backward(self, wrt, layers, of_input, rules):
-        position = list(self._inputs).index(wrt)
+    def _backward(self, explain_input, layers, of_input, rules):
+        position = list(self._inputs).index(explain_input)
         view = self.graph if any(map(self.folds_away, layers)) else self._view()
 
         @self._compile(tf.TensorSpec((None,), tf.int32))
@@ -134,7 +138,7 @@ class CompiledGraph:
             sources = ([arrays[position]] if of_input else []) + values
             gradients = tf.gradients(target_scores, sources)
             if any(gradient is None for gradient in gradients):
-                names = ([f"input '{wrt}'"] if of_input else []) + [f"layer '{name}'" for name in layers]
+                names = ([f"input '{explain_input}'"] if of_input else []) + [f"layer '{name}'" for name in layers]
                 missing = next(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)
                 raise BadInput(f"the score does not depend on the {missing} through differentiable operations")
             values, gradients = [*map(_precise, values)], [*map(_precise, gradients)]
@@ -143,14 +147,14 @@ class CompiledGraph:
 
         return backward
 
-    def _multipliers(self, wrt):
-        position = list(self._inputs).index(wrt)
+    def _multipliers(self, explain_input):
+        position = list(self._inputs).index(explain_input)
         logits = self.logits if ":" in self.logits else f"{self.logits}:0"
         source = self._input_nodes[position]
         view = self._for_relevance(source, folded=True)
         rules = deeplift.rules(view, source, logits.split(":")[0])
 
-        @self._compile(tf.TensorSpec((None,), tf.int32), self._inputs[wrt])
+        @self._compile(tf.TensorSpec((None,), tf.int32), self._inputs[explain_input])
         def multipliers(targets, start, *arrays):
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
             self._import(view, at_baseline, name=deeplift.AT_BASELINE)
@@ -161,8 +165,8 @@ class CompiledGraph:
 
         return multipliers
 
-    def _relevance(self, wrt, skeleton, wanted):
-        source = self._input_nodes[list(self._inputs).index(wrt)]
+    def _relevance(self, explain_input, skeleton, wanted):
+        source = self._input_nodes[list(self._inputs).index(explain_input)]
         view = self._for_relevance(source, skeleton.batch_norm == "fold")
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 

@@ -65,7 +65,9 @@ class _FirstQueries(ModelQueries):
         yield from ()
 
 
-def try_method(name: str, model: ScoredModel, feed: Mapping[str, np.ndarray], wrt: str | None = None) -> Trial:
+def try_method(
+    name: str, model: ScoredModel, feed: Mapping[str, np.ndarray], explain_input: str | None = None
+) -> Trial:
     """Try a method on a model, as far as its first pass.
 
     Parameters
@@ -76,14 +78,14 @@ def try_method(name: str, model: ScoredModel, feed: Mapping[str, np.ndarray], wr
         The model.
     feed
         Inputs as ``Model.feed`` takes them, one row or the number of rows that the file prescribes.
-    wrt
+    explain_input
         Name of the explained input.
     """
     ((method, parameters),) = with_parameters([name]).values()
-    wrt = model.explained_input(wrt)
+    explain_input = model.explained_input(explain_input)
     arrays = model.feed(feed)
-    rows = len(arrays[wrt])
-    passes = _FirstQueries(model, arrays, wrt, None, rows, 0, range(rows), RequiredQueries())
+    rows = len(arrays[explain_input])
+    passes = _FirstQueries(model, arrays, explain_input, None, rows, 0, range(rows), RequiredQueries())
     try:
         maps = np.asarray(method.function(passes, **parameters))
     except _Enough:
@@ -129,22 +131,22 @@ def main(flag_values: flags.FlagValues) -> None:
     options = loading_options(flag_values)
     try:
         model = load_model(flag_values.model, **options)
-        wrt = model.explained_input(flag_values.wrt or None)
+        explain_input = model.explained_input(flag_values.explain_input or None)
     except BadInput as error:
         print_line()
         print_line(f"cannot be explained as it is: {error}")
         for line in _ways_to_load(flag_values.model, file, options):
             print_line(line)
         return
-    for line in _described_model(model, wrt):
+    for line in _described_model(model, explain_input):
         print_line(line)
     if flag_values.try_methods:
         print_line()
-        for line in _described_methods(model, wrt, flag_values.libraries):
+        for line in _described_methods(model, explain_input, flag_values.libraries):
             print_line(line)
     print_text("\nto load it:\n\n")
     print_line(_loading_line(flag_values.model, options))
-    given = f", wrt={wrt!r}" if len(model.inputs) > 1 else ""
+    given = f", explain_input={explain_input!r}" if len(model.inputs) > 1 else ""
     print_line(f'maps = attribution.explain("integrated_gradients", model, inputs{given})')
 
 
@@ -171,25 +173,25 @@ def _any(size) -> str:
     return "any" if size is None else str(size)
 
 
-def _described_model(model, wrt) -> list[str]:
+def _described_model(model, explain_input) -> list[str]:
     from attribution.graph.nodes import node_of
     from attribution.preprocessing import likely_preprocessing
 
     logits = model.logits
     operation = model.graph.nodes[node_of(logits)].op
     found = model._compiled.probabilities
-    lines = ["", f"explained input: {wrt}", f"classes: {model.num_classes}"]
+    lines = ["", f"explained input: {explain_input}", f"classes: {model.num_classes}"]
     lines.append(f"logits: {logits} ({operation})")
     lines.append(f"probabilities: {found if found else 'not in the file; softmax of the logits'}")
-    if model.inputs[wrt].shape.rank == 4:
-        way, reason = likely_preprocessing(model, wrt)
+    if model.inputs[explain_input].shape.rank == 4:
+        way, reason = likely_preprocessing(model, explain_input)
         lines.append(
             f"pixels: {way.name} is taken, because {reason}; --preprocessing= of attribution.explain says otherwise"
         )
-    layers = model.layers(wrt)
+    layers = model.layers(explain_input)
     lines.append(f"layers that maps can stand on: {len(layers)}" + (", the last of them" if len(layers) > 8 else ""))
     try:
-        default = model.layer(None, wrt)
+        default = model.layer(None, explain_input)
     except BadInput as error:
         default = None
         lines.append(f"  no default: {error}")
@@ -200,10 +202,10 @@ def _described_model(model, wrt) -> list[str]:
     return lines
 
 
-def _described_methods(model, wrt, libraries) -> list[str]:
+def _described_methods(model, explain_input, libraries) -> list[str]:
     names = [name for name, method in METHODS.items() if libraries or not method.library]
     feed = random_feed(model)
-    trials = {name: try_method(name, model, feed, wrt) for name in names}
+    trials = {name: try_method(name, model, feed, explain_input) for name in names}
     apply = [name for name, trial in trials.items() if trial.applies]
     lines = [f"methods that apply: {', '.join(apply) or 'none'}"]
     if len(apply) < len(names):

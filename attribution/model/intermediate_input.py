@@ -54,14 +54,14 @@ def _is_mask(graph, name: str) -> bool:
     return False
 
 
-def find_tensor(frozen: FrozenModel, wrt: str, target: str) -> str:
+def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
     """Return the node of the tensor inside a model that a user's name means.
 
     Parameters
     ----------
     frozen
         The model.
-    wrt
+    explain_input
         A node or tensor name, or a component of it, such as a Keras layer's name; of several nodes the last is meant.
     target
         Node of the score.
@@ -82,7 +82,7 @@ def find_tensor(frozen: FrozenModel, wrt: str, target: str) -> str:
         and graph.shape(name).rank not in (0, 1)
         and node.op != "Placeholder"
     ]
-    wanted = node_of(wrt)
+    wanted = node_of(explain_input)
     if wanted in inside:
         return wanted
     numbered = re.compile(re.escape(wanted) + r"_\d+") if frozen.numbered else None
@@ -93,8 +93,8 @@ def find_tensor(frozen: FrozenModel, wrt: str, target: str) -> str:
         sources = [node for node in frozen.input_nodes.values() if not graph.is_float(node)]
         first = [one for source in sources for one in first_floats(frozen, source, target)]
         raise BadInput(
-            f"the model has no input '{wrt}'; its inputs are {listed(frozen.inputs)}, and no tensor of floating point "
-            "between input and score has that name"
+            f"the model has no input '{explain_input}'; its inputs are {listed(frozen.inputs)}, and no tensor of "
+            "floating point between input and score has that name"
             + (f"; the first of them are {listed(dict.fromkeys(first))}" if first else "")
         )
     return found[-1]

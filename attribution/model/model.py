@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution.deprecation import renamed_arguments
 from attribution.errors import BadInput, listed
 from attribution.graph import layers
 from attribution.graph.layers import Layers
@@ -175,33 +176,35 @@ class Model:
         """SHA-256 of the model's files: it changes when they do."""
         return saved_model.fingerprint(self.path)
 
-    def input_node(self, wrt: str | None = None) -> str:
-        """Return the graph's node of the input called ``wrt`` (see ``explained_input``)."""
-        return self._frozen.input_nodes[self.explained_input(wrt)]
+    def input_node(self, explain_input: str | None = None) -> str:
+        """Return the graph's node of the input called ``explain_input`` (see ``explained_input``)."""
+        return self._frozen.input_nodes[self.explained_input(explain_input)]
 
-    def layer(self, name: str | None = None, wrt: str | None = None) -> str:
+    @renamed_arguments(wrt="explain_input")
+    def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
         """Return the node of a layer by its name, or of the last one ahead of pooling and head.
 
         See ``attribution.graph.layers.Layers`` for the names that are understood, the default, and the errors.
         """
-        found = self._layers_of(wrt)
+        found = self._layers_of(explain_input)
         return found.default() if name is None else found.find(self._frozen.aliases.get(node_of(name), name))
 
-    def layout(self, layer: str, wrt: str | None = None) -> layers.Layout:
+    def layout(self, layer: str, explain_input: str | None = None) -> layers.Layout:
         """Return what the axes of a layer, by its node, mean."""
-        return self._layers_of(wrt).layout(layer)
+        return self._layers_of(explain_input).layout(layer)
 
-    def layers(self, wrt: str | None = None) -> list[str]:
+    @renamed_arguments(wrt="explain_input")
+    def layers(self, explain_input: str | None = None) -> list[str]:
         """Return the node names of all layers a map can stand on, first to last."""
-        return self._layers_of(wrt).names()
+        return self._layers_of(explain_input).names()
 
-    def _layers_of(self, wrt) -> Layers:
+    def _layers_of(self, explain_input) -> Layers:
         if self._frozen.loaded is not None:
             raise BadInput(
                 f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
                 "gradients of the model's own inputs"
             )
-        name = self._wrt(wrt)
+        name = self._explained_name(explain_input)
         source = self._frozen.input_nodes.get(name) or intermediate_input.find_tensor(
             self._frozen, name, node_of(self.logits)
         )
@@ -210,14 +213,17 @@ class Model:
             self._layers[source] = layers.Layers(self.graph, source, node_of(self.logits), self._frozen.numbered, first)
         return self._layers[source]
 
-    def explaining(self, feed: Mapping[str, np.ndarray], wrt: str | None = None, batch_size: int = 32) -> Explained:
+    @renamed_arguments(wrt="explain_input")
+    def explaining(
+        self, feed: Mapping[str, np.ndarray], explain_input: str | None = None, batch_size: int = 32
+    ) -> Explained:
         """Return what methods explain, which is of floating point and has its channels last.
 
         Parameters
         ----------
         feed
             As ``feed`` returns it.
-        wrt
+        explain_input
             Name of an input, or of a tensor inside: a node, or a layer by its name. By default the only input of
             floating point; where the only input is of another type, the first tensor of floating point behind it.
         batch_size
@@ -226,9 +232,9 @@ class Model:
         Raises
         ------
         BadInput
-            If ``wrt`` is needed and not given, or is nothing that has a gradient.
+            If ``explain_input`` is needed and not given, or is nothing that has a gradient.
         """
-        model, name = self, self._wrt(wrt)
+        model, name = self, self._explained_name(explain_input)
         if name not in self.inputs:
             if name not in self._inner:
                 node = intermediate_input.find_tensor(self._frozen, name, node_of(self.logits))
@@ -273,16 +279,20 @@ class Model:
         other._take(frozen)
         return other
 
-    def _wrt(self, wrt) -> str:
+    def _explained_name(self, explain_input) -> str:
         """Return the name of what to explain, an input or a tensor inside."""
         floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
         with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0 and not self._is_position(name)]
-        if wrt is None and not floats and len(with_rows) == 1:
+        if explain_input is None and not floats and len(with_rows) == 1:
             first = self._first_floats(with_rows[0])
             if len(first) == 1 and self.inputs[with_rows[0]].dtype.is_integer:
                 return first[0]
             raise BadInput(f"{self._has_no_gradient(with_rows[0])}")
-        return self.explained_input(wrt) if wrt is None or wrt in self.inputs else wrt
+        return (
+            self.explained_input(explain_input)
+            if explain_input is None or explain_input in self.inputs
+            else explain_input
+        )
 
     def _is_position(self, name: str) -> bool:
         """Return whether an input says where scores are taken, and is nothing that the file's network sees."""
@@ -294,7 +304,9 @@ class Model:
     def _has_no_gradient(self, name: str) -> str:
         text = f"input '{name}' is of type {self.inputs[name].dtype.name} and has no gradient"
         first = self._first_floats(name)
-        return text + (f"; name a tensor of floating point behind it, wrt={listed(first[:5])}" if first else "")
+        return text + (
+            f"; name a tensor of floating point behind it, explain_input={listed(first[:5])}" if first else ""
+        )
 
     def compiled_anew(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's own, for whoever changes their weights."""
@@ -308,26 +320,29 @@ class Model:
         """
         return self._compiled.folds_away(layer)
 
-    def explained_input(self, wrt: str | None = None) -> str:
-        """Return the name of the input to explain: ``wrt``, or the model's only one of floating point.
+    @renamed_arguments(wrt="explain_input")
+    def explained_input(self, explain_input: str | None = None) -> str:
+        """Return the name of the input to explain: ``explain_input``, or the model's only one of floating point.
 
         Raises
         ------
         BadInput
-            If ``wrt`` is no input, is not of floating point, or is needed and not given.
+            If ``explain_input`` is no input, is not of floating point, or is needed and not given.
         """
         floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
-        if wrt is None:
+        if explain_input is None:
             if len(floats) != 1:
                 if len(self.inputs) == 1:
                     raise BadInput(self._has_no_gradient(next(iter(self.inputs))))
-                raise BadInput(f"the model has the inputs {listed(self.inputs)}; say which to explain with wrt=")
+                raise BadInput(
+                    f"the model has the inputs {listed(self.inputs)}; say which to explain with explain_input="
+                )
             return floats[0]
-        if wrt not in self.inputs:
-            raise BadInput(f"the model has no input '{wrt}'; its inputs are {listed(self.inputs)}")
-        if wrt not in floats:
-            raise BadInput(self._has_no_gradient(wrt))
-        return wrt
+        if explain_input not in self.inputs:
+            raise BadInput(f"the model has no input '{explain_input}'; its inputs are {listed(self.inputs)}")
+        if explain_input not in floats:
+            raise BadInput(self._has_no_gradient(explain_input))
+        return explain_input
 
     def feed(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Check inputs against the signature and return them by name, in the signature's types.
@@ -395,8 +410,14 @@ class Model:
         """Return the class of the highest score, ``(N,)`` int64."""
         return self.scores(inputs, batch_size).argmax(axis=1)
 
+    @renamed_arguments(wrt="explain_input")
     def gradients(
-        self, inputs: Inputs, targets: Any, batch_size: int = 32, wrt: str | None = None, rules: NodeRules | None = None
+        self,
+        inputs: Inputs,
+        targets: Any,
+        batch_size: int = 32,
+        explain_input: str | None = None,
+        rules: NodeRules | None = None,
     ) -> np.ndarray:
         """Return the gradient of each row's target score with respect to that row's input.
 
@@ -408,7 +429,7 @@ class Model:
             ``(N,)`` int, a class per row.
         batch_size
             Rows per pass.
-        wrt
+        explain_input
             Name of the input, where there are several.
         rules
             Gradient registered in TensorFlow under each of these names, by node name, in place of the true one.
@@ -419,7 +440,7 @@ class Model:
             Float32 of the input's shape, ``(N, ...)``.
         """
         feed = self.feed(inputs)
-        name = self.explained_input(wrt)
+        name = self.explained_input(explain_input)
         targets = checked_targets(targets, len(feed[name]), self.num_classes)
         gradients = np.empty(feed[name].shape, np.float32)
         for rows, real in self.chunks(len(gradients), batch_size):
@@ -442,7 +463,7 @@ class Model:
         self,
         feed: Mapping[str, np.ndarray],
         targets: np.ndarray,
-        wrt: str,
+        explain_input: str,
         layers: Sequence[str] = (),
         of_input: bool = True,
         rules: NodeRules | None = None,
@@ -455,7 +476,7 @@ class Model:
             Input name to array, as many rows in each.
         targets
             ``(rows,)`` int32; -1 stands for the predicted class.
-        wrt
+        explain_input
             Name of the input.
         layers
             Node names of layers whose values and gradients are wanted too.
@@ -468,7 +489,7 @@ class Model:
         -------
         Backward
         """
-        function = self._compiled.backward(wrt, tuple(layers), of_input, tuple(sorted((rules or {}).items())))
+        function = self._compiled.backward(explain_input, tuple(layers), of_input, tuple(sorted((rules or {}).items())))
         scores, input_gradient, values, gradients = self._run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
         return Backward(
@@ -479,13 +500,13 @@ class Model:
         )
 
     def multipliers(
-        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, wrt: str
+        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
     ) -> np.ndarray:
         """Return DeepLIFT's multipliers of one chunk, of the input's shape (``attribution.methods.deeplift``).
 
         Parameters
         ----------
-        feed, targets, wrt
+        feed, targets, explain_input
             As for ``backward``.
         baseline
             What the input is compared with, of its shape.
@@ -495,7 +516,7 @@ class Model:
         BadInput
             If an operation has no rule.
         """
-        scores, found = self._run(self._compiled.multipliers(wrt), targets, baseline, *feed.values())
+        scores, found = self._run(self._compiled.multipliers(explain_input), targets, baseline, *feed.values())
         self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
         _checked(scores.numpy(), len(targets))
         return found.numpy()
@@ -504,7 +525,7 @@ class Model:
         self,
         feed: Mapping[str, np.ndarray],
         targets: np.ndarray,
-        wrt: str,
+        explain_input: str,
         composite: Composite,
         layers: Sequence[str] | None = None,
     ) -> Any:
@@ -512,7 +533,7 @@ class Model:
 
         Parameters
         ----------
-        feed, targets, wrt
+        feed, targets, explain_input
             As for ``backward``.
         composite
             A ``lrp.Composite``.
@@ -529,8 +550,8 @@ class Model:
         BadInput
             If an operation has no rule.
         """
-        wanted = (self.input_node(wrt),) if layers is None else tuple(layers)
-        scores, *found = self._run(self._compiled.relevance(wrt, composite, wanted), targets, *feed.values())
+        wanted = (self.input_node(explain_input),) if layers is None else tuple(layers)
+        scores, *found = self._run(self._compiled.relevance(explain_input, composite, wanted), targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
         _checked(scores.numpy(), len(targets))
         found = [relevance.numpy() for relevance in found]
@@ -621,10 +642,10 @@ class Explained:
     Attributes
     ----------
     model
-        The model, whose input ``wrt`` is of floating point and has its channels last.
+        The model, whose input ``explain_input`` is of floating point and has its channels last.
     feed
         Input name to array.
-    wrt
+    explain_input
         Name of the explained input.
     channels_first
         Whether the caller's input has its channels first.
@@ -632,14 +653,14 @@ class Explained:
 
     model: Model
     feed: Mapping[str, np.ndarray]
-    wrt: str
+    explain_input: str
     channels_first: bool
 
     def as_given(self, maps: np.ndarray) -> np.ndarray:
         """Return maps with the axes of the caller's input; those without the channel axis are the same for both."""
         return (
             intermediate_input.channels_first(maps)
-            if self.channels_first and maps.ndim == self.feed[self.wrt].ndim
+            if self.channels_first and maps.ndim == self.feed[self.explain_input].ndim
             else maps
         )
 

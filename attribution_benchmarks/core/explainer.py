@@ -113,8 +113,8 @@ class Explainer:
 
     def _explained(self, model, names: Sequence[str], block: Block) -> dict[str, np.ndarray]:
         return attribution.explain_many(
-            {name: self.methods[name] for name in names}, model, block.inputs, block.targets, wrt=block.explained,
-            batch_size=self.batch_size, seed=self.seed, keys=block.seeds, resize=True,
+            {name: self.methods[name] for name in names}, model, block.inputs, block.targets,
+            explain_input=block.explained, batch_size=self.batch_size, seed=self.seed, keys=block.seeds, resize=True,
         )  # fmt: skip
 
 

@@ -136,18 +136,20 @@ class ServedModel:
 
     # What follows is the part of attribution.model.model.Model that methods and benchmarks use.
 
-    def explained_input(self, wrt: str | None = None) -> str:
-        """Return the name of the input to explain: ``wrt``, the exported one, or the only one of floating point."""
+    def explained_input(self, explain_input: str | None = None) -> str:
+        """Return the input to explain: the one given, the exported one, or the only one of floating point."""
         if self.sheet is not None:
-            if wrt not in (None, self.sheet.wrt):
-                raise BadInput(f"{self.path} explains its input '{self.sheet.wrt}', not '{wrt}'")
+            if explain_input not in (None, self.sheet.wrt):
+                raise BadInput(f"{self.path} explains its input '{self.sheet.wrt}', not '{explain_input}'")
             return self.sheet.wrt
         floats = [name for name, spec in self.inputs.items() if spec.is_float]
-        if wrt is None and len(floats) == 1:
+        if explain_input is None and len(floats) == 1:
             return floats[0]
-        if wrt not in floats:
-            raise BadInput(f"{self.path} has the inputs {listed(self.inputs)}; name one of floating point with wrt=")
-        return wrt
+        if explain_input not in floats:
+            raise BadInput(
+                f"{self.path} has the inputs {listed(self.inputs)}; name one of floating point with explain_input="
+            )
+        return explain_input
 
     def feed(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Check inputs against the signature and return them by name, in the signature's types."""
@@ -192,7 +194,7 @@ class ServedModel:
         self,
         feed: Mapping[str, np.ndarray],
         targets: np.ndarray,
-        wrt: str,
+        explain_input: str,
         layers: Sequence[str] = (),
         of_input: bool = True,
         rules: NodeRules | None = None,
@@ -220,16 +222,16 @@ class ServedModel:
         )
 
     def multipliers(
-        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, wrt: str
+        self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
     ) -> np.ndarray:
         """Refuse: what ``relevance`` says holds for these as well."""
-        return self.relevance(feed, targets, wrt, None)
+        return self.relevance(feed, targets, explain_input, None)
 
     def relevance(
         self,
         feed: Mapping[str, np.ndarray],
         targets: np.ndarray,
-        wrt: str,
+        explain_input: str,
         composite: Composite,
         layers: Sequence[str] | None = None,
     ) -> Any:
@@ -239,7 +241,7 @@ class ServedModel:
             "--methods=..., or score the file itself"
         )
 
-    def layer(self, name: str | None = None, wrt: str | None = None) -> str:
+    def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
         """Return the node of a layer by its name, or of the one that class activation maps take by themselves.
 
         Raises
@@ -261,9 +263,9 @@ class ServedModel:
         """Return whether a layer needs passes of its own: never, since each is a request of its own anyway."""
         return False
 
-    def input_node(self, wrt: str | None = None) -> str:
+    def input_node(self, explain_input: str | None = None) -> str:
         """Return the name of the explained input; see ``_UnseenGraph``."""
-        return self.explained_input(wrt)
+        return self.explained_input(explain_input)
 
     def __repr__(self):
         return f"ServedModel({self.path!r}, score={self.score!r}, version={self.version})"

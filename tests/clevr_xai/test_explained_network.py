@@ -97,9 +97,9 @@ def test_positive_rules_give_maps_of_one_sign(network, asked):
     inputs = asked["tokens"]
     for target in (0, 5, 27):
         logits = network.scores(inputs)[:, target]
-        maps = attribution.explain("lrp_clevr_xai", network, inputs, target, wrt="image")
+        maps = attribution.explain("lrp_clevr_xai", network, inputs, target, explain_input="image")
         assert (maps * np.sign(logits)[:, None, None, None] >= 0).all() and maps.any(axis=(1, 2, 3)).all()
-        maps = attribution.explain("excitation_backprop", network, inputs, target, wrt="image")
+        maps = attribution.explain("excitation_backprop", network, inputs, target, explain_input="image")
         assert (maps >= 0).all() and (maps.sum(axis=(1, 2, 3)) <= 1).all() and maps.any(axis=(1, 2, 3)).all()
 
 
@@ -120,14 +120,14 @@ def test_folding_every_normalisation_leaves_the_logits_unchanged(network, asked)
 
 def test_folded_relevance_without_stabiliser_is_input_times_gradient(network, asked):
     """Also through cells that are joined with coordinates and used twice."""
-    expected = attribution.explain("gradient_x_input", network, asked["tokens"], 3, wrt="image")
-    maps = attribution.explain("lrp_epsilon", network, asked["tokens"], 3, wrt="image", epsilon=1e-9)
+    expected = attribution.explain("gradient_x_input", network, asked["tokens"], 3, explain_input="image")
+    maps = attribution.explain("lrp_epsilon", network, asked["tokens"], 3, explain_input="image", epsilon=1e-9)
     np.testing.assert_allclose(maps, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
 
 
 def test_folding_changes_what_relevance_is_shared_out_along(network, asked):
     passed, folded = (
-        attribution.explain("lrp_clevr_xai", network, asked["tokens"], wrt="image", batch_norm=batch_norm)
+        attribution.explain("lrp_clevr_xai", network, asked["tokens"], explain_input="image", batch_norm=batch_norm)
         for batch_norm in ("pass", "fold")
     )
     assert np.corrcoef(passed.ravel(), folded.ravel())[0, 1] < 0.999
@@ -139,7 +139,7 @@ def test_all_eleven_methods_explain_the_network(network, asked):
         network,
         asked["tokens"],
         [1, 4, 6],
-        wrt="image",
+        explain_input="image",
     )
     for name, found in maps.items():
         assert found.shape == ((3, SIZE, SIZE) if name == "grad_cam" else (3, SIZE, SIZE, 3)), name
@@ -152,7 +152,8 @@ def test_padding_and_the_rows_of_a_batch_change_no_map(network, asked):
     one = {key: array[1:2] for key, array in inputs.items()}
     for name in ("lrp_clevr_xai", "gradient"):
         maps, of_padded, of_one = (
-            attribution.explain(name, network, asked_about, 3, wrt="image") for asked_about in (inputs, padded, one)
+            attribution.explain(name, network, asked_about, 3, explain_input="image")
+            for asked_about in (inputs, padded, one)
         )
         slack = 1e-5 * np.abs(maps).max()
         np.testing.assert_allclose(of_padded, maps, atol=slack)

@@ -34,8 +34,8 @@ def test_a_class_of_a_library_explains_an_image_beside_its_question(network, met
     pytest.importorskip("tf_keras_vis")
     images = np.random.default_rng(3).integers(0, 256, (2, 64, 64, 3), np.uint8)
     inputs = network.inputs(images, ["what color is the cube ?", "how many small red things are there ?"])
-    maps = attribution.explain(method, network.model, inputs, wrt="image")
-    expected = np.abs(attribution.explain("gradient", network.model, inputs, wrt="image")).max(axis=-1)
+    maps = attribution.explain(method, network.model, inputs, explain_input="image")
+    expected = np.abs(attribution.explain("gradient", network.model, inputs, explain_input="image")).max(axis=-1)
     assert expected.max() > 0
     np.testing.assert_allclose(maps, expected, rtol=1e-3, atol=1e-6 * expected.max())
 
@@ -44,7 +44,7 @@ def test_methods_of_libraries_that_know_one_input_say_so(network):
     pytest.importorskip("tf_keras_vis")
     inputs = network.inputs(np.zeros((1, 64, 64, 3), np.uint8), ["is there a cube ?"])
     with pytest.raises(BadInput, match=r"take networks of one input, and this one takes 'image', 'question'; a method"):
-        attribution.explain("tf_keras_vis.gradient", network.model, inputs, wrt="image")
+        attribution.explain("tf_keras_vis.gradient", network.model, inputs, explain_input="image")
 
 
 def test_the_command_offers_it(method, small_network, answered, tmp_path, capsys):

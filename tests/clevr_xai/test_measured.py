@@ -104,7 +104,7 @@ def test_the_numbers_are_those_of_maps_explained_and_scored_by_hand(measured, ne
     }
     masses = {}
     for label, arguments in asked.items():
-        maps = attribution.explain(label.method, *arguments, wrt="image")
+        maps = attribution.explain(label.method, *arguments, explain_input="image")
         expected, found = by_hand(maps, batch.masks), measured.scores(label)
         assert found.shape == (12, 2, 2, 10) and np.isnan(found[RIGHT:]).all()
         # Batches of other sizes round differently, which a rank can feel.
@@ -121,7 +121,7 @@ def test_the_numbers_are_those_of_maps_explained_and_scored_by_hand(measured, ne
 def test_the_completeness_error_is_that_of_the_maps(measured, network, data, tmp_path):
     (batch,) = data.batches(RIGHT, range(RIGHT))
     inputs, targets = network.inputs(batch.images, batch.questions), network.targets(batch.answers)
-    maps = attribution.explain("integrated_gradients", network.model, inputs, targets, wrt="image", points=4)
+    maps = attribution.explain("integrated_gradients", network.model, inputs, targets, explain_input="image", points=4)
     black = dict(inputs, image=0 * inputs["image"])
     rows = np.arange(RIGHT)
     difference = network.model.scores(inputs)[rows, targets] - network.model.scores(black)[rows, targets]
@@ -276,7 +276,7 @@ def test_the_maps_of_pictures_are_those_that_are_scored(network, data):
     number = data.questions[7]["question_index"]
     assert list(found) == ["gradient", "smoothgrad"]
     expected = attribution.explain(
-        "smoothgrad", network.model, *asked, wrt="image", samples=2, noise=0.05, keys=[f"simple/{number}"]
+        "smoothgrad", network.model, *asked, explain_input="image", samples=2, noise=0.05, keys=[f"simple/{number}"]
     )
     np.testing.assert_array_equal(found["smoothgrad"], expected)
 

@@ -62,7 +62,7 @@ def test_a_network_for_clevr_xai():
     assert (network.words, network.answers, network.size) == (["is", "it", "red"], ["no", "yes"], 128)
     assert network.encoded(["Is it blue?"]).tolist() == [[2, 3, 1]]
     inputs = network.inputs(np.zeros((1, 128, 128, 3), np.uint8), ["Is it red?"])
-    assert attribution.explain("gradient", network.model, inputs, wrt="image").shape == (1, 128, 128, 3)
+    assert attribution.explain("gradient", network.model, inputs, explain_input="image").shape == (1, 128, 128, 3)
 
 
 @pytest.mark.parametrize("name", ["sharpened", "saliency"])

@@ -18,7 +18,7 @@ import sys
 SECONDS = 60  # for one case
 ALWAYS = {  # unless the case says something else
     "exact": ["--benchmark=exact"],
-    "explain": ["--preprocessing=0..1", "--method=gradient", "--wrt=image"],
+    "explain": ["--preprocessing=0..1", "--method=gradient", "--explain_input=image"],
 }
 MODULES = {
     "svea": "svea.benchmark", "bim": "bim.metrics", "clevr_xai": "clevr_xai.evaluate", "tcav": "bim.run_tcav",

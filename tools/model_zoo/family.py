@@ -30,7 +30,7 @@ class Family:
         Which scores are explained; plain ones, unless the file ends in a softmax.
     load
         Further options of ``attribution.load_model``.
-    wrt
+    explain_input
         Name of the input, where there are several, or of the tensor inside that is explained.
     inner
         Whether a tensor behind the input is explained. Then ``write`` leaves a second file beside the first, its name
@@ -52,7 +52,7 @@ class Family:
     inputs: Callable[[int], np.ndarray | Mapping[str, np.ndarray]]
     score: str = "logits"
     load: Mapping = dataclasses.field(default_factory=dict)
-    wrt: str | None = None
+    explain_input: str | None = None
     inner: bool = False
     channels_first: bool = False
     quick: bool = True

@@ -164,7 +164,14 @@ def _file(name, about, make, inputs=None, **options):
 
 
 FAMILIES = (
-    _family("two_inputs", "picture and question", two_inputs, picture_and_question, wrt="image", piecewise_linear=True),
+    _family(
+        "two_inputs",
+        "picture and question",
+        two_inputs,
+        picture_and_question,
+        explain_input="image",
+        piecewise_linear=True,
+    ),
     _family(
         "channels_first", "channels first", channels_first, _channels_first, channels_first=True, piecewise_linear=True
     ),
@@ -188,10 +195,10 @@ FAMILIES = (
     _file("examples", "serialised tf.train.Example", _examples, _serialised),
     _file(
         "examples_named",
-        "the same, the parsed picture named with `wrt=`",
+        "the same, the parsed picture named with `explain_input=`",
         _examples,
         _serialised,
-        wrt="StatefulPartitionedCall/ParseExample/ParseExampleV2",
+        explain_input="StatefulPartitionedCall/ParseExample/ParseExampleV2",
         inner=True,
         piecewise_linear=True,
     ),

@@ -191,7 +191,7 @@ class _Double:
 
 def _maps(family, model, name, inputs, targets, options):
     return attribution.explain(
-        name, model, inputs, targets, wrt=family.wrt, batch_size=16, seed=oracles.SEED, **options
+        name, model, inputs, targets, explain_input=family.explain_input, batch_size=16, seed=oracles.SEED, **options
     )
 
 
@@ -257,12 +257,12 @@ def _layers(family, model, inputs, targets):
 
     def look(passes):
         seen["shape"] = passes.layer_gradient()[0].shape[1:]
-        seen["name"] = passes.model.layer(None, family.wrt)
-        seen["few"] = _narrow_layer(passes, family.wrt) if seen["shape"][-1] > FEW_CHANNELS else None
+        seen["name"] = passes.model.layer(None, family.explain_input)
+        seen["few"] = _narrow_layer(passes, family.explain_input) if seen["shape"][-1] > FEW_CHANNELS else None
         return passes.inputs
 
     try:
-        attribution.explain(look, model, inputs, targets, wrt=family.wrt)
+        attribution.explain(look, model, inputs, targets, explain_input=family.explain_input)
     except BadInput as error:
         return str(error), None
     except Exception as error:  # the methods will say it again, in their cells
@@ -271,9 +271,9 @@ def _layers(family, model, inputs, targets):
     return f"{short} ({', '.join(map(str, seen['shape']))})", seen["few"]
 
 
-def _narrow_layer(passes, wrt):
+def _narrow_layer(passes, explain_input):
     """Return the first layer with positions and few channels behind the input's own."""
-    for name in passes.model.layers(wrt):
+    for name in passes.model.layers(explain_input):
         shape = passes.model.graph.shape(name)
         last = shape[-1] if shape.rank else None
         if last is not None and passes.inputs.shape[-1] < last <= FEW_CHANNELS:

@@ -53,7 +53,7 @@ class Oracle:
             self._function = signatures[family.load.get("signature") or _only(signatures)]
             names = self._function.structured_input_signature[1]
             given = inputs if isinstance(inputs, dict) else {_only(names): inputs}
-            self._name = family.wrt or _only(names)
+            self._name = family.explain_input or _only(names)
             values = given[self._name]
             self._others = {name: tf.constant(array) for name, array in given.items() if name != self._name}
         if family.inner:

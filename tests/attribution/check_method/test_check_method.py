@@ -208,7 +208,7 @@ def test_methods_of_the_registry_keep_their_contract(name):
 
 def test_a_model_of_ones_own(file, exported, capsys):
     model = attribution.load_model(exported["two_inputs"])
-    found = attribution.check_method(f"{file}:good", model, wrt="image")
+    found = attribution.check_method(f"{file}:good", model, explain_input="image")
     assert {finding.outcome for finding in found} == {"passed"} and len(found) == len(checks.CHECKS)
     assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 10 checks passed, 0 failed"
 

@@ -89,13 +89,13 @@ def test_signals_and_several_inputs(run, exported, inputs, tmp_path):
     assert (code, err) == (0, "") and out.count("(probabilities)") == 3
     np.save(tmp_path / "image.npy", inputs["two_inputs"]["image"][:2])
     np.save(tmp_path / "question.npy", inputs["two_inputs"]["question"][:2])
-    options = [f"--model={exported['two_inputs']}", "--wrt=image", "--image=image.npy", "--method=gradient"]
+    options = [f"--model={exported['two_inputs']}", "--explain_input=image", "--image=image.npy", "--method=gradient"]
     assert run(*options, "--other_inputs=question=question.npy", "--maps=two.npz")[0] == 0
     expected = attribution.explain(
         "gradient",
         attribution.load_model(exported["two_inputs"]),
         {name: array[:2] for name, array in inputs["two_inputs"].items()},
-        wrt="image",
+        explain_input="image",
     )
     np.testing.assert_array_equal(np.load(tmp_path / "two.npz")["gradient"], expected)
     assert "also has the inputs 'question'; give each by --other_inputs=NAME=FILE.npy" in run(*options)[2]

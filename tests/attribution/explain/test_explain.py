@@ -30,7 +30,7 @@ FEWER = {
 @pytest.mark.parametrize("method", OWN_METHODS)
 def test_every_method_keeps_the_contract(method, kind, models, inputs):
     model, x = models[kind], inputs[kind]
-    options = FEWER.get(method, {}) | ({"wrt": "image"} if kind == "two_inputs" else {})
+    options = FEWER.get(method, {}) | ({"explain_input": "image"} if kind == "two_inputs" else {})
     explained = x["image"] if kind == "two_inputs" else x
     options["targets"] = np.arange(len(explained)) % model.num_classes
     maps = attribution.explain(method, model, x, batch_size=32, **options)
@@ -285,3 +285,11 @@ def test_the_median_of_an_input_as_the_baseline(shape, from_function):
     expected = (rows**2 - np.median(rows, axis=1, keepdims=True) ** 2).reshape(x.shape)
     maps = attribution.explain("integrated_gradients", model, x, 0, baseline="median")
     np.testing.assert_allclose(maps, expected, atol=1e-5)
+
+
+def test_the_old_name_of_explain_input_is_accepted(models, inputs):
+    model, x = models["two_inputs"], inputs["two_inputs"]
+    expected = attribution.explain("gradient", model, x, explain_input="image")
+    with pytest.warns(DeprecationWarning, match="wrt= is now called explain_input="):
+        found = attribution.explain("gradient", model, x, wrt="image")
+    np.testing.assert_array_equal(found, expected)

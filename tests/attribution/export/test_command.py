@@ -28,7 +28,9 @@ def written(exported, tmp_path_factory):
 
     def write(kind, methods, **options):
         directory = tmp_path_factory.mktemp("served") / kind
-        command.export(exported[kind], directory, methods, wrt="image" if kind == "two_inputs" else None, **options)
+        command.export(
+            exported[kind], directory, methods, explain_input="image" if kind == "two_inputs" else None, **options
+        )
         return directory
 
     return write
@@ -49,14 +51,14 @@ def ask(signature, model, inputs, targets):
     return {name: tensor.numpy() for name, tensor in reply.items()}
 
 
-def check_maps(directory, model, inputs, wrt, methods):
+def check_maps(directory, model, inputs, explain_input, methods):
     """Served maps equal local ones to 1e-5 of their largest value, for given and for predicted targets."""
     served = signatures(directory)
     predicted = model.predict(inputs)
     given = np.arange(len(predicted)) % model.num_classes
     mixed = np.where(np.arange(len(predicted)) % 2, given, -1)
     meant = np.where(mixed < 0, predicted, given)
-    local = attribution.explain_many(methods, model, inputs, meant, wrt=wrt)
+    local = attribution.explain_many(methods, model, inputs, meant, explain_input=explain_input)
     scores = model.scores(inputs)[np.arange(len(meant)), meant]
     for name in methods:
         reply = ask(served["explain_" + name], model, inputs, mixed)
@@ -311,12 +313,12 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
 def test_a_map_is_asked_to_be_no_more_precise_than_it_is_known(from_function):
     """Of values near 1,000, float32 knows differences of about 1 to four digits, and the values to seven."""
     model = from_function(lambda x: tf.reduce_sum(x, axis=1), 6, 2)
-    wrt = model.explained_input()
-    feed = {wrt: 1000 + np.random.default_rng(0).random((2, 6, 2), dtype=np.float32)}
+    explain_input = model.explained_input()
+    feed = {explain_input: 1000 + np.random.default_rng(0).random((2, 6, 2), dtype=np.float32)}
 
     def changed(method):
         entry = (attribution.Method("own", "Own", method), {})
-        return command._changed_by_rounding(model, wrt, entry, feed, attribution.explain(method, model, feed))
+        return command._changed_by_rounding(model, explain_input, entry, feed, attribution.explain(method, model, feed))
 
     values = changed(lambda passes: passes.inputs)
     differences = changed(lambda passes: passes.inputs - passes.inputs.mean(axis=1, keepdims=True))

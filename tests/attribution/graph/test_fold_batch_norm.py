@@ -20,17 +20,19 @@ def scores_of(graph, model, feed):
     return scores(arrays).numpy()
 
 
-def normalising(graph, wrt, target):
+def normalising(graph, explain_input, target):
     """Return the nodes that still scale by a constant or normalise."""
     return [
-        name for name in graph.between(wrt, target) if graph.nodes[name].op in ("Mul", "FusedBatchNormV3", "RealDiv")
+        name
+        for name in graph.between(explain_input, target)
+        if graph.nodes[name].op in ("Mul", "FusedBatchNormV3", "RealDiv")
     ]
 
 
-def check(model, feed, remaining, wrt=None):
+def check(model, feed, remaining, explain_input=None):
     folded = fold_batch_norm.fold_batch_norm(model.graph)
     np.testing.assert_allclose(scores_of(folded, model, feed), model.scores(feed), rtol=1e-4, atol=1e-5)
-    node, target = model.input_node(wrt), model.logits.split(":")[0]
+    node, target = model.input_node(explain_input), model.logits.split(":")[0]
     before, after = normalising(model.graph, node, target), normalising(folded, node, target)
     assert before and len(after) == remaining, (before, after)
     assert {n.name for n in model.graph.graph_def.node} <= {n.name for n in folded.graph_def.node}

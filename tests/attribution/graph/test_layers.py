@@ -11,8 +11,8 @@ from attribution.errors import BadInput
 
 def test_the_default_layer_is_the_activation_of_the_last_convolution(models):
     for kind, scope in (("signal", "conv1d"), ("image", "activation"), ("two_inputs", "conv2d")):
-        wrt = "image" if kind == "two_inputs" else None
-        layer = models[kind].layer(wrt=wrt)
+        explain_input = "image" if kind == "two_inputs" else None
+        layer = models[kind].layer(explain_input=explain_input)
         assert models[kind].graph.nodes[layer].op == "Relu" and scope in layer
         # Nothing after it is convolutional.
         after = models[kind].graph.below([layer])

@@ -55,7 +55,7 @@ def test_a_gate_whose_gradient_is_wanted_stays_a_factor(from_function):
     model = from_function(lambda v: v * tf.sigmoid(v), 4)
     (gate,) = (name for name, node in model.graph.nodes.items() if node.op == "Sigmoid")
     assert swish_rules(model.graph) and not swish_rules(model.graph, [gate])
-    (wrt,) = model.inputs
-    found = model.backward({wrt: POINTS}, np.full(3, 2, np.int32), wrt, layers=[gate])
+    (explain_input,) = model.inputs
+    found = model.backward({explain_input: POINTS}, np.full(3, 2, np.int32), explain_input, layers=[gate])
     np.testing.assert_allclose(found.values[gate], sigma(POINTS), rtol=1e-5)
     np.testing.assert_allclose(found.gradients[gate], np.where(np.arange(4) == 2, POINTS, 0), rtol=1e-6)

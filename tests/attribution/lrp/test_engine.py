@@ -201,7 +201,7 @@ def test_a_layer_written_as_a_sum_of_products_shares_out_as_one(rule, sums, from
 @pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
 def test_epsilon_lrp_is_input_times_gradient(kind, models, inputs):
     """On ReLU networks, with biases, residual blocks and folded normalisation, as epsilon goes to 0."""
-    options = {"wrt": "image"} if kind == "two_inputs" else {}
+    options = {"explain_input": "image"} if kind == "two_inputs" else {}
     expected = attribution.explain("gradient_x_input", models[kind], inputs[kind], 1, **options)
     maps = attribution.explain("lrp_epsilon", models[kind], inputs[kind], 1, epsilon=1e-9, **options)
     np.testing.assert_allclose(maps, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
@@ -257,7 +257,9 @@ def test_every_layer_holds_the_same_relevance(from_function):
 def test_a_branch_beside_the_input_takes_its_share_with_it(from_function, models, inputs):
     """With a second input, what reaches the image is less than the score."""
     x = inputs["two_inputs"]
-    positive = attribution.explain("excitation_backprop", models["two_inputs"], x, wrt="image").sum(axis=(1, 2, 3))
+    positive = attribution.explain("excitation_backprop", models["two_inputs"], x, explain_input="image").sum(
+        axis=(1, 2, 3)
+    )
     assert (positive > 0).all() and (positive < 1).all()
 
 

@@ -48,7 +48,7 @@ def test_of_two_inputs_only_the_explained_branch_is_changed(method, with_relu, m
     x = inputs["two_inputs"]
     changed = with_relu("two_inputs", RELUS[method])
     expected = oracle(lambda image: changed([image, tf.constant(x["question"])]), x["image"], TARGETS)
-    maps = attribution.explain(method, models["two_inputs"], x, TARGETS, wrt="image")
+    maps = attribution.explain(method, models["two_inputs"], x, TARGETS, explain_input="image")
     np.testing.assert_allclose(maps, expected, atol=1e-6 * np.abs(expected).max())
 
 
@@ -212,4 +212,4 @@ def test_a_network_without_relu_is_refused(from_function):
 def test_an_activation_beside_the_explained_input_does_not_matter(models, inputs):
     """The LSTM's tanh and sigmoid lie beside the image, not between it and the score."""
     x = inputs["two_inputs"]
-    assert attribution.explain("deconvnet", models["two_inputs"], x, wrt="image").shape == x["image"].shape
+    assert attribution.explain("deconvnet", models["two_inputs"], x, explain_input="image").shape == x["image"].shape

@@ -20,14 +20,14 @@ def weight_size(request, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
 def test_where_weights_stand_changes_no_number(kind, weight_size, models, inputs):
-    x, wrt = inputs[kind], "image" if kind == "two_inputs" else None
+    x, explain_input = inputs[kind], "image" if kind == "two_inputs" else None
     model = attribution.load_model(models[kind].path)
     assert bool(model.graph.weights) == (weight_size == 1)
     np.testing.assert_allclose(model.scores(x), models[kind].scores(x), atol=1e-6)
     for method in ("gradient", "guided_backprop", "lrp_epsilon", "lrp_alpha1beta0"):
         for options in ({}, {"batch_norm": "pass"}) if method.startswith("lrp") else ({},):
-            maps = attribution.explain(method, model, x, 1, wrt=wrt, **options)
-            expected = attribution.explain(method, models[kind], x, 1, wrt=wrt, **options)
+            maps = attribution.explain(method, model, x, 1, explain_input=explain_input, **options)
+            expected = attribution.explain(method, models[kind], x, 1, explain_input=explain_input, **options)
             np.testing.assert_allclose(maps, expected, atol=1e-6 * max(1, np.abs(expected).max()))
 
 

@@ -39,7 +39,7 @@ def test_signatures_scores_layers_and_methods_are_told(inspect, exported, models
 
 
 def test_the_lines_it_writes_load_and_explain(inspect, exported, inputs):
-    _, said = inspect(f"--model={exported['two_inputs']}", "--wrt=image", "--score=probabilities")
+    _, said = inspect(f"--model={exported['two_inputs']}", "--explain_input=image", "--score=probabilities")
     lines = said.split("to load it:")[1]
     known = {"attribution": attribution, "inputs": inputs["two_inputs"]}
     exec(lines, known)

@@ -32,13 +32,13 @@ def tokens(tmp_path_factory):
     return attribution.load_model(path), embedding(IDS).numpy(), behind
 
 
-@pytest.mark.parametrize("wrt", [None, "words"])
-def test_tokens_are_explained_by_their_embedding(wrt, tokens, oracle):
+@pytest.mark.parametrize("explain_input", [None, "words"])
+def test_tokens_are_explained_by_their_embedding(explain_input, tokens, oracle):
     model, embedded, behind = tokens
     targets = np.array([0, 1, 2, 1, 0])
     maps = attribution.explain_many(
         {"gradient": "gradient", "times": "gradient_x_input", "ig": "integrated_gradients", "cam": "grad_cam"},
-        model, IDS, targets, wrt=wrt, batch_size=2,
+        model, IDS, targets, explain_input=explain_input, batch_size=2,
     )  # fmt: skip
     expected = oracle(behind, embedded, targets)
     assert maps["gradient"].shape == (5, 7, 4) and maps["cam"].shape == (5, 7)
@@ -49,7 +49,7 @@ def test_tokens_are_explained_by_their_embedding(wrt, tokens, oracle):
     np.testing.assert_allclose(maps["ig"].sum(axis=(1, 2)), gap, rtol=1e-2, atol=1e-4)
     for method in ("lrp_epsilon", "rise", "occlusion", "smoothgrad", "guided_backprop", "score_cam"):
         options = {"masks": 5} if method == "rise" else {}
-        found = attribution.explain(method, model, IDS, targets, wrt=wrt, **options)
+        found = attribution.explain(method, model, IDS, targets, explain_input=explain_input, **options)
         assert np.isfinite(found).all() and found.shape[:2] == (5, 7)
 
 
@@ -63,9 +63,9 @@ def test_embeddings_cost_one_pass_to_compute(tokens):
 def test_what_can_be_explained_is_named(tokens):
     model = tokens[0]
     with pytest.raises(BadInput, match=r"'ids' is of type int32 and has no gradient; name a tensor .*GatherV2'"):
-        attribution.explain("gradient", model, IDS, wrt="ids")
+        attribution.explain("gradient", model, IDS, explain_input="ids")
     with pytest.raises(BadInput, match="no input 'picture'; its inputs are 'ids', and no tensor of floating point"):
-        attribution.explain("gradient", model, IDS, wrt="picture")
+        attribution.explain("gradient", model, IDS, explain_input="picture")
     assert attribution.explain("gradient", model, np.zeros((0, 7), np.int32)).shape == (0, 7, 4)
 
 
@@ -109,8 +109,8 @@ def test_a_float_tensor_behind_a_float_input_by_name(models, inputs, live):
     """What is explained may lie anywhere between input and score."""
     layer = next(layer for layer in live["image"].layers if isinstance(layer, keras.layers.Activation))
     values = keras.Model(live["image"].inputs, layer.output)(inputs["image"]).numpy()
-    found = attribution.explain("gradient_x_input", models["image"], inputs["image"], 1, wrt=layer.name)
-    gradient = attribution.explain("gradient", models["image"], inputs["image"], 1, wrt=layer.name)
+    found = attribution.explain("gradient_x_input", models["image"], inputs["image"], 1, explain_input=layer.name)
+    gradient = attribution.explain("gradient", models["image"], inputs["image"], 1, explain_input=layer.name)
     np.testing.assert_allclose(found, values * gradient, rtol=1e-4, atol=1e-6)
 
 
@@ -193,11 +193,11 @@ def test_serialized_examples_are_refused_with_the_tensor_to_name(tmp_path):
     examples = np.array(examples, object)
     np.testing.assert_allclose(model.scores(examples), 2 * rows @ kernel, rtol=1e-5)
     with pytest.raises(
-        BadInput, match=r"'examples' is of type string and has no gradient; name a tensor.*wrt='"
+        BadInput, match=r"'examples' is of type string and has no gradient; name a tensor.*explain_input='"
     ) as refusal:
         attribution.explain("gradient", model, examples)
-    named = str(refusal.value).split("wrt='")[1].split("'")[0]
-    found = attribution.explain("gradient_x_input", model, examples, 1, wrt=named)
+    named = str(refusal.value).split("explain_input='")[1].split("'")[0]
+    found = attribution.explain("gradient_x_input", model, examples, 1, explain_input=named)
     np.testing.assert_allclose(found, 2 * rows * kernel[:, 1], rtol=1e-5)
 
 
@@ -219,5 +219,5 @@ def test_words_behind_a_table(tmp_path):
     words = np.array([["a", "c"], ["b", "z"], ["c", "c"]], object)
     rows = module.rows.numpy()[[[0, 2], [1, 3], [2, 2]]]
     np.testing.assert_allclose(model.scores(words), rows.sum(axis=1), rtol=1e-6)
-    found = attribution.explain("gradient_x_input", model, words, 1, wrt="embedded")
+    found = attribution.explain("gradient_x_input", model, words, 1, explain_input="embedded")
     np.testing.assert_allclose(found, rows * [0, 1, 0], rtol=1e-6)

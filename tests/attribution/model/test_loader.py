@@ -46,17 +46,17 @@ def test_files_that_keras_2_saved_after_training_give_its_scores(name, keras2, w
 @pytest.mark.parametrize("name", KERAS2)
 def test_their_gradients_equal_central_differences(name, keras2, without_keras2):
     model, inputs = attribution.load_model(keras2 / name), np.load(keras2 / f"{name}.npz")["inputs"]
-    wrt = None
+    explain_input = None
     if inputs.dtype.kind == "U":  # text has no gradient
         inputs = inputs.astype(object)
-        wrt = next(node for node in model.graph.nodes if node.endswith("/embedding_lookup"))
-    explained = model.explaining(model.feed(inputs), wrt)
-    values, targets = explained.feed[explained.wrt], np.arange(len(inputs)) % 3
-    gradients = explained.model.gradients(explained.feed, targets, wrt=explained.wrt)
+        explain_input = next(node for node in model.graph.nodes if node.endswith("/embedding_lookup"))
+    explained = model.explaining(model.feed(inputs), explain_input)
+    values, targets = explained.feed[explained.explain_input], np.arange(len(inputs)) % 3
+    gradients = explained.model.gradients(explained.feed, targets, explain_input=explained.explain_input)
     direction = np.random.default_rng(3).normal(size=values.shape).astype(np.float32)
 
     def scores(step):
-        moved = {**explained.feed, explained.wrt: values + np.float32(step) * direction}
+        moved = {**explained.feed, explained.explain_input: values + np.float32(step) * direction}
         return explained.model.scores(moved)[np.arange(len(targets)), targets].astype(np.float64)
 
     differences = (scores(1e-2) - scores(-1e-2)) / 2e-2

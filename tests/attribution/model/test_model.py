@@ -70,9 +70,9 @@ def test_several_inputs_are_given_by_name(models, inputs):
     with pytest.raises(BadInput, match="inputs differ in length"):
         model.scores({"image": x["image"], "question": x["question"][:3]})
     with pytest.raises(BadInput, match="no input 'picture'; its inputs are"):
-        attribution.explain("gradient", model, x, wrt="picture")
+        attribution.explain("gradient", model, x, explain_input="picture")
     with pytest.raises(BadInput, match="'question' is of type int32 and has no gradient"):
-        attribution.explain("gradient", model, x, wrt="question")
+        attribution.explain("gradient", model, x, explain_input="question")
 
 
 def test_nan_scores_are_refused(from_function):
@@ -114,10 +114,10 @@ def test_a_single_score_per_input_is_one_class(from_function):
 @pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
 def test_xla_computes_the_same(kind, models, inputs):
     compiled = attribution.load_model(models[kind].path, jit_compile=True)
-    wrt = "image" if kind == "two_inputs" else None
+    explain_input = "image" if kind == "two_inputs" else None
     methods = ["gradient", "guided_backprop", "grad_cam", "lrp_epsilon"]
-    found = attribution.explain_many(methods, compiled, inputs[kind], 1, wrt=wrt)
-    expected = attribution.explain_many(methods, models[kind], inputs[kind], 1, wrt=wrt)
+    found = attribution.explain_many(methods, compiled, inputs[kind], 1, explain_input=explain_input)
+    expected = attribution.explain_many(methods, models[kind], inputs[kind], 1, explain_input=explain_input)
     for name in methods:
         scale = np.abs(expected[name]).max()
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-3, atol=1e-5 * scale)

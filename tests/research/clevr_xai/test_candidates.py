@@ -79,7 +79,7 @@ def is_close(maps, wanted):
 
 
 def maps_of(method, model, asked, target=5):
-    return explain(method, model, asked, target, wrt="image")
+    return explain(method, model, asked, target, explain_input="image")
 
 
 @pytest.mark.parametrize("rule", ["guided_backprop", "deconvnet"])
