@@ -168,8 +168,16 @@ class ModelQueries:
 
         def queries():
             model = self.model.of_logits()
-            return ModelQueries(model, self._feed, self._explain_input, self.targets, self._batch_size, self.seed, self.keys,
-                          place=self._place)  # fmt: skip
+            return ModelQueries(
+                model,
+                self._feed,
+                self._explain_input,
+                self.targets,
+                self._batch_size,
+                self.seed,
+                self.keys,
+                place=self._place,
+            )
 
         return self._once("logits", queries)
 
