@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from absl import flags
 
 from attribution.cli.help import help_text
-from attribution.cli.tf_logging import import_tensorflow_quietly
+from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput, printable
 from attribution.file_io.paths import CACHE_VARIABLE, cache_at, reason
 from attribution.file_io.remote_files import stage_inputs, staged
@@ -42,7 +42,7 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
     """
     if sys.stdout is None:  # closed by whoever started the command
         sys.exit(_said("error: standard output is closed; redirect it, for example to /dev/null", 2))
-    import_tensorflow_quietly()
+    quiet_tensorflow()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_plainly())
     try:
@@ -86,7 +86,7 @@ def execute(
         0 when the command ended, 2 for bad input, 130 when interrupted.
     """
     if any(argument in ("--help", "-help", "-h", "--helpshort", "--helpfull") for argument in argv[1:]):
-        print(help_text(flag_values, description))
+        print(help_text(flag_values, description, main.__module__))
         return 0
     flag_values.unparse_flags()
     with _interruptions() as interrupted:

@@ -1,17 +1,12 @@
-"""Keep TensorFlow's chatter off standard error, and let everything else through.
+"""Drop TensorFlow's uninformative log lines from standard error.
 
-TensorFlow's C++ parts write a few lines straight to the process's standard error that no setting of their own
-silences: while it is imported and looks for a GPU, and once more where oneDNN meets a type it does not know. They tell
-the user of a command nothing, and they tear its progress bars apart. So the first import of TensorFlow runs with
-standard error led through a process that leaves out exactly these lines, and from then on what is written to it past
-Python is. It is a process of its own, so that what TensorFlow says before it brings this one down is still seen.
-Python's own ``sys.stderr``, and with it every progress bar, stays the terminal it was. TensorFlow's Python warnings
-(deprecations, retracing) are turned off by the level of its logger; errors are kept everywhere.
+TensorFlow's C++ code writes them to file descriptor 2 whatever the log level: during its import, while it looks for
+GPUs, and when oneDNN meets an unsupported type. A small process filters the descriptor, so that messages before a
+crash are not lost. ``sys.stderr`` keeps the original descriptor, so progress bars still see a terminal.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import importlib
 import importlib.abc
@@ -20,9 +15,9 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-CHATTER = "|".join(
+DROPPED = "|".join(
     [
         r"All log messages before absl::InitializeLog\(\)",
         r"oneDNN custom operations are on",
@@ -34,35 +29,27 @@ CHATTER = "|".join(
     ]
 )
 _FILTER = """
-import os, re, sys
-chatter = re.compile(sys.argv[1].encode())
-rest = b""
-while True:
-    read = os.read(0, 1 << 16)
-    *lines, rest = re.split(rb"(?<=[\\n\\r])", rest + read)
-    if not read and rest:
-        lines, rest = [rest], b""
-    kept = b"".join(line for line in lines if not chatter.search(line))
-    while kept:
-        kept = kept[os.write(2, kept):]
-    if not read:
-        break
+import re, sys
+dropped = re.compile(sys.argv[1].encode())
+for line in sys.stdin.buffer:
+    if not dropped.search(line):
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
 """
 
 
-def import_tensorflow_quietly() -> None:
-    """Arrange that TensorFlow is imported, and computes in this process from then on, without its chatter."""
-    # Of the C++ log's levels, "2" leaves out information and warnings. Errors are kept.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+def quiet_tensorflow() -> None:
+    """Arrange that the first import of TensorFlow in this process, and what follows, is filtered."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only
     if "tensorflow" not in sys.modules:
         sys.meta_path.insert(0, _FirstImport())
 
 
 class _FirstImport(importlib.abc.MetaPathFinder):
-    """Find TensorFlow as always, but leave chatter out before it is imported; once."""
+    """Wraps the loader of TensorFlow, once."""
 
     def find_spec(self, fullname, path=None, target=None):
-        """Return TensorFlow's own spec with a loader that is quiet, and None for all other modules."""
+        """Return TensorFlow's spec with a filtered loader, and None for other modules."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
@@ -70,73 +57,63 @@ class _FirstImport(importlib.abc.MetaPathFinder):
         if spec and spec.loader:
             load = spec.loader.exec_module
 
-            def load_quietly(module):
-                with without_chatter():
+            def load_filtered(module):
+                with filtered_stderr():
                     load(module)
-                    module.config.list_physical_devices()  # looks for GPUs now, not between progress bars
-                leave_chatter_out()
-                logging.getLogger("tensorflow").setLevel(logging.ERROR)  # created with a level of its own by the import
+                _silence_python_warnings()
+                list_devices()
 
-            spec.loader.exec_module = load_quietly
+            spec.loader.exec_module = load_filtered
         return spec
 
 
 def import_without_devices() -> None:
-    """Import TensorFlow in a process that is only copied: it asks for no GPU, which no copy could use after it."""
+    """Import TensorFlow in a process that only forks; a GPU opened here could not be used in its children."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with without_chatter():
+    with filtered_stderr():
         importlib.import_module("tensorflow")
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    _silence_python_warnings()
 
 
-def go_on_quietly() -> None:
-    """Do in a copy of such a process what its import of TensorFlow has left."""
-    with without_chatter():
+def list_devices() -> None:
+    """Look for GPUs now, not between progress bars, and filter standard error until this process ends."""
+    with filtered_stderr():
         sys.modules["tensorflow"].config.list_physical_devices()
-    leave_chatter_out()
+    original, _ = _start_filter()
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # sys.stderr has no descriptor
+        if original is not None and sys.stderr.fileno() == 2:
+            options = {"encoding": sys.stderr.encoding, "errors": sys.stderr.errors}
+            sys.stderr = open(original, "w", buffering=1, closefd=False, **options)
 
 
 @contextlib.contextmanager
-def without_chatter() -> Iterator[None]:
-    """Leave the lines of ``CHATTER`` out of what this process writes to standard error meanwhile."""
-    with contextlib.ExitStack() as ending:
-        leave_chatter_out(ending.callback, patience=None)
+def filtered_stderr() -> Iterator[None]:
+    """Drop the lines that match ``DROPPED`` from file descriptor 2 during the block."""
+    original, process = _start_filter()
+    try:
         yield
+    finally:
+        if original is not None:
+            os.dup2(original, 2)
+            os.close(original)
+            process.wait()
 
 
-def leave_chatter_out(at_end: Callable = atexit.register, patience: float | None = 2.0) -> None:
-    """Lead what is written to standard error past Python through a filter.
-
-    Parameters
-    ----------
-    at_end
-        Takes the function that ends it; by default it is called when this process ends.
-    patience
-        Seconds to wait at the end for the filter, which children of this process may hold open; None for as long as it
-        takes.
-    """
+def _start_filter() -> tuple[int | None, subprocess.Popen | None]:
+    """Redirect descriptor 2 to a filter; return a copy of the original, None if it is closed, and the process."""
     if sys.stderr is not None:
         sys.stderr.flush()
     try:
-        loud = os.dup(2)
-    except OSError:  # closed: nobody listens
-        return
-    command = [sys.executable, "-I", "-S", "-c", _FILTER, CHATTER]
-    reader = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # replaced by something without a descriptor
-        if sys.stderr.fileno() == 2:
-            sys.stderr = open(
-                loud, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1, closefd=False
-            )
-    os.dup2(reader.stdin.fileno(), 2)
-    reader.stdin.close()
-    at_end(_speak_up, loud, reader, os.getpid(), patience)
+        original = os.dup(2)
+    except OSError:
+        return None, None
+    command = [sys.executable, "-I", "-S", "-c", _FILTER, DROPPED]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    os.dup2(process.stdin.fileno(), 2)
+    process.stdin.close()
+    return original, process
 
 
-def _speak_up(loud: int, reader: subprocess.Popen, owner: int, patience: float | None) -> None:
-    """Let everything through again, after what the filter still holds."""
-    if os.getpid() != owner:  # a child that was forked; the filter is not its own
-        return
-    os.dup2(loud, 2)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        reader.wait(timeout=patience)
+def _silence_python_warnings() -> None:
+    """Keep only errors of TensorFlow's Python logger: no deprecations, no retracing."""
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)

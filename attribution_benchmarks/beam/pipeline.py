@@ -15,7 +15,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
-from attribution.cli.tf_logging import import_tensorflow_quietly
+from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput
 from attribution_benchmarks.beam import shards
 from attribution_benchmarks.beam.device import device_kind, is_out_of_memory
@@ -42,7 +42,7 @@ def forget(job: Job) -> None:
 def work_named(job: Job, name: str) -> Work:
     """Return a work, made in this process once."""
     if job not in _works:
-        import_tensorflow_quietly()
+        quiet_tensorflow()
         os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several workers share a device
         _works[job] = job.maker()
     return _works[job](name)

@@ -28,7 +28,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from attribution.cli.tf_logging import go_on_quietly, import_without_devices
+from attribution.cli.tf_logging import import_without_devices, list_devices
 from attribution.errors import BadInput
 
 POSSIBLE = sys.platform == "linux"
@@ -130,7 +130,7 @@ def main(descriptor: int) -> None:
     gc.freeze()
     arguments = _copied(socket.socket(fileno=descriptor))
     signal.signal(signal.SIGINT, interruption)
-    go_on_quietly()
+    list_devices()
     sys.argv = arguments
     runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
 

@@ -143,7 +143,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    from attribution.cli.tf_logging import import_tensorflow_quietly
+    from attribution.cli.tf_logging import quiet_tensorflow
 
-    import_tensorflow_quietly()
+    quiet_tensorflow()
     sys.exit(main())
