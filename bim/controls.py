@@ -9,9 +9,9 @@ from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 
 # The same region of one image gets the same from them under every model: no contrast, and no change by a patch.
 CONTROLS = (
-    dataclasses.replace(RANDOM, ceiling_of=("iir",)),
-    dataclasses.replace(CENTRE_PRIOR, ceiling_of=("mcs", "idr", "iir")),
-    dataclasses.replace(EDGE_DETECTOR, ceiling_of=("mcs",)),
+    dataclasses.replace(RANDOM, trivial_max_of=("iir",)),
+    dataclasses.replace(CENTRE_PRIOR, trivial_max_of=("mcs", "idr", "iir")),
+    dataclasses.replace(EDGE_DETECTOR, trivial_max_of=("mcs",)),
 )
 # The method's own maps on networks that have learnt nothing, each in place of each member's; --random_networks says of
 # how many.

@@ -12,20 +12,20 @@ import numpy as np
 
 from attribution import Method
 from attribution.errors import BadInput, listed
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import has_variables, networks
 from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps, with_all_maps
-from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
 from bim import layout, scores
 from bim.attributions import CAM_LAYER, cam_layer, on_random_networks
 from bim.controls import OWN
 from bim.dataset import BimSet, check_same_objects, load_set
 from bim.layout import CONTRAST_SETS, MODEL_NAMES
-from bim.measure import Measured, Member, classifier_at, load_classifier, measure, way
+from bim.measure import Measured, Member, classifier_at, load_classifier, measure, sharded_run
 from bim.scores import METRICS
 from bim.served import check_methods, served_classifier, served_name
 
@@ -124,7 +124,7 @@ class Comparison:
     flat: int
     clusters: tuple[str, ...] | None = None
     curves: np.ndarray | None = None
-    label: Label | None = None
+    label: MapSource | None = None
 
     @property
     def metric_name(self) -> str:
@@ -264,19 +264,19 @@ class Benchmark:
         )  # fmt: skip
         return found.with_zero_by_zero() if self.upstream else found
 
-    def way(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> Way:
-        """Return what ``measured`` explains, as work in blocks."""
+    def sharded_run(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> ShardedRun:
+        """Return what ``measured`` explains, as work in batches."""
         member = self.member(model_name, set_name)
-        return way(
+        return sharded_run(
             member, rows, self.explainer_of(member), self.store, self._shared_of(member), self.batch_size,
             self.maps_directory,
         )  # fmt: skip
 
-    def rounds(self, metrics: Sequence[str]) -> list[list[Way]]:
-        """Return all that some metrics explain, as works in blocks that can be computed together.
+    def rounds(self, metrics: Sequence[str]) -> list[list[ShardedRun]]:
+        """Return all that some metrics explain, as works in batches that can be computed together.
 
         Each member comes once, unless two metrics need other images of it: then one comes after the other, as in a run
-        without blocks, so that batches have the same borders.
+        without batches, so that batches have the same borders.
         """
         rounds: list[dict[tuple[str, str], list[int]]] = [{}]
         for metric in metrics:
@@ -288,10 +288,10 @@ class Benchmark:
             if any(rounds[-1].get(pair, rows) != rows for pair, rows in needed.items()):
                 rounds.append({})
             rounds[-1].update(needed)
-        return [[self.way(*pair, rows) for pair, rows in each.items()] for each in rounds]
+        return [[self.sharded_run(*pair, rows) for pair, rows in each.items()] for each in rounds]
 
     def leave_out(self, failed: Mapping[str, Sequence[int]]) -> None:
-        """Draw images no more whose block failed: member's name -> rows of its set."""
+        """Draw images no more whose batch failed: member's name -> rows of its set."""
         for name, rows in failed.items():
             images = self.images(name.partition("-")[2])
             self.left_out |= {os.path.splitext(images.names[row])[0] for row in rows}
@@ -420,7 +420,7 @@ class Benchmark:
         ]
 
 
-def _own(measured: Measured, name: str) -> Label | None:
+def _own(measured: Measured, name: str) -> MapSource | None:
     """Return the label of a method under a control, None of any other."""
     label = measured.made_by.get(name)
     return label if label and label.method and label.control else None

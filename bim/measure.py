@@ -1,4 +1,4 @@
-"""Object attributions of a model on images of a set: explained in blocks, kept in a store."""
+"""Object attributions of a model on images of a set: explained in batches, kept in a store."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from PIL import Image
 
 import attribution
 from attribution.errors import BadInput, listed, printable
-from attribution_benchmarks.core.batch import Block, Label, Pending
-from attribution_benchmarks.core.evaluator import Answers, Run
+from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
+from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from bim import regions
@@ -50,7 +50,7 @@ class Measured:
     flat: dict[str, np.ndarray]
     shared: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
     curves: dict[str, dict[str, np.ndarray]] = dataclasses.field(default_factory=dict)
-    made_by: dict[str, Label] = dataclasses.field(default_factory=dict)
+    made_by: dict[str, MapSource] = dataclasses.field(default_factory=dict)
 
     def with_zero_by_zero(self) -> Measured:
         """Return NaN as the attribution of flat maps, as 0 / 0 gives in the authors' code."""
@@ -145,9 +145,9 @@ def input_side(model) -> int:
     return int(model.inputs[model.explained_input()].shape[1])
 
 
-def object_attribution(maps: np.ndarray, block: Block, scores) -> np.ndarray:
+def object_attribution(maps: np.ndarray, batch: Batch, scores) -> np.ndarray:
     """Return the object's attribution in each map, (N,) in [0, 1], and whether the map is flat, (N,) 0 or 1; (N, 2)."""
-    values, flat = map_attributions(np.asarray(maps, np.float32), block.masks["object"])
+    values, flat = map_attributions(np.asarray(maps, np.float32), batch.masks["object"])
     return np.stack([values, flat], axis=1)
 
 
@@ -202,24 +202,24 @@ class Member:
         """Return the name of an image's saved map."""
         return f"{self.name}/{os.path.splitext(self.images.names[row])[0]}"
 
-    def block(self, rows: Sequence[int]) -> Block:
+    def batch(self, rows: Sequence[int]) -> Batch:
         """Return some of the images, as the model takes them."""
         side = input_side(self.model)
         place = regions.place_mask
-        return Block(
+        return Batch(
             network_inputs(self.images.images(rows), side),
             [f"{self.name}/{self.images.names[row]}" for row in rows],
             masks={"object": np.stack([place(self.images.mask(row), self.images.boxes[row], side) for row in rows])},
             truth={"file": list(map(self.file, rows))},
         )
 
-    def blocks(self, rows: Sequence[int], size: int) -> Iterator[Pending]:
+    def batches(self, rows: Sequence[int], size: int) -> Iterator[LazyBatch]:
         """Yield some of the images, so many at a time."""
         for start in range(0, len(rows), size):
             part = list(rows[start : start + size])
             digests = self.images.digest(part)
             names = [f"{self.images.names[row]} {digest}" for row, digest in zip(part, digests, strict=True)]
-            yield Pending(names, list(map(self.file, part)), lambda part=part: self.block(part))
+            yield LazyBatch(names, list(map(self.file, part)), lambda part=part: self.batch(part))
 
 
 def measure(
@@ -241,13 +241,13 @@ def measure(
     rows
         Which of its images.
     explainer
-        Makes the maps; see ``scoring.run.Run``.
+        Makes the maps; see ``evaluator.Evaluator``.
     store
         Where scores are kept; None keeps none.
     shared
         Metrics of all benchmarks to compute beside, by name.
     batch_size
-        Images in one block and in one pass.
+        Images in one batch and in one pass.
     maps_directory
         Where maps are saved; None saves none.
     progress
@@ -259,18 +259,18 @@ def measure(
     run = _run(member, explainer, store, shared, batch_size, maps_directory)
     shown = printable(member.name.replace("-", " on "))
     with tqdm.tqdm(total=len(rows), desc=shown, leave=False, disable=not progress) as bar:
-        scored = run.run(member.blocks(rows, batch_size), bar.update)
-    numbers = {label.name: scored.numbers(label, OBJECT) for label in scored.labels}
+        scored = run.run(member.batches(rows, batch_size), bar.update)
+    numbers = {label.name: scored.numbers(label, OBJECT) for label in scored.sources}
     of_all = {
         name: {
             label.name: scored.numbers(label, metric.measure)
-            for label in scored.labels
+            for label in scored.sources
             if metric.measure.applies_to(label)
         }
         for name, metric in shared.items()
     }
     return Measured(
-        np.array(scored.answers, np.int64).reshape(len(rows)),
+        np.array(scored.predictions, np.int64).reshape(len(rows)),
         member.images.labels[rows],
         {name: column[:, 0] for name, column in numbers.items()},
         {name: column[:, 1].astype(bool) for name, column in numbers.items()},
@@ -280,11 +280,11 @@ def measure(
             for name, each in of_all.items()
             if shared[name].curve
         },
-        {label.name: label for label in scored.labels},
+        {label.name: label for label in scored.sources},
     )
 
 
-def way(
+def sharded_run(
     member: Member,
     rows: Sequence[int],
     explainer,
@@ -292,25 +292,25 @@ def way(
     shared: Mapping[str, Metric] | None = None,
     batch_size: int = 16,
     maps_directory=None,
-) -> Way:
-    """Return what ``measure`` explains and measures, as work in blocks; parameters as there."""
+) -> ShardedRun:
+    """Return what ``measure`` explains and measures, as work in batches; parameters as there."""
     run = _run(member, explainer, store, shared or {}, batch_size, maps_directory)
-    return Way(member.name, run, list(rows), batch_size, member.blocks)
+    return ShardedRun(member.name, run, list(rows), batch_size, member.batches)
 
 
-def _run(member: Member, explainer, store, shared: Mapping[str, Metric], batch_size: int, maps_directory) -> Run:
+def _run(member: Member, explainer, store, shared: Mapping[str, Metric], batch_size: int, maps_directory) -> Evaluator:
     key = {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name}
     if getattr(member.model, "client", None) is not None:
         key["served"] = True  # a served model's scores are its server's, not those of the file behind it
-    return Run(
+    return Evaluator(
         explainer,
         [OBJECT, *(metric.measure for metric in shared.values())],
         key,
         [Member],
         store,
-        Answers(
+        PredictionFilter(
             "prediction",
-            lambda block: member.model.predict(block.inputs, batch_size).tolist(),
+            lambda batch: member.model.predict(batch.inputs, batch_size).tolist(),
             lambda answers, part: (np.ones(len(answers), bool), np.array(answers, np.int64).reshape(len(part.names))),
         ),
         maps_directory,

@@ -40,13 +40,12 @@ from attribution_benchmarks.beam.flags import check_scale_flags, define_scale_fl
 from attribution_benchmarks.beam.precompute import asked_ahead
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
-from attribution_benchmarks.core import control_rows as own_maps
-from attribution_benchmarks.core import input_scores, manifest, tables
+from attribution_benchmarks.core import control_rows, input_scores, manifest, tables
 from attribution_benchmarks.core.batch import by_kind
 from attribution_benchmarks.core.controls import GROUND_TRUTH
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import MOST
-from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics import registry as metric_registry
 from attribution_benchmarks.stats import statistics
@@ -249,7 +248,7 @@ def main(flag_values: flags.FlagValues) -> None:
     print_line(f"scores kept in {scores_dir}", file=sys.stderr)
 
 
-def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
+def works(flag_values: flags.FlagValues) -> Callable[[str], ShardedRun]:
     """Return a function from "obj-obj" and so on to what this command explains and measures there, for workers."""
     from bim.attributions import method_named
     from bim.dataset import resolve_data_dir
@@ -261,7 +260,7 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
     )  # fmt: skip
 
     @functools.cache
-    def work(name: str) -> Way:
+    def work(name: str) -> ShardedRun:
         model_name, _, set_name = name.partition("-")
         benchmark.model(model_name)
         _live_networks(benchmark)
@@ -269,7 +268,7 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
             for pair in (pair for metric in metrics for pair in members(metric)):
                 benchmark.model(pair[0])  # their fingerprints stand beside saved maps
             benchmark.maps_directory = _maps_directory(flag_values, benchmark)
-        return benchmark.way(model_name, set_name)
+        return benchmark.sharded_run(model_name, set_name)
 
     return work
 
@@ -327,7 +326,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     list of dict
         Keys of ``core.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps,
         ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value. Behind them the
-        rows of methods' own maps under a control, see ``own_maps.own_row``.
+        rows of methods' own maps under a control, see ``control_rows.control_row``.
     """
     asked = [each for each in comparisons if each.label is None]
     tests = _tests(asked, compared_with, seed)
@@ -367,7 +366,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
 
 
 def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
-    """Return the scores of methods' own maps under a control, see ``own_maps.own_row``."""
+    """Return the scores of methods' own maps under a control, see ``control_rows.control_row``."""
     groups: dict[tuple[str, int | None], dict] = {}
     for one in comparisons:
         if one.label is not None:
@@ -378,7 +377,7 @@ def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
         for label, alike in by_kind(found).items():
             first, values = found[alike[0]], np.array([found[one].values for one in alike])
             defined = values.size and not np.isnan(values).any()
-            row = own_maps.own_row(
+            row = control_rows.control_row(
                 label,
                 first.metric_name,
                 values if defined else values[:, :0],
@@ -475,7 +474,7 @@ def _on_random_networks(metric: Metric, rows: list[dict], titles: dict[str, str]
     """Say what is left of the methods' scores on networks that have learnt nothing."""
     if not rows or metric is METRICS["RMCS"]:  # whose curve is the score
         return []
-    each, count = own_maps.told(rows, titles, _figure)
+    each, count = control_rows.format_controls(rows, titles, _figure)
     several = f", mean over {count} [least, largest]" if count > 1 else ""
     text = f"The methods' own maps on networks of random weights{several}: {each}."
     return textwrap.wrap(text, 118)
@@ -498,10 +497,10 @@ def _fits(benchmark: Benchmark, metrics) -> list[str]:
         if set_name == PATCH_SET:
             continue
         member, rows = benchmark.member(name, set_name), benchmark.drawn(set_name)
-        block = member.block(rows)
-        right = int((member.model.predict(block.inputs, benchmark.batch_size) == member.images.labels[rows]).sum())
+        batch = member.batch(rows)
+        right = int((member.model.predict(batch.inputs, benchmark.batch_size) == member.images.labels[rows]).sum())
         found.append(
-            f"{name} fits BIM: images (batch, {block.inputs.shape[1]}, {block.inputs.shape[2]}, 3) to ten classes, "
+            f"{name} fits BIM: images (batch, {batch.inputs.shape[1]}, {batch.inputs.shape[2]}, 3) to ten classes, "
             f"{right} of {len(rows)} images of {set_name} right"
         )
     return found

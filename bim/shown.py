@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attribution_benchmarks.core import report_examples
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
 from bim import regions
 from bim.evaluate import PAIRS, SHARED_MEMBER, Benchmark
@@ -24,7 +24,7 @@ MEMBER_TITLES = {
 }
 
 
-def map_bytes(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
+def map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     """Return maps as BIM scales them, as bytes, (N, side * side)."""
     scaled, _ = regions.two_dimensional(maps)
     return report_examples.unsigned(scaled).reshape(len(maps), -1)
@@ -102,7 +102,7 @@ def members(metric: str, benchmark: Benchmark, places: Sequence[int]) -> list[tu
         maps = report_examples.maps_of(
             benchmark.explainer(member.model),
             report_examples.MapPicture("picture", map_bytes, width=side * side),
-            member.blocks(taken, benchmark.batch_size),
+            member.batches(taken, benchmark.batch_size),
             key,
             [Member],
             benchmark.store,
@@ -139,7 +139,7 @@ def view(member: Member, row: int, maps: dict[str, np.ndarray], title: str) -> r
     (image,) = member.images.images([row])
     side = image.shape[0]
     mask = regions.place_mask(member.images.mask(row), member.images.boxes[row], side, side)
-    predicted = int(member.model.predict(member.block([row]).inputs, 1)[0])
+    predicted = int(member.model.predict(member.batch([row]).inputs, 1)[0])
     return report_examples.ExampleView(title, image, mask, maps, f"predicted {class_name(member, predicted)}")
 
 

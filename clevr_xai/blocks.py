@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Block, Pending
-from attribution_benchmarks.core.evaluator import Answers
+from attribution_benchmarks.core.batch import Batch, LazyBatch
+from attribution_benchmarks.core.evaluator import PredictionFilter
 from clevr_xai.answering import Answering, confidences, scaled
-from clevr_xai.dataset import Batch, Dataset
+from clevr_xai.dataset import Dataset, QuestionBatch
 
 
 class Questions:
@@ -33,7 +33,7 @@ class Questions:
         self.indices = [dataset.questions[row]["question_index"] for row in self.rows]
         self.answers = dict(zip(map(str, self.indices), (dataset.answers[row] for row in self.rows), strict=True))
 
-    def blocks(self, size: int, seen: Callable[[Batch], None] = lambda batch: None) -> Iterator[Pending]:
+    def batches(self, size: int, seen: Callable[[QuestionBatch], None] = lambda batch: None) -> Iterator[LazyBatch]:
         """Yield the questions, so many at a time.
 
         A question's name changes with its words, answer, image and masks, so these are read even where all numbers are
@@ -50,15 +50,15 @@ class Questions:
             seen(batch)
             files = [str(self.dataset.questions[row]["question_index"]) for row in batch.rows]
             digests = batch.digests()
-            yield Pending(
+            yield LazyBatch(
                 [f"{file} {digest[:16]}" for file, digest in zip(files, digests, strict=True)],
                 files,
                 lambda batch=batch, files=files: self._block(batch, files),
             )
 
-    def _block(self, batch: Batch, files: list[str]) -> Block:
+    def _block(self, batch: QuestionBatch, files: list[str]) -> Batch:
         network = self.network
-        return Block(
+        return Batch(
             network.inputs(batch.images, batch.questions) if network else {"image": scaled(batch.images)},
             [f"{self.dataset.kind}/{file}" for file in files],
             network.targets(batch.answers) if network else None,
@@ -71,31 +71,31 @@ class Questions:
         """Return other questions of the same data set, for the same network."""
         return Questions(self.dataset, rows, self.network, self.truths[0])
 
-    def asked(self) -> Answers:
+    def asked(self) -> PredictionFilter:
         """Return what asks the network, so that right answers alone are explained."""
-        return Answers("prediction", self._ask, self._judge)
+        return PredictionFilter("prediction", self._ask, self._judge)
 
-    def _ask(self, block: Block) -> list[list]:
+    def _ask(self, block: Batch) -> list[list]:
         """Return the answer's place among the logits and its softmax, of each question."""
         logits = self.network.model.scores(block.inputs, len(block))
         pairs = zip(logits.argmax(axis=1), confidences(logits), strict=True)
         return [[int(answer), float(sure)] for answer, sure in pairs]
 
-    def _judge(self, records: Sequence, part: Pending) -> tuple[np.ndarray, None]:
+    def _judge(self, records: Sequence, part: LazyBatch) -> tuple[np.ndarray, None]:
         given = np.array([[int(answer), float(sure)] for answer, sure in records]).reshape(-1, 2)
         return given[:, 0] == self.network.targets([self.answers[file] for file in part.files]), None
 
-    def given(self, predictions: Mapping[str, str]) -> Answers:
+    def given(self, predictions: Mapping[str, str]) -> PredictionFilter:
         """Return what compares answers of a file, question index -> answer; one that is missing counts as wrong."""
 
-        def ask(block: Block) -> list[str | None]:
+        def ask(block: Batch) -> list[str | None]:
             return [predictions.get(file) for file in block.truth["file"]]
 
-        def judge(records: Sequence, part: Pending) -> tuple[np.ndarray, None]:
+        def judge(records: Sequence, part: LazyBatch) -> tuple[np.ndarray, None]:
             wanted = (self.answers[file] for file in part.files)
             return np.array([said == answer for said, answer in zip(records, wanted, strict=True)], bool), None
 
-        return Answers("given", ask, judge)
+        return PredictionFilter("given", ask, judge)
 
 
 def rows_until_right(dataset: Dataset, network: Answering, count: int, seed: int, batch_size: int = 32) -> np.ndarray:

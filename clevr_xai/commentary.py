@@ -55,7 +55,7 @@ def _columns(measured: Measured, main: Mapping[str, Mapping]) -> dict[str, np.nd
     counted = subsets.members(measured, "all", paper_table.GROUND_TRUTH, 1, 0)
     return {
         label.name: np.mean([measured.counted(member)[(counted, truth, *place)] for member in members], axis=0)
-        for label, members in by_kind(measured.labels).items()
+        for label, members in by_kind(measured.sources).items()
         if label.name in main
     }
 

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Sequence
 
 from attribution.model import batching
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM, UNIFORM, WRONG_CLASS, Control
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS, networks
 from clevr_xai.tokens import words_of
@@ -60,10 +60,10 @@ def asked_of(dataset, network, names: Sequence[str], random_networks: int = NETW
         return chosen
     sentences = [question["question"] for question in dataset.questions]
 
-    def another_question(model, block: Block, seed: int) -> tuple[object, Block]:
-        others = other_questions(sentences, block.truth["row"], seed)
+    def another_question(model, batch: Batch, seed: int) -> tuple[object, Batch]:
+        others = other_questions(sentences, batch.truth["row"], seed)
         encoded = network.encoded([sentences[other] for other in others])
-        return model, dataclasses.replace(block, inputs={**block.inputs, "question": encoded})
+        return model, dataclasses.replace(batch, inputs={**batch.inputs, "question": encoded})
 
     words = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
     permuted = dataclasses.replace(PERMUTED_QUESTION, disturb=another_question, depends_on=words)

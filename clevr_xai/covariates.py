@@ -82,7 +82,7 @@ def correlations(
     if measured.confidence is not None:
         known = {"answer's softmax": measured.confidence[counted], **known}
     images = np.array(measured.images)[counted]
-    labels = [label for label in measured.labels if not (label.method and label.control)]
+    labels = [label for label in measured.sources if not (label.method and label.control)]
     place = measured.ground_truths.index(ground_truth)
     found = []
     for metric in metrics:

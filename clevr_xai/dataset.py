@@ -32,7 +32,7 @@ _KEPT = 128  # images in memory with the masks of their objects: at most 27 MB a
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
+class QuestionBatch:
     """Some rows of a dataset.
 
     Attributes
@@ -192,14 +192,14 @@ class Dataset:
         batch_size: int = 32,
         rows: Sequence[int] | None = None,
         ground_truths: Sequence[str] | None = None,
-    ) -> Iterator[Batch]:
+    ) -> Iterator[QuestionBatch]:
         """Iterate over some rows (all by default) with some ground truths (all by default)."""
         rows = np.arange(len(self)) if rows is None else np.asarray(rows, np.int64)
         names = self.ground_truths if ground_truths is None else ground_truths
         for start in range(0, len(rows), batch_size):
             chosen = rows[start : start + batch_size]
             truths = {name: self.masks(name, chosen) for name in names}
-            yield Batch(
+            yield QuestionBatch(
                 rows=chosen,
                 images=self.images(chosen),
                 questions=[self.questions[row]["question"] for row in chosen],

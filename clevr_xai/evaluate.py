@@ -43,7 +43,7 @@ from attribution_benchmarks.beam.precompute import asked_ahead
 from attribution_benchmarks.cli.bundled_models import default_model, shown_model
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.core import degenerate_maps, input_scores, manifest, tables
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS, RANDOM_WEIGHTS
@@ -56,7 +56,7 @@ from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
 
 if TYPE_CHECKING:
-    from attribution_benchmarks.core.sharded_run import Way
+    from attribution_benchmarks.core.sharded_run import ShardedRun
 
 MODELS = default_model("clevr_xai")
 RIGHT_OF_COMPLEX = 300  # answers of a run by default
@@ -299,7 +299,7 @@ def _explained(flag_values, ground_truth, shared):
     path, network, dataset = _network_and_data(flag_values)
 
     from clevr_xai.blocks import Questions, draw_rows, rows_until_right
-    from clevr_xai.measured import measure, way
+    from clevr_xai.measured import measure, sharded_run
 
     wanted = flag_values.num_right
     if flag_values.questions == "complex" and not wanted and not flag_values["num_questions"].present:
@@ -313,7 +313,7 @@ def _explained(flag_values, ground_truth, shared):
     maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
     store = _store(flag_values)
     if ahead:
-        whole = way(
+        whole = sharded_run(
             questions, explainer, shared, store, flag_values.batch_size, maps_directory, flag_values.degenerate_maps
         )  # fmt: skip
         failed = ahead([whole]).get(whole.name, [])
@@ -338,16 +338,16 @@ def _controls(flag_values, shared) -> list[str]:
     return [*flag_values.controls, *further]
 
 
-def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
+def works(flag_values: flags.FlagValues) -> Callable[[str], ShardedRun]:
     """Return a function from the kind of questions to what this command explains and measures, for workers."""
     from clevr_xai.blocks import Questions
-    from clevr_xai.measured import way
+    from clevr_xai.measured import sharded_run
 
     truths, metrics = _truths_and_metrics(flag_values)
     shared = {name: metric for name, metric in metrics.items() if name not in ACCURACIES}
     chosen = _settings(flag_values)
     _, network, dataset = _network_and_data(flag_values)
-    found = way(
+    found = sharded_run(
         Questions(dataset, range(len(dataset)), network, truths[0]),
         _explainer(flag_values, network, dataset, chosen, shared),
         shared,
@@ -400,7 +400,9 @@ def _explainer(flag_values, network, dataset, chosen, shared):
 
 def _cheap(control: Control, chosen) -> list[str]:
     """Return the methods that a control is asked of where nothing was said: those that can be asked so often."""
-    further = Label(control=control.name).kind.name == RANDOM_WEIGHTS.name and control.name != random_network(1).name
+    further = (
+        MapSource(control=control.name).kind.name == RANDOM_WEIGHTS.name and control.name != random_network(1).name
+    )
     return [name for name in chosen if name not in methods.COSTLY and not (further and name in methods.MASKED)]
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.stats import statistics
 from clevr_xai import subsets
 from clevr_xai.dataset import Dataset
@@ -22,7 +22,7 @@ from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
 from clevr_xai.table import TRUTH_TITLES
 
-EDGES = Label(control="edge_detector")
+EDGES = MapSource(control="edge_detector")
 EVERYTHING = "all_objects"
 
 
@@ -46,7 +46,7 @@ class Shares(NamedTuple):
 def by_family(measured: Measured, dataset: Dataset, ground_truths: Sequence[str]) -> list[Shares]:
     """Measure the masks of the questions that count, for each ground truth that any of them has."""
     place = list(METRICS).index("mass"), list(POOLINGS).index(HEADING["mass"])
-    scores = measured.counted(EDGES) if EDGES in measured.labels else None
+    scores = measured.counted(EDGES) if EDGES in measured.sources else None
     found = []
     for truth in ground_truths:
         counted = subsets.members(measured, "all", truth, 1, 0)

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.degenerate_maps import DROP, UNIFORM
-from attribution_benchmarks.core.evaluator import Run
+from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from clevr_xai import masks
 from clevr_xai.blocks import Questions
-from clevr_xai.dataset import Batch
+from clevr_xai.dataset import QuestionBatch
 from clevr_xai.methods import BASELINES
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
@@ -44,7 +44,7 @@ class Measured:
         Ground truth -> (n,) size of the mask, 0 where the question has none.
     fingerprint
         SHA-256 of the questions, answers, images and masks.
-    labels
+    sources
         What there are scores of.
     scores
         Function from a label to (n, ground truths, metrics, poolings) float64; NaN where undefined and where the
@@ -71,15 +71,15 @@ class Measured:
     confidence: np.ndarray | None
     pixels: dict[str, np.ndarray]
     fingerprint: str
-    labels: tuple[Label, ...]
-    scores: Callable[[Label], np.ndarray]
+    sources: tuple[MapSource, ...]
+    scores: Callable[[MapSource], np.ndarray]
     gaps: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    shared: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
-    curves: Mapping[str, Callable[[Label], np.ndarray | None]] = dataclasses.field(default_factory=dict)
+    shared: Mapping[str, Callable[[MapSource], np.ndarray | None]] = dataclasses.field(default_factory=dict)
+    curves: Mapping[str, Callable[[MapSource], np.ndarray | None]] = dataclasses.field(default_factory=dict)
     positions: int = masks.SIZE**2
     degenerate_maps: str = UNIFORM
 
-    def counted(self, label: Label) -> np.ndarray:
+    def counted(self, label: MapSource) -> np.ndarray:
         """Return a label's scores as they count, (n, ground truths, metrics, poolings) float64.
 
         A pooled map that is zero everywhere has no accuracy. It counts as the uniform map, whose mass and whose
@@ -137,14 +137,14 @@ def measure(
     )
     sizes = []
 
-    def seen(batch: Batch) -> None:
+    def seen(batch: QuestionBatch) -> None:
         sizes.append(np.stack([batch.masks[name].sum(axis=(1, 2)) for name in dataset.ground_truths], axis=1))
 
     with tqdm.tqdm(total=len(questions.rows), desc="questions", unit="question", disable=not progress) as bar:
-        found = run.run(questions.blocks(batch_size, seen), bar.update)
+        found = run.run(questions.batches(batch_size, seen), bar.update)
     sizes = np.concatenate(sizes)
 
-    def values_of(measure: PerSampleMetric, part: int | slice = 0) -> Callable[[Label], np.ndarray | None]:
+    def values_of(measure: PerSampleMetric, part: int | slice = 0) -> Callable[[MapSource], np.ndarray | None]:
         return lambda label: found.numbers(label, measure)[:, part] if measure.applies_to(label) else None
 
     shape = (-1, len(dataset.ground_truths), len(METRICS), len(POOLINGS))
@@ -155,12 +155,12 @@ def measure(
         np.array(questions.indices, np.int64),
         [dataset.questions[row]["image_filename"] for row in questions.rows],
         found.counted,
-        np.array([sure for _, sure in found.answers], np.float64) if network else None,
+        np.array([sure for _, sure in found.predictions], np.float64) if network else None,
         {name: sizes[:, place] for place, name in enumerate(dataset.ground_truths)},
         hashlib.sha256("\n".join(found.names).encode()).hexdigest(),
-        found.labels,
+        found.sources,
         lambda label: found.numbers(label, accuracy).reshape(shape),
-        {name: found.numbers(Label(name), gap)[:, 0] for name, gap in gaps.items()},
+        {name: found.numbers(MapSource(name), gap)[:, 0] for name, gap in gaps.items()},
         {name: values_of(measure) for name, measure in further.items()},
         {name: values_of(further[name], slice(1, None)) for name, metric in (shared or {}).items() if metric.curve},
         dataset.size**2,
@@ -168,7 +168,7 @@ def measure(
     )
 
 
-def way(
+def sharded_run(
     questions: Questions,
     explainer,
     shared: Mapping[str, Metric] | None = None,
@@ -176,11 +176,13 @@ def way(
     batch_size: int = 8,
     maps_directory=None,
     degenerate_maps: str = UNIFORM,
-) -> Way:
+) -> ShardedRun:
     """Return what ``measure`` explains and measures, as work in blocks; parameters as there."""
     run, *_ = _run(questions, explainer, None, shared, store, maps_directory, degenerate_maps)
     rows = questions.rows.tolist()
-    return Way(questions.dataset.kind, run, rows, batch_size, lambda some, size: questions.take(some).blocks(size))
+    return ShardedRun(
+        questions.dataset.kind, run, rows, batch_size, lambda some, size: questions.take(some).batches(size)
+    )
 
 
 def _run(questions: Questions, explainer, predictions, shared, store, maps_directory, degenerate_maps: str):
@@ -191,12 +193,12 @@ def _run(questions: Questions, explainer, predictions, shared, store, maps_direc
     further = {
         name: _against(metric.measure, questions.truths[0], degenerate_maps) for name, metric in (shared or {}).items()
     }
-    paths = [name for name in BASELINES if network and Label(name) in explainer.labels]
+    paths = [name for name in BASELINES if network and MapSource(name) in explainer.sources]
     gaps = {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths}
     answers = questions.asked() if network else None
     if not network and predictions is not None:
         answers = questions.given(predictions)
-    run = Run(
+    run = Evaluator(
         explainer,
         [accuracy, *further.values(), *gaps.values()],
         {
@@ -215,8 +217,8 @@ def _run(questions: Questions, explainer, predictions, shared, store, maps_direc
 
 def maps_of(questions: Questions, explainer) -> dict[str, np.ndarray]:
     """Return the maps of the methods as asked for some questions, name -> (n, H, W, C) or (n, H, W)."""
-    (part,) = questions.blocks(len(questions.rows))
-    wanted = [label for label in explainer.labels if label.method and not label.control]
+    (part,) = questions.batches(len(questions.rows))
+    wanted = [label for label in explainer.sources if label.method and not label.control]
     return {label.method: maps for label, maps in explainer.maps(wanted, part.load())}
 
 

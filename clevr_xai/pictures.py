@@ -67,7 +67,7 @@ def write_pictures(
     for place in chosen:
         row = int(measured.rows[place])
         found = {name: one[0] for name, one in maps([row]).items()}
-        scores = {label.method: measured.scores(label)[place] for label in measured.labels if not label.control}
+        scores = {label.method: measured.scores(label)[place] for label in measured.sources if not label.control}
         figure = question_figure(dataset, row, found, scores, ground_truths[0])
         written += save_figure(figure, directory, f"question_{measured.indices[place]}", formats, trim=False)
     for truth in ground_truths:
@@ -130,7 +130,7 @@ def box_plot(measured: Measured, ground_truth: str, metric: str):
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    shown = [label for label in measured.labels if not (label.method and label.control)]
+    shown = [label for label in measured.sources if not (label.method and label.control)]
     counted = measured.right & (measured.pixels[ground_truth] > 0)
     place = (
         measured.ground_truths.index(ground_truth),

@@ -8,7 +8,7 @@ import numpy as np
 
 from attribution.methods.completeness import Residuals
 from attribution.methods.gradients import path_start
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS, pool
@@ -51,8 +51,8 @@ def relevance_accuracy(ground_truths: Sequence[str], digits: int | None = DIGITS
         Significant digits of a number; all of them where None.
     """
 
-    def accuracies(maps: np.ndarray, block: Block, scores) -> np.ndarray:
-        found = score_maps(maps, {name: block.masks[name] for name in ground_truths})
+    def accuracies(maps: np.ndarray, batch: Batch, scores) -> np.ndarray:
+        found = score_maps(maps, {name: batch.masks[name] for name in ground_truths})
         return found.reshape(len(found), -1)
 
     width = len(ground_truths) * len(METRICS) * len(POOLINGS)
@@ -72,11 +72,11 @@ def path_gap(method: str, baseline) -> PerSampleMetric:
         b, where the path begins: see ``attribution.methods.gradients.path_start``.
     """
 
-    def gap(maps: np.ndarray, block: Block, scores) -> np.ndarray:
-        rows = np.arange(len(block))
-        start = path_start(block.pictures, baseline)
-        begun = block.with_pictures(np.broadcast_to(start, block.pictures.shape))
-        ends = (scores(inputs)[rows, block.targets].astype(np.float64) for inputs in (block.inputs, begun))
+    def gap(maps: np.ndarray, batch: Batch, scores) -> np.ndarray:
+        rows = np.arange(len(batch))
+        start = path_start(batch.pictures, baseline)
+        begun = batch.with_pictures(np.broadcast_to(start, batch.pictures.shape))
+        ends = (scores(inputs)[rows, batch.targets].astype(np.float64) for inputs in (batch.inputs, begun))
         return Residuals.of(maps, *ends).relative
 
     return PerSampleMetric(f"path_gap {method}", gap, digits=DIGITS, of_controls=False, methods=(method,))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attribution_benchmarks.core import report_examples
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai.blocks import Questions
@@ -19,7 +19,7 @@ POOLING = "max-norm"  # squares would show the peaks alone
 _BRIGHTEST = 0.998  # a handful of pixels would otherwise leave all others dark
 
 
-def map_bytes(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
+def map_bytes(maps: np.ndarray, block: Batch, scores: Callable) -> np.ndarray:
     """Return pooled maps as bytes, the brightest pixels cut off, (N, H * W)."""
     pooled = pool(maps, [POOLING])[POOLING].reshape(len(maps), -1)
     top = np.quantile(pooled, _BRIGHTEST, axis=1)[:, None]
@@ -44,11 +44,11 @@ def maps_of(
     side = questions.dataset.images(rows[:1]).shape[1]
     key = {"benchmark": "clevr_xai", "model": network.model.fingerprint if network else ""}
     measure = report_examples.MapPicture("picture", map_bytes, width=side * side)
-    return report_examples.maps_of(explainer, measure, taken.blocks(len(rows)), key, [Questions], store, (side, side))
+    return report_examples.maps_of(explainer, measure, taken.batches(len(rows)), key, [Questions], store, (side, side))
 
 
 def _picked(groups: Sequence[InputScores], measured: Measured) -> list[str]:
-    methods = list(dict.fromkeys(label.method for label in measured.labels if label.method))
+    methods = list(dict.fromkeys(label.method for label in measured.sources if label.method))
     same = [group for group in groups if list(group.inputs) == list(groups[0].inputs)]
     own = [group for group in same if "pooling" in group.where] or same
     return [groups[0].inputs[place] for place in report_examples.choose(own, [], methods, COUNT)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.core.batch import Label, by_kind
+from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics import curves
@@ -64,7 +64,7 @@ def long_rows(
     _, cluster = np.unique(measured.images, return_inverse=True)
     wrong = int((~measured.right).sum())
     rows = []
-    for label, members in by_kind(measured.labels if metrics else ()).items():
+    for label, members in by_kind(measured.sources if metrics else ()).items():
         each = np.stack([measured.counted(member) for member in members])
         scores, zero = each.mean(axis=0), sum(np.isnan(measured.scores(member)).astype(int) for member in members)
         for truth in ground_truths:
@@ -124,7 +124,7 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
     counted = subsets.members(measured, "all", ground_truth, 1, 0)
     rows = []
     for name, values_of in measured.shared.items():
-        for label, members in by_kind(measured.labels).items():
+        for label, members in by_kind(measured.sources).items():
             columns = [values_of(member) for member in members]
             if any(column is None for column in columns):
                 continue
@@ -182,9 +182,9 @@ def input_scores(measured: Measured, ground_truths: Sequence[str], metrics: Sequ
     """
     groups = []
 
-    def add(where: Mapping[str, str], values_of: Callable[[Label], np.ndarray | None]) -> None:
+    def add(where: Mapping[str, str], values_of: Callable[[MapSource], np.ndarray | None]) -> None:
         counted = subsets.members(measured, "all", where["ground_truth"], 1, 0)
-        values = {label.name: values_of(label) for label in measured.labels}
+        values = {label.name: values_of(label) for label in measured.sources}
         groups.append(
             InputScores(
                 where,

@@ -42,7 +42,7 @@ from svea import paper_table
 from svea.metrics import METRICS
 
 if TYPE_CHECKING:
-    from attribution_benchmarks.core.sharded_run import Way
+    from attribution_benchmarks.core.sharded_run import ShardedRun
 
 DEFAULT_MODEL = default_model("svea/baseline")
 
@@ -110,7 +110,9 @@ def main(flag_values: flags.FlagValues) -> None:
     own_metrics = {name: metric for name, metric in metrics.items() if name not in METRICS}
     if ahead:
         store = store or ScoreStore(None)  # one for who computes ahead and who prints
-        failed = ahead([_way(flag_values, *named, data, chosen, own_metrics, store) for named in models.items()])
+        failed = ahead(
+            [_sharded_run(flag_values, *named, data, chosen, own_metrics, store) for named in models.items()]
+        )
         if failed:
             raise BadInput("SVEA needs the regions of all signals; what is computed is kept, so run the command again")
     networks, explainers = [], []
@@ -172,7 +174,7 @@ def main(flag_values: flags.FlagValues) -> None:
         shown_inputs.save(plot_dir, data, model, explainers[0], groups, networks[0].probabilities, store)
 
 
-def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
+def works(flag_values: flags.FlagValues) -> Callable[[str], ShardedRun]:
     """Return a function from a network's name to what this command explains and measures of it, for workers."""
     from svea import mnist1d
 
@@ -183,18 +185,18 @@ def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
     data = mnist1d.load()
 
     @functools.cache
-    def work(name: str) -> Way:
-        return _way(flag_values, name, _loaded(paths[name], asked), data, asked, own_metrics, None)
+    def work(name: str) -> ShardedRun:
+        return _sharded_run(flag_values, name, _loaded(paths[name], asked), data, asked, own_metrics, None)
 
     return work
 
 
-def _way(flag_values, name, model, data, chosen, metrics, store):
+def _sharded_run(flag_values, name, model, data, chosen, metrics, store):
     from svea import scoring
 
     explainer = _explainer(flag_values, model, chosen)
     maps_directory = _maps_directory(flag_values, model, chosen) if flag_values.maps_dir else None
-    return scoring.way(name, model, data, explainer, metrics, flag_values.batch_size, store, maps_directory)
+    return scoring.sharded_run(name, model, data, explainer, metrics, flag_values.batch_size, store, maps_directory)
 
 
 def _explainer(flag_values, model, chosen):

@@ -8,31 +8,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from svea.mnist1d import LENGTH
 from svea.roe import WINDOW
 
 
-def template_position(block: Block, seed: int) -> np.ndarray:
+def template_position(batch: Batch, seed: int) -> np.ndarray:
     """Point at the middle of the true template, the point nearest to it: the best any explanation could know."""
-    return _one_peak(np.rint(block.truth["template_centre"]).astype(np.int64))
+    return _one_peak(np.rint(batch.truth["template_centre"]).astype(np.int64))
 
 
-def argmax_abs(block: Block, seed: int) -> np.ndarray:
+def argmax_abs(batch: Batch, seed: int) -> np.ndarray:
     """Return the absolute values, (N, 40): a rule without a network."""
-    return np.abs(block.pictures[:, :, 0])
+    return np.abs(batch.pictures[:, :, 0])
 
 
-def fixed_centre(block: Block, seed: int) -> np.ndarray:
+def fixed_centre(batch: Batch, seed: int) -> np.ndarray:
     """Point at the middle of the axis, the same for every signal."""
-    return _one_peak(np.full(len(block), LENGTH // 2))
+    return _one_peak(np.full(len(batch), LENGTH // 2))
 
 
-def random_window(block: Block, seed: int) -> np.ndarray:
+def random_window(batch: Batch, seed: int) -> np.ndarray:
     """Point such that every window is equally likely, drawn per signal from the seed and the signal's place."""
-    starts = [np.random.default_rng((seed, row)).integers(LENGTH - WINDOW + 1) for row in block.seeds]
+    starts = [np.random.default_rng((seed, row)).integers(LENGTH - WINDOW + 1) for row in batch.seeds]
     return _one_peak(np.array(starts) + WINDOW // 2)
 
 
@@ -53,7 +53,7 @@ CONTROLS = (
         "True template position",
         "the region lies where the shape really is: a bound for every method, not a rival",
         template_position,
-        bound=True,
+        oracle=True,
     ),
     Control(
         "argmax_abs",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Block, Label, Pending
-from attribution_benchmarks.core.evaluator import Scored
+from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
+from attribution_benchmarks.core.evaluator import Results
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from svea import roe
 from svea.mnist1d import LENGTH, TEST_SIGNALS, TRAIN_SIGNALS, Mnist1D
@@ -26,7 +26,7 @@ class Regions:
     zero: np.ndarray
 
 
-def region(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
+def region(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     """Return where each map's region begins and whether the map is zero everywhere, (N, 2) int64.
 
     Raises
@@ -50,7 +50,7 @@ def signals_of(data: Mnist1D) -> np.ndarray:
     return np.concatenate([data.train.signals, data.test.signals])
 
 
-def blocks(data: Mnist1D, size: int, chosen: Sequence[int] = range(SIGNALS)) -> Iterator[Pending]:
+def batches(data: Mnist1D, size: int, chosen: Sequence[int] = range(SIGNALS)) -> Iterator[LazyBatch]:
     """Yield signals, by default all 5,000, so many at a time; their place is name and key of their random numbers."""
     signals = signals_of(data)
     centres, templates = (
@@ -58,8 +58,8 @@ def blocks(data: Mnist1D, size: int, chosen: Sequence[int] = range(SIGNALS)) -> 
         for name in ("template_centre", "template")
     )
 
-    def block(rows: list[int]) -> Block:
-        return Block(
+    def batch(rows: list[int]) -> Batch:
+        return Batch(
             signals[rows][:, :, None],
             rows,
             masks={"template": templates[rows]},
@@ -68,7 +68,7 @@ def blocks(data: Mnist1D, size: int, chosen: Sequence[int] = range(SIGNALS)) -> 
 
     for start in range(0, len(chosen), size):
         rows = list(chosen[start : start + size])
-        yield Pending(list(map(str, rows)), list(map(file_of, rows)), functools.partial(block, rows))
+        yield LazyBatch(list(map(str, rows)), list(map(file_of, rows)), functools.partial(batch, rows))
 
 
 def file_of(row: int) -> str:
@@ -76,7 +76,7 @@ def file_of(row: int) -> str:
     return f"train_{row:04d}" if row < TRAIN_SIGNALS else f"test_{row - TRAIN_SIGNALS:04d}"
 
 
-def regions_of(scored: Scored, label: Label) -> Regions:
+def regions_of(scored: Results, source: MapSource) -> Regions:
     """Return what a run found of one method or control."""
-    numbers = scored.numbers(label, REGION)
+    numbers = scored.numbers(source, REGION)
     return Regions(numbers[:, 0].astype(np.int64), numbers[:, 1].astype(bool))

@@ -12,13 +12,13 @@ import numpy as np
 
 import attribution
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Block, Label, Pending
-from attribution_benchmarks.core.evaluator import Run
+from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
+from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import has_variables, networks
 from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
-from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from svea import controls, faithfulness, mnist1d, regions, roe
@@ -63,13 +63,13 @@ class NetworkScores:
     probabilities
         (1000, 10), the network's output for the test signals.
     own
-        Label -> Scores of a method's own maps under a control, such as on a random network.
+        MapSource -> Scores of a method's own maps under a control, such as on a random network.
     """
 
     methods: Mapping[str, Scores]
     controls: Mapping[str, Scores]
     probabilities: np.ndarray
-    own: Mapping[Label, Scores] = dataclasses.field(default_factory=dict)
+    own: Mapping[MapSource, Scores] = dataclasses.field(default_factory=dict)
 
     def accuracy(self, data: Mnist1D) -> float:
         """Return the accuracy on the test signals in percent."""
@@ -155,7 +155,7 @@ def score_network(
     shared
         Metrics of all benchmarks to compute beside SVEA's own, by name.
     batch_size
-        Signals in one block and in one pass.
+        Signals in one batch and in one pass.
     store
         Where regions are kept, so that none is found twice; None keeps none.
     maps_directory
@@ -170,37 +170,37 @@ def score_network(
     probabilities = model.scores(data.test.signals[..., None], batch_size)
     run = _run(model, explainer, measures, store, maps_directory)
     with tqdm.tqdm(total=len(signals), desc="signals explained", unit="signal", disable=not progress) as bar:
-        found = run.run(regions.blocks(data, batch_size), bar.update)
+        found = run.run(regions.batches(data, batch_size), bar.update)
 
     machines = KeptMachines(data, store)
 
-    def scores(label: Label) -> Scores:
-        region = regions.regions_of(found, label)
+    def scores(source: MapSource) -> Scores:
+        region = regions.regions_of(found, source)
         values = _window_values(model, data, signals, region.starts, probabilities, batch_size, machines)
         curves = {}
         for name, measure in measures.items():
-            if not measure.applies_to(label):
+            if not measure.applies_to(source):
                 continue
-            numbers = found.numbers(label, measure)[TRAIN_SIGNALS:]
+            numbers = found.numbers(source, measure)[TRAIN_SIGNALS:]
             values[name] = numbers[:, 0]
             if (shared or {})[name].curve:
                 curves[name] = numbers[:, 1:]
-        zero_maps = int(region.zero.sum()) if label.method and not label.control else None
+        zero_maps = int(region.zero.sum()) if source.method and not source.control else None
         return Scores(values, zero_maps, region.starts, curves)
 
     whole = machines.correct(signals)
     return NetworkScores(
-        {label.method: scores(label) for label in found.labels if label.method and not label.control},
+        {source.method: scores(source) for source in found.sources if source.method and not source.control},
         {
             controls.RAW_SIGNAL.name: Scores({"roe_test": 100.0 * whole}),
-            **{label.control: scores(label) for label in found.labels if label.control and not label.method},
+            **{source.control: scores(source) for source in found.sources if source.control and not source.method},
         },
         probabilities,
-        {label: scores(label) for label in found.labels if label.control and label.method},
+        {source: scores(source) for source in found.sources if source.control and source.method},
     )
 
 
-def way(
+def sharded_run(
     name: str,
     model: Any,
     data: Mnist1D,
@@ -209,22 +209,24 @@ def way(
     batch_size: int = 1000,
     store: ScoreStore | None = None,
     maps_directory: MapsDirectory | None = None,
-) -> Way:
-    """Return what ``score_network`` explains and measures, as work in blocks; parameters as there."""
+) -> ShardedRun:
+    """Return what ``score_network`` explains and measures, as work in batches; parameters as there."""
     run = _run(model, explainer, _measures(shared), store, maps_directory)
-    return Way(name, run, range(regions.SIGNALS), batch_size, lambda rows, size: regions.blocks(data, size, rows))
+    return ShardedRun(
+        name, run, range(regions.SIGNALS), batch_size, lambda rows, size: regions.batches(data, size, rows)
+    )
 
 
 def _measures(shared: Mapping[str, Metric] | None) -> dict[str, PerSampleMetric]:
     return {name: _of_test_signals(metric.measure) for name, metric in (shared or {}).items()}
 
 
-def _run(model, explainer, measures: Mapping[str, PerSampleMetric], store, maps_directory) -> Run:
-    return Run(
+def _run(model, explainer, measures: Mapping[str, PerSampleMetric], store, maps_directory) -> Evaluator:
+    return Evaluator(
         explainer,
         [regions.REGION, *measures.values()],
         _key(model),
-        [regions.blocks],
+        [regions.batches],
         store,
         maps_directory=maps_directory,
     )
@@ -265,19 +267,19 @@ def example_maps(
         Method -> row -> (40,) map.
     """
     rows = list(rows)
-    (whole,) = regions.blocks(data, regions.SIGNALS)
+    (whole,) = regions.batches(data, regions.SIGNALS)
     places = [TRAIN_SIGNALS + row for row in rows]
     names, files = ([column[place] for place in places] for column in (whole.names, whole.files))
-    run = Run(explainer, [_WHOLE], _key(model), [regions.blocks], store)
-    found = run.run([Pending(names, files, lambda: whole.load().take(places))])
+    run = Evaluator(explainer, [_WHOLE], _key(model), [regions.batches], store)
+    found = run.run([LazyBatch(names, files, lambda: whole.load().take(places))])
     return {
-        label.method: dict(zip(rows, found.numbers(label, _WHOLE), strict=True))
-        for label in found.labels
-        if label.method and not label.control
+        source.method: dict(zip(rows, found.numbers(source, _WHOLE), strict=True))
+        for source in found.sources
+        if source.method and not source.control
     }
 
 
-def _whole_map(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
+def _whole_map(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     """Return maps as they are, (N, 40)."""
     return np.reshape(maps, (len(maps), LENGTH))
 
@@ -293,13 +295,13 @@ def _key(model: Any) -> dict[str, str]:
 def _of_test_signals(measure: PerSampleMetric) -> PerSampleMetric:
     """Return a measure of the scored signals alone: the others train the ROE test's machines and have no other use."""
 
-    def of_test_signals(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
-        numbers = np.full((len(block), measure.width), np.nan)
-        rows = np.flatnonzero(np.asarray(block.seeds) >= TRAIN_SIGNALS)
-        if len(rows) == len(block):  # as it is, so that what is asked of a block once stays so
-            return measure.function(maps, block, scores)
+    def of_test_signals(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
+        numbers = np.full((len(batch), measure.width), np.nan)
+        rows = np.flatnonzero(np.asarray(batch.seeds) >= TRAIN_SIGNALS)
+        if len(rows) == len(batch):  # as it is, so that what is asked of a batch once stays so
+            return measure.function(maps, batch, scores)
         if len(rows):
-            found = measure.function(maps[rows], block.take(rows), scores)
+            found = measure.function(maps[rows], batch.take(rows), scores)
             numbers[rows] = np.reshape(found, (len(rows), measure.width))
         return numbers
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attribution_benchmarks.core import report_examples
-from attribution_benchmarks.core.batch import Block, Pending
+from attribution_benchmarks.core.batch import Batch, LazyBatch
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from svea import mnist1d, regions
@@ -19,7 +19,7 @@ from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
 COUNT = 10
 
 
-def map_bytes(maps: np.ndarray, block: Block, scores: Callable) -> np.ndarray:
+def map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     """Return maps as bytes with a sign, (N, 40)."""
     return report_examples.signed(np.asarray(maps).reshape(len(maps), LENGTH))
 
@@ -50,19 +50,19 @@ def save(
         (1000, 10), the network's output for them.
     """
     metrics = tuple(group.where["metric"] for group in groups)
-    methods = [label.method for label in explainer.labels if label.method and not label.control]
+    methods = [source.method for source in explainer.sources if source.method and not source.control]
     less = [name for name, metric in METRICS.items() if metric.better == "less"]
     own = [group for group in groups if group.where["metric"] in METRICS] or list(groups)
     rows = report_examples.choose(own, less, methods, COUNT)
-    (whole,) = regions.blocks(data, regions.SIGNALS)
+    (whole,) = regions.batches(data, regions.SIGNALS)
     places = [TRAIN_SIGNALS + row for row in rows]
     names, files = ([column[place] for place in places] for column in (whole.names, whole.files))
     maps = report_examples.maps_of(
         explainer,
         PICTURE,
-        [Pending(names, files, lambda: whole.load().take(places))],
+        [LazyBatch(names, files, lambda: whole.load().take(places))],
         {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT},
-        [regions.blocks],
+        [regions.batches],
         store,
         (LENGTH,),
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 import attribution
 from attribution_benchmarks.core.batch import by_kind
-from attribution_benchmarks.core.control_rows import own_row
+from attribution_benchmarks.core.control_rows import control_row
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics import curves
@@ -80,16 +80,16 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
 
 
 def _own_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], seed: int) -> list[dict]:
-    """Return the rows of methods' own maps under a control, see ``own_maps.own_row``."""
+    """Return the rows of methods' own maps under a control, see ``own_maps.control_row``."""
     rows = []
-    for label, members in by_kind(networks[0].own).items():
+    for source, members in by_kind(networks[0].own).items():
         for name, metric in metrics.items():
             if not all(name in networks[0].own[member].values for member in members):
                 continue
             values = np.array([np.mean([one.own[member].values[name] for one in networks], 0) for member in members])
             bounds = (0.0, 100.0) if name in METRICS else metric.bounds
             defined = values[:, np.isfinite(values).all(axis=0)]
-            rows.append(own_row(label, name, defined, metric.hit, seed=seed, bounds=bounds))
+            rows.append(control_row(source, name, defined, metric.hit, seed=seed, bounds=bounds))
     return rows
 
 
@@ -107,8 +107,8 @@ def input_scores(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric
                 if metric in scores.values
             }
             | {
-                label.name: np.mean([one.own[label].values[metric] for one in networks], axis=0)
-                for label, scores in networks[0].own.items()
+                source.name: np.mean([one.own[source].values[metric] for one in networks], axis=0)
+                for source, scores in networks[0].own.items()
                 if metric in scores.values
             },
         )

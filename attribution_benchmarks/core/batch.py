@@ -11,7 +11,7 @@ MEMBER = "#"  # before the number of one of several controls of a kind, such as 
 
 
 @dataclasses.dataclass(frozen=True)
-class Label:
+class MapSource:
     """What a map was made by: a method as asked, a method under a control, or a control that knows no network.
 
     Attributes
@@ -31,21 +31,21 @@ class Label:
         return "/".join(part for part in (self.method, self.control) if part)
 
     @property
-    def kind(self) -> Label:
-        """Return the label of all controls of its kind: "gradient/random_weights" of "gradient/random_weights#2"."""
-        return Label(self.method, self.control.partition(MEMBER)[0])
+    def kind(self) -> MapSource:
+        """Return the source of all controls of its kind: "gradient/random_weights" of "gradient/random_weights#2"."""
+        return MapSource(self.method, self.control.partition(MEMBER)[0])
 
 
-def by_kind(labels: Iterable[Label]) -> dict[Label, list[Label]]:
-    """Return labels by their kind: those of one method's random networks together, any other alone."""
-    found: dict[Label, list[Label]] = {}
-    for label in labels:
-        found.setdefault(label.kind, []).append(label)
+def by_kind(sources: Iterable[MapSource]) -> dict[MapSource, list[MapSource]]:
+    """Return sources by their kind: those of one method's random networks together, any other alone."""
+    found: dict[MapSource, list[MapSource]] = {}
+    for source in sources:
+        found.setdefault(source.kind, []).append(source)
     return found
 
 
 @dataclasses.dataclass(frozen=True)
-class Block:
+class Batch:
     """N inputs and the truth about them.
 
     Attributes
@@ -84,7 +84,7 @@ class Block:
         """Return the inputs with others in place of what is explained."""
         return {**self.inputs, self.explained: pictures} if isinstance(self.inputs, Mapping) else pictures
 
-    def take(self, positions: Sequence[int] | np.ndarray) -> Block:
+    def take(self, positions: Sequence[int] | np.ndarray) -> Batch:
         """Return some of the inputs."""
         places = np.asarray(positions, np.int64)
 
@@ -104,8 +104,8 @@ class Block:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pending:
-    """A block before it is read: a run that finds all its scores never reads it.
+class LazyBatch:
+    """A batch before it is read: a run that finds all its scores never reads it.
 
     Attributes
     ----------
@@ -114,9 +114,9 @@ class Pending:
     files
         (N,) names of the inputs' saved maps; folders and file name without suffix, such as "obj-obj/dog-bedroom-0900".
     load
-        Reads the block.
+        Reads the batch.
     """
 
     names: Sequence[str]
     files: Sequence[str]
-    load: Callable[[], Block]
+    load: Callable[[], Batch]

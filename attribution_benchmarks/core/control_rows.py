@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.stats import statistics
 
 
-def own_row(label: Label, metric: str, values: npt.ArrayLike, rate: float | None = None, **settings: Any) -> dict:
+def control_row(
+    source: MapSource, metric: str, values: npt.ArrayLike, rate: float | None = None, **settings: Any
+) -> dict:
     """Return the row of a method under the controls of a kind: of each input's mean over them.
 
     Parameters
     ----------
-    label
+    source
         Of the kind.
     metric
         Its name in the row.
@@ -37,14 +39,14 @@ def own_row(label: Label, metric: str, values: npt.ArrayLike, rate: float | None
     values = np.asarray(values, np.float64)
     several = len(values) > 1
     estimate = statistics.mean_interval(values.mean(axis=0), rate=None if several else rate, **settings)
-    row = {"method": label.name, "metric": metric, **estimate._asdict(), "paper": None, "kind": "control",
-           "of": label.method, "control": label.control}  # fmt: skip
+    row = {"method": source.name, "metric": metric, **estimate._asdict(), "paper": None, "kind": "control",
+           "of": source.method, "control": source.control}  # fmt: skip
     if several:
         row["networks"] = values.mean(axis=1).tolist() if values.size else [np.nan] * len(values)
     return row
 
 
-def told(rows: Iterable[dict], titles: Mapping[str, str], figure: Callable[[float], str]) -> tuple[str, int]:
+def format_controls(rows: Iterable[dict], titles: Mapping[str, str], figure: Callable[[float], str]) -> tuple[str, int]:
     """Return the rows of random networks as words, "Gradient 0.41 [0.38, 0.44]", and how many networks there are.
 
     Where there are several, the figure is their mean, and the least and the largest of theirs stand in brackets.

@@ -13,7 +13,7 @@ import numpy as np
 
 from attribution.methods.perturbation import positions
 from attribution.model import batching
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import mask_of
 
 
@@ -28,63 +28,63 @@ class Control:
     about
         What it is, in a few words for the report.
     maps
-        ``maps(block, seed)``: maps that know no network, (N, positions...). None for a control of methods.
+        ``maps(batch, seed)``: maps that know no network, (N, positions...). None for a control of methods.
     disturb
-        ``disturb(model, block, seed)``: the model and the block that a method is asked about instead of the true ones.
-        ``block.targets`` are set; a control that changes the model or the inputs keeps them.
+        ``disturb(model, batch, seed)``: the model and the batch that a method is asked about instead of the true ones.
+        ``batch.targets`` are set; a control that changes the model or the inputs keeps them.
         None for a control that knows no network.
-    bound
+    oracle
         Whether it knows the truth: a bound for methods, nothing to beat.
-    ceiling_of
+    trivial_max_of
         Metrics whose best or only value it has by construction, so that nothing can be above it there.
     depends_on
-        What its maps depend on besides block, seed and code, as text.
+        What its maps depend on besides batch, seed and code, as text.
     """
 
     name: str
     title: str
     about: str = ""
-    maps: Callable[[Block, int], np.ndarray] | None = None
-    disturb: Callable[[object, Block, int], tuple[object, Block]] | None = None
-    bound: bool = False
-    ceiling_of: tuple[str, ...] = ()
+    maps: Callable[[Batch, int], np.ndarray] | None = None
+    disturb: Callable[[object, Batch, int], tuple[object, Batch]] | None = None
+    oracle: bool = False
+    trivial_max_of: tuple[str, ...] = ()
     depends_on: str = ""
 
 
-def uniform(block: Block, seed: int) -> np.ndarray:
+def uniform(batch: Batch, seed: int) -> np.ndarray:
     """Return maps of ones, (N, positions...) float64."""
-    return np.ones((len(block), *positions(block.pictures.shape)))
+    return np.ones((len(batch), *positions(batch.pictures.shape)))
 
 
-def random(block: Block, seed: int) -> np.ndarray:
+def random(batch: Batch, seed: int) -> np.ndarray:
     """Return maps of numbers drawn evenly from [0, 1), (N, positions...), from the seed and each input's key."""
-    spatial = positions(block.pictures.shape)
-    return np.stack([batching.generator(seed, key, "random map").random(spatial) for key in block.seeds])
+    spatial = positions(batch.pictures.shape)
+    return np.stack([batching.generator(seed, key, "random map").random(spatial) for key in batch.seeds])
 
 
-def centre_prior(block: Block, seed: int) -> np.ndarray:
+def centre_prior(batch: Batch, seed: int) -> np.ndarray:
     """Return a Gaussian around the middle, with a quarter of each side as its standard deviation; (N, H, W)."""
-    count, height, width = block.pictures.shape[:3]
+    count, height, width = batch.pictures.shape[:3]
     rows, columns = (np.exp(-0.5 * np.square(np.linspace(-2, 2, size))) for size in (height, width))
     return np.broadcast_to(np.outer(rows, columns), (count, height, width))
 
 
-def edge_detector(block: Block, seed: int) -> np.ndarray:
+def edge_detector(batch: Batch, seed: int) -> np.ndarray:
     """Return the length of the images' Sobel gradient, averaged over the colours first, (N, H, W)."""
-    padded = np.pad(block.pictures.mean(axis=3), ((0, 0), (1, 1), (1, 1)), mode="edge")
+    padded = np.pad(batch.pictures.mean(axis=3), ((0, 0), (1, 1), (1, 1)), mode="edge")
     smooth_rows = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
     smooth_columns = padded[:, :, :-2] + 2 * padded[:, :, 1:-1] + padded[:, :, 2:]
     return np.hypot(smooth_rows[:, :, 2:] - smooth_rows[:, :, :-2], smooth_columns[:, 2:] - smooth_columns[:, :-2])
 
 
-def ground_truth(block: Block, seed: int) -> np.ndarray:
-    """Return the block's first mask as maps, (N, positions...) float64 of zeros and ones."""
-    return mask_of(block).astype(np.float64)
+def ground_truth(batch: Batch, seed: int) -> np.ndarray:
+    """Return the batch's first mask as maps, (N, positions...) float64 of zeros and ones."""
+    return mask_of(batch).astype(np.float64)
 
 
-def other_class(model: Any, block: Block, seed: int) -> tuple[object, Block]:
+def other_class(model: Any, batch: Batch, seed: int) -> tuple[object, Batch]:
     """Ask for the runner-up: of all wrong classes it is the one that the network would give instead."""
-    return model, dataclasses.replace(block, targets=runner_up(model.scores(block.inputs), block.targets))
+    return model, dataclasses.replace(batch, targets=runner_up(model.scores(batch.inputs), batch.targets))
 
 
 def runner_up(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ EDGE_DETECTOR = Control(
     "edge_detector", "Edge detector", "the edges of the image itself; no network is asked", edge_detector
 )
 GROUND_TRUTH = Control(
-    "ground_truth", "Ground truth", "the truth itself as a map: what a metric gives to it", ground_truth, bound=True
+    "ground_truth", "Ground truth", "the truth itself as a map: what a metric gives to it", ground_truth, oracle=True
 )
 WRONG_CLASS = Control(
     "wrong_class", "wrong class", "the method's map for another answer than the network gives", disturb=other_class

@@ -10,8 +10,8 @@ from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
-BOUND = "bound"  # knows the truth; nothing that a method should beat
-CEILING = "ceiling"  # has its figure by construction: the best there is, or the same for every network
+ORACLE = "bound"  # knows the truth; nothing that a method should beat
+TRIVIAL_MAX = "ceiling"  # has its figure by construction: the best there is, or the same for every network
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Column:
         Whether values are percentages; they are shares of one otherwise.
     where
         Other keys a row must have, such as ``questions``.
-    aside
-        Controls that are shown and are no rivals, each with ``BOUND`` or ``CEILING``: no method is tested against them.
+    excluded
+        Controls that no method is tested against, each with ``ORACLE`` or ``TRIVIAL_MAX``.
     """
 
     benchmark: str
@@ -43,7 +43,7 @@ class Column:
     higher_is_better: bool = True
     percent: bool = False
     where: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    aside: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    excluded: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -227,15 +227,16 @@ class Benchmark:
         if self.columns is None:
             return tuple(self.column(metric) for metric in self.metrics)
         return tuple(
-            dataclasses.replace(column, aside={**self.aside(column.metric), **column.aside}) for column in self.columns
+            dataclasses.replace(column, excluded={**self.excluded(column.metric), **column.excluded})
+            for column in self.columns
         )
 
-    def aside(self, metric: str) -> dict[str, str]:
+    def excluded(self, metric: str) -> dict[str, str]:
         """Return the controls that are no rivals under a metric, and why."""
         return {
-            control.name: BOUND if control.bound else CEILING
+            control.name: ORACLE if control.oracle else TRIVIAL_MAX
             for control in self.controls
-            if control.bound or metric in control.ceiling_of
+            if control.oracle or metric in control.trivial_max_of
         }
 
     def column(self, metric: Metric, where: Mapping[str, str] | None = None) -> Column:
@@ -243,7 +244,7 @@ class Benchmark:
         kind = f", {where['questions']}" if where and "questions" in where else ""
         return Column(
             self.name, metric.name, f"{metric.title}{kind}", self.title, metric.better == "more", metric.percent,
-            where or {}, self.aside(metric.name),
+            where or {}, self.excluded(metric.name),
         )  # fmt: skip
 
     def columns_of(self, metric: Metric) -> tuple[Column, ...]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric, Scores
 
 UNIFORM, DROP = "uniform", "drop"
 CHOICES = (UNIFORM, DROP)
 
 
-def measured(measure: PerSampleMetric, maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
+def measured(measure: PerSampleMetric, maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return a measure's numbers of maps, those of the uniform map for maps of zeros that it has no number for.
 
     Parameters
@@ -25,7 +25,7 @@ def measured(measure: PerSampleMetric, maps: np.ndarray, block: Block, scores: S
         Its ``degenerate_maps`` says what becomes of maps of zeros.
     maps
         (N, positions...) or (N, positions..., channels).
-    block, scores
+    batch, scores
         As ``measure.function`` takes them.
 
     Returns
@@ -33,13 +33,13 @@ def measured(measure: PerSampleMetric, maps: np.ndarray, block: Block, scores: S
     (N, width) float64
         NaN where undefined.
     """
-    numbers = np.asarray(measure.function(maps, block, scores), np.float64).reshape(len(maps), -1)
+    numbers = np.asarray(measure.function(maps, batch, scores), np.float64).reshape(len(maps), -1)
     if measure.degenerate_maps == DROP:
         return numbers
     empty = np.flatnonzero(np.isnan(numbers).any(axis=1) & ~maps.reshape(len(maps), -1).any(axis=1))
     if len(empty):
         numbers = numbers.copy()
         numbers[empty] = np.reshape(
-            measure.function(np.ones_like(maps[empty]), block.take(empty.tolist()), scores), (len(empty), -1)
+            measure.function(np.ones_like(maps[empty]), batch.take(empty.tolist()), scores), (len(empty), -1)
         )
     return numbers

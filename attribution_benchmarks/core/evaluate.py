@@ -24,15 +24,15 @@ from attribution.file_io.remote_files import origin
 from attribution_benchmarks.beam.flags import define_scale_flags
 from attribution_benchmarks.beam.precompute import asked_ahead
 from attribution_benchmarks.core import input_scores, manifest, tables
-from attribution_benchmarks.core.batch import Label, by_kind
+from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.evaluator import Run, Scored
+from attribution_benchmarks.core.evaluator import Evaluator, Results
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.core.registry import benchmark_named
-from attribution_benchmarks.core.sharded_run import Way
+from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics import curves
 from attribution_benchmarks.metrics.registry import select_metrics
@@ -69,12 +69,12 @@ def main(flag_values: flags.FlagValues) -> None:
     maps_directory = _maps_directory(flag_values, benchmark, models)
     store = ScoreStore(flag_values.scores_dir or None)
     if ahead:
-        whole = _way(flag_values, benchmark, examples, explainer, metrics, store, maps_directory)
+        whole = _sharded_run(flag_values, benchmark, examples, explainer, metrics, store, maps_directory)
         failed = ahead([whole]).get(whole.name, [])
         examples = examples.without(failed) if failed else examples
     scored = score(benchmark, examples, explainer, metrics, store, flag_values.batch_size, maps_directory)
     groups = values(benchmark, examples, scored, metrics)
-    rows = long_rows(explainer.labels, groups, metrics, flag_values.seed)
+    rows = long_rows(explainer.sources, groups, metrics, flag_values.seed)
     rows += curve_rows(scored, rows, metrics, examples.clusters, flag_values.seed)
     heading = [f"{benchmark.title}: {len(examples.names):,} inputs, {', '.join(models) or 'saved maps'}"]
     shown = {name: metric.title for name, metric in metrics.items()}
@@ -94,21 +94,21 @@ def main(flag_values: flags.FlagValues) -> None:
         input_scores.save(flag_values.input_scores, benchmark.name, groups)
 
 
-def works(flag_values: flags.FlagValues) -> Callable[[str], Way]:
+def works(flag_values: flags.FlagValues) -> Callable[[str], ShardedRun]:
     """Return a function from the benchmark's name to what this command explains and measures, for workers."""
     benchmark, metrics = _benchmark_and_metrics(flag_values)
     examples = _examples(flag_values, benchmark)
     explainer, models = _explainer(flag_values, benchmark)
     maps_directory = _maps_directory(flag_values, benchmark, models)
-    way = _way(flag_values, benchmark, examples, explainer, metrics, None, maps_directory)
-    return {way.name: way}.__getitem__
+    found = _sharded_run(flag_values, benchmark, examples, explainer, metrics, None, maps_directory)
+    return {found.name: found}.__getitem__
 
 
-def _way(flag_values, benchmark, examples, explainer, metrics, store, maps_directory) -> Way:
+def _sharded_run(flag_values, benchmark, examples, explainer, metrics, store, maps_directory) -> ShardedRun:
     run = _run(benchmark, examples, explainer, metrics, store, maps_directory)
-    return Way(
+    return ShardedRun(
         benchmark.name, run, range(len(examples.names)), flag_values.batch_size,
-        lambda rows, size: examples.blocks(size, rows),
+        lambda rows, size: examples.batches(size, rows),
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def score(
     batch_size: int = 32,
     maps_directory: Any = None,
     progress: bool = True,
-) -> Scored:
+) -> Results:
     """Explain examples and measure the maps under some metrics.
 
     Raises
@@ -138,28 +138,28 @@ def score(
 
     run = _run(benchmark, examples, explainer, metrics, store, maps_directory)
     with tqdm.tqdm(total=len(examples.names), desc=benchmark.title, unit="input", disable=not progress) as bar:
-        return run.run(examples.blocks(batch_size), bar.update)
+        return run.run(examples.batches(batch_size), bar.update)
 
 
-def _run(benchmark, examples, explainer, metrics, store, maps_directory) -> Run:
+def _run(benchmark, examples, explainer, metrics, store, maps_directory) -> Evaluator:
     for metric in metrics.values():
         if metric.masks and not examples.masks:
             raise BadInput(f"the metric '{metric.name}' needs masks, and {benchmark.title} has none")
     model = getattr(explainer, "model", None)
     key = {"benchmark": benchmark.name, "model": model.fingerprint if model else ""}
-    return Run(explainer, [metric.measure for metric in metrics.values()], key, [benchmark.examples], store,
+    return Evaluator(explainer, [metric.measure for metric in metrics.values()], key, [benchmark.examples], store,
                maps_directory=maps_directory)  # fmt: skip
 
 
 def values(
-    benchmark: Benchmark, examples: Examples, scored: Scored, metrics: Mapping[str, Metric]
+    benchmark: Benchmark, examples: Examples, scored: Results, metrics: Mapping[str, Metric]
 ) -> list[InputScores]:
     """Return every input's value under every metric."""
     return [
         InputScores(
             {"metric": name},
             list(examples.names),
-            {label.name: scored.numbers(label, metric.measure)[:, 0] for label in scored.labels},
+            {source.name: scored.numbers(source, metric.measure)[:, 0] for source in scored.sources},
             examples.clusters,
         )
         for name, metric in metrics.items()
@@ -167,7 +167,7 @@ def values(
 
 
 def long_rows(
-    labels: Sequence[Label], groups: Sequence[InputScores], metrics: Mapping[str, Metric], seed: int
+    sources: Sequence[MapSource], groups: Sequence[InputScores], metrics: Mapping[str, Metric], seed: int
 ) -> list[dict]:
     """Return the scores in long form; inputs for which a metric is undefined are left out and counted.
 
@@ -179,7 +179,7 @@ def long_rows(
     rows = []
     for group in groups:
         metric = metrics[group.where["metric"]]
-        for label, members in by_kind(labels).items():
+        for source, members in by_kind(sources).items():
             columns = np.array([group.values[member.name] for member in members], np.float64)
             numbers = columns.mean(axis=0)
             defined = np.isfinite(numbers)
@@ -189,13 +189,13 @@ def long_rows(
                 bounds=metric.bounds,
             )  # fmt: skip
             row = {
-                "method": label.name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
-                "kind": "control" if label.control else _kind_of(label.method, METHODS),
+                "method": source.name, "metric": group.where["metric"], **estimate._asdict(), "paper": None,
+                "kind": "control" if source.control else _kind_of(source.method, METHODS),
                 "undefined": int((~defined).sum()),
             }  # fmt: skip
-            if label.method and label.control:
-                row.update(of=label.method, control=label.control)
-                if label not in members:
+            if source.method and source.control:
+                row.update(of=source.method, control=source.control)
+                if source not in members:
                     row["networks"] = columns[:, defined].mean(axis=1).tolist()
             if not defined.any():
                 row["reason"] = "undefined for every input"
@@ -204,17 +204,17 @@ def long_rows(
 
 
 def curve_rows(
-    scored: Scored, rows: Sequence[Mapping], metrics: Mapping[str, Metric], clusters: Sequence | None, seed: int
+    scored: Results, rows: Sequence[Mapping], metrics: Mapping[str, Metric], clusters: Sequence | None, seed: int
 ) -> list[dict]:
     """Return the curves behind scores in long form, a point a row, of methods as asked and controls."""
     kinds = {row["method"]: row["kind"] for row in rows}
     return [
-        {"method": label.name, **point, "kind": kinds[label.name]}
+        {"method": source.name, **point, "kind": kinds[source.name]}
         for metric in metrics.values()
         if metric.curve
-        for label in scored.labels
-        if not (label.method and label.control)
-        for point in curves.points(metric, scored.numbers(label, metric.measure)[:, 1:], clusters, seed)
+        for source in scored.sources
+        if not (source.method and source.control)
+        for point in curves.points(metric, scored.numbers(source, metric.measure)[:, 1:], clusters, seed)
     ]
 
 
@@ -225,13 +225,13 @@ def titles(benchmark: Benchmark, explainer: Any) -> dict[str, str]:
     named = {name: METHODS[name].title if name in METHODS else name.rpartition(":")[2] for name in _methods(explainer)}
     named |= dict(benchmark.method_titles)
     found = {**named, **{control.name: control.title for control in benchmark.controls}}
-    for label in by_kind(explainer.labels):
-        if label.method and label.control:
-            found[label.name] = f"{named[label.method]} ({found[label.control]})"
+    for source in by_kind(explainer.sources):
+        if source.method and source.control:
+            found[source.name] = f"{named[source.method]} ({found[source.control]})"
     return found
 
 
-def examples_fingerprint(scored: Scored) -> str:
+def examples_fingerprint(scored: Results) -> str:
     """Return a hash of all inputs and what is known of them."""
     import hashlib
 
@@ -239,7 +239,7 @@ def examples_fingerprint(scored: Scored) -> str:
 
 
 def _methods(explainer) -> list[str]:
-    return list(dict.fromkeys(label.method for label in explainer.labels if label.method))
+    return list(dict.fromkeys(source.method for source in explainer.sources if source.method))
 
 
 def _kind_of(method: str, registry) -> str:

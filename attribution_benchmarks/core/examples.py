@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Block, Pending
+from attribution_benchmarks.core.batch import Batch, LazyBatch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,16 +48,16 @@ class Examples:
             if column is not None and len(column) != count:
                 raise ValueError(f"{what} has {len(column)} entries for {count} inputs")
 
-    def blocks(self, size: int, chosen: Sequence[int] | None = None) -> Iterator[Pending]:
+    def batches(self, size: int, chosen: Sequence[int] | None = None) -> Iterator[LazyBatch]:
         """Yield inputs, all of them or those of some rows, so many at a time."""
         chosen = range(len(self.inputs)) if chosen is None else chosen
-        whole = Block(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks,
+        whole = Batch(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks,
                       truth={**self.truth, "file": list(self.names)})  # fmt: skip
         for start in range(0, len(chosen), size):
             rows = chosen[start : start + size]
             names = [self.names[row] for row in rows]
             digests = (self._digest(row) for row in rows)
-            yield Pending(
+            yield LazyBatch(
                 [f"{name} {digest}" for name, digest in zip(names, digests, strict=True)],
                 names,
                 functools.partial(whole.take, rows),

@@ -11,7 +11,7 @@ import attribution
 from attribution import Method
 from attribution.explain import with_parameters
 from attribution.methods.protocols import Inputs
-from attribution_benchmarks.core.batch import Block, Label
+from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint
 from attribution_benchmarks.metrics.model_queries import with_targets
@@ -20,7 +20,7 @@ _PLAIN = (int, float, str, bool, type(None))
 
 
 class Explainer:
-    """Explains blocks with the methods and controls of a run.
+    """Explains batches with the methods and controls of a run.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Explainer:
 
     Attributes
     ----------
-    labels : tuple of Label
+    sources : tuple of MapSource
         All that is scored: methods, methods under each control, controls.
     lasting : bool
         The keys tell all that maps depend on, so numbers may be kept.
@@ -62,59 +62,59 @@ class Explainer:
             wanted = controlled.get(control.name, ()) if isinstance(controlled, Mapping) else controlled
             return [name for name in self.methods if wanted is None or name in wanted]
 
-        self.labels = (
-            *(Label(name) for name in self.methods),
-            *(Label(name, control.name) for control in controls if control.disturb for name in asked(control)),
-            *(Label(control=control.name) for control in controls if control.maps),
+        self.sources = (
+            *(MapSource(name) for name in self.methods),
+            *(MapSource(name, control.name) for control in controls if control.disturb for name in asked(control)),
+            *(MapSource(control=control.name) for control in controls if control.maps),
         )
 
     def scores(self, inputs: Inputs) -> np.ndarray:
         """Return the model's scores of inputs, (N, classes)."""
         return self.model.scores(inputs, self.batch_size)
 
-    def with_targets(self, block: Block) -> Block:
-        """Return a block with its targets set, by default the classes that the model of the run predicts."""
-        return with_targets(block, self.scores)
+    def with_targets(self, batch: Batch) -> Batch:
+        """Return a batch with its targets set, by default the classes that the model of the run predicts."""
+        return with_targets(batch, self.scores)
 
-    def again(self, label: Label) -> Again:
-        """Return what explains other inputs, targets or networks by a label's method."""
-        return Again(self, label.method)
+    def again(self, source: MapSource) -> Again:
+        """Return what explains other inputs, targets or networks by a source's method."""
+        return Again(self, source.method)
 
-    def key(self, label: Label) -> dict:
-        """Return what a label's maps depend on besides model and inputs: method, parameters, control, code, seed."""
-        key: dict = {"method": label.name, "seed": self.seed}
-        if label.method:
-            parameters = self.methods[label.method][1]
-            key["code"] = method_fingerprint(self.methods[label.method][0])
+    def key(self, source: MapSource) -> dict:
+        """Return what a source's maps depend on besides model and inputs: method, parameters, control, code, seed."""
+        key: dict = {"method": source.name, "seed": self.seed}
+        if source.method:
+            parameters = self.methods[source.method][1]
+            key["code"] = method_fingerprint(self.methods[source.method][0])
             key["parameters"] = {
                 name: value if isinstance(value, _PLAIN) else repr(value) for name, value in parameters.items()
             }
-        if label.control:
-            control = self.controls[label.control]
+        if source.control:
+            control = self.controls[source.control]
             key["control"] = [control.depends_on, code_fingerprint(_definition(control.maps or control.disturb))]
         return key
 
-    def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:
-        """Yield the maps of some labels, control by control, so that no more than one control's are in memory.
+    def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
+        """Yield the maps of some sources, control by control, so that no more than one control's are in memory.
 
-        Controls of methods need the block's targets, see ``with_targets``.
+        Controls of methods need the batch's targets, see ``with_targets``.
         """
-        for control in dict.fromkeys(label.control for label in labels):
-            asked = [label for label in labels if label.control == control]
+        for control in dict.fromkeys(source.control for source in sources):
+            asked = [source for source in sources if source.control == control]
             if control and self.controls[control].maps:
-                yield asked[0], self.controls[control].maps(block, self.seed)
+                yield asked[0], self.controls[control].maps(batch, self.seed)
                 continue
-            model, disturbed = self.model, block
+            model, disturbed = self.model, batch
             if control:
-                model, disturbed = self.controls[control].disturb(self.model, block, self.seed)
-            found = self._explained(model, [label.method for label in asked], disturbed)
-            for label in asked:
-                yield label, found.pop(label.method)
+                model, disturbed = self.controls[control].disturb(self.model, batch, self.seed)
+            found = self._explained(model, [source.method for source in asked], disturbed)
+            for source in asked:
+                yield source, found.pop(source.method)
 
-    def _explained(self, model, names: Sequence[str], block: Block) -> dict[str, np.ndarray]:
+    def _explained(self, model, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
         return attribution.explain_many(
-            {name: self.methods[name] for name in names}, model, block.inputs, block.targets,
-            explain_input=block.explained, batch_size=self.batch_size, seed=self.seed, keys=block.seeds, resize=True,
+            {name: self.methods[name] for name in names}, model, batch.inputs, batch.targets,
+            explain_input=batch.explained, batch_size=self.batch_size, seed=self.seed, keys=batch.seeds, resize=True,
         )  # fmt: skip
 
 
@@ -128,13 +128,13 @@ class Again:
         """Return the model's scores of inputs, (N, classes)."""
         return self.explainer.scores(inputs)
 
-    def __call__(self, block: Block, model: Any = None) -> np.ndarray:
-        """Return maps of a block, (N, positions...) or with channels; of another model where one is given.
+    def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
+        """Return maps of a batch, (N, positions...) or with channels; of another model where one is given.
 
-        A block without targets is explained for the classes that the model of the run predicts, on either model.
+        A batch without targets is explained for the classes that the model of the run predicts, on either model.
         """
-        block = self.explainer.with_targets(block)
-        return self.explainer._explained(model or self.model, [self.method], block)[self.method]
+        batch = self.explainer.with_targets(batch)
+        return self.explainer._explained(model or self.model, [self.method], batch)[self.method]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Again) and (other.explainer, other.method) == (self.explainer, self.method)

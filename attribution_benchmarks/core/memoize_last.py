@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def once(function: Callable) -> Callable:
+def memoize_last(function: Callable) -> Callable:
     """Return a function that remembers what it last gave, for the very same arguments.
 
-    All maps of a block are measured one after the other, and each map under one metric after the other: what does not
+    All maps of a batch are measured one after the other, and each map under one metric after the other: what does not
     depend on the map, or is part of several metrics, is asked once.
     """
     last: list[tuple[tuple, Any]] = []

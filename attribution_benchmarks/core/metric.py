@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 
@@ -77,7 +77,7 @@ def of_maps(name: str, function: Callable, **described: Any) -> Metric:
     name
         Of the metric.
     function
-        ``function(maps, block, scores)`` returns (N,) values, NaN where undefined; see ``PerSampleMetric``. Where it
+        ``function(maps, batch, scores)`` returns (N,) values, NaN where undefined; see ``PerSampleMetric``. Where it
         is undefined for a map that is zero everywhere, the uniform map's value counts.
     **described
         Other attributes of ``Metric``.
@@ -90,6 +90,6 @@ def of_maps(name: str, function: Callable, **described: Any) -> Metric:
     )
 
 
-def mask_of(block: Block) -> np.ndarray:
-    """Return a block's one ground truth, (N, positions...) bool; the first where there are several."""
-    return next(iter(block.masks.values()))
+def mask_of(batch: Batch) -> np.ndarray:
+    """Return a batch's one ground truth, (N, positions...) bool; the first where there are several."""
+    return next(iter(batch.masks.values()))

@@ -19,7 +19,7 @@ from attribution import load_model
 from attribution.errors import BadInput
 from attribution.file_io.files import temporary_directory
 from attribution.model import batching
-from attribution_benchmarks.core.batch import MEMBER, Block
+from attribution_benchmarks.core.batch import MEMBER, Batch
 from attribution_benchmarks.core.controls import Control
 
 NETWORKS = 5  # of a control: three shuffled, two drawn anew
@@ -227,8 +227,8 @@ def network(number: int, place: int = 0) -> Control:
     """
     drawn = number + 2 * MOST * place  # odd where the number is
 
-    def other_weights(model: Any, block: Block, seed: int) -> tuple[object, Block]:
-        return _random(model, seed, drawn), block
+    def other_weights(model: Any, batch: Batch, seed: int) -> tuple[object, Batch]:
+        return _random(model, seed, drawn), batch
 
     how = "shuffled" if number % 2 else "drawn anew"
     return Control(
@@ -246,7 +246,7 @@ def networks(controls: Iterable[Control], count: int = NETWORKS, place: int = 0)
     return [one for control in controls for one in (members if control == RANDOM_WEIGHTS else [control])]
 
 
-@functools.lru_cache(maxsize=MOST)  # blocks are explained one after the other, each on all of them
+@functools.lru_cache(maxsize=MOST)  # batches are explained one after the other, each on all of them
 def _random(model, seed: int, number: int):
     made = with_shuffled_weights if number % 2 else with_new_weights
     found = made(model.path, seed, model.score, number=number)

@@ -20,8 +20,8 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
-from attribution_benchmarks.core.batch import Pending
-from attribution_benchmarks.core.evaluator import Run
+from attribution_benchmarks.core.batch import LazyBatch
+from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
@@ -127,7 +127,7 @@ def signed(maps: np.ndarray) -> np.ndarray:
 def maps_of(
     explainer: Any,
     measure: MapPicture,
-    pending: Iterable[Pending],
+    lazy_batches: Iterable[LazyBatch],
     key: Mapping,
     code: Sequence[Callable] = (),
     store: ScoreStore | None = None,
@@ -138,10 +138,10 @@ def maps_of(
     Parameters
     ----------
     explainer, key, code, store
-        As of ``run.Run``.
+        As of ``evaluator.Evaluator``.
     measure
         Makes the pictures.
-    pending
+    lazy_batches
         The inputs.
     shape
         Of one map.
@@ -152,11 +152,11 @@ def maps_of(
         Method -> (N, *shape) uint8.
     """
     measure = dataclasses.replace(measure, of_controls=False)
-    scored = Run(explainer, [measure], key, code, store).run(pending)
+    scored = Evaluator(explainer, [measure], key, code, store).run(lazy_batches)
     return {
-        label.method: scored.numbers(label, measure).astype(np.uint8).reshape(-1, *shape)
-        for label in scored.labels
-        if label.method and not label.control
+        source.method: scored.numbers(source, measure).astype(np.uint8).reshape(-1, *shape)
+        for source in scored.sources
+        if source.method and not source.control
     }
 
 

@@ -18,7 +18,7 @@ from attribution.errors import BadInput, listed
 from attribution.file_io import reading
 from attribution.file_io.files import atomic_write
 from attribution.methods.protocols import Inputs
-from attribution_benchmarks.core.batch import Block, Label
+from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.metrics.model_queries import with_targets
 
@@ -101,7 +101,7 @@ class SavedMaps:
     ):
         self.folders, self.seed, self._scores = dict(folders), seed, scores
         self.controls = {control.name: control for control in controls if control.maps}
-        self.labels = (*map(Label, self.folders), *(Label(control=name) for name in self.controls))
+        self.sources = (*map(MapSource, self.folders), *(MapSource(control=name) for name in self.controls))
 
     def scores(self, inputs: Inputs) -> np.ndarray:
         """Return the model's scores of inputs, (N, classes).
@@ -115,11 +115,11 @@ class SavedMaps:
             raise BadInput("--from_maps asks no network, and one of the metrics does; leave it out of --metrics")
         return self._scores(inputs)
 
-    def with_targets(self, block: Block) -> Block:
-        """Return a block with its targets set where the run has a model, by default the classes that it predicts."""
-        return block if self._scores is None else with_targets(block, self._scores)
+    def with_targets(self, batch: Batch) -> Batch:
+        """Return a batch with its targets set where the run has a model, by default the classes that it predicts."""
+        return batch if self._scores is None else with_targets(batch, self._scores)
 
-    def again(self, label: Label) -> Any:
+    def again(self, source: MapSource) -> Any:
         """Refuse: maps that were saved cannot be made again.
 
         Raises
@@ -129,23 +129,23 @@ class SavedMaps:
         """
         raise BadInput("--from_maps makes no maps, and a metric needs more of them; leave it out of --metrics")
 
-    def key(self, label: Label) -> dict:
-        """Return the label's name: saved maps may change at any time, so their numbers are kept in memory alone."""
-        return {"method": label.name, "seed": self.seed}
+    def key(self, source: MapSource) -> dict:
+        """Return the source's name: saved maps may change at any time, so their numbers are kept in memory alone."""
+        return {"method": source.name, "seed": self.seed}
 
-    def maps(self, labels: Sequence[Label], block: Block) -> Iterator[tuple[Label, np.ndarray]]:
-        """Yield the maps of some labels; ``block.truth["file"]`` holds the inputs' names in the directory."""
-        spatial = block.pictures.shape[1:-1]
-        for label in labels:
-            if label.control:
-                yield label, self.controls[label.control].maps(block, self.seed)
+    def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
+        """Yield the maps of some sources; ``batch.truth["file"]`` holds the inputs' names in the directory."""
+        spatial = batch.pictures.shape[1:-1]
+        for source in sources:
+            if source.control:
+                yield source, self.controls[source.control].maps(batch, self.seed)
                 continue
-            files = [self.folders[label.method] / f"{name}.npy" for name in block.truth["file"]]
+            files = [self.folders[source.method] / f"{name}.npy" for name in batch.truth["file"]]
             maps = [read_map(file, spatial) for file in files]
             if len({one.shape for one in maps}) > 1:
                 odd = next(file for file, one in zip(files, maps, strict=True) if one.shape != maps[0].shape)
                 raise BadInput(f"{odd} and {files[0]} hold maps of different shapes; one shape a method is needed")
-            yield label, np.stack(maps)
+            yield source, np.stack(maps)
 
 
 def folder_of(method: str) -> str:

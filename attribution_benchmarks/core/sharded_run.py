@@ -1,7 +1,7 @@
 """A run and its inputs as work in blocks: the same loop, over a part of the inputs and a store in memory.
 
-See ``attribution_benchmarks.beam``. Whoever computes a block goes through ``Run.run``, so its numbers are those of a
-run in one process, to the last digit: blocks hold whole batches.
+See ``attribution_benchmarks.beam``. A block holds whole batches and is computed by ``Evaluator.run``, so its numbers
+equal those of a run in one process.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.beam.work import Computed, Lacking, Results, digest_of
-from attribution_benchmarks.core.batch import Pending
-from attribution_benchmarks.core.evaluator import Run
+from attribution_benchmarks.core.batch import LazyBatch
+from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.store import ScoreStore
 
 
-class Way:
+class ShardedRun:
     """One run through some inputs; it is a ``scale.work.Work``.
 
     Parameters
     ----------
     name
         What tells it from other runs of the command.
-    run
-        The run.
+    evaluator
+        Explains and measures.
     items
         All inputs, as whole numbers or words; empty where only single blocks will be asked for.
     rows
@@ -36,45 +36,45 @@ class Way:
     def __init__(
         self,
         name: str,
-        run: Run,
+        evaluator: Evaluator,
         items: Sequence,
         rows: int,
-        parts: Callable[[Sequence, int], Iterable[Pending]],
+        parts: Callable[[Sequence, int], Iterable[LazyBatch]],
     ):
-        self.name, self.run, self.items, self.rows, self._parts = name, run, items, rows, parts
+        self.name, self.evaluator, self.items, self.rows, self._parts = name, evaluator, items, rows, parts
         # Saved maps are no numbers, but a block that has not saved its own is not done.
-        saved = str(run.maps_directory.directory) if run.maps_directory else ""
-        self.key = digest_of([sorted(run.series_by_name()), saved])
+        saved = str(evaluator.maps_directory.directory) if evaluator.maps_directory else ""
+        self.key = digest_of([sorted(evaluator.series_by_name()), saved])
 
     def lacking(self, items: Sequence) -> Lacking | None:
         """Tell which numbers some inputs lack; None where they have all."""
         names, lacks = [], False
         for part in self._parts(items, self.rows):  # one after the other, since each may hold its pictures
             names += part.names
-            lacks = lacks or self.run.lacks(part)
+            lacks = lacks or self.evaluator.lacks(part)
         if not lacks:
             return None
         held = {}
-        for series_name, series in self.run.series_by_name().items():
+        for series_name, series in self.evaluator.series_by_name().items():
             places = [place for place, name in enumerate(names) if name in series]
             if not places:
                 continue
             # What was answered decides on what is explained; of a number it is enough to know that it is there.
-            answered = series is self.run.answered
+            answered = series is self.evaluator.answered
             held[series_name] = [[place, series[names[place]] if answered else None] for place in places]
         return Lacking(names, held)
 
     def compute(self, items: Sequence, held: Mapping[str, Any], halvings: int = 0) -> Computed:
         """Explain and measure what is not held."""
         rows = max(1, self.rows >> halvings)
-        run = self.run.apart(ScoreStore(None), rows if halvings else None)
+        run = self.evaluator.with_store(ScoreStore(None), rows if halvings else None)
         names = [name for part in self._parts(items, rows) for name in part.names] if held else []
         before = {name: {names[place]: record for place, record in pairs} for name, pairs in held.items()}
         for name, records in before.items():
             run.series_by_name()[name].append(records)
         names = []
 
-        def parts() -> Iterator[Pending]:
+        def parts() -> Iterator[LazyBatch]:
             for part in self._parts(items, rows):
                 names.extend(part.names)
                 yield part
@@ -91,11 +91,11 @@ class Way:
 
     def keep(self, results: Results) -> None:
         """Write a block's numbers to the run's store."""
-        series = self.run.series_by_name()
+        series = self.evaluator.series_by_name()
         for name, records in results.items():
             series[name].append(records)
 
-    def with_items(self, items: Sequence) -> Way:
+    def with_items(self, items: Sequence) -> ShardedRun:
         """Return the same run through other inputs."""
         other = copy.copy(self)
         other.items = items

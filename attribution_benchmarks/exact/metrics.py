@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Block
-from attribution_benchmarks.core.memoize_last import once
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.memoize_last import memoize_last
 from attribution_benchmarks.core.metric import Metric, of_maps
 from attribution_benchmarks.exact import shapley
 from attribution_benchmarks.exact.problems import HAND_SET, NAMES
@@ -17,10 +17,10 @@ _SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
 NEGLIGIBLE = 1e-4  # of the largest part: single precision leaves as much where there is nothing
 
 
-@once
-def truth(block: Block, scores: Scores) -> np.ndarray:
-    """Return the exact attributions of a block's targets, (N, 12) float64: all coalitions are put to the network."""
-    return shapley.of_network(block.pictures, block.targets, scores)
+@memoize_last
+def truth(batch: Batch, scores: Scores) -> np.ndarray:
+    """Return the exact attributions of a batch's targets, (N, 12) float64: all coalitions are put to the network."""
+    return shapley.of_network(batch.pictures, batch.targets, scores)
 
 
 def distance(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -63,25 +63,25 @@ def suppressor_share(maps: np.ndarray, suppressors: np.ndarray) -> np.ndarray:
     return np.divide((np.abs(maps) * suppressors).sum(axis=1), total, out=np.full(len(maps), np.nan), where=known)
 
 
-def _as_features(maps: np.ndarray, block: Block) -> np.ndarray:
-    if maps.shape != block.pictures.shape:
+def _as_features(maps: np.ndarray, batch: Batch) -> np.ndarray:
+    if maps.shape != batch.pictures.shape:
         raise BadInput(
-            f"maps of shape {maps.shape[1:]}; one number for each of {block.pictures.shape[1]} features fits"
+            f"maps of shape {maps.shape[1:]}; one number for each of {batch.pictures.shape[1]} features fits"
         )
     return np.asarray(maps, np.float64)
 
 
 def _against_truth(name: str, function, **described) -> Metric:
-    def of_block(maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
-        return function(_as_features(maps, block), truth(block, scores))
+    def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+        return function(_as_features(maps, batch), truth(batch, scores))
 
-    return of_maps(name, of_block, source=_SHAPLEY, cost="4,096 passes an input, the same for all maps", **described)
+    return of_maps(name, of_batch, source=_SHAPLEY, cost="4,096 passes an input, the same for all maps", **described)
 
 
 def _of_problem(place: int, name: str) -> Metric:
-    def of_block(maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
-        found = distance(_as_features(maps, block), truth(block, scores))
-        return np.where(block.targets == place, found, np.nan)
+    def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+        found = distance(_as_features(maps, batch), truth(batch, scores))
+        return np.where(batch.targets == place, found, np.nan)
 
     about = {problem.name: problem.about for problem in HAND_SET}.get(name, "")
     return Metric(
@@ -90,12 +90,12 @@ def _of_problem(place: int, name: str) -> Metric:
         "less",
         f"The distance to the truth on one problem alone. {about}".strip(),
         bounds=(0.0, 1.0),
-        measure=PerSampleMetric(name, of_block),  # undefined on other problems, be the map zero or not
+        measure=PerSampleMetric(name, of_batch),  # undefined on other problems, be the map zero or not
     )
 
 
-def _suppressors(maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
-    return suppressor_share(_as_features(maps, block), np.asarray(block.truth["suppressors"]))
+def _suppressors(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    return suppressor_share(_as_features(maps, batch), np.asarray(batch.truth["suppressors"]))
 
 
 OVERALL = (

@@ -12,8 +12,8 @@ import numpy as np
 
 from attribution.methods.perturbation import positions
 from attribution.model import batching
-from attribution_benchmarks.core.batch import Block
-from attribution_benchmarks.core.memoize_last import once
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.memoize_last import memoize_last
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.imputation import Fill, blurred, mean_colour, noisy_linear
 from attribution_benchmarks.metrics.map_values import evidence, flat
@@ -30,7 +30,7 @@ DIGITS = 6  # of a stored number
 
 
 def curve(
-    maps: np.ndarray, block: Block, scores: Scores, fill: Fill, shares: tuple[float, ...], least_first: bool = False
+    maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shares: tuple[float, ...], least_first: bool = False
 ) -> np.ndarray:
     """Return the target's probability after each share of the positions was removed.
 
@@ -38,8 +38,8 @@ def curve(
     ----------
     maps
         (N, positions...) or with channels.
-    block, scores
-        The inputs and their network. It is asked about the whole inputs once for all maps of a block, and once about
+    batch, scores
+        The inputs and their network. It is asked about the whole inputs once for all maps of a batch, and once about
         each input for each share.
     fill
         What takes the place of what is removed.
@@ -54,26 +54,26 @@ def curve(
     (N, 1 + shares) float64
         The first is the whole input's.
     """
-    whole, targets = originals(block, scores)
-    ranked = orders(maps, block)[:, :: -1 if least_first else 1]
-    shape = (len(block), *positions(block.pictures.shape))
+    whole, targets = originals(batch, scores)
+    ranked = orders(maps, batch)[:, :: -1 if least_first else 1]
+    shape = (len(batch), *positions(batch.pictures.shape))
 
     def changes():
         for share in shares:
             gone = np.zeros(ranked.shape, bool)
             np.put_along_axis(gone, ranked[:, : round(share * ranked.shape[1])], True, axis=1)
-            yield from enumerate(fill(block.pictures, gone.reshape(shape), block.seeds))
+            yield from enumerate(fill(batch.pictures, gone.reshape(shape), batch.seeds))
 
-    asked = np.stack(list(changed_scores(block, scores, changes()))).reshape(len(shares), *whole.shape)
+    asked = np.stack(list(changed_scores(batch, scores, changes()))).reshape(len(shares), *whole.shape)
     found = probabilities(np.concatenate([whole[np.newaxis], asked]))
     return np.take_along_axis(found, targets[np.newaxis, :, np.newaxis], axis=2)[..., 0].T
 
 
-@once
-def orders(maps: np.ndarray, block: Block) -> np.ndarray:
+@memoize_last
+def orders(maps: np.ndarray, batch: Batch) -> np.ndarray:
     """Return each map's positions from the most to the least important, (N, positions) int64."""
-    values = flat(evidence(maps, block))
-    generators = (batching.generator(0, key, "order of equals") for key in block.seeds)
+    values = flat(evidence(maps, batch))
+    generators = (batching.generator(0, key, "order of equals") for key in batch.seeds)
     among_equals = np.stack([generator.random(values.shape[1]) for generator in generators])
     return np.lexsort((among_equals, -values), axis=1)
 
@@ -85,37 +85,37 @@ def area(curves: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
     return trapezoid(curves, [0, *shares], axis=1) / shares[-1]
 
 
-@once
-def _drops_of_sets(block: Block, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    sets = _random_sets(block)
-    return sets, _drops(block, scores, sets)
+@memoize_last
+def _drops_of_sets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    sets = _random_sets(batch)
+    return sets, _drops(batch, scores, sets)
 
 
-@once
-def _drops_of_patches(block: Block, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    sets = _patches(block)
-    return sets, _drops(block, scores, sets)
+@memoize_last
+def _drops_of_patches(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    sets = _patches(batch)
+    return sets, _drops(batch, scores, sets)
 
 
-def _drops(block: Block, scores: Scores, sets: np.ndarray) -> np.ndarray:
+def _drops(batch: Batch, scores: Scores, sets: np.ndarray) -> np.ndarray:
     """Return how far the target's score falls without sets of positions, (N, sets, positions) bool; (N, sets)."""
-    whole, targets = originals(block, scores)
-    shape = (len(block), *positions(block.pictures.shape))
+    whole, targets = originals(batch, scores)
+    shape = (len(batch), *positions(batch.pictures.shape))
 
     def changes():
         for number in range(sets.shape[1]):
-            yield from enumerate(mean_colour(block.pictures, sets[:, number].reshape(shape), block.seeds))
+            yield from enumerate(mean_colour(batch.pictures, sets[:, number].reshape(shape), batch.seeds))
 
-    asked = np.stack(list(changed_scores(block, scores, changes()))).reshape(sets.shape[1], *whole.shape)
-    rows = np.arange(len(block))
+    asked = np.stack(list(changed_scores(batch, scores, changes()))).reshape(sets.shape[1], *whole.shape)
+    rows = np.arange(len(batch))
     return (whole[rows, targets] - asked[:, rows, targets]).T
 
 
-def _random_sets(block: Block) -> np.ndarray:
+def _random_sets(batch: Batch) -> np.ndarray:
     """Return sets of positions drawn evenly, the same for every map of an input, (N, sizes · sets, positions) bool."""
-    total = int(np.prod(positions(block.pictures.shape)))
-    found = np.zeros((len(block), len(SIZES) * SETS, total), bool)
-    for row, key in enumerate(block.seeds):
+    total = int(np.prod(positions(batch.pictures.shape)))
+    found = np.zeros((len(batch), len(SIZES) * SETS, total), bool)
+    for row, key in enumerate(batch.seeds):
         generator = batching.generator(0, key, "sensitivity-n")
         for number in range(len(SIZES) * SETS):
             count = max(round(SIZES[number // SETS] * total), 1)
@@ -123,39 +123,39 @@ def _random_sets(block: Block) -> np.ndarray:
     return found
 
 
-def _patches(block: Block) -> np.ndarray:
+def _patches(batch: Batch) -> np.ndarray:
     """Return boxes of random place and sides, the same for every map of an input, (N, patches, positions) bool."""
-    spatial = positions(block.pictures.shape)
-    found = np.zeros((len(block), PATCHES, *spatial), bool)
-    for row, key in enumerate(block.seeds):
+    spatial = positions(batch.pictures.shape)
+    found = np.zeros((len(batch), PATCHES, *spatial), bool)
+    for row, key in enumerate(batch.seeds):
         generator = batching.generator(0, key, "infidelity")
         for number in range(PATCHES):
             sides = [generator.integers(1, max(size // LARGEST, 1) + 1) for size in spatial]
             starts = [generator.integers(size - side + 1) for size, side in zip(spatial, sides, strict=True)]
             found[row, number][tuple(slice(a, a + b) for a, b in zip(starts, sides, strict=True))] = True
-    return found.reshape(len(block), PATCHES, -1)
+    return found.reshape(len(batch), PATCHES, -1)
 
 
-def sensitivity_n(maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
+def sensitivity_n(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return how the sum of a map over a random set of positions goes with what removing the set costs, (N,).
 
     Pearson's correlation over sets of one size, averaged over sizes, in [-1, 1]: 1 for a linear network and its exact
     contributions. A map of the same sum everywhere has 0; NaN where the network's score never changes.
     """
-    sets, drops = _drops_of_sets(block, scores)
-    sums = _sums(sets, flat(evidence(maps, block)))
+    sets, drops = _drops_of_sets(batch, scores)
+    sums = _sums(sets, flat(evidence(maps, batch)))
     by_size = [_correlation(sums[:, part], drops[:, part]) for part in _by_size()]
     return np.mean(by_size, axis=0)
 
 
-def infidelity(maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
+def infidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return the squared error of a map's sum over a patch as the cost of covering it, at the map's best scale, (N,).
 
     min over β ≥ 0 of Σ (β · sum - drop)², divided by Σ drop²: 0 for a linear network and its exact contributions, 1 for
     a map of nothing or of the opposite. NaN where the network's score never changes.
     """
-    sets, drops = _drops_of_patches(block, scores)
-    sums = _sums(sets, flat(evidence(maps, block)))
+    sets, drops = _drops_of_patches(batch, scores)
+    sums = _sums(sets, flat(evidence(maps, batch)))
     both, ours, theirs = ((a * b).sum(axis=1) for a, b in ((sums, drops), (sums, sums), (drops, drops)))
     explained = np.divide(np.maximum(both, 0) ** 2, ours * theirs, out=np.zeros(len(maps)), where=ours * theirs > 0)
     return np.where(theirs > 0, 1 - np.minimum(explained, 1), np.nan)
@@ -187,9 +187,9 @@ def _curve_measure(name: str, fill: Fill, shares: tuple[float, ...], parts: tupl
     important.
     """
 
-    def measured(maps: np.ndarray, block: Block, scores: Scores) -> np.ndarray:
+    def measured(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
         curves = sum(
-            sign * _CURVES[least_first](maps, block, scores, fill, shares)
+            sign * _CURVES[least_first](maps, batch, scores, fill, shares)
             for sign, least_first in zip(parts, (True, False), strict=True)
             if sign
         )
@@ -198,14 +198,14 @@ def _curve_measure(name: str, fill: Fill, shares: tuple[float, ...], parts: tupl
     return PerSampleMetric(name, measured, width=2 + len(shares), digits=DIGITS)
 
 
-@once
-def _least_first(maps: np.ndarray, block: Block, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
-    return curve(maps, block, scores, fill, shares, least_first=True)
+@memoize_last
+def _least_first(maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
+    return curve(maps, batch, scores, fill, shares, least_first=True)
 
 
-@once
-def _most_first(maps: np.ndarray, block: Block, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
-    return curve(maps, block, scores, fill, shares)
+@memoize_last
+def _most_first(maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shares: tuple[float, ...]) -> np.ndarray:
+    return curve(maps, batch, scores, fill, shares)
 
 
 _CURVES = {True: _least_first, False: _most_first}

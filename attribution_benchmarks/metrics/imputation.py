@@ -12,7 +12,7 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.model import batching
-from attribution_benchmarks.core.memoize_last import once
+from attribution_benchmarks.core.memoize_last import memoize_last
 
 Fill = Callable[[np.ndarray, np.ndarray, Sequence], np.ndarray]
 BLUR = 0.05  # standard deviation of the blur as a share of each side
@@ -33,7 +33,7 @@ def blurred(pictures: np.ndarray, gone: np.ndarray, keys: Sequence) -> np.ndarra
     return np.where(_over_channels(gone, pictures), _soft(pictures), pictures)
 
 
-@once
+@memoize_last
 def _soft(pictures: np.ndarray) -> np.ndarray:
     from scipy.ndimage import gaussian_filter1d
 

@@ -22,8 +22,8 @@ from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
 from attribution.methods.perturbation import positions
 from attribution_benchmarks.cli.bundled_models import shown_model
-from attribution_benchmarks.core.batch import Block
-from attribution_benchmarks.core.memoize_last import once
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.memoize_last import memoize_last
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.map_values import evidence, flat
 from attribution_benchmarks.metrics.model_queries import Again, changed_scores, originals
@@ -100,35 +100,35 @@ def deletions_of(model: Any) -> Deletions:
         raise BadInput(f'{path} is none of \'{{"segments": [10], "fill": 0.0}}\': {error}') from error
 
 
-@once
-def _costs(block: Block, again: Again) -> tuple[np.ndarray, np.ndarray]:
+@memoize_last
+def _costs(batch: Batch, again: Again) -> tuple[np.ndarray, np.ndarray]:
     """Return each position's segment, and how far the target's score falls without each segment, (N, segments)."""
-    deletions, pictures = deletions_of(again.model), block.pictures
+    deletions, pictures = deletions_of(again.model), batch.pictures
     spatial = positions(pictures.shape)
     if len(deletions.segments) != len(spatial) or any(
         parts > size for parts, size in zip(deletions.segments, spatial, strict=True)
     ):
         raise BadInput(f"the network's segments, {list(deletions.segments)}, do not fit inputs of positions {spatial}")
-    whole, targets = originals(block, again.scores)
-    rows = np.arange(len(block))
+    whole, targets = originals(batch, again.scores)
+    rows = np.arange(len(batch))
 
     def changes():
         for segment in range(deletions.count):
             yield from enumerate(deletions.without(pictures, segment))
 
-    asked = np.stack(list(changed_scores(block, again.scores, changes()))).reshape(deletions.count, *whole.shape)
+    asked = np.stack(list(changed_scores(batch, again.scores, changes()))).reshape(deletions.count, *whole.shape)
     return deletions.numbered(spatial).reshape(-1), (whole[rows, targets] - asked[:, rows, targets]).T
 
 
-def in_domain_deletion(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+def in_domain_deletion(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
     """Return how a map's sums over segments rank with what deleting each segment alone costs, (N,) in [-1, 1].
 
     Spearman's correlation over segments; 0 for a map of equal sums, NaN where no deletion changes the score.
     """
     from attribution_benchmarks.metrics.sanity import spearman
 
-    numbers, costs = _costs(block, again)
-    values = flat(evidence(maps, block))
+    numbers, costs = _costs(batch, again)
+    values = flat(evidence(maps, batch))
     sums = np.stack([values[:, numbers == segment].sum(axis=1) for segment in range(costs.shape[1])], axis=1)
     size = np.abs(sums).max(axis=1, keepdims=True)
     sums = np.where(np.ptp(sums, axis=1, keepdims=True) <= 1e-6 * size, 0.0, sums)  # equal but for rounding

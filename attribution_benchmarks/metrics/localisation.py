@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, mask_of, of_maps
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
 
@@ -138,10 +138,10 @@ def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 def _metric(name: str, function: Callable, **described) -> Metric:
-    def of_block(maps: np.ndarray, block: Block, scores) -> np.ndarray:
-        return function(magnitude(maps, block), mask_of(block))
+    def of_batch(maps: np.ndarray, batch: Batch, scores) -> np.ndarray:
+        return function(magnitude(maps, batch), mask_of(batch))
 
-    return of_maps(name, of_block, masks=True, on_request=True, cost="none: maps alone", bounds=(0.0, 1.0), **described)
+    return of_maps(name, of_batch, masks=True, on_request=True, cost="none: maps alone", bounds=(0.0, 1.0), **described)
 
 
 METRICS = (

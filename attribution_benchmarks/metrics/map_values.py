@@ -6,10 +6,10 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.methods.perturbation import positions
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 
 
-def magnitude(maps: np.ndarray, block: Block) -> np.ndarray:
+def magnitude(maps: np.ndarray, batch: Batch) -> np.ndarray:
     """Return how much each position matters, for or against: absolute values summed over channels, (N, positions...).
 
     Raises
@@ -17,10 +17,10 @@ def magnitude(maps: np.ndarray, block: Block) -> np.ndarray:
     BadInput
         If the maps are not of the inputs' positions.
     """
-    return np.abs(_with_channels(maps, block)).sum(axis=-1)
+    return np.abs(_with_channels(maps, batch)).sum(axis=-1)
 
 
-def evidence(maps: np.ndarray, block: Block) -> np.ndarray:
+def evidence(maps: np.ndarray, batch: Batch) -> np.ndarray:
     """Return how much each position speaks for the target: signed values summed over channels, (N, positions...).
 
     Raises
@@ -28,7 +28,7 @@ def evidence(maps: np.ndarray, block: Block) -> np.ndarray:
     BadInput
         If the maps are not of the inputs' positions.
     """
-    return _with_channels(maps, block).sum(axis=-1)
+    return _with_channels(maps, batch).sum(axis=-1)
 
 
 def flat(values: np.ndarray) -> np.ndarray:
@@ -41,9 +41,9 @@ def ratio(above: np.ndarray, below: np.ndarray, otherwise: float = np.nan) -> np
     return np.divide(above, below, out=np.full(np.shape(below), otherwise), where=np.asarray(below) > 0)
 
 
-def _with_channels(maps: np.ndarray, block: Block) -> np.ndarray:
+def _with_channels(maps: np.ndarray, batch: Batch) -> np.ndarray:
     """Return maps as (N, positions..., channels) float64."""
-    spatial = positions(block.pictures.shape)
+    spatial = positions(batch.pictures.shape)
     maps = np.asarray(maps, np.float64)
     if maps.shape[1 : len(spatial) + 1] != spatial or maps.ndim > len(spatial) + 2:
         raise BadInput(f"maps of shape {maps.shape[1:]}; the inputs have the positions {spatial}")

@@ -8,49 +8,49 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Block
-from attribution_benchmarks.core.memoize_last import once
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.memoize_last import memoize_last
 
 Scores = Callable[[object], np.ndarray]
 
 
 class Again(Protocol):
-    """Explains a block again by the same method, see ``explainer.Explainer.again``; ``model`` is the run's."""
+    """Explains a batch again by the same method, see ``explainer.Explainer.again``; ``model`` is the run's."""
 
     model: Any
 
     def scores(self, inputs: Any) -> np.ndarray:
         """Return the run's model's scores of inputs, (N, classes)."""
 
-    def __call__(self, block: Block, model: Any = None) -> np.ndarray:
-        """Return maps of a block, of another model where one is given."""
+    def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
+        """Return maps of a batch, of another model where one is given."""
 
 
 BYTES = 2**26  # of changed pictures that are handed to the network at once
 
 
-@once
-def originals(block: Block, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores of a block's inputs, (N, classes), and the explained class of each, (N,) int64."""
-    found = np.asarray(scores(block.inputs), np.float64)
-    return found, found.argmax(axis=1) if block.targets is None else np.asarray(block.targets, np.int64)
+@memoize_last
+def originals(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of a batch's inputs, (N, classes), and the explained class of each, (N,) int64."""
+    found = np.asarray(scores(batch.inputs), np.float64)
+    return found, found.argmax(axis=1) if batch.targets is None else np.asarray(batch.targets, np.int64)
 
 
-def with_targets(block: Block, scores: Callable[[Any], np.ndarray]) -> Block:
-    """Return a block with its targets set: its own, or else the classes that the network predicts for its inputs.
+def with_targets(batch: Batch, scores: Callable[[Any], np.ndarray]) -> Batch:
+    """Return a batch with its targets set: its own, or else the classes that the network predicts for its inputs.
 
     Maps of one input are compared across networks, noise and controls. All of them must explain the same class, so it
     is fixed before the first map is made; otherwise a random network would explain the class that it predicts itself.
     """
-    return block if block.targets is not None else dataclasses.replace(block, targets=originals(block, scores)[1])
+    return batch if batch.targets is not None else dataclasses.replace(batch, targets=originals(batch, scores)[1])
 
 
-def changed_scores(block: Block, scores: Scores, changes: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
+def changed_scores(batch: Batch, scores: Scores, changes: Iterable[tuple[int, np.ndarray]]) -> Iterator[np.ndarray]:
     """Yield the scores of changed inputs one by one, (classes,) float64.
 
     Parameters
     ----------
-    block
+    batch
         The inputs.
     scores
         The network.
@@ -59,20 +59,20 @@ def changed_scores(block: Block, scores: Scores, changes: Iterable[tuple[int, np
         so that as many rows go through the network as there are changes, in full passes but for the last.
     """
     rows, pictures = [], []
-    most = max(BYTES // max(block.pictures[:1].nbytes, 1), 1)
+    most = max(BYTES // max(batch.pictures[:1].nbytes, 1), 1)
     for row, picture in changes:
         rows.append(row)
         pictures.append(picture)
         if len(rows) == most:
-            yield from _asked(block, scores, rows, pictures)
+            yield from _asked(batch, scores, rows, pictures)
             rows, pictures = [], []
     if rows:
-        yield from _asked(block, scores, rows, pictures)
+        yield from _asked(batch, scores, rows, pictures)
 
 
-def _asked(block: Block, scores: Scores, rows: list[int], pictures: list[np.ndarray]) -> np.ndarray:
-    changed = np.stack(pictures).astype(block.pictures.dtype)
-    return np.asarray(scores(block.take(rows).with_pictures(changed)), np.float64)
+def _asked(batch: Batch, scores: Scores, rows: list[int], pictures: list[np.ndarray]) -> np.ndarray:
+    changed = np.stack(pictures).astype(batch.pictures.dtype)
+    return np.asarray(scores(batch.take(rows).with_pictures(changed)), np.float64)
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Block, Label
+from attribution_benchmarks.core.batch import Batch, MapSource
 
 Scores = Callable[[object], np.ndarray]
 
@@ -22,7 +22,7 @@ class PerSampleMetric:
     name
         In the keys of the store.
     function
-        ``function(maps, block, scores)`` returns (N, width) numbers, NaN where undefined. ``maps`` are
+        ``function(maps, batch, scores)`` returns (N, width) numbers, NaN where undefined. ``maps`` are
         (N, positions...) or (N, positions..., channels); ``scores(inputs)`` asks the model about
         (M, ...) other inputs and returns (M, classes). A measure that asks no model ignores it.
     width
@@ -37,15 +37,15 @@ class PerSampleMetric:
         What becomes of a map that is zero everywhere and for which a number is undefined: ``"uniform"`` counts it as
         the map that is the same everywhere, ``"drop"`` leaves the number NaN. See ``degenerate_maps.measured``.
     again
-        Whether it needs maps of other inputs, targets or networks: ``function(maps, block, again)``, where
-        ``again(block, model=None)`` explains by the same method, and ``again.scores`` asks the model.
+        Whether it needs maps of other inputs, targets or networks: ``function(maps, batch, again)``, where
+        ``again(batch, model=None)`` explains by the same method, and ``again.scores`` asks the model.
     check
         ``check(model)`` raises ``BadInput`` for a model that it is not of, before anything is explained; None where it
         is of all.
     """
 
     name: str
-    function: Callable[[np.ndarray, Block, Any], np.ndarray]
+    function: Callable[[np.ndarray, Batch, Any], np.ndarray]
     width: int = 1
     digits: int | None = None
     of_controls: bool = True
@@ -54,11 +54,11 @@ class PerSampleMetric:
     again: bool = False
     check: Callable[[Any], object] | None = None
 
-    def applies_to(self, label: Label) -> bool:
-        """Tell whether a label's maps are measured."""
-        if label.control and not self.of_controls:
+    def applies_to(self, source: MapSource) -> bool:
+        """Tell whether a source's maps are measured."""
+        if source.control and not self.of_controls:
             return False
-        return self.methods is None or label.method in self.methods
+        return self.methods is None or source.method in self.methods
 
     def to_records(self, numbers: np.ndarray) -> list[str]:
         """Return each map's numbers as one line of text: a tenth of the memory of as many Python numbers."""

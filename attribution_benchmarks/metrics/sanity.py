@@ -4,7 +4,7 @@ Weights are randomised from the output towards the input (Adebayo et al., "Sanit
 2018), each variable's values in random order, in the order in which the graph uses them. Positions count by their
 magnitude, so that a map that only changes sign is the same; each map is divided by its largest value.
 
-All maps of an input explain ``block.targets``, whatever the random network or the noisy copy is classified as.
+All maps of an input explain ``batch.targets``, whatever the random network or the noisy copy is classified as.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from attribution.model import batching
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import runner_up
-from attribution_benchmarks.core.memoize_last import once
+from attribution_benchmarks.core.memoize_last import memoize_last
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import graph_order, with_shuffled_weights
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
@@ -127,64 +127,64 @@ def _stages(model) -> range:
     return range(1, len(_groups(model)) + 1)
 
 
-def _scaled(maps: np.ndarray, block: Block) -> np.ndarray:
-    values = magnitude(maps, block)
+def _scaled(maps: np.ndarray, batch: Batch) -> np.ndarray:
+    values = magnitude(maps, batch)
     top = flat(values).max(axis=1).reshape((-1,) + (1,) * (values.ndim - 1))
     return ratio(values, np.broadcast_to(top, values.shape), 0.0)
 
 
-@once
-def _cascade(maps: np.ndarray, block: Block, again: Again) -> list[np.ndarray]:
-    return [again(block, randomised(again.model, stage)) for stage in _stages(again.model)]
+@memoize_last
+def _cascade(maps: np.ndarray, batch: Batch, again: Again) -> list[np.ndarray]:
+    return [again(batch, randomised(again.model, stage)) for stage in _stages(again.model)]
 
 
-def _similarities(compare: Callable, maps: np.ndarray, changed: list[np.ndarray], block: Block) -> np.ndarray:
+def _similarities(compare: Callable, maps: np.ndarray, changed: list[np.ndarray], batch: Batch) -> np.ndarray:
     """Return the mean similarity over stages, then that of each stage, filled up to ``STAGES`` by NaN."""
-    each = [compare(_scaled(maps, block), _scaled(other, block)) for other in changed]
-    each += [np.full(len(block), np.nan)] * (STAGES - len(each))
+    each = [compare(_scaled(maps, batch), _scaled(other, batch)) for other in changed]
+    each += [np.full(len(batch), np.nan)] * (STAGES - len(each))
     return np.stack([np.nanmean(each, axis=0), *each], axis=1)
 
 
-def cascading(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+def cascading(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
     """Return Spearman's correlation with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
-    return _similarities(spearman, maps, _cascade(maps, block, again), block)
+    return _similarities(spearman, maps, _cascade(maps, batch, again), batch)
 
 
-def cascading_ssim(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+def cascading_ssim(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
     """Return structural similarity with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
-    return _similarities(ssim, maps, _cascade(maps, block, again), block)
+    return _similarities(ssim, maps, _cascade(maps, batch, again), batch)
 
 
-def independent(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+def independent(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
     """Return Spearman's correlation with the maps of networks with one random group, (N, 1 + STAGES), mean first."""
     models = (randomised(again.model, stage, True) for stage in _stages(again.model))
-    return _similarities(spearman, maps, [again(block, model) for model in models], block)
+    return _similarities(spearman, maps, [again(batch, model) for model in models], batch)
 
 
-def efficient(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+def efficient(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
     """Return how much more complex the map of the wholly random network is, as a share of the map's own, (N,)."""
-    before, after = complexity(_scaled(maps, block)), complexity(_scaled(_cascade(maps, block, again)[-1], block))
+    before, after = complexity(_scaled(maps, batch)), complexity(_scaled(_cascade(maps, batch, again)[-1], batch))
     return ratio(after - before, before)
 
 
-def smooth(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+def smooth(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
     """Return as ``cascading``, of maps averaged over noisy copies of each input, (N, 1 + STAGES), the mean first."""
-    copies = list(_noisy(block, COPIES, "sMPRT"))
+    copies = list(_noisy(batch, COPIES, "sMPRT"))
 
     def averaged(model) -> np.ndarray:
-        return np.mean([_scaled(again(copy, model), block) for copy in copies], axis=0)
+        return np.mean([_scaled(again(copy, model), batch) for copy in copies], axis=0)
 
     ever_more_random = [averaged(randomised(again.model, stage)) for stage in _stages(again.model)]
-    return _similarities(spearman, averaged(again.model), ever_more_random, block)
+    return _similarities(spearman, averaged(again.model), ever_more_random, batch)
 
 
-def other_class(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+def other_class(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
     """Return Spearman's correlation with the map of the runner-up class, (N,)."""
-    asked = dataclasses.replace(block, targets=runner_up(again.scores(block.inputs), block.targets))
-    return spearman(_scaled(maps, block), _scaled(again(asked), block))
+    asked = dataclasses.replace(batch, targets=runner_up(again.scores(batch.inputs), batch.targets))
+    return spearman(_scaled(maps, batch), _scaled(again(asked), batch))
 
 
-def max_sensitivity(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
+def max_sensitivity(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
     """Return the largest distance of a map to those of noisy inputs, all scaled to norm 1, (N,) in [0, 2].
 
     max over ``DRAWS`` of ‖a / ‖a‖ - a' / ‖a'‖‖₂, for the map a of the input, the map a' of a noisy copy and the same
@@ -200,7 +200,7 @@ def max_sensitivity(maps: np.ndarray, block: Block, again: Again) -> np.ndarray:
     """
     scaled = _of_norm_1(maps)
     moved = [
-        np.linalg.norm(_of_norm_1(again(copy)) - scaled, axis=1) for copy in _noisy(block, DRAWS, "max_sensitivity")
+        np.linalg.norm(_of_norm_1(again(copy)) - scaled, axis=1) for copy in _noisy(batch, DRAWS, "max_sensitivity")
     ]
     return np.where(scaled.any(axis=1), np.max(moved, axis=0), np.nan)
 
@@ -211,14 +211,14 @@ def _of_norm_1(maps: np.ndarray) -> np.ndarray:
     return ratio(maps, np.broadcast_to(np.linalg.norm(maps, axis=1, keepdims=True), maps.shape), 0.0)
 
 
-def _noisy(block: Block, count: int, purpose: str) -> Iterator[Block]:
-    """Yield a block with noise on what is explained, the same for every method."""
-    pictures = block.pictures
+def _noisy(batch: Batch, count: int, purpose: str) -> Iterator[Batch]:
+    """Yield a batch with noise on what is explained, the same for every method."""
+    pictures = batch.pictures
     span = np.ptp(flat(pictures), axis=1).reshape((-1,) + (1,) * (pictures.ndim - 1))
     for number in range(count):
-        noise = [batching.generator(number, key, purpose).standard_normal(pictures.shape[1:]) for key in block.seeds]
+        noise = [batching.generator(number, key, purpose).standard_normal(pictures.shape[1:]) for key in batch.seeds]
         noisy = (pictures + NOISE * span * np.stack(noise)).astype(pictures.dtype)
-        yield dataclasses.replace(block, inputs=block.with_pictures(noisy))
+        yield dataclasses.replace(batch, inputs=batch.with_pictures(noisy))
 
 
 _ADEBAYO = "Adebayo et al., Sanity Checks for Saliency Maps, NeurIPS 2018"

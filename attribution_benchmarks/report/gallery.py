@@ -239,7 +239,7 @@ def all_scores(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], verd
         step = (high - low) / (_NOTHING - 1) or 1.0
         numbers = np.full(table.shape, _NOTHING, np.uint16)
         numbers[np.isfinite(table)] = np.rint((finite - low) / step).astype(np.uint16)
-        rivals = [name for name in names if name in matrix.controls and name not in column.aside]
+        rivals = [name for name in names if name in matrix.controls and name not in column.excluded]
         sign = 1 if column.higher_is_better else -1
         found.append(
             {

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from attribution_benchmarks.core.definition import BOUND, Column
+from attribution_benchmarks.core.definition import ORACLE, Column
 from attribution_benchmarks.stats.agreement import Concordance, kendalls_w, rank_correlations
 from attribution_benchmarks.stats.statistics import average_ranks
 
@@ -56,7 +56,7 @@ class Matrix:
 
     def above_baselines(self, method: str, column: Column) -> bool:
         """Tell whether a method's score is better than that of every control without a network that is a rival."""
-        rivals = (self._good(name, column) for name in self.controls if name not in column.aside)
+        rivals = (self._good(name, column) for name in self.controls if name not in column.excluded)
         return self._good(method, column) > max(rivals, default=-np.inf)
 
     def baseline_on_top(self, column: Column) -> str | None:
@@ -65,12 +65,12 @@ class Matrix:
         It has the trivial maximum, or a higher score than every method. Controls that know the truth do not count.
         """
         best = max(self._good(name, column) for name in self.methods)
-        top = max((name for name in self.controls if column.aside.get(name) != BOUND), default=None,
-                  key=lambda name: (self._good(name, column), name in column.aside))  # fmt: skip
+        top = max((name for name in self.controls if column.excluded.get(name) != ORACLE), default=None,
+                  key=lambda name: (self._good(name, column), name in column.excluded))  # fmt: skip
         if top is None or not np.isfinite(best):
             return None
         score = self._good(top, column)
-        return top if score > best or (score == best and top in column.aside) else None
+        return top if score > best or (score == best and top in column.excluded) else None
 
     def _good(self, name: str, column: Column, missing: float = -np.inf) -> float:
         """Return a score turned so that more is better."""

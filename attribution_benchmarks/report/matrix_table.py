@@ -51,8 +51,8 @@ def long_rows(matrix: Matrix, verdicts: Sequence[Verdicts] = ()) -> list[dict]:
                 row["marks"] = verdict.marks(name, matrix)
                 if verdict.untested(name):
                     row["untested"] = verdict.untested(name)
-            if name in column.aside:
-                row["aside"] = column.aside[name]
+            if name in column.excluded:
+                row["aside"] = column.excluded[name]
             if place in matrix.blanks:
                 row["reason"] = matrix.blanks[place]
             rows.append(row)
@@ -127,7 +127,7 @@ def least(value: float, column: Column) -> str:
 def control_cell(matrix: Matrix, name: str, column: Column) -> str:
     """Return a control's value, marked where it is no rival."""
     row = matrix.cells.get((name, column.key))
-    return shown(row, column) + (NO_RIVAL if row and name in column.aside else "")
+    return shown(row, column) + (NO_RIVAL if row and name in column.excluded else "")
 
 
 def agreement_rows(found: Agreement) -> list[dict]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attribution_benchmarks.core.definition import BOUND
+from attribution_benchmarks.core.definition import ORACLE
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.stats import statistics
@@ -52,11 +52,11 @@ def ranked(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: in
     found = []
     for column in matrix.columns:
         groups = [group for group in scores.get(column.benchmark, ()) if column.takes(group.where)]
-        bounds = [name for name, why in column.aside.items() if why == BOUND]
+        bounds = [name for name, why in column.excluded.items() if why == ORACLE]
         if len(groups) != 1:
             continue
         (group,) = groups
-        rivals = [name for name in matrix.controls if name in group.values and name not in column.aside]
+        rivals = [name for name in matrix.controls if name in group.values and name not in column.excluded]
         for truth in [name for name in bounds if name in group.values and rivals][:1]:
             values = np.asarray(group.values[truth], np.float64)
             told = [_told(group, values, name, column, seed) for name in rivals]

@@ -321,7 +321,7 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, def
     rows = [matrix.cells[name, column.key] for name in (*methods, *controls)]
     scale = charts.scale_of(rows, column.percent)
     sign = 1 if column.higher_is_better else -1
-    rivals = [matrix.cells[name, column.key]["value"] for name in controls if name not in column.aside]
+    rivals = [matrix.cells[name, column.key]["value"] for name in controls if name not in column.excluded]
     reference = max(rivals, key=lambda value: sign * value) if rivals else None
     lines = []
     for name, row in zip((*methods, *controls), rows, strict=True):
@@ -372,7 +372,7 @@ def _metric(column: Column, matrix: Matrix, verdict: Verdicts | None, named, def
 
 def _aside(name: str, columns: Sequence[Column]) -> str:
     """Return why a control is no rival in any of these columns, in a word; empty where it is one in some."""
-    words = {column.aside.get(name, "") for column in columns}
+    words = {column.excluded.get(name, "") for column in columns}
     return words.pop() if len(words) == 1 else ""
 
 

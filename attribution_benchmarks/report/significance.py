@@ -263,7 +263,7 @@ def judge(
             continue
         (group,) = groups
         methods = [name for name in matrix.methods if name in group.values and (name, column.key) in matrix.cells]
-        controls = [name for name in matrix.controls if name in group.values and name not in column.aside]
+        controls = [name for name in matrix.controls if name in group.values and name not in column.excluded]
         pairs = list(itertools.combinations(methods, 2))
         against = [
             (method, control)

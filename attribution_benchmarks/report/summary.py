@@ -129,7 +129,11 @@ def _leaders(group, matrix, verdicts, titles):
 def _no_best(column, baseline, best, matrix, titles) -> str:
     """Say that a column names no best method, because a control without a network has the highest score."""
     value, highest = (shown(matrix.cells[name, column.key], column) for name in (baseline, best))
-    why = "has the trivial maximum" if baseline in column.aside else "uses no network and scores higher than any method"
+    why = (
+        "has the trivial maximum"
+        if baseline in column.excluded
+        else "uses no network and scores higher than any method"
+    )
     return (
         f"{column.title}: no method is named best. “{titles.get(baseline, baseline)}” {why} ({value}); the best "
         f"method has {highest}."

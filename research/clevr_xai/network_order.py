@@ -105,7 +105,7 @@ def compare(
             "leave out --subset"
         )
     place = first.ground_truths.index(ground_truth), list(METRICS).index(metric), list(POOLINGS).index(HEADING[metric])
-    wanted = [label for label in first.labels if label.name in controls or (label.method and not label.control)]
+    wanted = [label for label in first.sources if label.name in controls or (label.method and not label.control)]
     values = {
         name: {label.name: one.counted(label)[(counted, *place)] for label in wanted} for name, one in measured.items()
     }

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.controls import Control
-from attribution_benchmarks.core.definition import BOUND, Benchmark, Column
+from attribution_benchmarks.core.definition import ORACLE, Benchmark, Column
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import matrix, significance
 from attribution_benchmarks.stats import statistics
 
 COLUMNS = (
-    Column("svea", "roe_test", "ROE test %", "SVEA", percent=True, aside={"template_position": BOUND}),
-    Column("svea", "drop", "Drop %", "SVEA", False, percent=True, aside={"template_position": BOUND}),
+    Column("svea", "roe_test", "ROE test %", "SVEA", percent=True, excluded={"template_position": ORACLE}),
+    Column("svea", "drop", "Drop %", "SVEA", False, percent=True, excluded={"template_position": ORACLE}),
     Column("bim", "mcs", "MCS", "BIM"),
     Column(
         "clevr_xai", "mass", "mass, simple", "CLEVR-XAI",

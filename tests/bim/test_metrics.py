@@ -270,9 +270,9 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models,
 
 def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream_models, capsys, monkeypatch):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.core.sharded_run import Way
+    from attribution_benchmarks.core.sharded_run import ShardedRun
 
-    compute, failing = Way.compute, []
+    compute, failing = ShardedRun.compute, []
 
     def compute_or_fail(self, items, held, halvings=0):
         if self.name == "scene-scene" and not failing:
@@ -281,7 +281,7 @@ def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream
             raise cli.BadInput("no such image")
         return compute(self, items, held, halvings)
 
-    monkeypatch.setattr(Way, "compute", compute_or_fail)
+    monkeypatch.setattr(ShardedRun, "compute", compute_or_fail)
     arguments = ["metrics", f"--data_dir={labelled}", f"--models_dir={upstream_models}", "--methods=gradient",
                  "--metrics=MCS", "--batch_size=2", f"--scores_dir={tmp_path / 'scores'}", "--num_imgs=12",
                  "--compat=upstream", f"--input_scores={tmp_path / 'of.json'}", "--runner=beam",

@@ -34,10 +34,10 @@ def test_a_model_against_itself_has_no_contrast_but_its_random_networks_have(pre
         sides = []
         for place, name in enumerate(("obj", "scene")):
             member = bench.member(name, name)
-            block = member.block(bench.drawn(name))
+            batch = member.batch(bench.drawn(name))
             other = made(member.model.path, 0, "logits", number=number + 2 * MOST * place)
-            maps = explain("gradient", other, block.inputs, member.model.predict(block.inputs))
-            sides.append(measure.map_attributions(maps, block.masks["object"])[0])
+            maps = explain("gradient", other, batch.inputs, member.model.predict(batch.inputs))
+            sides.append(measure.map_attributions(maps, batch.masks["object"])[0])
         contrast = found[f"gradient/random_weights#{number}"]
         np.testing.assert_allclose(contrast, sides[0] - sides[1], atol=1e-6)
         assert np.abs(contrast).max() > 1e-3
@@ -72,10 +72,10 @@ def test_a_network_without_variables_is_held_against_none(predicted, tiny_models
         predicted, tiny_models, {"gradient": method_named("gradient")}, random_networks=2, own_models={"obj": str(own)}
     )
     member = bench.member("obj", "obj")
-    assert len(bench.explainer_of(member).labels) == 3
+    assert len(bench.explainer_of(member).sources) == 3
     for variables in own.rglob("variables"):
         shutil.rmtree(variables)
-    assert len(bench.explainer_of(member).labels) == 1
+    assert len(bench.explainer_of(member).sources) == 1
 
 
 @pytest.mark.parametrize("flag", ["--server=grpc://localhost:1", "--from_maps=maps", "--compat=upstream"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from clevr_xai import controls
 from clevr_xai.answering import Answering
 from clevr_xai.blocks import Questions
@@ -21,40 +21,40 @@ def data(answered):
     return Dataset("simple", answered, size=64)
 
 
-def block(count=3, seeds=("a", "b", "c")):
+def batch(count=3, seeds=("a", "b", "c")):
     images = np.random.default_rng(0).random((count, 12, 10, 3), dtype=np.float32)
-    return Block({"image": images}, list(seeds)[:count], explained="image")
+    return Batch({"image": images}, list(seeds)[:count], explained="image")
 
 
 def test_the_uniform_map_scores_the_masks_share_of_the_image():
     mask = np.random.default_rng(1).random((3, 12, 10)) < 0.3
-    found = controls.CONTROLS["uniform"].maps(block(), 0)
+    found = controls.CONTROLS["uniform"].maps(batch(), 0)
     for metric in METRICS.values():
         np.testing.assert_allclose(metric(found, mask), mask.mean(axis=(1, 2)), rtol=1e-12)
 
 
 def test_the_random_map_is_each_questions_own():
     random = controls.CONTROLS["random"].maps
-    found = random(block(), 0)
+    found = random(batch(), 0)
     assert found.shape == (3, 12, 10) and (found >= 0).all() and (found < 1).all()
-    np.testing.assert_array_equal(random(block(1, ["c"]), 0)[0], found[2])
+    np.testing.assert_array_equal(random(batch(1, ["c"]), 0)[0], found[2])
     assert not np.array_equal(found[0], found[1])
-    assert not np.array_equal(random(block(1, ["c"]), 1)[0], found[2])
+    assert not np.array_equal(random(batch(1, ["c"]), 1)[0], found[2])
 
 
 def test_the_edge_detector_finds_an_edge_and_nothing_else():
     edges = controls.CONTROLS["edge_detector"].maps
     step = np.zeros((1, 8, 8, 3), np.float32)
     step[:, :, 4:] = 0.5
-    found = edges(Block({"image": step}, ["a"], explained="image"), 0)[0]
+    found = edges(Batch({"image": step}, ["a"], explained="image"), 0)[0]
     np.testing.assert_allclose(found[:, 3:5], 4 * 0.5, rtol=1e-6)  # Sobel's columns 1, 2, 1
     assert not found[:, :3].any() and not found[:, 5:].any()
-    turned = edges(Block({"image": step.transpose(0, 2, 1, 3)}, ["a"], explained="image"), 0)[0]
+    turned = edges(Batch({"image": step.transpose(0, 2, 1, 3)}, ["a"], explained="image"), 0)[0]
     np.testing.assert_array_equal(turned, found.T)
 
 
 def test_the_wrong_class_is_the_best_of_the_others(network, data):
-    (part,) = Questions(data, range(12), network).blocks(12)
+    (part,) = Questions(data, range(12), network).batches(12)
     asked = part.load()
     model, disturbed = controls.CONTROLS["wrong_class"].disturb(network.model, asked, 0)
     logits = network.model.scores(asked.inputs)
@@ -79,14 +79,14 @@ def test_another_question_has_other_words():
 
 def test_the_other_question_is_put_in_place_of_the_words_alone(network, data):
     (asked,) = controls.asked_of(data, network, ["permuted_question"])
-    (part,) = Questions(data, [3, 8, 9], network).blocks(5)
-    block = part.load()
-    model, disturbed = asked.disturb(network.model, block, 4)
+    (part,) = Questions(data, [3, 8, 9], network).batches(5)
+    batch = part.load()
+    model, disturbed = asked.disturb(network.model, batch, 4)
     sentences = [question["question"] for question in data.questions]
     others = [sentences[row] for row in controls.other_questions(sentences, [3, 8, 9], 4)]
     assert model is network.model
-    np.testing.assert_array_equal(disturbed.targets, block.targets)
-    np.testing.assert_array_equal(disturbed.pictures, block.pictures)
+    np.testing.assert_array_equal(disturbed.targets, batch.targets)
+    np.testing.assert_array_equal(disturbed.pictures, batch.pictures)
     np.testing.assert_array_equal(disturbed.inputs["question"], network.encoded(others))
 
 

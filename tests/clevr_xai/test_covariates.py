@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from clevr_xai import covariates
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
@@ -39,7 +39,10 @@ def measured(data):
     return Measured(
         "simple", data.ground_truths, ROWS, ROWS, [data.questions[row]["image_filename"] for row in ROWS],
         ROWS > 1, np.linspace(0.5, 1, len(ROWS)), pixels, "f",
-        (Label("gradient"), Label("grad_cam"), Label("gradient", "wrong_class"), Label(control="edge_detector")),
+        (
+            MapSource("gradient"), MapSource("grad_cam"), MapSource("gradient", "wrong_class"),
+            MapSource(control="edge_detector"),
+        ),
         scores,
     )  # fmt: skip
 

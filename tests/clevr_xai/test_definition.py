@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attribution import METHODS
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.registry import benchmark_named
 from clevr_xai import evaluate, masks, methods, table
@@ -29,7 +29,7 @@ def parsed(task, command):
 def rows_of(kind, truth):
     """Return the rows of a made-up run of two questions, and of a metric of all benchmarks."""
     truths = masks.GROUND_TRUTHS[kind]
-    labels = (Label("gradient"), Label("gradient", "wrong_class"), Label(control="uniform"))
+    labels = (MapSource("gradient"), MapSource("gradient", "wrong_class"), MapSource(control="uniform"))
     measured = Measured(
         kind, truths, np.arange(2), np.arange(2), ["a.png", "b.png"], np.ones(2, bool), np.ones(2),
         {name: np.full(2, 9) for name in truths}, "f", labels,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from clevr_xai import mask_shares
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
@@ -30,7 +30,7 @@ def measured(data):
         "complex", data.ground_truths, ROWS, ROWS, [data.questions[row]["image_filename"] for row in ROWS],
         np.arange(len(ROWS)) < len(ROWS) - 1, np.ones(len(ROWS)),
         {name: batch.masks[name].sum(axis=(1, 2)) for name in data.ground_truths}, "f",
-        (Label("gradient"), Label(control="edge_detector")), lambda label: scores,
+        (MapSource("gradient"), MapSource(control="edge_detector")), lambda label: scores,
     )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def test_the_table_has_a_line_a_family_and_one_of_all(measured, data):
 def test_without_an_edge_detector_the_masks_alone_are_told(measured, data):
     import dataclasses
 
-    bare = dataclasses.replace(measured, labels=(Label("gradient"),))
+    bare = dataclasses.replace(measured, sources=(MapSource("gradient"),))
     shares = mask_shares.by_family(bare, data, ["union"])
     assert mask_shares.explained(shares) == [] and "edge detector" not in mask_shares.text(shares)
 
@@ -73,7 +73,7 @@ def test_one_family_has_no_table():
     (batch,) = data.batches(4, range(4))
     measured = Measured(
         "simple", data.ground_truths, np.arange(4), np.arange(4), ["a"] * 4, np.ones(4, bool), None,
-        {name: mask.sum(axis=(1, 2)) for name, mask in batch.masks.items()}, "f", (Label("gradient"),),
+        {name: mask.sum(axis=(1, 2)) for name, mask in batch.masks.items()}, "f", (MapSource("gradient"),),
         lambda label: None,
     )  # fmt: skip
     assert mask_shares.text(mask_shares.by_family(measured, data, ["single_object"])) == ""

@@ -7,7 +7,7 @@ import pytest
 
 import attribution
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import runner_up
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import mask_of, of_maps
@@ -78,7 +78,7 @@ def test_what_was_counted(measured, data):
     np.testing.assert_array_equal(
         measured.pixels["single_object"], data.masks("single_object", range(12))[0].sum((1, 2))
     )
-    names = [label.name for label in measured.labels]
+    names = [label.name for label in measured.sources]
     assert names[:5] == list(NAMES) and names[5:] == [
         "lrp_clevr_xai/wrong_class", "gradient/wrong_class", "lrp_clevr_xai/permuted_question",
         "gradient/permuted_question", "lrp_clevr_xai/random_weights#1", "gradient/random_weights#1",
@@ -94,13 +94,13 @@ def test_the_numbers_are_those_of_maps_explained_and_scored_by_hand(measured, ne
     sentences = [question["question"] for question in data.questions]
     others = [sentences[row] for row in controls.other_questions(sentences, range(RIGHT), 0)]
     asked = {
-        Label("lrp_clevr_xai"): (network.model, inputs, targets),
-        Label("gradient"): (network.model, inputs, targets),
-        Label("grad_cam"): (network.model, inputs, targets),
-        Label("gradient", "wrong_class"): (network.model, inputs, wrong),
-        Label("gradient", "permuted_question"): (network.model, network.inputs(batch.images, others), targets),
-        Label("gradient", "random_weights#1"): (with_shuffled_weights(network.model.path, 0), inputs, targets),
-        Label("gradient", "random_weights#2"): (with_new_weights(network.model.path, 0, number=2), inputs, targets),
+        MapSource("lrp_clevr_xai"): (network.model, inputs, targets),
+        MapSource("gradient"): (network.model, inputs, targets),
+        MapSource("grad_cam"): (network.model, inputs, targets),
+        MapSource("gradient", "wrong_class"): (network.model, inputs, wrong),
+        MapSource("gradient", "permuted_question"): (network.model, network.inputs(batch.images, others), targets),
+        MapSource("gradient", "random_weights#1"): (with_shuffled_weights(network.model.path, 0), inputs, targets),
+        MapSource("gradient", "random_weights#2"): (with_new_weights(network.model.path, 0, number=2), inputs, targets),
     }
     masses = {}
     for label, arguments in asked.items():
@@ -115,7 +115,7 @@ def test_the_numbers_are_those_of_maps_explained_and_scored_by_hand(measured, ne
     assert all(not np.allclose(as_asked, mass, rtol=1e-2) for mass in masses.values())
     area = batch.masks["single_object"].mean((1, 2))
     for number in range(2):
-        np.testing.assert_allclose(measured.scores(Label(control="uniform"))[:RIGHT, 0, number, 3], area, rtol=1e-8)
+        np.testing.assert_allclose(measured.scores(MapSource(control="uniform"))[:RIGHT, 0, number, 3], area, rtol=1e-8)
 
 
 def test_the_completeness_error_is_that_of_the_maps(measured, network, data, tmp_path):
@@ -150,7 +150,7 @@ def test_passes_are_spent_on_right_answers_alone_and_never_twice(network, data, 
     before = counts.copy()
     again = measurement(network, data, tmp_path, ("gradient",), asked=())
     assert counts == before
-    np.testing.assert_array_equal(first.scores(Label("gradient")), again.scores(Label("gradient")))
+    np.testing.assert_array_equal(first.scores(MapSource("gradient")), again.scores(MapSource("gradient")))
 
 
 def test_of_more_questions_only_the_new_ones_are_explained(network, data, tmp_path):
@@ -161,14 +161,14 @@ def test_of_more_questions_only_the_new_ones_are_explained(network, data, tmp_pa
     before = counts.copy()
     whole = measurement(network, data, tmp_path, **few)
     assert counts["backward"] - before["backward"] == RIGHT - 3
-    assert not np.isnan(whole.scores(Label("gradient"))[:RIGHT]).any()
+    assert not np.isnan(whole.scores(MapSource("gradient"))[:RIGHT]).any()
 
 
 def test_fewer_questions_are_a_part_of_more_and_batches_do_not_matter(network, data, measured, tmp_path):
     few = {"names": ("gradient", "smoothgrad"), "asked": ("wrong_class", "random")}
     measurement(network, data, tmp_path, rows=np.array([2, 7, 11]), **few)
     whole = measurement(network, data, tmp_path, batch_size=3, **few)
-    for label in set(whole.labels) & set(measured.labels):
+    for label in set(whole.sources) & set(measured.sources):
         place = list(POOLINGS).index(HEADING["mass"])
         np.testing.assert_allclose(
             whole.scores(label)[:, :, 0, place], measured.scores(label)[:, :, 0, place], rtol=1e-3, err_msg=label.name
@@ -193,7 +193,7 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(network, data, store, measure
     with pytest.raises(Stopped):
         measurement(network, data, tmp_path, few, maps_directory=Stopping(), asked=("random",))
     resumed = measurement(network, data, tmp_path, few, asked=("random",))
-    for label in resumed.labels:
+    for label in resumed.sources:
         np.testing.assert_array_equal(resumed.scores(label), measured.scores(label))
     contents = ScoreStore(tmp_path).contents()
     assert len(contents) == len(few) + 2  # and the random map, and the answers
@@ -204,7 +204,7 @@ def test_another_setting_seed_or_image_finds_no_old_scores(network, data, tmp_pa
     few = {"names": ("gradient", "smoothgrad"), "rows": np.arange(2), "asked": ("random",)}
     first = measurement(network, data, tmp_path, **few)
     other = measurement(network, data, tmp_path, seed=1, **few)
-    same, drawn = Label("gradient"), Label("smoothgrad")
+    same, drawn = MapSource("gradient"), MapSource("smoothgrad")
     np.testing.assert_array_equal(first.scores(same), other.scores(same))
     assert not np.array_equal(first.scores(drawn), other.scores(drawn))
     changed = Dataset("simple", answered, size=64)
@@ -220,12 +220,12 @@ def test_damaged_scores_are_named(network, data, tmp_path, rewrite_scores):
     measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=())
     rewrite_scores(tmp_path, lambda key, record: "0.5 x" if key.get("method") == "gradient" else record)
     with pytest.raises(BadInput, match=r"the scores in .* are damaged; remove that folder"):
-        measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=()).scores(Label("gradient"))
+        measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=()).scores(MapSource("gradient"))
 
 
 def test_damaged_answers_are_named(network, data, tmp_path, rewrite_scores):
     measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=())
-    rewrite_scores(tmp_path, lambda key, record: ["x", 0.5] if "answers" in key else record)
+    rewrite_scores(tmp_path, lambda key, record: ["x", 0.5] if "predictions" in key else record)
     with pytest.raises(BadInput, match=r"the scores in .* are damaged; remove that folder"):
         measurement(network, data, tmp_path, ("gradient",), np.arange(2), asked=())
 
@@ -247,7 +247,7 @@ def inside(maps, block, scores):
 def test_a_metric_of_all_benchmarks_looks_at_the_first_ground_truth_asked_for(network, answered, tmp_path):
     """Against the mass accuracy of that truth, and whatever was asked for before in the same store."""
     data = Dataset("complex", answered, size=64)
-    label, place = Label("gradient"), list(POOLINGS).index("l1-norm")
+    label, place = MapSource("gradient"), list(POOLINGS).index("l1-norm")
     for truth in ("union", "all_objects", "union"):
         measured = measurement(
             network, data, tmp_path, ("gradient",), asked=(), truth=truth, shared={"inside": of_maps("inside", inside)}
@@ -264,8 +264,8 @@ def test_a_metric_that_is_not_of_controls_is_not_asked_of_them(network, data, tm
     metric = of_maps("inside", inside)
     metric = dataclasses.replace(metric, measure=dataclasses.replace(metric.measure, of_controls=False))
     measured = measurement(network, data, tmp_path, ("gradient",), asked=("uniform",), shared={"inside": metric})
-    assert np.isfinite(measured.shared["inside"](Label("gradient"))[:RIGHT]).all()
-    assert measured.shared["inside"](Label(control="uniform")) is None
+    assert np.isfinite(measured.shared["inside"](MapSource("gradient"))[:RIGHT]).all()
+    assert measured.shared["inside"](MapSource(control="uniform")) is None
 
 
 def test_the_maps_of_pictures_are_those_that_are_scored(network, data):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.saved_maps import SavedMaps, saved_methods
 from clevr_xai import controls, saved_maps
 from clevr_xai.blocks import Questions
@@ -63,8 +63,8 @@ def test_saved_maps_score_as_they_would_in_memory(data, tmp_path):
     for name, found in maps.items():
         expected = score_maps(found, batch.masks)[:9]
         expected[4:6] = np.nan
-        np.testing.assert_allclose(measured.scores(Label(name)), expected, rtol=1e-12)
-    assert np.isfinite(measured.scores(Label(control="edge_detector"))[0]).all()
+        np.testing.assert_allclose(measured.scores(MapSource(name)), expected, rtol=1e-12)
+    assert np.isfinite(measured.scores(MapSource(control="edge_detector"))[0]).all()
     without = measure(Questions(data, range(9)), explainer)
     assert without.right.all() and without.fingerprint == measured.fingerprint
     np.testing.assert_array_equal(maps_of(Questions(data, [2]), explainer)["rise"], maps["rise"][2:3])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attribution_benchmarks.core.batch import Block, Label
+from attribution_benchmarks.core.batch import Batch, MapSource
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
@@ -20,10 +20,10 @@ def test_every_pooling_under_every_metric_and_mask():
         for number, metric in enumerate(METRICS.values()):
             np.testing.assert_array_equal(scores[:, 0, number, place], metric(pooling(maps), masks["first"]))
     assert set(HEADING) == set(METRICS) == set(ACCURACIES) and set(HEADING.values()) <= set(POOLINGS)
-    # Whatever comes first in the block, the numbers stand in the order asked for.
-    block = Block(maps, range(4), masks=dict(reversed(masks.items())))
+    # Whatever comes first in the batch, the numbers stand in the order asked for.
+    batch = Batch(maps, range(4), masks=dict(reversed(masks.items())))
     measure = relevance_accuracy(["first", "second"])
-    np.testing.assert_array_equal(measure.function(maps, block, None), scores.reshape(4, -1))
+    np.testing.assert_array_equal(measure.function(maps, batch, None), scores.reshape(4, -1))
 
 
 def test_a_record_keeps_nine_digits_and_what_is_undefined():
@@ -42,26 +42,26 @@ def test_the_gap_of_a_path_in_closed_form():
     """A linear score, of which the map is exact for the path from black and misses for any other."""
     generator = np.random.default_rng(1)
     images, weights = generator.random((3, 4, 5, 3)), generator.normal(size=(4, 5, 3))
-    block = Block({"image": images, "question": np.zeros((3, 2))}, range(3), np.array([1, 1, 0]), explained="image")
+    batch = Batch({"image": images, "question": np.zeros((3, 2))}, range(3), np.array([1, 1, 0]), explained="image")
 
     def scores(inputs):
         return np.stack([np.zeros(3), (inputs["image"] * weights).sum(axis=(1, 2, 3))], axis=1)
 
-    found = path_gap("integrated_gradients", 0.0).function(images * weights, block, scores)
+    found = path_gap("integrated_gradients", 0.0).function(images * weights, batch, scores)
     np.testing.assert_allclose(found[:2], 0, atol=1e-6)
     assert np.isnan(found[2])  # a score that does not change has no share to miss
-    twice = path_gap("integrated_gradients", 0.0).function(2 * images * weights, block, scores)
+    twice = path_gap("integrated_gradients", 0.0).function(2 * images * weights, batch, scores)
     np.testing.assert_allclose(twice[:2], 1, rtol=1e-6)
-    assert (path_gap("integrated_gradients", "median").function(images * weights, block, scores)[:2] > 0.01).all()
+    assert (path_gap("integrated_gradients", "median").function(images * weights, batch, scores)[:2] > 0.01).all()
 
 
 def test_the_gap_is_of_integrated_gradients_as_asked_alone():
     measure = path_gap("integrated_gradients", 0.0)
-    assert measure.applies_to(Label("integrated_gradients"))
+    assert measure.applies_to(MapSource("integrated_gradients"))
     for other in (
-        Label("gradient"),
-        Label("integrated_gradients_gray"),
-        Label("integrated_gradients", "wrong_class"),
-        Label(control="uniform"),
+        MapSource("gradient"),
+        MapSource("integrated_gradients_gray"),
+        MapSource("integrated_gradients", "wrong_class"),
+        MapSource(control="uniform"),
     ):
         assert not measure.applies_to(other)

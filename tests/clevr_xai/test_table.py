@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.stats import statistics
 from clevr_xai import commentary, methods, paper_table, subsets, table
@@ -14,11 +14,11 @@ from clevr_xai.pooling import POOLINGS
 
 N = 12
 LABELS = (
-    *(Label(name) for name in methods.TITLES),
-    Label("gradient", "wrong_class"),
-    Label("grad_cam", "wrong_class"),
-    Label(control="uniform"),
-    Label(control="edge_detector"),
+    *(MapSource(name) for name in methods.TITLES),
+    MapSource("gradient", "wrong_class"),
+    MapSource("grad_cam", "wrong_class"),
+    MapSource(control="uniform"),
+    MapSource(control="edge_detector"),
 )
 MASS, SQUARED = list(METRICS).index("mass"), list(POOLINGS).index("l2-norm,sq")
 PLACE = (0, MASS, SQUARED)
@@ -33,7 +33,7 @@ def made_up(**changes):
     for label in LABELS:
         level = 0.3 if label.control else PAPER[label.method]
         scores[label] = np.clip(level + 0.1 * generator.normal(size=(N, 2, len(METRICS), len(POOLINGS))), 0, 1)
-    scores[Label("grad_cam", "wrong_class")][:3] = np.nan
+    scores[MapSource("grad_cam", "wrong_class")][:3] = np.nan
     right = np.array([True] * 10 + [False] * 2)
     for one in scores.values():
         one[~right] = np.nan
@@ -47,7 +47,7 @@ def made_up(**changes):
         "confidence": np.linspace(0.99998, 1, N),
         "pixels": {"single_object": np.array([0, *range(500, 500 + 100 * (N - 1), 100)]), "all_objects": np.full(N, 5)},
         "fingerprint": "f",
-        "labels": LABELS,
+        "sources": LABELS,
         "scores": scores.__getitem__,
     }
     return Measured(**{**fields, **changes})
@@ -82,7 +82,7 @@ def test_a_row_for_every_method_metric_pooling_and_subset(measured, rows):
     keys = [(r["method"], r["metric"], r["pooling"], r["subset"]) for r in rows]
     assert len(set(keys)) == len(rows)
     (row,) = find(rows, method="gradient", metric="mass", pooling="l2-norm,sq", subset="all")
-    values = measured.scores(Label("gradient"))[1:10, 0, MASS, SQUARED]
+    values = measured.scores(MapSource("gradient"))[1:10, 0, MASS, SQUARED]
     assert (row["n"], row["undefined"], row["answered_wrongly"], row["without_mask"]) == (9, 0, 2, 1)
     assert row["value"] == row["mean"] == values.mean() and row["std"] == values.std()
     assert (row["median"], row["min"], row["max"]) == (np.median(values), values.min(), values.max())
@@ -94,7 +94,7 @@ def test_a_row_for_every_method_metric_pooling_and_subset(measured, rows):
 
 
 def test_the_interval_draws_images(measured, rows):
-    values = measured.scores(Label("gradient"))[:, 0, MASS, SQUARED]
+    values = measured.scores(MapSource("gradient"))[:, 0, MASS, SQUARED]
     clusters = [values[1:3], values[3:6], values[6:9], values[9:10]]
     expected = statistics.ratio_interval([c.sum() for c in clusters], [len(c) for c in clusters])
     (row,) = find(rows, method="gradient", metric="mass", pooling="l2-norm,sq", subset="all")
@@ -143,7 +143,9 @@ def test_scores_of_questions_pair_the_methods(measured):
                           "pooling": "l2-norm,sq", "subset": "all"}  # fmt: skip
     assert rank.where["pooling"] == "max-norm" and mass.inputs == [str(100 + n) for n in range(1, 10)]
     assert mass.clusters == [f"{n // 3}.png" for n in range(1, 10)]
-    np.testing.assert_array_equal(mass.values["gradient"], measured.scores(Label("gradient"))[1:10, 0, MASS, SQUARED])
+    np.testing.assert_array_equal(
+        mass.values["gradient"], measured.scores(MapSource("gradient"))[1:10, 0, MASS, SQUARED]
+    )
 
 
 def test_the_tables_show_figures_controls_and_the_poster(rows):
@@ -164,13 +166,15 @@ def test_the_tables_show_figures_controls_and_the_poster(rows):
 
 
 def test_a_map_of_zeros_counts_as_the_uniform_map_or_is_left_out(measured):
-    label = Label("grad_cam", "wrong_class")
+    label = MapSource("grad_cam", "wrong_class")
     counted = measured.counted(label)[(slice(None), *PLACE)]
     sizes = measured.pixels["single_object"] / 128**2
     assert np.isnan(counted[0]) and np.isnan(counted[10:]).all()  # no mask; wrong answers
     np.testing.assert_array_equal(counted[1:3], sizes[1:3])
     np.testing.assert_array_equal(counted[3:10], measured.scores(label)[(slice(3, 10), *PLACE)])
-    np.testing.assert_array_equal(measured.counted(Label("gradient"))[1:10], measured.scores(Label("gradient"))[1:10])
+    np.testing.assert_array_equal(
+        measured.counted(MapSource("gradient"))[1:10], measured.scores(MapSource("gradient"))[1:10]
+    )
     left_out = made_up(degenerate_maps="drop")
     np.testing.assert_array_equal(left_out.counted(label), left_out.scores(label))
     rows = table.long_rows(left_out, ["single_object"], ["mass"])
@@ -184,9 +188,9 @@ def test_orders_are_over_the_questions_that_all_methods_have():
     """A method that is right where it points and points nowhere else would win by leaving out what it cannot do."""
     scores = {label: np.full((N, 2, 2, 10), 0.5) for label in LABELS}
     for number, name in enumerate(PAPER):
-        scores[Label(name)] = np.full((N, 2, 2, 10), 0.9 - 0.05 * number)
-        scores[Label(name)][:3] -= 0.3 + 0.01 * number
-    scores[Label("deconvnet")][:3] = np.nan
+        scores[MapSource(name)] = np.full((N, 2, 2, 10), 0.9 - 0.05 * number)
+        scores[MapSource(name)][:3] -= 0.3 + 0.01 * number
+    scores[MapSource("deconvnet")][:3] = np.nan
     notes = {}
     for choice in ("drop", "uniform"):
         measured = made_up(scores=scores.__getitem__, degenerate_maps=choice)
@@ -201,8 +205,12 @@ def test_orders_are_over_the_questions_that_all_methods_have():
 def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     values = np.arange(N) / 1000
     values[3] = np.nan
-    columns = {Label("gradient"): values, Label("gradient", "wrong_class"): 2 * values, Label(control="uniform"): None}
-    measured = made_up(labels=tuple(columns), shared={"own_metric": columns.__getitem__})
+    columns = {
+        MapSource("gradient"): values,
+        MapSource("gradient", "wrong_class"): 2 * values,
+        MapSource(control="uniform"): None,
+    }
+    measured = made_up(sources=tuple(columns), shared={"own_metric": columns.__getitem__})
     rows = table.shared_rows(measured, "single_object")
     assert [row["method"] for row in rows] == ["gradient", "gradient/wrong_class"]  # the metric is not of controls
     expected = np.array([1, 2, *range(4, 10)]) / 1000  # without the question that has no mask, and wrong answers
@@ -221,10 +229,10 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     assert group.where["metric"] == "own_metric" and list(group.values) == ["gradient", "gradient/wrong_class"]
     np.testing.assert_array_equal(group.values["gradient"], values[1:10])
     # Of any range, where an accuracy's interval ends at 0 and 1.
-    far = made_up(labels=tuple(columns), shared={"own_metric": lambda label: 100 * values - 7})
+    far = made_up(sources=tuple(columns), shared={"own_metric": lambda label: 100 * values - 7})
     (row, *_) = table.shared_rows(far, "single_object")
     np.testing.assert_allclose([row["low"], row["high"]], [100 * interval.low - 7, 100 * interval.high - 7], rtol=1e-9)
-    nothing = made_up(labels=(Label("gradient"),), shared={"own_metric": lambda label: np.full(N, np.nan)})
+    nothing = made_up(sources=(MapSource("gradient"),), shared={"own_metric": lambda label: np.full(N, np.nan)})
     (row,) = table.shared_rows(nothing, "single_object")
     assert (row["n"], row["undefined"], row["reason"]) == (0, 9, "undefined for every question")
     assert "left out: Vanilla Gradient 9." in table.text([row], shared={"own_metric": metric})

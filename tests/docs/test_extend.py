@@ -14,11 +14,11 @@ import warnings
 import numpy as np
 import pytest
 
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "extend.md").read_text()
-COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+COMMANDS = [line for batch in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in batch.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +53,10 @@ def test_the_metric_has_at_most_ten_lines_and_the_benchmark_sixty(folder):
 @pytest.mark.parametrize(("file", "name"), [("sparsity.py", "gini"), ("bright_half.py", "mass")])
 def test_a_map_of_zeros_is_undefined_without_a_warning(folder, file, name):
     maps = np.stack([np.zeros((12, 12)), np.ones((12, 12))])
-    block = Block(maps[..., None], ["zeros", "ones"], masks={"left": np.arange(12) < np.full((2, 12, 1), 6)})
+    batch = Batch(maps[..., None], ["zeros", "ones"], masks={"left": np.arange(12) < np.full((2, 12, 1), 6)})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = runpy.run_path(str(folder / file))[name](maps, block, None)
+        found = runpy.run_path(str(folder / file))[name](maps, batch, None)
     np.testing.assert_array_equal(np.isnan(found), [True, False])
 
 

@@ -22,11 +22,11 @@ def test_maps_of_anything_but_one_value_a_point_are_refused(shape):
 
 def test_blocks_hold_all_signals_in_order_with_their_truth():
     data = mnist1d.load()
-    parts = list(regions.blocks(data, 1500))
-    blocks = [part.load() for part in parts]
-    assert [len(block) for block in blocks] == [1500, 1500, 1500, 500]
+    parts = list(regions.batches(data, 1500))
+    batches = [part.load() for part in parts]
+    assert [len(batch) for batch in batches] == [1500, 1500, 1500, 500]
     np.testing.assert_array_equal(
-        np.concatenate([block.pictures[..., 0] for block in blocks]),
+        np.concatenate([batch.pictures[..., 0] for batch in batches]),
         np.concatenate([data.train.signals, data.test.signals]),
     )
     assert [name for part in parts for name in part.names] == list(map(str, range(5000)))

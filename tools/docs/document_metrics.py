@@ -59,7 +59,7 @@ def measured(images: int) -> tuple[dict, str]:
     benchmark = Benchmark(resolve_data_dir(""), SAVED_MODELS, {}, None, controls, shared, images, progress=True)
     drawn = benchmark.drawn("obj")
     found = benchmark.measured("obj", "obj", drawn)
-    counted = found.predicted == found.labels
+    counted = found.predicted == found.sources
     values = {
         name: {control: column[counted].tolist() for control, column in columns.items()}
         for name, columns in found.shared.items()

@@ -80,7 +80,7 @@ def alone() -> dict[str, float]:
     dataset = Dataset("simple")
     questions = Questions(dataset, range(len(dataset)))
     began = time.perf_counter()
-    for part in questions.blocks(8):
+    for part in questions.batches(8):
         assert part.names
     reading = (time.perf_counter() - began) / len(questions.rows)
     with tempfile.TemporaryDirectory() as directory:

@@ -6,7 +6,7 @@ Quantus is not in the test extra: it wants the OpenCV that opens windows in plac
 import numpy as np
 import pytest
 
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.metrics import faithfulness, imputation, localisation, sanity
 
 metrics = pytest.importorskip("quantus").metrics
@@ -72,8 +72,8 @@ def test_pixel_flipping_is_deletion_without_the_whole_picture_and_in_steps_inste
     targets = np.zeros(6, np.int64)
     theirs = np.array(flipping.evaluate_batch(Network(), np.moveaxis(pictures, -1, 1), targets, channels_first(MAPS)))
     shares = tuple(step / 8 for step in range(1, 9))
-    block = Block(pictures, [str(row) for row in range(6)], targets)
-    ours = faithfulness.curve(MAPS, block, linear, black, shares)
+    batch = Batch(pictures, [str(row) for row in range(6)], targets)
+    ours = faithfulness.curve(MAPS, batch, linear, black, shares)
     np.testing.assert_allclose(ours[:, 1:], theirs, rtol=1e-9)
     np.testing.assert_allclose(ours[:, 0], linear(pictures)[:, 0], rtol=1e-9)
     area = 7 * (theirs[:, 1:] + theirs[:, :-1]).mean(axis=1) / 2
@@ -124,12 +124,12 @@ def test_max_sensitivity_is_the_same_on_maps_normalised_by_their_second_moments(
         size = 1e-9 if np.array_equal(inputs, pictures) else 1
         return size * np.sin(9 * inputs[..., 0]) * WEIGHTS.reshape(SIDE, SIDE)
 
-    def again(block, model=None):
-        noisy.append(block.pictures)
-        return explained(block.pictures)
+    def again(batch, model=None):
+        noisy.append(batch.pictures)
+        return explained(batch.pictures)
 
-    block = Block(pictures, [str(row) for row in range(6)], np.zeros(6, np.int64))
-    ours = sanity.max_sensitivity(explained(pictures), block, again)
+    batch = Batch(pictures, [str(row) for row in range(6)], np.zeros(6, np.int64))
+    ours = sanity.max_sensitivity(explained(pictures), batch, again)
     replayed = iter(noisy)
     theirs = metrics.robustness.MaxSensitivity(
         nr_samples=len(noisy),

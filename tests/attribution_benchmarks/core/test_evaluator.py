@@ -8,9 +8,9 @@ import pytest
 
 import attribution
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Block, Label, Pending
+from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM, WRONG_CLASS
-from attribution_benchmarks.core.evaluator import Answers, Run
+from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.store import ScoreStore
@@ -37,7 +37,7 @@ class Counting:
         return np.stack([passes.generator(row, "counting").random((4, 4)) for row in range(len(passes))])
 
 
-def total(maps, block, scores):
+def total(maps, batch, scores):
     return maps.reshape(len(maps), -1).sum(axis=1)
 
 
@@ -49,11 +49,13 @@ def scored(model, method, store=None, size=8, controls=(), measures=(TOTAL,), **
         return method(passes)
 
     explainer = Explainer(model, {"counting": (counting, {})}, controls, batch_size=size)
-    return Run(explainer, measures, {"benchmark": "test"}, store=store, **options).run(Examples(INPUTS).blocks(size))
+    return Evaluator(explainer, measures, {"benchmark": "test"}, store=store, **options).run(
+        Examples(INPUTS).batches(size)
+    )
 
 
 def numbers(found, measure=TOTAL):
-    return found.numbers(Label("counting"), measure)
+    return found.numbers(MapSource("counting"), measure)
 
 
 def test_with_and_without_a_store_in_any_block_size(model, tmp_path):
@@ -68,7 +70,7 @@ def test_an_interrupted_run_resumes_explains_nothing_twice_and_ends_with_the_sam
         scored(model, Counting(fails_at=20), ScoreStore(str(tmp_path / "cut")))
     second, third = Counting(), Counting()
     scored(model, second, ScoreStore(str(tmp_path / "cut")))
-    assert second.explained == 30 - 16  # two blocks of eight were kept
+    assert second.explained == 30 - 16  # two batches of eight were kept
     scored(model, third, ScoreStore(str(tmp_path / "cut")))
     assert third.explained == 0
     whole, cut = (ScoreStore(tmp_path / name).contents() for name in ("whole", "cut"))
@@ -84,8 +86,8 @@ def test_a_block_whose_numbers_are_known_is_not_even_read(model, tmp_path):
 
     explainer = Explainer(model, {"counting": (lambda passes: pytest.fail("explained"), {})}, batch_size=8)
     explainer.key = lambda label: _key_of(store)
-    run = Run(explainer, [TOTAL], {"benchmark": "test"}, store=store)
-    assert np.isfinite(run.run(map(unread, Examples(INPUTS).blocks(8))).numbers(Label("counting"), TOTAL)).all()
+    run = Evaluator(explainer, [TOTAL], {"benchmark": "test"}, store=store)
+    assert np.isfinite(run.run(map(unread, Examples(INPUTS).batches(8))).numbers(MapSource("counting"), TOTAL)).all()
 
 
 def _key_of(store):
@@ -97,7 +99,7 @@ def test_another_measure_of_the_same_maps_is_added_without_losing_the_first(mode
     store, first = ScoreStore(str(tmp_path)), Counting()
     before = numbers(scored(model, first, store))
     widest = PerSampleMetric(
-        "extremes", lambda maps, block, scores: np.stack([maps.min((1, 2)), maps.max((1, 2))], 1), width=2
+        "extremes", lambda maps, batch, scores: np.stack([maps.min((1, 2)), maps.max((1, 2))], 1), width=2
     )
     found = scored(model, Counting(), store, measures=(TOTAL, widest))
     np.testing.assert_array_equal(numbers(found), before)
@@ -107,20 +109,20 @@ def test_another_measure_of_the_same_maps_is_added_without_losing_the_first(mode
 def test_only_what_counts_is_explained_and_answers_are_asked_once(model, tmp_path):
     asked, method = [], Counting()
 
-    def ask(block):
-        asked.append(len(block))
-        return [int(value > 0.5) for value in block.pictures[:, 0, 0, 0]]
+    def ask(batch):
+        asked.append(len(batch))
+        return [int(value > 0.5) for value in batch.pictures[:, 0, 0, 0]]
 
     def judge(answers, part):
         return np.array(answers, bool), np.zeros(len(answers), np.int64)
 
-    answers = Answers("bright", ask, judge)
-    found = scored(model, method, ScoreStore(str(tmp_path)), answers=answers)
+    answers = PredictionFilter("bright", ask, judge)
+    found = scored(model, method, ScoreStore(str(tmp_path)), prediction_filter=answers)
     bright = INPUTS[:, 0, 0, 0] > 0.5
     np.testing.assert_array_equal(found.counted, bright)
     assert method.explained == bright.sum() and sum(asked) == 30
     np.testing.assert_array_equal(np.isfinite(numbers(found)[:, 0]), bright)
-    scored(model, Counting(), ScoreStore(str(tmp_path)), answers=answers)
+    scored(model, Counting(), ScoreStore(str(tmp_path)), prediction_filter=answers)
     assert sum(asked) == 30
 
 
@@ -129,11 +131,11 @@ def test_controls_of_methods_and_controls_without_a_network(model):
         model, {"gradient": attribution.METHODS["gradient"], "random": attribution.METHODS["random"]},
         [WRONG_CLASS, UNIFORM, RANDOM], controlled=["gradient"],
     )  # fmt: skip
-    assert [label.name for label in explainer.labels] == ["gradient", "random", "gradient/wrong_class", "uniform",
+    assert [label.name for label in explainer.sources] == ["gradient", "random", "gradient/wrong_class", "uniform",
                                                           "random"]  # fmt: skip
     targets = np.zeros(30, np.int64)
-    block = Block(INPUTS, list(range(30)), targets)
-    maps = {(label.method, label.control): found for label, found in explainer.maps(explainer.labels, block)}
+    batch = Batch(INPUTS, list(range(30)), targets)
+    maps = {(label.method, label.control): found for label, found in explainer.maps(explainer.sources, batch)}
     np.testing.assert_array_equal(maps["gradient", "wrong_class"], -maps["gradient", ""])  # of two opposite logits
     assert (maps["", "uniform"] == 1).all() and maps["", "uniform"].shape == (30, 4, 4)
     np.testing.assert_allclose(maps["", "random"], maps["random", ""], rtol=1e-6)  # same seed and keys, float32
@@ -145,8 +147,8 @@ def test_a_changed_file_of_ones_own_is_scored_anew(model, tmp_path, monkeypatch)
     for sign in ("", "-"):
         (tmp_path / "own.py").write_text(f"def maps(passes):\n    return {sign}passes.inputs\n")
         explainer = Explainer(model, {"own.py:maps": attribution.resolve_method("own.py:maps")})
-        found = Run(explainer, [TOTAL], {"benchmark": "test"}, store=store).run(Examples(INPUTS).blocks(8))
-        sums.append(found.numbers(Label("own.py:maps"), TOTAL))
+        found = Evaluator(explainer, [TOTAL], {"benchmark": "test"}, store=store).run(Examples(INPUTS).batches(8))
+        sums.append(found.numbers(MapSource("own.py:maps"), TOTAL))
     np.testing.assert_array_equal(sums[0], -sums[1])
     assert len(store.contents()) == 2
 
@@ -160,7 +162,7 @@ def test_records_that_are_not_numbers_are_named(model, tmp_path, record, rewrite
 
 
 def test_a_measure_that_refuses_names_the_method(model):
-    def refuse(maps, block, scores):
+    def refuse(maps, batch, scores):
         raise BadInput("maps are too small")
 
     with pytest.raises(BadInput, match="'counting' cannot be scored: maps are too small"):
@@ -176,8 +178,8 @@ def test_numbers_come_back_as_they_were():
 
 
 def test_pending_names_and_files_stand_for_each_input():
-    (part,) = Examples(INPUTS[:2], names=("a", "b")).blocks(5)
-    assert isinstance(part, Pending) and list(part.files) == ["a", "b"]
+    (part,) = Examples(INPUTS[:2], names=("a", "b")).batches(5)
+    assert isinstance(part, LazyBatch) and list(part.files) == ["a", "b"]
     assert part.names[0].startswith("a ") and part.names[0] != part.names[1]
-    (changed,) = Examples(INPUTS[:2] + 1, names=("a", "b")).blocks(5)
+    (changed,) = Examples(INPUTS[:2] + 1, names=("a", "b")).batches(5)
     assert changed.names[0] != part.names[0]

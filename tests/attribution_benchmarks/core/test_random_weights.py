@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import UNIFORM
 from attribution_benchmarks.core.random_weights import (
     NETWORKS,
@@ -54,12 +54,12 @@ def test_other_scores_the_same_for_the_same_seed_and_the_file_as_it_was(model, i
 
 
 def test_the_control_asks_one_such_network_about_the_same_block(model, inputs):
-    block = Block(inputs, ["a", "b", "c"], np.array([0, 1, 2]), explained="x")
-    shuffled, asked = RANDOM_WEIGHTS.disturb(model, block, 0)
-    assert asked is block and RANDOM_WEIGHTS.disturb(model, block, 0)[0] is shuffled
+    batch = Batch(inputs, ["a", "b", "c"], np.array([0, 1, 2]), explained="x")
+    shuffled, asked = RANDOM_WEIGHTS.disturb(model, batch, 0)
+    assert asked is batch and RANDOM_WEIGHTS.disturb(model, batch, 0)[0] is shuffled
     np.testing.assert_array_equal(shuffled.scores(inputs), with_shuffled_weights(model.path, 0).scores(inputs))
     probable = attribution.load_model(model.path, score="probabilities")
-    other, _ = RANDOM_WEIGHTS.disturb(probable, block, 1)
+    other, _ = RANDOM_WEIGHTS.disturb(probable, batch, 1)
     assert other.score == "probabilities" and not np.allclose(other.scores(inputs), shuffled.scores(inputs))
     np.testing.assert_allclose(other.scores(inputs).sum(axis=1), 1, rtol=1e-5)
 
@@ -68,15 +68,15 @@ def test_several_networks_are_controls_of_their_own_and_all_different(model, inp
     found = networks([UNIFORM, RANDOM_WEIGHTS])
     assert [control.name for control in found] == ["uniform", *(f"random_weights#{n + 1}" for n in range(NETWORKS))]
     assert NETWORKS >= 5
-    block = Block(inputs, ["a", "b", "c"], np.array([0, 1, 2]), explained="x")
-    scores = [control.disturb(model, block, 0)[0].scores(inputs) for control in found[1:]]
+    batch = Batch(inputs, ["a", "b", "c"], np.array([0, 1, 2]), explained="x")
+    scores = [control.disturb(model, batch, 0)[0].scores(inputs) for control in found[1:]]
     np.testing.assert_array_equal(scores[0], with_shuffled_weights(model.path, 0).scores(inputs))
     np.testing.assert_array_equal(scores[1], with_new_weights(model.path, 0, number=2).scores(inputs))
     scores.append(model.scores(inputs))
     apart = [np.abs(one - other).max() for i, one in enumerate(scores) for other in scores[:i]]
     assert min(apart) > 0.1
-    again = found[3].disturb(model, block, 0)[0]
-    assert again is found[3].disturb(model, block, 0)[0]  # made once, whatever comes between
+    again = found[3].disturb(model, batch, 0)[0]
+    assert again is found[3].disturb(model, batch, 0)[0]  # made once, whatever comes between
 
 
 class Normalised(tf.Module):

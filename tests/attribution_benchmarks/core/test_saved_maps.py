@@ -5,9 +5,9 @@ import pytest
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core import saved_maps
-from attribution_benchmarks.core.batch import Block, Label
+from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.controls import RANDOM, WRONG_CLASS
-from attribution_benchmarks.core.evaluator import Run
+from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
@@ -98,14 +98,14 @@ def test_metrics_of_saved_maps_find_the_predicted_classes_where_the_run_has_a_mo
         np.save(tmp_path / "rise" / f"{name}.npy", MAP)
     seen = []
 
-    def targets(maps, block, scores):
-        seen.append(block.targets)
+    def targets(maps, batch, scores):
+        seen.append(batch.targets)
         return np.zeros(len(maps))
 
     examples = Examples(np.zeros((2, 64, 64, 3), np.float32), names=("a", "b"))
     for scores in (None, lambda inputs: np.array([[0.1, 0.9, 0.0], [0.2, 0.3, 0.5]])):
         explainer = saved_maps.SavedMaps(saved_maps.saved_methods(str(tmp_path)), scores=scores)
-        Run(explainer, [PerSampleMetric("targets", targets)], {}).run(examples.blocks(2))
+        Evaluator(explainer, [PerSampleMetric("targets", targets)], {}).run(examples.batches(2))
     assert seen[0] is None  # nothing predicts a class
     np.testing.assert_array_equal(seen[1], [1, 2])
 
@@ -115,13 +115,16 @@ def test_saved_maps_take_the_place_of_a_model(tmp_path):
     for name in ("a", "b"):
         np.save(tmp_path / "rise" / f"{name}.npy", MAP + ord(name))
     explainer = saved_maps.SavedMaps(saved_maps.saved_methods(str(tmp_path)), [RANDOM, WRONG_CLASS], seed=3)
-    assert explainer.labels == (Label("rise"), Label(control="random"))  # nobody can be asked for another class
-    block = Block(np.zeros((2, 64, 64, 3)), ["a", "b"], truth={"file": ["b", "a"]})
-    found = dict(explainer.maps(explainer.labels, block))
-    np.testing.assert_array_equal(found[Label("rise")], np.stack([MAP + ord("b"), MAP + ord("a")]))
-    np.testing.assert_array_equal(found[Label(control="random")], RANDOM.maps(block, 3))
+    assert explainer.sources == (
+        MapSource("rise"),
+        MapSource(control="random"),
+    )  # nobody can be asked for another class
+    batch = Batch(np.zeros((2, 64, 64, 3)), ["a", "b"], truth={"file": ["b", "a"]})
+    found = dict(explainer.maps(explainer.sources, batch))
+    np.testing.assert_array_equal(found[MapSource("rise")], np.stack([MAP + ord("b"), MAP + ord("a")]))
+    np.testing.assert_array_equal(found[MapSource(control="random")], RANDOM.maps(batch, 3))
     with pytest.raises(BadInput, match="--from_maps asks no network, and one of the metrics does"):
-        explainer.scores(block.inputs)
+        explainer.scores(batch.inputs)
     np.save(tmp_path / "rise" / "a.npy", MAP[..., 0])
     with pytest.raises(BadInput, match="hold maps of different shapes; one shape a method is needed"):
-        list(explainer.maps(explainer.labels, block))
+        list(explainer.maps(explainer.sources, batch))

@@ -7,7 +7,7 @@ import scipy.sparse.linalg
 
 import attribution
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.metrics import faithfulness, imputation, model_queries
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
@@ -38,22 +38,22 @@ class Linear:
 
 
 def block_of(inputs, targets=0):
-    return Block(inputs, [f"input {row}" for row in range(len(inputs))], np.full(len(inputs), targets))
+    return Batch(inputs, [f"input {row}" for row in range(len(inputs))], np.full(len(inputs), targets))
 
 
 def contributions(inputs):
     return inputs[..., 0] * WEIGHTS
 
 
-def value(name, maps, block, scores):
-    found = METRIC_REGISTRY[name].measure.function(maps, block, scores)
+def value(name, maps, batch, scores):
+    found = METRIC_REGISTRY[name].measure.function(maps, batch, scores)
     return found[:, 0] if found.ndim == 2 else found
 
 
 def test_curves_of_a_linear_network_by_hand():
     """Removing the largest contributions first leaves the sum of the smallest."""
-    block = block_of(signals())
-    parts = np.sort(contributions(block.pictures), axis=1)[:, ::-1]
+    batch = block_of(signals())
+    parts = np.sort(contributions(batch.pictures), axis=1)[:, ::-1]
     left = np.concatenate(
         [parts.sum(axis=1, keepdims=True), parts.sum(axis=1, keepdims=True) - parts.cumsum(axis=1)], 1
     )
@@ -61,79 +61,79 @@ def test_curves_of_a_linear_network_by_hand():
     kept = np.concatenate([np.zeros((6, 1)), parts.cumsum(axis=1)], axis=1)
     insertion = 1 / (1 + np.exp(-kept))
     for name, curve in (("deletion", deletion), ("insertion", insertion[:, ::-1])):
-        numbers = METRIC_REGISTRY[name].measure.function(contributions(block.pictures), block, Linear())
+        numbers = METRIC_REGISTRY[name].measure.function(contributions(batch.pictures), batch, Linear())
         np.testing.assert_allclose(numbers[:, 1:], curve, rtol=1e-9)
         np.testing.assert_allclose(numbers[:, 0], (curve[:, 1:] + curve[:, :-1]).mean(axis=1) / 2, rtol=1e-9)
-    found = value("insertion_deletion", contributions(block.pictures), block, Linear())
-    areas = [value(name, contributions(block.pictures), block, Linear()) for name in ("insertion", "deletion")]
+    found = value("insertion_deletion", contributions(batch.pictures), batch, Linear())
+    areas = [value(name, contributions(batch.pictures), batch, Linear()) for name in ("insertion", "deletion")]
     np.testing.assert_allclose(found, areas[0] - areas[1], rtol=1e-9)
 
 
 def test_probabilities_and_logits_give_the_same_curves():
-    block, maps = block_of(signals()), contributions(signals())
+    batch, maps = block_of(signals()), contributions(signals())
     np.testing.assert_allclose(
-        value("deletion", maps, block, Linear()),
-        value("deletion", maps, block, Linear(as_probabilities=True)),
+        value("deletion", maps, batch, Linear()),
+        value("deletion", maps, batch, Linear(as_probabilities=True)),
         rtol=1e-9,
     )
 
 
 @pytest.mark.parametrize("name", ["insertion", "deletion", "insertion_deletion", "sensitivity_n", "infidelity"])
 def test_exact_contributions_are_best_and_their_opposite_worst(name):
-    block, network = block_of(signals(40)), Linear()
-    exact, random = contributions(block.pictures), RANDOM.maps(block, 0)
+    batch, network = block_of(signals(40)), Linear()
+    exact, random = contributions(batch.pictures), RANDOM.maps(batch, 0)
     sign = 1 if METRIC_REGISTRY[name].better == "more" else -1
-    best, middle, worst = (sign * value(name, maps, block, network) for maps in (exact, random, -exact))
+    best, middle, worst = (sign * value(name, maps, batch, network) for maps in (exact, random, -exact))
     assert (best >= middle).all() and (middle >= worst - 1e-12).all()
     assert best.mean() > middle.mean() > worst.mean()
 
 
 def test_sensitivity_n_and_infidelity_of_exact_contributions():
-    block = block_of(signals())
-    exact = contributions(block.pictures)
-    np.testing.assert_allclose(value("sensitivity_n", 3 * exact, block, Linear()), 1, rtol=1e-9)
-    np.testing.assert_allclose(value("sensitivity_n", -exact, block, Linear()), -1, rtol=1e-9)
-    np.testing.assert_allclose(value("infidelity", 3 * exact, block, Linear()), 0, atol=1e-9)
-    np.testing.assert_allclose(value("infidelity", -exact, block, Linear()), 1, rtol=1e-9)
+    batch = block_of(signals())
+    exact = contributions(batch.pictures)
+    np.testing.assert_allclose(value("sensitivity_n", 3 * exact, batch, Linear()), 1, rtol=1e-9)
+    np.testing.assert_allclose(value("sensitivity_n", -exact, batch, Linear()), -1, rtol=1e-9)
+    np.testing.assert_allclose(value("infidelity", 3 * exact, batch, Linear()), 0, atol=1e-9)
+    np.testing.assert_allclose(value("infidelity", -exact, batch, Linear()), 1, rtol=1e-9)
 
 
 def test_a_uniform_map_says_nothing_of_sets_of_one_size():
-    block = block_of(signals())
-    np.testing.assert_array_equal(value("sensitivity_n", UNIFORM.maps(block, 0), block, Linear()), 0)
+    batch = block_of(signals())
+    np.testing.assert_array_equal(value("sensitivity_n", UNIFORM.maps(batch, 0), batch, Linear()), 0)
 
 
 def test_a_random_map_gets_nothing_from_sensitivity_n_and_the_difference():
-    block, network = block_of(signals(400)), Linear()
+    batch, network = block_of(signals(400)), Linear()
     for name in ("sensitivity_n", "insertion_deletion"):
-        found = value(name, RANDOM.maps(block, 0), block, network)
-        assert abs(found.mean()) < 4 * found.std() / np.sqrt(len(block)), name
+        found = value(name, RANDOM.maps(batch, 0), batch, network)
+        assert abs(found.mean()) < 4 * found.std() / np.sqrt(len(batch)), name
 
 
 def test_a_network_that_never_changes_leaves_them_undefined():
-    block, maps = block_of(signals()), contributions(signals())
+    batch, maps = block_of(signals()), contributions(signals())
     for name in ("sensitivity_n", "infidelity"):
-        assert np.isnan(value(name, maps, block, lambda inputs: np.ones((len(inputs), 2)))).all()
+        assert np.isnan(value(name, maps, batch, lambda inputs: np.ones((len(inputs), 2)))).all()
 
 
 def test_no_row_is_asked_twice_and_none_for_nothing(monkeypatch):
-    """Curves cost their steps for each map and one row for each input; what knows no map is asked once a block."""
-    block, network = block_of(signals()), Linear()
-    for maps in (contributions(block.pictures), RANDOM.maps(block, 0)):
+    """Curves cost their steps for each map and one row for each input; what knows no map is asked once a batch."""
+    batch, network = block_of(signals()), Linear()
+    for maps in (contributions(batch.pictures), RANDOM.maps(batch, 0)):
         for name in ("insertion", "deletion", "insertion_deletion"):
-            value(name, maps, block, network)
+            value(name, maps, batch, network)
     assert (network.rows, network.requests) == (6 * (1 + 2 * 2 * 20), 1 + 2 * 2)
-    for maps in (contributions(block.pictures), RANDOM.maps(block, 0)):
-        value("sensitivity_n", maps, block, network)
-        value("infidelity", maps, block, network)
+    for maps in (contributions(batch.pictures), RANDOM.maps(batch, 0)):
+        value("sensitivity_n", maps, batch, network)
+        value("infidelity", maps, batch, network)
     assert network.rows == 6 * (1 + 2 * 2 * 20 + 48 + 32)
 
 
 def test_steps_fill_passes_across_inputs(toy):
     """Twelve inputs by twenty steps in batches of 16 are 15 full passes, and one for the inputs themselves."""
     model = attribution.load_model(toy.parent / "network")
-    block = Block(np.random.default_rng(0).random((12, 4, 4, 1), np.float32), list(range(12)))
+    batch = Batch(np.random.default_rng(0).random((12, 4, 4, 1), np.float32), list(range(12)))
     before = model.counts.copy()
-    value("deletion", RANDOM.maps(block, 0), block, lambda inputs: model.scores(inputs, 16))
+    value("deletion", RANDOM.maps(batch, 0), batch, lambda inputs: model.scores(inputs, 16))
     assert model.counts - before == {"forward": 12 + 240, "forward_passes": 1 + 15}
 
 
@@ -148,8 +148,8 @@ def test_large_requests_are_cut(monkeypatch):
 
 
 def test_equal_values_come_in_the_same_random_order_for_every_map():
-    block = block_of(signals())
-    first, second = (faithfulness.orders(maps, block) for maps in (np.zeros((6, POINTS)), np.ones((6, POINTS))))
+    batch = block_of(signals())
+    first, second = (faithfulness.orders(maps, batch) for maps in (np.zeros((6, POINTS)), np.ones((6, POINTS))))
     np.testing.assert_array_equal(first, second)
     assert not (first == np.arange(POINTS)).all(axis=1).any()
 

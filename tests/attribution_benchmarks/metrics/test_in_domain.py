@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.metrics.in_domain import FILE, Deletions, deletions_of, in_domain_deletion
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
@@ -45,27 +45,27 @@ def saved(tmp_path):
 
 
 @pytest.fixture
-def block():
+def batch():
     inputs = np.random.default_rng(0).normal(size=(40, POINTS, 1))
-    return Block(inputs, list(range(40)), np.zeros(40, np.int64))
+    return Batch(inputs, list(range(40)), np.zeros(40, np.int64))
 
 
-def test_the_parts_of_a_linear_network_rank_as_their_deletion_and_their_opposite_against_it(saved, block):
+def test_the_parts_of_a_linear_network_rank_as_their_deletion_and_their_opposite_against_it(saved, batch):
     again = Linear(saved())
-    parts = (block.pictures[..., 0] - 0.5) * WEIGHTS
-    np.testing.assert_allclose(in_domain_deletion(parts, block, again), 1)
-    np.testing.assert_allclose(in_domain_deletion(-7 * parts[..., None], block, again), -1)
-    assert again.rows == len(block) * (1 + SEGMENTS)  # once for all maps
+    parts = (batch.pictures[..., 0] - 0.5) * WEIGHTS
+    np.testing.assert_allclose(in_domain_deletion(parts, batch, again), 1)
+    np.testing.assert_allclose(in_domain_deletion(-7 * parts[..., None], batch, again), -1)
+    assert again.rows == len(batch) * (1 + SEGMENTS)  # once for all maps
     zero = np.bincount(np.arange(POINTS) * SEGMENTS // POINTS)[np.arange(POINTS) * SEGMENTS // POINTS]
-    np.testing.assert_array_equal(in_domain_deletion(np.tile(1 / zero, (40, 1)), block, again), 0)
-    drawn = in_domain_deletion(np.random.default_rng(1).normal(size=(40, POINTS)), block, again)
+    np.testing.assert_array_equal(in_domain_deletion(np.tile(1 / zero, (40, 1)), batch, again), 0)
+    drawn = in_domain_deletion(np.random.default_rng(1).normal(size=(40, POINTS)), batch, again)
     assert abs(drawn.mean()) < 4 / np.sqrt((SEGMENTS - 1) * 40)
 
 
-def test_a_score_that_no_deletion_changes_tells_nothing(saved, block):
+def test_a_score_that_no_deletion_changes_tells_nothing(saved, batch):
     again = Linear(saved())
-    other = Block(block.pictures, block.seeds, np.ones(40, np.int64))
-    assert np.isnan(in_domain_deletion(block.pictures, other, again)).all()
+    other = Batch(batch.pictures, batch.seeds, np.ones(40, np.int64))
+    assert np.isnan(in_domain_deletion(batch.pictures, other, again)).all()
 
 
 def test_segments_cut_every_axis_evenly():
@@ -82,14 +82,14 @@ def test_what_a_file_cannot_mean_is_refused(saved, said):
         deletions_of(Model(saved(said)))
 
 
-def test_other_networks_are_refused_before_anything_is_explained(saved, block):
+def test_other_networks_are_refused_before_anything_is_explained(saved, batch):
     check = METRIC_REGISTRY["in_domain_deletion"].measure.check
     with pytest.raises(BadInput, match=r"trained with deleted segments, and .* does not say that it was"):
         check(Model(saved(None)))
     with pytest.raises(BadInput, match="saved maps do not say"):
         check(None)
     with pytest.raises(BadInput, match=r"segments, \[4, 4\], do not fit inputs of positions \(23,\)"):
-        in_domain_deletion(block.pictures, block, Linear(saved('{"segments": [4, 4], "fill": 0}')))
+        in_domain_deletion(batch.pictures, batch, Linear(saved('{"segments": [4, 4], "fill": 0}')))
 
 
 def test_what_is_saved_is_read(saved):

@@ -6,7 +6,7 @@ from scipy.stats import hypergeom
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Block
+from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import GROUND_TRUTH, RANDOM, UNIFORM
 from attribution_benchmarks.metrics import localisation
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
@@ -18,7 +18,7 @@ NAMES = [metric.name for metric in localisation.METRICS]
 def block_of(masks, channels=3):
     masks = np.asarray(masks, bool)
     pictures = np.zeros((*masks.shape, channels), np.float32)
-    return Block(pictures, [str(row) for row in range(len(masks))], masks={"object": masks})
+    return Batch(pictures, [str(row) for row in range(len(masks))], masks={"object": masks})
 
 
 def square(count, side=4, size=SIDE):
@@ -27,8 +27,8 @@ def square(count, side=4, size=SIDE):
     return masks
 
 
-def values(name, maps, block):
-    return METRIC_REGISTRY[name].measure.function(maps, block, None)
+def values(name, maps, batch):
+    return METRIC_REGISTRY[name].measure.function(maps, batch, None)
 
 
 def test_four_positions_by_hand():
@@ -62,17 +62,17 @@ def test_curves_are_scikit_learns_with_and_without_ties(levels):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_truth_as_map_is_best_and_its_opposite_worst(name):
-    block = block_of(square(3))
-    truth = GROUND_TRUTH.maps(block, 0)
-    np.testing.assert_array_equal(values(name, truth, block), 1.0)
-    opposite = 2 - 2 * truth + RANDOM.maps(block, 0)
-    assert (values(name, opposite, block) < values(name, UNIFORM.maps(block, 0), block)).all()
+    batch = block_of(square(3))
+    truth = GROUND_TRUTH.maps(batch, 0)
+    np.testing.assert_array_equal(values(name, truth, batch), 1.0)
+    opposite = 2 - 2 * truth + RANDOM.maps(batch, 0)
+    assert (values(name, opposite, batch) < values(name, UNIFORM.maps(batch, 0), batch)).all()
 
 
 def test_a_random_map_gets_what_theory_says():
     count, inside, total = 4000, 16, SIDE * SIDE
-    block = block_of(square(count))
-    maps = RANDOM.maps(block, 0)
+    batch = block_of(square(count))
+    maps = RANDOM.maps(batch, 0)
     harmonic = (1 / np.arange(1, total + 1)).sum()
     common = np.arange(inside + 1)
     theory = {
@@ -82,7 +82,7 @@ def test_a_random_map_gets_what_theory_says():
         "iou_at_area": (hypergeom(total, inside, inside).pmf(common) * common / (2 * inside - common)).sum(),
     }
     for name, expected in theory.items():
-        found = values(name, maps, block)
+        found = values(name, maps, batch)
         # Four standard errors: one of some 16,000 such tests would fail by chance, and the seed is fixed.
         assert abs(found.mean() - expected) < 4 * found.std() / np.sqrt(count), name
 
@@ -90,20 +90,20 @@ def test_a_random_map_gets_what_theory_says():
 def test_within_the_tolerance_is_a_hit():
     mask = np.zeros((1, 100, 100), bool)
     mask[0, 50, 50] = True
-    block = block_of(mask)
+    batch = block_of(mask)
     for distance, hit in ((0, 1), (3, 1), (4, 0)):  # 3 % of 100
         maps = np.zeros((1, 100, 100))
         maps[0, 50, 50 + distance] = 1
-        assert values("pointing_game", maps, block) == hit
+        assert values("pointing_game", maps, batch) == hit
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_channels_count_by_their_size_and_nothing_depends_on_scale(name):
-    block = block_of(square(5))
+    batch = block_of(square(5))
     maps = np.random.default_rng(1).normal(size=(5, SIDE, SIDE, 3))
-    expected = values(name, np.abs(maps).sum(axis=-1), block)
-    np.testing.assert_array_equal(values(name, maps, block), expected)
-    np.testing.assert_array_equal(values(name, 8 * maps, block), expected)
+    expected = values(name, np.abs(maps).sum(axis=-1), batch)
+    np.testing.assert_array_equal(values(name, maps, batch), expected)
+    np.testing.assert_array_equal(values(name, 8 * maps, batch), expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,6 +124,6 @@ def test_a_map_of_other_positions_is_refused():
 def test_signals_too():
     mask = np.zeros((1, 40), bool)
     mask[0, 10:22] = True
-    block = Block(np.zeros((1, 40, 1)), ["0"], masks={"template": mask})
+    batch = Batch(np.zeros((1, 40, 1)), ["0"], masks={"template": mask})
     for name in NAMES:
-        assert values(name, mask[..., None].astype(float), block) == 1.0
+        assert values(name, mask[..., None].astype(float), batch) == 1.0

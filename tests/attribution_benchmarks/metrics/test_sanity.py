@@ -7,9 +7,9 @@ from skimage.metrics import structural_similarity
 
 import attribution
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Block, Label
+from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.controls import EDGE_DETECTOR, WRONG_CLASS
-from attribution_benchmarks.core.evaluator import Run
+from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, graph_order, networks
@@ -50,14 +50,14 @@ def scored(model):
     pictures = np.random.default_rng(0).random((6, 8, 8, 1)).astype(np.float32)
 
     def edges(passes):
-        return EDGE_DETECTOR.maps(Block(passes.inputs, list(range(len(passes)))), 0)
+        return EDGE_DETECTOR.maps(Batch(passes.inputs, list(range(len(passes)))), 0)
 
     explainer = Explainer(model, {"gradient": attribution.METHODS["gradient"], "edges": (edges, {})}, batch_size=6)
-    run = Run(explainer, [METRIC_REGISTRY[name].measure for name in NAMES], {})
-    found = run.run(Examples(pictures).blocks(6))
+    run = Evaluator(explainer, [METRIC_REGISTRY[name].measure for name in NAMES], {})
+    found = run.run(Examples(pictures).batches(6))
     return {
         (label.name, name): found.numbers(label, METRIC_REGISTRY[name].measure)
-        for label in found.labels
+        for label in found.sources
         for name in NAMES
     }
 
@@ -130,12 +130,12 @@ def test_similarity_in_closed_form():
 
 def test_saved_maps_cannot_be_made_again(tmp_path):
     with pytest.raises(BadInput, match="--from_maps makes no maps"):
-        SavedMaps({"mine": tmp_path}).again(Label("mine"))
+        SavedMaps({"mine": tmp_path}).again(MapSource("mine"))
 
 
-def on_blocks_of_its_own(maps, block, again):
+def on_blocks_of_its_own(maps, batch, again):
     """A metric that forgets the targets."""
-    return again(Block(block.inputs, block.seeds), sanity.randomised(again.model, 1)).reshape(len(block), -1)[:, 0]
+    return again(Batch(batch.inputs, batch.seeds), sanity.randomised(again.model, 1)).reshape(len(batch), -1)[:, 0]
 
 
 AGAIN = {
@@ -164,9 +164,9 @@ def classes(model):
             return passes.inputs
 
         explainer = Explainer(model, {"recording": (recording, {})}, controls, batch_size=COUNT)
-        Run(explainer, [PerSampleMetric("first", lambda maps, block, scores: maps[:, 0, 0, 0]), *measures], {}).run(
-            Examples(pictures).blocks(COUNT)
-        )
+        Evaluator(
+            explainer, [PerSampleMetric("first", lambda maps, batch, scores: maps[:, 0, 0, 0]), *measures], {}
+        ).run(Examples(pictures).batches(COUNT))
         return np.stack(found), ranked[:, 0], ranked[:, 1]
 
     return explained
@@ -203,14 +203,14 @@ class Explained:
     def __init__(self, function):
         self.function = function
 
-    def __call__(self, block, model=None):
-        return self.function(block.pictures)
+    def __call__(self, batch, model=None):
+        return self.function(batch.pictures)
 
 
 def sensitivity(function, pictures):
     (metric,) = select_metrics(["max_sensitivity"], {}).values()
-    block = Block(pictures, list(range(len(pictures))), np.zeros(len(pictures), np.int64))
-    return metric.measure.function(function(pictures), block, Explained(function))
+    batch = Batch(pictures, list(range(len(pictures))), np.zeros(len(pictures), np.int64))
+    return metric.measure.function(function(pictures), batch, Explained(function))
 
 
 def test_max_sensitivity_in_closed_form():

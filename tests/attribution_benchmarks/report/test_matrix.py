@@ -9,7 +9,7 @@ from scipy import stats
 
 from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.controls import Control
-from attribution_benchmarks.core.definition import BOUND, CEILING, Benchmark, Column
+from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.report import matrix, matrix_table, significance
 
@@ -116,7 +116,7 @@ def test_the_verdicts_know_better_level_and_not_above(built, judged):
 
 
 def test_a_control_set_aside_is_shown_and_tested_by_nobody(documents, groups, columns):
-    aside = [replace(column, aside={"random": CEILING}) for column in columns]
+    aside = [replace(column, excluded={"random": TRIVIAL_MAX}) for column in columns]
     found = matrix.build(documents, aside)
     assert ("random", "bim mcs") in found.cells
     by_key = {verdict.column.key: verdict for verdict in significance.judge(found, groups)}
@@ -128,17 +128,17 @@ def test_a_control_set_aside_is_shown_and_tested_by_nobody(documents, groups, co
 
 def test_bounds_and_ceilings_come_from_the_controls_of_a_definition():
     controls = (
-        Control("truth", "Truth", bound=True),
-        Control("still", "Still", ceiling_of=("change",)),
+        Control("truth", "Truth", oracle=True),
+        Control("still", "Still", trivial_max_of=("change",)),
         Control("noise", "Noise"),
     )
     toy = Benchmark("toy", "Toy", metrics=(Metric("change", "Change"), Metric("place", "Place")), controls=controls)
     change, place = toy.matrix_columns()
-    assert change.aside == {"truth": BOUND, "still": CEILING} and place.aside == {"truth": BOUND}
-    chosen = replace(toy, columns=(Column("toy", "change", "Change", "Toy", aside={"noise": CEILING}),))
-    assert chosen.matrix_columns()[0].aside == {**change.aside, "noise": CEILING}
-    aside = {"random": CEILING, "centre_prior": CEILING, "ground_truth": BOUND}
-    assert registry.benchmark_named("bim").aside("iir") == aside
+    assert change.excluded == {"truth": ORACLE, "still": TRIVIAL_MAX} and place.excluded == {"truth": ORACLE}
+    chosen = replace(toy, columns=(Column("toy", "change", "Change", "Toy", excluded={"noise": TRIVIAL_MAX}),))
+    assert chosen.matrix_columns()[0].excluded == {**change.excluded, "noise": TRIVIAL_MAX}
+    aside = {"random": TRIVIAL_MAX, "centre_prior": TRIVIAL_MAX, "ground_truth": ORACLE}
+    assert registry.benchmark_named("bim").excluded("iir") == aside
 
 
 def test_agreement_counts_the_methods_of_one_family_once(built):

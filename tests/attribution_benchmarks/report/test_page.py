@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attribution_benchmarks.core.definition import CEILING, Column
+from attribution_benchmarks.core.definition import TRIVIAL_MAX, Column
 from attribution_benchmarks.report import matrix, matrix_table, pictures, publish, sections, significance, summary
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.page import page as render_page
@@ -254,7 +254,7 @@ def test_kendalls_w_is_printed_with_its_interval_and_what_chance_gives():
     ("aside", "lead", "why"),
     [
         ({}, 1.0, "uses no network and scores higher than any method"),
-        ({"random": CEILING}, 0.0, "has the trivial maximum"),
+        ({"random": TRIVIAL_MAX}, 0.0, "has the trivial maximum"),
     ],
 )
 def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, groups, columns, aside, lead, why):
@@ -262,7 +262,7 @@ def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, group
     rows = {row["method"]: row for row in lifted[0]["rows"] if row["metric"] == "roe_test"}
     best = rows["best"]["value"]
     rows["random"]["value"] = best + lead
-    chosen = [replace(columns[0], aside={**columns[0].aside, **aside}), columns[1]]
+    chosen = [replace(columns[0], excluded={**columns[0].excluded, **aside}), columns[1]]
     built = matrix.build(lifted, chosen)
     judged = significance.judge(built, groups)
     found = said(built, judged)

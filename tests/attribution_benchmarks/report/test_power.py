@@ -5,15 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from attribution_benchmarks.core.definition import BOUND, Column
+from attribution_benchmarks.core.definition import ORACLE, Column
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import matrix, power, sections
 
 TRUTH = np.array([1.0, 1, 1, 1, 1, 1, 1, 1])
 COLUMNS = (
-    Column("mine", "sharp", "Sharp", "Mine", aside={"truth": BOUND}),
-    Column("mine", "blunt", "Blunt", "Mine", aside={"truth": BOUND}),
-    Column("mine", "cost", "Cost", "Mine", higher_is_better=False, aside={"truth": BOUND}),
+    Column("mine", "sharp", "Sharp", "Mine", excluded={"truth": ORACLE}),
+    Column("mine", "blunt", "Blunt", "Mine", excluded={"truth": ORACLE}),
+    Column("mine", "cost", "Cost", "Mine", higher_is_better=False, excluded={"truth": ORACLE}),
     Column("mine", "blind", "Blind", "Mine"),
 )
 VALUES = {
@@ -53,6 +53,8 @@ def test_metrics_stand_in_the_order_of_the_control_that_they_tell_least(scored):
 
 def test_a_control_that_has_its_figure_by_construction_is_no_rival(scored):
     built, groups = scored
-    columns = [dataclasses.replace(column, aside={**column.aside, "edges": "ceiling"}) for column in built.columns]
+    columns = [
+        dataclasses.replace(column, excluded={**column.excluded, "edges": "ceiling"}) for column in built.columns
+    ]
     found = power.ranked(dataclasses.replace(built, columns=tuple(columns)), groups)
     assert {tuple(each.control for each in one.told) for one in found} == {("random",)}

@@ -9,7 +9,7 @@ import pytest
 
 from attribution.cli.run import execute
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Label
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.stats.statistics import kendall_tau
 from clevr_xai import methods, paper_table
 from clevr_xai.measured import Measured
@@ -28,10 +28,10 @@ def network(levels, right=None, noise=0.01, seed=0):
     generator = np.random.default_rng(seed)
     right = np.ones(N, bool) if right is None else right
     scores = {
-        Label(name): np.clip(level + noise * generator.normal(size=(N, 2, len(METRICS), len(POOLINGS))), 0, 1)
+        MapSource(name): np.clip(level + noise * generator.normal(size=(N, 2, len(METRICS), len(POOLINGS))), 0, 1)
         for name, level in levels.items()
     }
-    scores[Label(control="uniform")] = np.full((N, 2, len(METRICS), len(POOLINGS)), 0.1)
+    scores[MapSource(control="uniform")] = np.full((N, 2, len(METRICS), len(POOLINGS)), 0.1)
     for one in scores.values():
         one[~right] = np.nan
     return Measured(
@@ -48,7 +48,7 @@ def test_figures_are_of_the_questions_that_all_networks_answer():
     found = network_order.compare(measured, "single_object", controls=["uniform"])
     both = rights[0] & rights[1]
     assert len(found.images) == both.sum() == 20 and found.right == {"a": 30, "b": 30} and found.drawn == N
-    values = measured["a"].scores(Label("gradient"))[both, 0, 0, list(POOLINGS).index("l2-norm,sq")]
+    values = measured["a"].scores(MapSource("gradient"))[both, 0, 0, list(POOLINGS).index("l2-norm,sq")]
     assert found.estimates["a"]["gradient"].value == pytest.approx(values.mean(), rel=1e-12)
     assert found.methods[0] == "lrp_clevr_xai" and found.controls == ["uniform"]
     with pytest.raises(BadInput, match="none of the 40 questions counts for every network"):
