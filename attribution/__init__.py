@@ -1,4 +1,4 @@
-"""Explanations of SavedModels: load a model, explain inputs, get maps.
+"""Explanations of SavedModels and Keras models: load a model, explain inputs, get maps.
 
 Importing this package imports no TensorFlow; ``load_model`` does.
 
@@ -15,13 +15,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from attribution.check_method import check_method
+from attribution.deprecation import renamed_arguments
 from attribution.explain import explain, explain_many
 from attribution.methods.method import Method
 from attribution.methods.registry import METHODS
 from attribution.methods.resolve import resolve_method
 from attribution.plotting import plot
 
-if TYPE_CHECKING:  # it imports TensorFlow
+if TYPE_CHECKING:  # they import TensorFlow
+    import keras
+
     from attribution.model.model import Model
 
 __all__ = [
@@ -36,30 +39,40 @@ __all__ = [
 ]
 
 
-def load_model(path: str | os.PathLike, *, keras_model: Any = None, trust: bool = False, **options: Any) -> Model:
-    """Load a SavedModel to be explained; see ``attribution.model.model.load_model`` for the options.
+@renamed_arguments(path="model")
+def load_model(
+    model: str | os.PathLike[str] | keras.Model, *, keras_model: Any = None, trust: bool = False, **options: Any
+) -> Model:
+    """Load a SavedModel or a live Keras model to be explained.
 
     Parameters
     ----------
-    path
-        Directory of the SavedModel, or its parent with numbered versions.
+    model
+        Directory of the SavedModel, or its parent with numbered versions; or a built ``keras.Model``, which is exported
+        to a temporary directory. Its maps are those of the exported file. Later changes of its weights have no effect.
     keras_model
-        The live Keras network behind the file, for methods that need one (``passes.keras_model``): a ``keras.Model``,
+        The live Keras network of a SavedModel, for methods that need one (``passes.keras_model``): a ``keras.Model``,
         a function that builds it, ``"module:function"``, ``"file.py:function"`` or the path of a ``.keras`` file. It
-        is built when a method asks for it, given the file's weights, and refused where its scores are not the file's.
+        is built when a method needs it and given the file's weights. A live ``model`` is its own live network.
     trust
-        Whether you trust the file. Otherwise it is refused if it uses operations that can do more than compute
-        (``attribution.model.op_allowlist``).
+        Load a file even if it uses operations that can do more than compute (``attribution.model.op_allowlist``).
     **options
-        ``score``, ``signature``, ``inputs``, ``output``, ``jit_compile``.
+        ``score``, ``signature``, ``inputs``, ``output``, ``position``, ``jit_compile``; see
+        ``attribution.model.model.load_model``.
+
+    Raises
+    ------
+    BadInput
+        If the model cannot be loaded; the message says why.
     """
-    from attribution.model import model  # TensorFlow takes seconds to import, --help must not
+    from attribution.methods import third_party
+    from attribution.model import model as models  # TensorFlow takes seconds to import, --help must not
     from attribution.model.op_allowlist import trusted
 
+    if not isinstance(model, (str, os.PathLike)):
+        return models.load_keras_model(model, **options)
     with trusted(trust):
-        loaded = model.load_model(path, **options)
+        loaded = models.load_model(model, **options)
     if keras_model is not None:
-        from attribution.methods import third_party
-
         third_party.offer(loaded, keras_model)
     return loaded

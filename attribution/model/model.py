@@ -11,7 +11,7 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +27,9 @@ from attribution.model import batching, intermediate_input, op_allowlist, output
 from attribution.model.compiled import CompiledGraph
 from attribution.model.input_validation import Expected, checked_feed, checked_targets
 from attribution.model.output_head import classes_of
+
+if TYPE_CHECKING:
+    import keras
 
 SCORES = ("logits", "probabilities")
 
@@ -81,6 +84,43 @@ def load_model(
         jit_compile=jit_compile,
         loaded=loaded,
     )
+
+
+def load_keras_model(network: keras.Model, **options: Any) -> Model:
+    """Export a live Keras model to a temporary directory and load it from there.
+
+    Parameters
+    ----------
+    network
+        A functional, sequential or subclassed model that is built.
+    **options
+        See ``load_model``.
+
+    Raises
+    ------
+    BadInput
+        If it is not a ``keras.Model``, or is not built.
+    """
+    import keras
+
+    from attribution.methods import third_party
+
+    if not isinstance(network, keras.Model):
+        raise BadInput(f"expected the directory of a SavedModel or a keras.Model, not {type(network).__name__}")
+    # A subclassed model can be built and yet not know the shape of its inputs.
+    if not network.built or not (hasattr(network, "inputs") or network._called):
+        raise BadInput(f"the Keras model '{network.name}' is not built; call it on inputs before it is explained")
+    directory = tempfile.TemporaryDirectory(prefix="attribution_")
+    network.export(directory.name, verbose=False)
+    with op_allowlist.trusted():
+        model = load_model(directory.name, **options)
+    model._directory = directory  # is deleted with the model
+    if not hasattr(network, "inputs") and len(model.inputs) == 1:  # a subclassed model
+        (spec,) = model.inputs.values()
+        inputs = keras.Input(batch_shape=spec.shape, dtype=spec.dtype.name)
+        network = keras.Model(inputs, network(inputs))
+    model.live_source = functools.partial(third_party.take, network=network)
+    return model
 
 
 class Model:

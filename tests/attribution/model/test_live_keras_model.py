@@ -1,0 +1,93 @@
+"""A live Keras model is explained like its exported SavedModel."""
+
+import gc
+
+import keras
+import numpy as np
+import pytest
+
+import attribution
+from attribution.errors import BadInput
+
+
+class Subclassed(keras.Model):
+    """A convolutional network written as a subclass."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = keras.layers.Conv2D(4, 3, activation="relu")
+        self.dense = keras.layers.Dense(3)
+
+    def call(self, x):
+        return self.dense(keras.ops.mean(self.convolution(x), axis=(1, 2)))
+
+
+@pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
+def test_maps_equal_those_of_the_exported_saved_model(kind, live, models, inputs):
+    model = attribution.load_model(live[kind])
+    methods = ["gradient", "integrated_gradients", "guided_backprop", "grad_cam", "lrp_epsilon"]
+    options = {"explain_input": "image"} if kind == "two_inputs" else {}
+    found = attribution.explain_many(methods, model, inputs[kind], 1, **options)
+    expected = attribution.explain_many(methods, models[kind], inputs[kind], 1, **options)
+    for method in methods:
+        np.testing.assert_array_equal(found[method], expected[method])
+
+
+def test_a_subclassed_model_that_was_called_is_explained(inputs, oracle, tmp_path):
+    network = Subclassed()
+    network(inputs["image"])
+    model = attribution.load_model(network, score="logits")
+    targets = np.arange(7) % 3
+    maps = attribution.explain("gradient", model, inputs["image"], targets)
+    np.testing.assert_allclose(maps, oracle(network, inputs["image"], targets), atol=1e-7)
+    network.export(tmp_path, verbose=False)
+    expected = attribution.explain("gradient", attribution.load_model(tmp_path), inputs["image"], targets)
+    np.testing.assert_array_equal(maps, expected)
+
+
+def test_third_party_methods_get_the_live_network(live, inputs):
+    def from_keras(passes):
+        return np.full(passes.inputs.shape, float(passes.keras_model(passes.inputs)[0, 0]))
+
+    network = keras.models.clone_model(live["image"])
+    network.set_weights(live["image"].get_weights())
+    model = attribution.load_model(network)
+    maps = attribution.explain(from_keras, model, inputs["image"])
+    np.testing.assert_allclose(maps[0, 0, 0, 0], model.scores(inputs["image"])[0, 0], rtol=1e-5)
+    subclassed = Subclassed()
+    subclassed(inputs["image"])
+    maps = attribution.explain("tf_keras_vis.gradient", attribution.load_model(subclassed), inputs["image"])
+    assert maps.shape == (7, 16, 16)
+
+
+def test_changed_weights_have_no_effect_and_are_reported(live, inputs):
+    network = keras.models.clone_model(live["image"])
+    network.set_weights(live["image"].get_weights())
+    model = attribution.load_model(network)
+    before = attribution.explain("gradient", model, inputs["image"])
+    network.set_weights([2 * weight for weight in network.get_weights()])
+    np.testing.assert_array_equal(attribution.explain("gradient", model, inputs["image"]), before)
+    with pytest.raises(BadInput, match="the network does not give the logits of"):
+        attribution.explain("tf_explain.gradient", model, inputs["image"])
+
+
+def test_the_temporary_directory_is_deleted_with_the_model(live):
+    model = attribution.load_model(live["signal"])
+    directory = model.path
+    assert directory.is_dir()
+    del model
+    gc.collect()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (Subclassed(), "the Keras model 'subclassed' is not built; call it on inputs"),
+        (keras.Sequential([keras.layers.Dense(2)], name="dense"), "the Keras model 'dense' is not built"),
+        (np.zeros(3), "expected the directory of a SavedModel or a keras.Model, not ndarray"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_in_one_line(network, message):
+    with pytest.raises(BadInput, match=message):
+        attribution.load_model(network)
