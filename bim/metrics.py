@@ -36,6 +36,7 @@ from absl import flags
 
 from attribution import METHODS, cli
 from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.file_io.paths import check_directory
 from attribution_benchmarks.beam.flags import check_scale_flags, define_scale_flags
 from attribution_benchmarks.beam.precompute import asked_ahead
 from attribution_benchmarks.cli.bundled_models import default_model
@@ -116,7 +117,7 @@ flags.DEFINE_list(
     "of its models, as in obj=my_model or obj=my_model@2",
     flag_values=FLAGS,
 )
-cli.define_trust(FLAGS)
+cli.define_common_flags(FLAGS, trust_model=False)
 flags.DEFINE_string(
     "server",
     "",
@@ -124,8 +125,7 @@ flags.DEFINE_string(
     "bim_scene, ... unless --models says otherwise",
     flag_values=FLAGS,
 )
-flags.DEFINE_float("deadline", 60, "seconds that one request to --server may take", flag_values=FLAGS)
-flags.DEFINE_float("patience", 120, "seconds to wait for a --server that went away", flag_values=FLAGS)
+cli.define_common_flags(FLAGS, deadline=60.0, retry_timeout=120.0)
 flags.DEFINE_bool("controls", True, "score random map, centre prior and edge detector too", flag_values=FLAGS)
 flags.DEFINE_integer(
     "random_networks", 0, "networks of random weights, in turn shuffled and drawn anew, on which methods are tried, "
@@ -146,10 +146,10 @@ def main(flag_values: flags.FlagValues) -> None:
     tables.check_output(flag_values.output)
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
-    cli.check_directory("plot_dir", flag_values.plot_dir)
+    check_directory("plot_dir", flag_values.plot_dir)
     check_plot_format(flag_values.plot_format)
-    cli.check_directory("scores_dir", flag_values.scores_dir)
-    cli.check_directory("maps_dir", flag_values.maps_dir)
+    check_directory("scores_dir", flag_values.scores_dir)
+    check_directory("maps_dir", flag_values.maps_dir)
     if flag_values.from_maps and (flag_values.maps_dir or flag_values.server):
         raise BadInput("--from_maps makes no maps; leave out --maps_dir and --server")
     if flag_values.random_networks and (flag_values.from_maps or flag_values.server):
@@ -184,7 +184,9 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.server:
         from attribution_benchmarks import serving
 
-        client = serving.Client(flag_values.server, deadline=flag_values.deadline, patience=flag_values.patience)
+        client = serving.Client(
+            flag_values.server, deadline=flag_values.deadline, retry_timeout=flag_values.retry_timeout
+        )
         methods = {name: serving.as_served(method) for name, method in methods.items()}
     data_dir = resolve_data_dir(flag_values.data_dir)
     scores_dir = flag_values.scores_dir or os.path.join(data_dir, "scores")

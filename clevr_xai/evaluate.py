@@ -38,6 +38,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.file_io.paths import cache_directory, check_directory
 from attribution_benchmarks.beam.flags import check_scale_flags, define_scale_flags
 from attribution_benchmarks.beam.precompute import asked_ahead
 from attribution_benchmarks.cli.bundled_models import default_model, shown_model
@@ -260,7 +261,7 @@ def _check(flag_values) -> tuple[list[str], dict[str, Metric]]:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     check_plot_format(flag_values.plot_format)
     for flag in ("plot_dir", "maps_dir", "scores_dir"):
-        cli.check_directory(flag, flag_values[flag].value)
+        check_directory(flag, flag_values[flag].value)
     truths = flag_values.ground_truth or DEFAULT_TRUTHS[flag_values.questions]
     poolings = [] if flag_values.pooling == ["all"] else [*flag_values.pooling]
     poolings += [flag_values.maps_pooling] if flag_values.maps_pooling else []
@@ -412,7 +413,7 @@ def _store(flag_values) -> ScoreStore | None:
 
 
 def _scores_dir(flag_values) -> pathlib.Path:
-    return pathlib.Path(flag_values.scores_dir or cli.cache_directory("clevr_xai_scores"))
+    return pathlib.Path(flag_values.scores_dir or cache_directory("clevr_xai_scores"))
 
 
 def _maps_directory(flag_values, network, chosen):

@@ -27,7 +27,16 @@ from bim import compare_served
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
-    FLAGS, methods=["gradient", "grad_cam"], data_dir="", num_imgs=20, batch_size=16, seed=0, output="", cache_dir=""
+    FLAGS,
+    methods=["gradient", "grad_cam"],
+    data_dir="",
+    num_imgs=20,
+    batch_size=16,
+    seed=0,
+    output="",
+    cache_dir="",
+    deadline=60.0,
+    retry_timeout=120.0,
 )
 flags.DEFINE_string("server", "", "grpc://host:8500 or http://host:8501", flag_values=FLAGS)
 flags.DEFINE_list("models", ["bim_obj", "bim_scene"], "two served models: name or name@version", flag_values=FLAGS)
@@ -38,8 +47,6 @@ flags.DEFINE_list(
     flag_values=FLAGS,
 )
 flags.DEFINE_integer("requests", 30, "requests to each model that are timed", 1, flag_values=FLAGS)
-flags.DEFINE_float("deadline", 60, "seconds that one request may take", flag_values=FLAGS)
-flags.DEFINE_float("patience", 120, "seconds to wait for a server that went away", flag_values=FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -59,7 +66,7 @@ def main(flag_values: flags.FlagValues) -> None:
     tables.check_output(flag_values.output)
     kinds = compare_served.kinds_of(names, flag_values.labels)
     methods = {name: serving.as_served(method_named(name)) for name in flag_values.methods}
-    client = serving.Client(flag_values.server, deadline=flag_values.deadline, patience=flag_values.patience)
+    client = serving.Client(flag_values.server, deadline=flag_values.deadline, retry_timeout=flag_values.retry_timeout)
     models = [served.served_classifier(client, name) for name in names]
     served.check_methods(models, methods)
     data_dir = resolve_data_dir(flag_values.data_dir)

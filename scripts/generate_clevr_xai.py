@@ -23,7 +23,7 @@ import re
 from absl import flags
 
 from attribution import cli
-from attribution.errors import print_line
+from attribution.errors import BadInput, print_line
 from attribution_benchmarks.beam.flags import define_beam_flags
 
 FLAGS = flags.FlagValues()
@@ -63,7 +63,7 @@ def main(flag_values):
 
     size = re.fullmatch(r"(\d+)x(\d+)", flag_values.image_size)
     if not size:
-        raise cli.BadInput(f"--image_size={flag_values.image_size}: write WIDTHxHEIGHT, as 480x320")
+        raise BadInput(f"--image_size={flag_values.image_size}: write WIDTHxHEIGHT, as 480x320")
     wanted = settings.Settings(
         seed=flag_values.seed,
         num_images=flag_values.num_images,

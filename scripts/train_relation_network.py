@@ -32,6 +32,7 @@ from absl import flags
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution import cli
+from attribution.file_io.paths import check_directory
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -95,7 +96,7 @@ def main(flag_values: flags.FlagValues) -> None:
     from attribution.file_io.files import locked_directory
     from clevr_xai.training import stages
 
-    cli.check_directory("checkpoint_dir", flag_values.checkpoint_dir)
+    check_directory("checkpoint_dir", flag_values.checkpoint_dir)
     with locked_directory(flag_values.checkpoint_dir, "checkpoints"):
         stages.train(
             flag_values.data_dir,

@@ -26,8 +26,9 @@ import numpy as np
 from absl import flags
 
 from attribution import cli
-from attribution.errors import print_line
-from attribution.file_io.files import atomic_directory
+from attribution.errors import BadInput, print_line
+from attribution.file_io.files import atomic_directory, atomic_write
+from attribution.file_io.paths import check_directory, writing
 from attribution_benchmarks.cli.bundled_models import default_model
 from svea import mnist1d
 
@@ -152,10 +153,10 @@ def export(model: keras.Model, directory: pathlib.Path, card: str) -> None:
     card
         Text of the model card.
     """
-    with cli.writing(directory), atomic_directory(directory / "1") as unfinished:
+    with writing(directory), atomic_directory(directory / "1") as unfinished:
         model.export(str(unfinished), verbose=False)
         shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
-        cli.atomic_write(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
+        atomic_write(directory / "MODEL_CARD.md", card)  # what has a version 1 is complete
 
 
 def model_card(model: keras.Model, seed: int, epochs: int, accuracies: dict[str, float]) -> str:
@@ -248,11 +249,11 @@ def free_directory(output_dir: str, name: str, seed: int) -> pathlib.Path:
         If there is a network already, or the seed is too large.
     """
     if seed > MAX_SEED:
-        raise cli.BadInput(f"--seed={seed} is too large for Keras; at most {MAX_SEED}")
+        raise BadInput(f"--seed={seed} is too large for Keras; at most {MAX_SEED}")
     directory = pathlib.Path(output_dir) if output_dir else SAVED_MODELS / name
-    cli.check_directory("output_dir", directory)
+    check_directory("output_dir", directory)
     if (directory / "1").exists():
-        raise cli.BadInput(f"{str(directory / '1')!r} exists; remove it, or name another directory with --output_dir")
+        raise BadInput(f"{str(directory / '1')!r} exists; remove it, or name another directory with --output_dir")
     return directory
 
 

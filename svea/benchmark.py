@@ -29,6 +29,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.file_io.paths import check_directory
 from attribution_benchmarks.beam.flags import define_scale_flags
 from attribution_benchmarks.beam.precompute import asked_ahead
 from attribution_benchmarks.cli.bundled_models import default_model, shown_model
@@ -258,7 +259,7 @@ def _model_paths(flag_values) -> list[pathlib.Path]:
 
 def _checked_directory(flag: str, path: str) -> pathlib.Path | None:
     """Return a directory to write to, or None; refuse one that cannot be made."""
-    cli.check_directory(flag, path)
+    check_directory(flag, path)
     return pathlib.Path(path) if path else None
 
 

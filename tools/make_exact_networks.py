@@ -17,6 +17,7 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from attribution import cli
+from attribution.file_io.paths import check_directory
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output_dir", "saved_models/exact/problems", "folder of the network's versions", flag_values=FLAGS)
@@ -25,7 +26,7 @@ flags.DEFINE_integer("seed", 0, "of data, first weights and order of the trainin
 
 def main(flag_values: flags.FlagValues) -> None:
     """Train, save, and say how well the trained parts learnt."""
-    cli.check_directory("output_dir", flag_values.output_dir)
+    check_directory("output_dir", flag_values.output_dir)
     from attribution_benchmarks.exact import networks
 
     for name, explained in networks.save(pathlib.Path(flag_values.output_dir) / "1", flag_values.seed).items():

@@ -23,7 +23,7 @@ from typing import Any
 from absl import flags
 
 from attribution import cli
-from attribution.cli.model_flags import define_loading_flags, load_flagged_model
+from attribution.cli.flags import define_loading_flags, load_flagged_model
 from attribution.deprecation import renamed_arguments
 from attribution.errors import BadInput, listed, print_line
 from attribution.methods.protocols import ScoredModel

@@ -1,72 +1,160 @@
-"""The flags that mean the same in every command.
+"""The flags that several commands share. A new one is one entry of ``_SHARED``.
 
-Each command owns a ``flags.FlagValues`` instead of absl's global one, so that all commands can be imported
-into one process, by a test or by the script that runs them all.
+Each command has its own ``flags.FlagValues`` instead of absl's global one, so that one process can import all of them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from absl import flags
 
-_HELP = {
-    "methods": "attribution methods, separated by commas: names of the registry (docs/methods.md), or "
-    "module:function of your own",
-    "model": "directory of a SavedModel to explain instead of the default",
-    "data_dir": "directory of the data; the embedded default when empty",
-    "num_imgs": "how many images to score: a number, or 'all'",
-    "num_questions": "how many questions to score: a number, or 'all'",
-    "batch_size": "rows in one pass through the model; bounds the memory",
-    "check_model": "only say whether the models fit this benchmark, and what is read of them; nothing is explained",
-    "layer": "layer of the class activation maps, as python -m attribution.inspect lists them; the model's default "
-    "when empty",
-    "seed": "seed of everything drawn at random; same seed, same bytes",
-    "output": "file to write the scores to; .json, .csv or .md by suffix",
-    "cache_dir": "directory for what is made once and can be made again: drawn data, stored scores; else "
-    "ATTRIBUTION_BENCHMARKS_CACHE, or attribution_benchmarks in the user's cache",
-}
+from attribution.errors import BadInput
+
+
+def _define_count(name: str, default: int | str, help: str, flag_values: flags.FlagValues) -> None:
+    """Define a flag that is a positive number or "all"."""
+    flags.DEFINE_string(name, str(default), help, flag_values=flag_values)
+    flags.register_validator(
+        name,
+        lambda value: value == "all" or (value.isdecimal() and int(value) > 0),
+        message="must be a positive number or 'all'",
+        flag_values=flag_values,
+    )
+
+
+class _Shared(NamedTuple):
+    help: str
+    define: Callable = flags.DEFINE_string
+    options: Mapping[str, Any] = {}
+    old_name: str = ""
+
+
+_SHARED = {
+    "methods": _Shared(
+        "attribution methods, separated by commas: names of the registry (docs/methods.md), module:function or "
+        "file.py:function",
+        flags.DEFINE_list,
+    ),
+    "model": _Shared("directory of the SavedModel to explain; a benchmark's default when empty"),
+    "trust_model": _Shared(
+        "load SavedModels even if they use operations that can do more than compute, such as write files",
+        flags.DEFINE_bool,
+    ),
+    "check_model": _Shared(
+        "only report whether the models fit this benchmark, and what is read of them; nothing is explained",
+        flags.DEFINE_bool,
+    ),
+    "score": _Shared(
+        "which score is explained", flags.DEFINE_enum, {"enum_values": ["logits", "probabilities"]}
+    ),
+    "signature": _Shared("signature to explain, if not the default one"),
+    "input_tensors": _Shared("input tensors of a TensorFlow 1 file, such as input_tensor:0", flags.DEFINE_list),
+    "output_tensor": _Shared(
+        "output to explain, if the signature has several; with --input_tensors a tensor, such as dense:0"
+    ),
+    "position": _Shared(
+        "position to explain, such as 10 or 10,20, if the output has axes between batch and classes", flags.DEFINE_list
+    ),
+    "explain_input": _Shared("input to explain, if the model has several", old_name="wrt"),
+    "keras_model": _Shared(
+        "live Keras model of the SavedModel, for methods that need one: module:function or file.py:function that "
+        "builds it, or a .keras file"
+    ),
+    "layer": _Shared(
+        "layer of the class activation maps, as listed by python -m attribution.inspect; the model's default when empty"
+    ),
+    "data_dir": _Shared("directory of the data; the embedded default when empty"),
+    "num_imgs": _Shared("number of images to score, or 'all'", _define_count),
+    "num_questions": _Shared("number of questions to score, or 'all'", _define_count),
+    "batch_size": _Shared(
+        "inputs in one forward pass of the model; limits the memory", flags.DEFINE_integer, {"lower_bound": 1}
+    ),
+    "seed": _Shared("seed of all random numbers; results are reproducible", flags.DEFINE_integer, {"lower_bound": 0}),
+    "output": _Shared("file to write the scores to: .json, .csv or .md"),
+    "cache_dir": _Shared(
+        "directory of data that can be regenerated, such as drawn images and scores; by default "
+        "ATTRIBUTION_BENCHMARKS_CACHE, or attribution_benchmarks in the user's cache"
+    ),
+    "deadline": _Shared("seconds that one request to the server may take", flags.DEFINE_float),
+    "retry_timeout": _Shared(
+        "seconds to retry requests while the server is unavailable", flags.DEFINE_float, old_name="patience"
+    ),
+}  # fmt: skip
 
 
 def define_common_flags(flag_values: flags.FlagValues, **defaults: Any) -> None:
-    """Define some of the house's common flags on a command's own flag values.
+    """Define some of the shared flags for a command; ``model`` brings ``trust_model`` with it.
 
     Parameters
     ----------
     flag_values
         The flag values of the command.
     **defaults
-        Name of a common flag and its default: ``methods`` (list of str), ``model``, ``data_dir``,
-        ``output``, ``cache_dir`` (str), ``num_imgs``, ``num_questions`` (int or "all"), ``batch_size``, ``seed`` (int).
+        Name of a shared flag and its default value.
     """
+    if "model" in defaults:
+        defaults["trust_model"] = False
     for name, default in defaults.items():
-        if name == "model":
-            define_trust(flag_values)
-        if name == "methods":
-            flags.DEFINE_list(name, default, _HELP[name], flag_values=flag_values)
-        elif name == "check_model":
-            flags.DEFINE_bool(name, default, _HELP[name], flag_values=flag_values)
-        elif name == "seed":
-            flags.DEFINE_integer(name, default, _HELP[name], lower_bound=0, flag_values=flag_values)
-        elif name == "batch_size":
-            flags.DEFINE_integer(name, default, _HELP[name], lower_bound=1, flag_values=flag_values)
-        elif name in ("num_imgs", "num_questions"):
-            flags.DEFINE_string(name, str(default), _HELP[name], flag_values=flag_values)
-            flags.register_validator(
-                name,
-                lambda value: value == "all" or (value.isdecimal() and int(value) > 0),
-                message="must be a positive number or 'all'",
-                flag_values=flag_values,
-            )
-        else:
-            flags.DEFINE_string(name, default, _HELP[name], flag_values=flag_values)
+        shared = _SHARED[name]
+        shared.define(name, default, help=shared.help, flag_values=flag_values, **shared.options)
+        if shared.old_name:  # accepted for one release
+            flags.DEFINE_alias(shared.old_name, name, flag_values=flag_values)
 
 
-def define_trust(flag_values: flags.FlagValues) -> None:
-    """Define ``--trust_model`` on a command that loads SavedModels which the user names."""
-    flags.DEFINE_bool(
-        "trust_model",
-        False,
-        "load SavedModels even if they use operations that can do more than compute, such as write files",
-        flag_values=flag_values,
-    )
+def define_loading_flags(flag_values: flags.FlagValues, score: str = "logits") -> None:
+    """Define ``--model`` and the flags that select its score, signature, inputs and outputs.
+
+    Parameters
+    ----------
+    flag_values
+        The flag values of the command.
+    score
+        Default of ``--score``.
+    """
+    define_common_flags(
+        flag_values, model="", score=score, signature="", input_tensors=[], output_tensor="", position=[],
+        explain_input="", keras_model="",
+    )  # fmt: skip
+
+
+def loading_options(flag_values: flags.FlagValues) -> dict:
+    """Return the options of ``attribution.load_model`` given by the flags, without defaults."""
+    options = {
+        "signature": flag_values.signature,
+        "inputs": flag_values.input_tensors,
+        "output": flag_values.output_tensor,
+        "position": _position(flag_values.position),
+        "keras_model": flag_values.keras_model,
+    }
+    return {"score": flag_values.score} | {name: value for name, value in options.items() if value}
+
+
+def _position(parts: list[str]) -> tuple[int, ...]:
+    try:
+        return tuple(map(int, parts))
+    except ValueError:
+        raise BadInput(
+            f"--position={','.join(parts)}: expected integers separated by commas, one for each axis between batch "
+            "and classes"
+        ) from None
+
+
+def load_flagged_model(flag_values: flags.FlagValues) -> Any:
+    """Load the model given by the flags.
+
+    Returns
+    -------
+    attribution.model.model.Model
+
+    Raises
+    ------
+    BadInput
+        If no model is given, or it cannot be loaded; see ``attribution.load_model``.
+    """
+    import attribution
+
+    if not flag_values.model:
+        raise BadInput("--model is empty; name the directory of a SavedModel")
+    return attribution.load_model(flag_values.model, **loading_options(flag_values))

@@ -46,15 +46,16 @@ ROUNDINGS = 4  # copies of the inputs, rounded another way, that tell what a map
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
-    FLAGS, methods=["gradient", "integrated_gradients", "guided_backprop", "grad_cam"], model="", output=""
+    FLAGS,
+    methods=["gradient", "integrated_gradients", "guided_backprop", "grad_cam"],
+    model="",
+    output="",
+    score="logits",
+    signature="",
+    explain_input="",
 )
-FLAGS["model"].help = "directory of the SavedModel"
 FLAGS["output"].help = "directory to write to, a served model's base path: the file becomes version 1 in it, or the "
 FLAGS["output"].help += "directory itself where that has a number for a name, as in served/obj/2"
-flags.DEFINE_enum("score", "logits", ["logits", "probabilities"], "which score is explained", flag_values=FLAGS)
-flags.DEFINE_string("signature", "", "signature to explain, where the default is not meant", flag_values=FLAGS)
-flags.DEFINE_string("explain_input", "", "input to explain, where the model has several", flag_values=FLAGS)
-flags.DEFINE_alias("wrt", "explain_input", flag_values=FLAGS)  # the old name, for one release
 flags.DEFINE_string(
     "layer",
     "",

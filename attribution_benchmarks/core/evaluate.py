@@ -20,6 +20,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, listed, print_text
+from attribution.file_io.paths import check_directory
 from attribution.file_io.remote_files import origin
 from attribution_benchmarks.beam.flags import define_scale_flags
 from attribution_benchmarks.beam.precompute import asked_ahead
@@ -61,7 +62,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.input_scores:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     for flag in ("scores_dir", "maps_dir"):
-        cli.check_directory(flag, flag_values[flag].value)
+        check_directory(flag, flag_values[flag].value)
     ahead = asked_ahead(flag_values, "attribution_benchmarks.core.evaluate", flag_values.scores_dir)
     benchmark, metrics = _benchmark_and_metrics(flag_values)
     examples = _examples(flag_values, benchmark)

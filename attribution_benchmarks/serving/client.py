@@ -45,11 +45,11 @@ class Client:
         ``grpc://host:8500`` or ``http://host:8501``.
     deadline
         Seconds that one request may take.
-    patience
+    retry_timeout
         Seconds to go on trying, with growing waits, while a server that has answered before is away. One that never
-        answered is given up after ``first_patience``.
-    first_patience
-        See ``patience``.
+        answered is given up after ``connect_timeout``.
+    connect_timeout
+        See ``retry_timeout``.
     max_message_bytes
         Largest request or reply. Requests are cut into batches that stay below it, and into smaller ones where the
         server turns out to allow less.
@@ -67,18 +67,18 @@ class Client:
         address: str,
         *,
         deadline: float = 60.0,
-        patience: float = 120.0,
-        first_patience: float = 2.0,
+        retry_timeout: float = 120.0,
+        connect_timeout: float = 2.0,
         max_message_bytes: int = 256 << 20,
         sleep: Callable[[float], None] = time.sleep,
     ):
-        for name, seconds in (("deadline", deadline), ("patience", patience)):
-            if not (0 < seconds or (name == "patience" and seconds == 0)) or seconds > LONGEST_DEADLINE:
+        for name, seconds in (("deadline", deadline), ("retry_timeout", retry_timeout)):
+            if not (0 < seconds or (name == "retry_timeout" and seconds == 0)) or seconds > LONGEST_DEADLINE:
                 raise BadInput(f"a {name} must be above 0 and at most {LONGEST_DEADLINE:,} seconds, not {seconds}")
         self.address = parse_address(address)
         self.deadline = deadline
-        self.patience = patience
-        self.first_patience = min(first_patience, patience)
+        self.retry_timeout = retry_timeout
+        self.connect_timeout = min(connect_timeout, retry_timeout)
         self.counts = Counts()
         self._limit = max_message_bytes
         self._sleep = sleep
@@ -134,7 +134,7 @@ class Client:
         Raises
         ------
         ServerError
-            If the server refuses, is away for longer than ``patience``, or its reply is not what its own
+            If the server refuses, is away for longer than ``retry_timeout``, or its reply is not what its own
             description promises: an output or rows missing, another type or shape, NaN.
         """
         if model not in self._signatures:
@@ -181,8 +181,8 @@ class Client:
 
     def _persist(self, asked: str, attempt: Callable):
         """Return the result of an attempt, repeated while the server is away."""
-        patience = self.patience if self._answered else self.first_patience
-        end, wait = time.monotonic() + patience, FIRST_WAIT
+        retry_timeout = self.retry_timeout if self._answered else self.connect_timeout
+        end, wait = time.monotonic() + retry_timeout, FIRST_WAIT
         while True:
             try:
                 result = attempt()
@@ -193,7 +193,7 @@ class Client:
                     self._answered = self._answered or error.code != "DEADLINE_EXCEEDED"
                     raise error.about(self._about(asked), _HINTS.get(error.code, "")) from error
                 if time.monotonic() + wait > end:
-                    hint = f"given up after {patience:g} s; {_HINTS['UNAVAILABLE']}"
+                    hint = f"given up after {retry_timeout:g} s; {_HINTS['UNAVAILABLE']}"
                     raise error.about(self._about(asked), hint) from error
             self.counts.retries += 1
             self._sleep(wait)

@@ -39,7 +39,7 @@ flags.DEFINE_string(
     "address to listen on; any other than the loopback lets others ask, without a password",
     flag_values=FLAGS,
 )
-cli.define_trust(FLAGS)
+cli.define_common_flags(FLAGS, trust_model=False)
 flags.DEFINE_integer("grpc_port", 8500, "port of gRPC", lower_bound=0, flag_values=FLAGS)
 flags.DEFINE_integer("rest_port", 8501, "port of REST", lower_bound=0, flag_values=FLAGS)
 

@@ -23,6 +23,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
+from attribution.file_io.paths import cache_directory, check_directory
 from attribution_benchmarks.cli.bundled_models import default_model, shown_model
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format, save_figure
 from attribution_benchmarks.core import manifest, tables
@@ -38,7 +39,7 @@ FLAGS = flags.FlagValues()
 cli.define_common_flags(
     FLAGS, methods=list(methods.TITLES), data_dir="", num_questions=100, batch_size=8, seed=0, output="", cache_dir=""
 )
-cli.define_trust(FLAGS)
+cli.define_common_flags(FLAGS, trust_model=False)
 flags.DEFINE_list(
     "models", [], "directories of two SavedModels or more, separated by commas; the two that come with the project "
     "when empty", flag_values=FLAGS,
@@ -71,7 +72,7 @@ def main(flag_values: flags.FlagValues) -> None:
     tables.check_output(flag_values.output)
     check_plot_format(flag_values.plot_format)
     for flag in ("plot_dir", "scores_dir"):
-        cli.check_directory(flag, flag_values[flag].value)
+        check_directory(flag, flag_values[flag].value)
     truth = flag_values.ground_truth or _TRUTHS[flag_values.questions]
     if truth not in masks.GROUND_TRUTHS[flag_values.questions]:
         known = listed(masks.GROUND_TRUTHS[flag_values.questions])
@@ -94,7 +95,7 @@ def main(flag_values: flags.FlagValues) -> None:
 
     from research.clevr_xai import network_order
 
-    store = ScoreStore(flag_values.scores_dir or str(cli.cache_directory("clevr_xai_scores")))
+    store = ScoreStore(flag_values.scores_dir or str(cache_directory("clevr_xai_scores")))
     measured, fingerprints = {}, {}
     for number, path in enumerate(paths, start=1):
         print_line(f"network {number} of {len(paths)}: {path}", file=sys.stderr)

@@ -21,6 +21,7 @@ from absl import flags
 from attribution import cli
 from attribution.errors import print_line, print_text
 from attribution.file_io.files import atomic_write
+from attribution.file_io.paths import check_directory
 from attribution_benchmarks.core import tables
 from research.clevr_xai import data_facts
 from research.clevr_xai.data_facts import (
@@ -51,7 +52,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if output:
         tables.check_output(output, suffixes=(".md",))
         picture = os.path.join(flag_values.pictures_dir, pathlib.Path(output).stem + ".png")
-        cli.check_directory("pictures_dir", os.path.join(os.path.dirname(output), flag_values.pictures_dir))
+        check_directory("pictures_dir", os.path.join(os.path.dirname(output), flag_values.pictures_dir))
     facts = data_facts.collect(flag_values.data_dir, flag_values.traced)
     command = "python -m research.clevr_xai.data_card" + "".join(
         f" --{name}={flag_values[name].value}" for name in ("data_dir", "output") if flag_values[name].value

@@ -21,7 +21,8 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import print_line
-from attribution.file_io.files import atomic_directory
+from attribution.file_io.files import atomic_directory, atomic_write
+from attribution.file_io.paths import writing
 from attribution_benchmarks.metrics.in_domain import Deletions
 from svea import baseline, mnist1d
 
@@ -120,10 +121,10 @@ def main(flag_values: flags.FlagValues) -> None:
     model, data = baseline.build(seed), mnist1d.load()
     accuracies = baseline.train(model, data, epochs, with_deletions)
     deleted = accuracy_with_deletions(model, data)
-    with cli.writing(directory), atomic_directory(directory / "1") as unfinished:
+    with writing(directory), atomic_directory(directory / "1") as unfinished:
         model.export(str(unfinished), verbose=False)
         DELETIONS.save(pathlib.Path(unfinished))
-        cli.atomic_write(directory / "MODEL_CARD.md", model_card(seed, epochs, accuracies, deleted))
+        atomic_write(directory / "MODEL_CARD.md", model_card(seed, epochs, accuracies, deleted))
     for split, accuracy in {**accuracies, "test, without a segment": deleted}.items():
         print_line(f"accuracy, {split}: {accuracy:.1f} %")
     print_line(f"exported to {directory / '1'}")

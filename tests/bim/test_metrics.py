@@ -10,6 +10,7 @@ from PIL import Image
 
 import attribution
 from attribution import cli
+from attribution.errors import BadInput
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.store import ScoreStore
 from bim import dataset, evaluate, layout, measure, metrics
@@ -278,7 +279,7 @@ def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream
         if self.name == "scene-scene" and not failing:
             failing.extend(items)
         if self.name == "scene-scene" and failing == items:
-            raise cli.BadInput("no such image")
+            raise BadInput("no such image")
         return compute(self, items, held, halvings)
 
     monkeypatch.setattr(ShardedRun, "compute", compute_or_fail)

@@ -152,7 +152,7 @@ def test_gone_for_good_is_one_line_and_the_next_run_goes_on(score, server, capsy
 
     server.disturb = gone
     capsys.readouterr()
-    code, rows = score(*flags, "--patience=0.2")
+    code, rows = score(*flags, "--retry_timeout=0.2")
     error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert code == 2 and rows is None
     assert len(error) == 1 and "the server is going away" in error[0] and "given up after 0.2 s" in error[0]

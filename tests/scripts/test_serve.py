@@ -67,7 +67,7 @@ def test_the_models_are_exported_once_served_and_answer(models):
             local = attribution.load_model(models / "bim" / "tiny")
             expected = attribution.explain("integrated_gradients", local, inputs)
             for address in (f"grpc://localhost:{grpc}", f"http://localhost:{rest}"):
-                with serving.Client(address, first_patience=200, patience=200) as client:
+                with serving.Client(address, connect_timeout=200, retry_timeout=200) as client:
                     served = serving.ServedModel(client, "bim_tiny")
                     np.testing.assert_allclose(served.scores(inputs), local.scores(inputs), rtol=1e-5, atol=1e-6)
                     maps = attribution.explain(serving.as_served("integrated_gradients"), served, inputs)

@@ -7,6 +7,7 @@ import pytest
 
 import attribution
 from attribution import cli
+from attribution.errors import BadInput
 from svea import baseline, mnist1d
 
 COMMITTED = ["baseline", "baseline_seed1", "baseline_seed2"]
@@ -71,7 +72,7 @@ def test_a_failed_export_leaves_nothing_half_written(trained, tmp_path, monkeypa
         raise OSError("no space left")
 
     monkeypatch.setattr(trained[0], "export", full_disk)
-    with pytest.raises(cli.BadInput, match="no space"):
+    with pytest.raises(BadInput, match="no space"):
         baseline.export(trained[0], tmp_path / "net", "a card\n")
     assert list(tmp_path.iterdir()) == []
 

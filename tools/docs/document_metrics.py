@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 from absl import flags  # noqa: E402
 
 from attribution import cli  # noqa: E402
+from attribution.file_io.files import atomic_write  # noqa: E402
 
 POWER = ROOT / "docs" / "metrics_power.json"
 EXAMPLE = "python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4"
@@ -37,9 +38,9 @@ def main(values: flags.FlagValues) -> None:
     if values.measure:
         command = f"python tools/docs/document_metrics.py --measure --num_imgs={values.num_imgs}"
         power = metric_docs.summary(*measured(values.num_imgs), command, EXAMPLE)
-        cli.atomic_write(POWER, json.dumps(power, indent=1) + "\n")
+        atomic_write(POWER, json.dumps(power, indent=1) + "\n")
     power = json.loads(POWER.read_text(encoding="utf-8"))
-    cli.atomic_write(pathlib.Path(values.output), metric_docs.page(power))
+    atomic_write(pathlib.Path(values.output), metric_docs.page(power))
 
 
 def measured(images: int) -> tuple[dict, str]:

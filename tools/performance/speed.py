@@ -28,6 +28,7 @@ from absl import flags
 
 import attribution
 from attribution import cli
+from attribution.errors import BadInput, listed
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, batch_size=16, output=str(pathlib.Path(__file__).with_name("RESULTS.md")))
@@ -205,7 +206,7 @@ def main(values):
     """Measure every network and write the tables."""
     unknown = set(values.networks) - set(networks.NETWORKS)
     if unknown:
-        raise cli.BadInput(f"no network {min(unknown)!r}; there are {cli.listed(networks.NETWORKS)}")
+        raise BadInput(f"no network {min(unknown)!r}; there are {listed(networks.NETWORKS)}")
     keras.utils.disable_interactive_logging()  # tf-explain's occlusion shows Keras's progress bar
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -67,13 +67,13 @@ def crashes(passes):
     return {}["nothing"]
 
 def images_alone(passes):
-    from attribution.cli import BadInput
+    from attribution.errors import BadInput
     if passes.inputs.ndim != 4:
         raise BadInput("only images")
     return passes.input_gradient()
 
 def nothing_at_all(passes):
-    from attribution.cli import BadInput
+    from attribution.errors import BadInput
     raise BadInput("not today")
 
 def coarse(passes):

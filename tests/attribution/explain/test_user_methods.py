@@ -38,7 +38,7 @@ def ends_well(passes):
 
 
 def refuses(passes):
-    from attribution.cli import BadInput
+    from attribution.errors import BadInput
 
     raise BadInput("not for signals")
 """

@@ -13,6 +13,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
 from attribution import METHODS, cli
+from attribution.errors import BadInput
 from attribution.export import command, names
 
 APART = ("lrp_clevr_xai", "guided_integrated_gradients", "attention_rollout", "gradient_rollout")
@@ -227,7 +228,7 @@ def test_own_methods_of_passes_alone_can_be_exported(written, models, inputs):
     ],
 )
 def test_what_cannot_be_exported_says_so_and_leaves_nothing(exported, tmp_path, methods, message):
-    with pytest.raises(cli.BadInput) as refused:
+    with pytest.raises(BadInput) as refused:
         command.export(exported["image"], tmp_path / "served", methods)
     assert message in str(refused.value) and "\n" not in str(refused.value)
     assert not list(tmp_path.iterdir())
@@ -235,10 +236,10 @@ def test_what_cannot_be_exported_says_so_and_leaves_nothing(exported, tmp_path, 
 
 def test_a_served_version_is_never_changed(exported, image_file):
     before = (image_file / "1" / "saved_model.pb").read_bytes()
-    with pytest.raises(cli.BadInput, match=r"exists.*write to '.*/2'"):
+    with pytest.raises(BadInput, match=r"exists.*write to '.*/2'"):
         command.export(exported["image"], image_file, ["gradient"])
     assert (image_file / "1" / "saved_model.pb").read_bytes() == before
-    with pytest.raises(cli.BadInput, match="has explanations already"):
+    with pytest.raises(BadInput, match="has explanations already"):
         command.export(image_file, image_file / "2", ["gradient"])
 
 
@@ -296,7 +297,7 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
         return export_methods._grad_cam(passes, layer=layer, resize=resize) * 1.01
 
     monkeypatch.setitem(export_methods._COUNTERPARTS, cam.grad_cam, wrong)
-    with pytest.raises(cli.BadInput, match=r"'grad_cam' is left out: its map would differ .* by 1\.0e-02"):
+    with pytest.raises(BadInput, match=r"'grad_cam' is left out: its map would differ .* by 1\.0e-02"):
         command.export(exported["image"], tmp_path / "strict", ["gradient", "grad_cam"])
     assert not (tmp_path / "strict").exists()
     left_out = {}
@@ -306,7 +307,7 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
     assert "explain_gradient" in served and "explain_grad_cam" not in served
     sheet = json.loads(served[names.SHEET](rows=tf.zeros(1, tf.int32))["sheet"].numpy()[0])
     assert set(sheet["methods"]) == {"gradient"}
-    with pytest.raises(cli.BadInput, match="'grad_cam' is left out"):  # nothing would be left
+    with pytest.raises(BadInput, match="'grad_cam' is left out"):  # nothing would be left
         command.export(exported["image"], tmp_path / "none", ["grad_cam"], left_out={})
 
 

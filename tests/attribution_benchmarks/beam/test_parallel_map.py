@@ -26,7 +26,7 @@ import time
 from absl import flags
 
 from attribution import cli
-from attribution.cli import atomic_write
+from attribution.file_io.files import atomic_write
 from attribution_benchmarks.beam.parallel_map import asked_each
 from attribution_benchmarks.beam.flags import define_beam_flags
 

@@ -13,6 +13,7 @@ import pytest
 from absl import flags
 
 from attribution import cli
+from attribution.errors import BadInput
 
 
 def command(main=lambda flag_values: None):
@@ -60,7 +61,7 @@ def test_numbers_that_are_none_are_refused(number, capsys):
 
 def test_bad_input_is_one_line_and_other_errors_are_not_hidden(capsys):
     def refuse(values):
-        raise cli.BadInput("no such thing;\n  these exist: a")
+        raise BadInput("no such thing;\n  these exist: a")
 
     def break_down(values):
         raise RuntimeError("a bug")

@@ -68,7 +68,7 @@ def client(address, waits):
         waits.append(seconds)
         time.sleep(min(seconds, 0.2))
 
-    with serving.Client(address, sleep=sleep, deadline=10, patience=8) as running:
+    with serving.Client(address, sleep=sleep, deadline=10, retry_timeout=8) as running:
         yield running
 
 

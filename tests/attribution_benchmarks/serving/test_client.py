@@ -148,7 +148,7 @@ def test_no_server(protocol, inputs):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"{protocol}://127.0.0.1:{unused.getsockname()[1]}"
-        with serving.Client(address, first_patience=0.3) as client:
+        with serving.Client(address, connect_timeout=0.3) as client:
             error = refused(client, inputs)
     assert (
         error.code == "UNAVAILABLE" and "is the server running" in str(error) and "given up after 0.3 s" in str(error)
@@ -198,7 +198,7 @@ def test_something_else_than_a_server(inputs):
                         connection.sendall(answer)
 
             threading.Thread(target=serve, daemon=True).start()
-            with serving.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", first_patience=0.05) as client:
+            with serving.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", connect_timeout=0.05) as client:
                 assert refused(client, inputs).code == code
             listener.shutdown(socket.SHUT_RDWR)
 

@@ -53,7 +53,7 @@ def slow():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_deadline_holds(slow, kind):
-    with Client(slow(kind), deadline=0.6, patience=0) as client:
+    with Client(slow(kind), deadline=0.6, retry_timeout=0) as client:
         begun = time.monotonic()
         with pytest.raises(ServerError) as caught:
             client.status(ModelName("linear"))
