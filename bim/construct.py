@@ -21,7 +21,7 @@ from attribution.errors import BadInput, listed
 from attribution.file_io.files import atomic_write, locked_directory
 from attribution.file_io.paths import check_directory, make_directory
 from attribution.file_io.reading import inside, read_json
-from attribution_benchmarks.beam.parallel_map import Each, one_by_one
+from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from bim import layout
 from bim.disk import is_whole, link, read_image
 from bim.masks import packed, unpacked
@@ -265,7 +265,7 @@ def construct(
     num_train: int = 900,
     num_val: int = 100,
     seed: int = 0,
-    each: Each = one_by_one,
+    each: ParallelMap = serial_map,
 ) -> None:
     """Make all BIM sets below ``data_dir``; an interrupted construction continues where it stopped.
 
@@ -296,7 +296,7 @@ def construct(
         _write_sets(data_dir, record, cutouts, scenes, each)
 
 
-def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: Each) -> None:
+def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: ParallelMap) -> None:
     """Write what is missing of the sets to a folder that is held."""
     num_train, num_val, seed = record["num_train"], record["num_val"], record["seed"]
     for set_name in ("obj", "scene", "scene_only"):

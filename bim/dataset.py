@@ -291,7 +291,7 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
         if not os.path.isdir(data_dir):
             raise BadInput(f"no folder {data_dir}; expected BIM's sets {listed(layout.MODEL_NAMES[:3])}, ...")
         return data_dir
-    from attribution_benchmarks.beam.parallel_map import here
+    from attribution_benchmarks.beam.parallel_map import local_map
     from bim.construct import TOGETHER, construct, is_complete
     from bim.synthetic.drawings import write_corpora
 
@@ -306,7 +306,7 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
         corpora = os.path.join(directory, "corpora")
         first = layout.FIRST_VALIDATION
         coco = os.path.join(corpora, "coco")
-        with here(jobs, TOGETHER) as each:
+        with local_map(jobs, TOGETHER) as each:
             write_corpora(corpora, range(first, first + EMBEDDED_VAL), seed=0, each=each)
             construct(
                 directory,

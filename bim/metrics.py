@@ -37,8 +37,8 @@ from absl import flags
 from attribution import METHODS, cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.file_io.paths import check_directory
-from attribution_benchmarks.beam.flags import check_scale_flags, define_scale_flags
-from attribution_benchmarks.beam.precompute import asked_ahead
+from attribution_benchmarks.beam.flags import check_precompute_flags, define_precompute_flags
+from attribution_benchmarks.beam.precompute import precompute_from_flags
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.core import control_rows, input_scores, manifest, tables
@@ -137,7 +137,7 @@ define_compat(FLAGS, "and 0/0 where a map is flat, as in their code")
 flags.DEFINE_string("input_scores", "", "file to write every image's scores to; .json", flag_values=FLAGS)
 flags.DEFINE_string("plot_dir", "", "folder for pictures: example maps, and a bar chart per metric", flag_values=FLAGS)
 define_plot_format(FLAGS)
-define_scale_flags(FLAGS)
+define_precompute_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -159,7 +159,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.server and flag_values.compat == "upstream":
         raise BadInput("--compat=upstream addresses files by tensor names, a server has none; leave one of the two out")
     replaced = own_models(flag_values.models, metrics, served=bool(flag_values.server))
-    check_scale_flags(flag_values)
+    check_precompute_flags(flag_values)
     from bim.attributions import method_named
     from bim.dataset import resolve_data_dir
 
@@ -205,12 +205,12 @@ def main(flag_values: flags.FlagValues) -> None:
     _live_networks(benchmark)
     if "IIR" in metrics and flag_values.data_dir:
         patches_for(benchmark, made_here=False)  # what is wrong with them is said before any work
-    ahead = asked_ahead(flag_values, "bim.metrics", scores_dir)
-    if ahead:
+    precompute = precompute_from_flags(flag_values, "bim.metrics", scores_dir)
+    if precompute:
         if "IIR" in metrics:
             patches_for(benchmark, made_here=not flag_values.data_dir)
         for together in benchmark.rounds(metrics):
-            benchmark.leave_out(ahead(together))
+            benchmark.leave_out(precompute(together))
     titles = {name: methods[name].title if name in methods else name for name in named}
     titles |= {control.name: control.title for control in (*CONTROLS, GROUND_TRUTH)}
     rows, comparisons, patches, printed = [], [], None, []

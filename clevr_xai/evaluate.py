@@ -39,8 +39,8 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.file_io.paths import cache_directory, check_directory
-from attribution_benchmarks.beam.flags import check_scale_flags, define_scale_flags
-from attribution_benchmarks.beam.precompute import asked_ahead
+from attribution_benchmarks.beam.flags import check_precompute_flags, define_precompute_flags
+from attribution_benchmarks.beam.precompute import precompute_from_flags
 from attribution_benchmarks.cli.bundled_models import default_model, shown_model
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.core import degenerate_maps, input_scores, manifest, tables
@@ -177,13 +177,13 @@ flags.DEFINE_string("input_scores", "", "file to write every question's scores t
 flags.DEFINE_string("plot_dir", "", "folder for pictures: maps of some questions, and box plots", flag_values=FLAGS)
 define_plot_format(FLAGS)
 flags.DEFINE_integer("num_pictures", 4, "questions to draw", lower_bound=1, flag_values=FLAGS)
-define_scale_flags(FLAGS)
+define_precompute_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Check everything the user gave, score, print, save."""
     truths, metrics = _check(flag_values)
-    check_scale_flags(flag_values)
+    check_precompute_flags(flag_values)
     own = [name for name in metrics if name in ACCURACIES]
     shared = {name: metric for name, metric in metrics.items() if name not in ACCURACIES}
     if flag_values.check_model:
@@ -296,7 +296,7 @@ def _truths_and_metrics(flag_values) -> tuple[list[str], dict[str, Metric]]:
 def _explained(flag_values, ground_truth, shared):
     """Ask a network, explain its answers and score the maps."""
     chosen = _settings(flag_values)
-    ahead = asked_ahead(flag_values, "clevr_xai.evaluate", str(_scores_dir(flag_values)))
+    precompute = precompute_from_flags(flag_values, "clevr_xai.evaluate", str(_scores_dir(flag_values)))
     path, network, dataset = _network_and_data(flag_values)
 
     from clevr_xai.blocks import Questions, draw_rows, rows_until_right
@@ -313,11 +313,11 @@ def _explained(flag_values, ground_truth, shared):
     explainer = _explainer(flag_values, network, dataset, chosen, shared)
     maps_directory = _maps_directory(flag_values, network, chosen) if flag_values.maps_dir else None
     store = _store(flag_values)
-    if ahead:
+    if precompute:
         whole = sharded_run(
             questions, explainer, shared, store, flag_values.batch_size, maps_directory, flag_values.degenerate_maps
         )  # fmt: skip
-        failed = ahead([whole]).get(whole.name, [])
+        failed = precompute([whole]).get(whole.name, [])
         questions = questions.take(np.setdiff1d(rows, failed)) if failed else questions
 
     measured = measure(

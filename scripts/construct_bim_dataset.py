@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from attribution import cli
 from attribution.file_io.paths import check_directory
 from attribution_benchmarks.beam.flags import define_beam_flags
-from attribution_benchmarks.beam.parallel_map import asked_each
+from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags
 from attribution_benchmarks.core.fingerprint import code_and_versions
 from bim.construct import RECORD, TOGETHER, begin, construct
 from bim.layout import FIRST_VALIDATION
@@ -45,7 +45,8 @@ def main(flag_values: flags.FlagValues) -> None:
     """Construct the sets that the flags describe."""
     coco_dir, miniplaces_dir, data_dir = flag_values.coco_dir, flag_values.miniplaces_dir, flag_values.data_dir
     check_directory("data_dir", data_dir)
-    with asked_each(flag_values, "jobs", TOGETHER, code_and_versions, os.path.join(data_dir, RECORD)) as each:
+    claim = os.path.join(data_dir, RECORD)
+    with parallel_map_from_flags(flag_values, "jobs", TOGETHER, code_and_versions, claim) as each:
         if flag_values.drawn:
             # Drawings that are there are not made again, so those of another seed or number must not get mixed in.
             begin(data_dir, flag_values.num_train, flag_values.num_val, flag_values.seed)

@@ -56,7 +56,7 @@ define_beam_flags(FLAGS)
 
 def main(flag_values):
     """Make the dataset."""
-    from attribution_benchmarks.beam.parallel_map import asked_each
+    from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags
     from attribution_benchmarks.core.fingerprint import code_and_versions
     from clevr_xai import layout
     from clevr_xai.generation import generate, settings
@@ -77,7 +77,7 @@ def main(flag_values):
         flag_values.output_dir,
         wanted,
         tuple(flag_values.questions),
-        each=asked_each(flag_values, "num_workers", 1, code_and_versions, claim),
+        each=parallel_map_from_flags(flag_values, "num_workers", 1, code_and_versions, claim),
         ground_truth_files=flag_values.ground_truth_files,
         compressed=flag_values.compressed,
         wording=flag_values.wording,

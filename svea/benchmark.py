@@ -30,8 +30,8 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.file_io.paths import check_directory
-from attribution_benchmarks.beam.flags import define_scale_flags
-from attribution_benchmarks.beam.precompute import asked_ahead
+from attribution_benchmarks.beam.flags import define_precompute_flags
+from attribution_benchmarks.beam.precompute import precompute_from_flags
 from attribution_benchmarks.cli.bundled_models import default_model, shown_model
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.core import input_scores, manifest, tables
@@ -74,7 +74,7 @@ flags.DEFINE_string("plot_dir", "", "directory to write figures to", flag_values
 define_plot_format(FLAGS)
 flags.DEFINE_string("scores_dir", "", "directory to keep regions in, so that none is computed twice", flag_values=FLAGS)
 flags.DEFINE_string("input_scores", "", "file to write every signal's scores to; .json", flag_values=FLAGS)
-define_scale_flags(FLAGS)
+define_precompute_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -95,7 +95,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if len(paths) > 1 and (flag_values.maps_dir or flag_values.from_maps):
         raise BadInput("maps are of one network; give one with --model=")
 
-    ahead = asked_ahead(flag_values, "svea.benchmark", flag_values.scores_dir)
+    precompute = precompute_from_flags(flag_values, "svea.benchmark", flag_values.scores_dir)
     from svea import commentary, mnist1d, scoring, table  # --help must not wait for scikit-learn and TensorFlow
 
     models = {shown_model(path): _loaded(path, chosen) for path in paths}
@@ -109,9 +109,9 @@ def main(flag_values: flags.FlagValues) -> None:
         return
     store = ScoreStore(str(scores_dir)) if scores_dir else None
     own_metrics = {name: metric for name, metric in metrics.items() if name not in METRICS}
-    if ahead:
-        store = store or ScoreStore(None)  # one for who computes ahead and who prints
-        failed = ahead(
+    if precompute:
+        store = store or ScoreStore(None)  # one for precomputing and for the table
+        failed = precompute(
             [_sharded_run(flag_values, *named, data, chosen, own_metrics, store) for named in models.items()]
         )
         if failed:

@@ -1,4 +1,4 @@
-"""Work in blocks, in one process or in thousands: planned, computed by Apache Beam, kept in files, merged in order.
+"""Compute the inputs of a command in blocks, in one process or on Apache Beam, with the results of a single process.
 
-This room knows no benchmark and no TensorFlow; without Apache Beam installed, all of it but ``pipeline`` imports.
+Only ``pipeline`` imports Apache Beam, and nothing here imports TensorFlow or knows a benchmark.
 """

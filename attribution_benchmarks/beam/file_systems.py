@@ -1,45 +1,15 @@
-"""Files on any file system that Apache Beam knows: paths, and gs://, s3://, hdfs:// by its own clients."""
+"""Files on any file system that Apache Beam supports: paths, and gs://, s3://, hdfs:// by its own clients."""
 
 from __future__ import annotations
 
-import importlib
-import logging
 import os
 import secrets
 
-from attribution.errors import BadInput
 from attribution.file_io.files import UNFINISHED, atomic_write
 
 
-def is_elsewhere(path: str | os.PathLike) -> bool:
-    """Tell whether a path is an address such as ``gs://bucket/folder``."""
-    return "://" in os.fspath(path)
-
-
-def check_beam(what: str = "--runner=beam") -> None:
-    """Import Apache Beam, without what it says of clients of clouds that are not installed.
-
-    Parameters
-    ----------
-    what
-        Needs it.
-
-    Raises
-    ------
-    BadInput
-        If it is not installed.
-    """
-    logging.disable(logging.WARNING)
-    try:
-        importlib.import_module("apache_beam")
-    except ImportError as error:
-        raise BadInput(f"{what} needs Apache Beam: pip install 'attribution-benchmarks[beam]'") from error
-    finally:
-        logging.disable(logging.NOTSET)
-
-
-def there(directory: str) -> set[str]:
-    """Return the names of the files in a directory; none where it is missing."""
+def names_in(directory: str) -> set[str]:
+    """Return the names of the files in a directory; an empty set if it is missing."""
     from apache_beam.io.filesystems import FileSystems
 
     (found,) = FileSystems.match([join(directory, "*")])
@@ -47,7 +17,7 @@ def there(directory: str) -> set[str]:
 
 
 def remove(directory: str, names: list[str]) -> None:
-    """Remove files."""
+    """Remove files of a directory."""
     from apache_beam.io.filesystems import FileSystems
 
     if names:
@@ -55,14 +25,14 @@ def remove(directory: str, names: list[str]) -> None:
 
 
 def join(directory: str, name: str) -> str:
-    """Return the path of a file in a directory of any file system."""
+    """Return the path of a file in a directory."""
     from apache_beam.io.filesystems import FileSystems
 
     return str(FileSystems.join(directory, name))
 
 
-def get(path: str) -> bytes | None:
-    """Return what a file of any file system holds; None where there is none."""
+def read(path: str) -> bytes | None:
+    """Return the content of a file; None if it is missing."""
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
@@ -72,8 +42,8 @@ def get(path: str) -> bytes | None:
         return bytes(file.read())
 
 
-def put(path: str, content: bytes) -> None:
-    """Write a file of any file system, whole or not at all."""
+def write(path: str, content: bytes) -> None:
+    """Write a file completely or not at all."""
     from apache_beam.io.filesystem import BeamIOError, CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 

@@ -1,28 +1,31 @@
-"""The flags of commands whose work can be spread over processes and machines."""
+"""Flags of commands whose work can be distributed over processes and machines."""
 
 from __future__ import annotations
+
+import importlib
+import logging
 
 from absl import flags
 
 from attribution.errors import BadInput
-from attribution.file_io.paths import check_directory
+from attribution.file_io.paths import check_directory, is_remote
 from attribution.file_io.remote_files import serialized
-from attribution_benchmarks.beam.file_systems import check_beam, is_elsewhere
 from attribution_benchmarks.core.manifest import HOW_RUN
 
-LOCAL, BEAM = "local", "beam"
+_LOCAL, _BEAM = "local", "beam"
+_PRECOMPUTED = ("precomputed_maps", "from_maps", "server")  # flags of commands that load no model
 
 
-def define_scale_flags(flag_values: flags.FlagValues) -> None:
-    """Define ``--runner`` and what belongs to it on the flag values of a command that scores."""
+def define_precompute_flags(flag_values: flags.FlagValues) -> None:
+    """Define ``--runner`` and its options for a command that computes scores."""
     define_beam_flags(
         flag_values, "scores",
-        "inputs of one file of --runner=beam, a multiple of --batch_size; eight batches when 0",
-        "directory of these files, which all workers must reach: a path, or gs://, s3://, hdfs://; below --scores_dir "
-        "or the cache when empty",
+        "inputs per block with --runner=beam, a multiple of --batch_size; eight batches if 0",
+        "directory of the blocks' results, which all workers must reach: a path, or gs://, s3://, hdfs://; below "
+        "--scores_dir or the cache if empty",
     )  # fmt: skip
     flags.DEFINE_integer(
-        "allow_failures", 0, "blocks that may fail; their inputs are left out of the tables",
+        "allow_failures", 0, "number of blocks that may fail; their inputs are dropped from the tables",
         lower_bound=0, flag_values=flag_values,
     )  # fmt: skip
 
@@ -30,80 +33,95 @@ def define_scale_flags(flag_values: flags.FlagValues) -> None:
 def define_beam_flags(
     flag_values: flags.FlagValues,
     what: str = "files",
-    of_a_block: str = "pictures of one block of --runner=beam; 64 when 0",
-    blocks: str = "directory of what workers report, which all of them must reach: a path, or gs://, s3://, hdfs://; "
-    "in the cache when empty",
+    block_size: str = "files per block with --runner=beam; 64 if 0",
+    blocks_dir: str = "directory of the blocks' results, which all workers must reach: a path, or gs://, s3://, "
+    "hdfs://; in the cache if empty",
 ) -> None:
-    """Define ``--runner`` and what belongs to it on the flag values of a command that makes something.
+    """Define ``--runner`` and its options.
 
     Parameters
     ----------
     flag_values
         Of the command.
     what
-        It makes, the same bytes whoever computes.
-    of_a_block, blocks
-        Help of ``--block_size`` and ``--blocks_dir``.
+        Its results, which do not depend on the runner.
+    block_size, blocks_dir
+        Help of these flags.
     """
     flags.DEFINE_enum(
-        "runner", LOCAL, [LOCAL, BEAM],
-        "who computes: this machine's own processes, or Apache Beam in --workers processes here or wherever the "
-        f"options after -- say, such as -- --runner=FlinkRunner; the {what} are the same bytes (docs/scale.md)",
+        "runner", _LOCAL, [_LOCAL, _BEAM],
+        "processes of this machine, or Apache Beam: in --workers processes here, or on the runner that the options "
+        f"after -- name, as in -- --runner=FlinkRunner; the {what} are the same bytes (docs/scale.md)",
         flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_integer(
         "workers", 1, "processes on this machine with --runner=beam", lower_bound=1, flag_values=flag_values
     )
-    flags.DEFINE_integer("block_size", 0, of_a_block, lower_bound=0, flag_values=flag_values)
-    flags.DEFINE_string("blocks_dir", "", blocks, flag_values=flag_values)
+    flags.DEFINE_integer("block_size", 0, block_size, lower_bound=0, flag_values=flag_values)
+    flags.DEFINE_string("blocks_dir", "", blocks_dir, flag_values=flag_values)
     flags.DEFINE_multi_string("runner_options", [], "options of Beam, written after --", flag_values=flag_values)
 
 
-def check_scale_flags(flag_values: flags.FlagValues) -> bool:
-    """Refuse, before any work, what does not go together; return whether Beam computes.
+def check_precompute_flags(flag_values: flags.FlagValues) -> bool:
+    """Check, before any work, that the flags fit together; return whether Beam computes.
 
     Raises
     ------
     BadInput
-        If options of Beam come without it, it is not installed, or the blocks' directory cannot be used.
+        If Beam's options are given without it, it is not installed, or the directory of blocks cannot be used.
     """
-    if flag_values.runner == BEAM:
-        for name in ("from_maps", "server"):
+    if flag_values.runner == _BEAM:
+        for name in _PRECOMPUTED:
             if name in flag_values and flag_values[name].value:
-                raise BadInput(f"--{name} asks no network of a file; leave out --runner=beam")
+                raise BadInput(f"--{name} computes nothing with a local model; omit --runner=beam")
     return check_beam_flags(flag_values)
 
 
-def check_beam_flags(flag_values: flags.FlagValues, processes: str = "") -> bool:
-    """Refuse what does not go together in a command with ``define_beam_flags``; return whether Beam computes.
+def check_beam_flags(flag_values: flags.FlagValues, processes_flag: str = "") -> bool:
+    """Check the flags of ``define_beam_flags``; return whether Beam computes.
 
     Parameters
     ----------
     flag_values
         Of the command.
-    processes
-        Its flag for processes with ``--runner=local``; empty for none.
+    processes_flag
+        Its flag for the number of processes with ``--runner=local``; empty if there is none.
 
     Raises
     ------
     BadInput
-        As ``check_scale_flags``.
+        As ``check_precompute_flags``.
     """
-    if flag_values.runner == LOCAL:
+    if flag_values.runner == _LOCAL:
         for name in HOW_RUN:
             if name != "runner" and name in flag_values and flag_values[name].present:
-                said = "the options after -- are" if name == "runner_options" else f"--{name} is"
-                raise BadInput(f"{said} of --runner=beam; give that too, or leave them out")
+                option = "options after --" if name == "runner_options" else f"--{name}"
+                raise BadInput(f"{option}: only with --runner=beam; add that, or omit them")
         return False
-    if processes and flag_values[processes].present:
-        raise BadInput(f"--{processes} is of --runner=local; with --runner=beam give --workers")
-    check_beam()
-    if not is_elsewhere(flag_values.blocks_dir):
+    if processes_flag and flag_values[processes_flag].present:
+        raise BadInput(f"--{processes_flag}: only with --runner=local; use --workers with --runner=beam")
+    _import_beam()
+    if not is_remote(flag_values.blocks_dir):
         check_directory("blocks_dir", flag_values.blocks_dir)
     return True
 
 
+def _import_beam() -> None:
+    """Import Apache Beam without its warnings about missing clients of clouds."""
+    logging.disable(logging.WARNING)
+    try:
+        importlib.import_module("apache_beam")
+    except ImportError as error:
+        raise BadInput("--runner=beam needs Apache Beam: pip install 'attribution-benchmarks[beam]'") from error
+    finally:
+        logging.disable(logging.NOTSET)
+
+
 def arguments_of(flag_values: flags.FlagValues) -> tuple[str, ...]:
-    """Return all flags of a command with their values, written out, but those that say how it is run."""
-    kept = [flag_values[name] for name in flag_values if name not in HOW_RUN]
-    return tuple(serialized(flag) for flag in kept if flag.value not in (None, ""))
+    """Return the serialized flags of a command, without aliases and without those that only say how it is run."""
+    chosen = [flag_values[name] for name in flag_values if name not in HOW_RUN]
+    return tuple(
+        serialized(flag)
+        for flag in chosen
+        if flag.value not in (None, "") and not (flag.help or "").startswith("Alias for ")
+    )

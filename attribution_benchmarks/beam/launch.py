@@ -1,4 +1,4 @@
-"""Who runs the pipeline: this process, worker processes on this machine, or whatever runner Beam's options name."""
+"""Run the pipeline in this process, in worker processes of this machine, or on the runner that Beam's options name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from attribution.errors import BadInput
@@ -28,14 +28,14 @@ def launch(plan: str, job: Job, workers: int, options: Sequence[str]) -> None:
     plan, job
         As for ``pipeline.build``.
     workers
-        Processes on this machine, where no option names a runner.
+        Number of processes on this machine, if no option names a runner.
     options
-        Of Beam; a ``--runner`` among them takes the place of this machine.
+        Of Beam. ``--runner`` among them replaces this machine.
 
     Raises
     ------
     BadInput
-        If the system ended a worker process, or the options are none of Beam's.
+        If the system ended a worker process, or Beam does not accept the options.
     """
     from attribution_benchmarks.beam import pipeline
 
@@ -43,7 +43,7 @@ def launch(plan: str, job: Job, workers: int, options: Sequence[str]) -> None:
     steps = pipeline_of(workers, options)
     pipeline.build(steps, plan, job)
     if workers > 1 and not _names_a_runner(options):
-        _with_processes(lambda: steps.run().wait_until_finish())
+        _run_with_processes(lambda: steps.run().wait_until_finish())
     else:
         steps.run().wait_until_finish()
 
@@ -54,7 +54,7 @@ def pipeline_of(workers: int, options: Sequence[str]) -> Any:
     Raises
     ------
     BadInput
-        If the options are none of Beam's.
+        If Beam does not accept the options.
     """
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -63,85 +63,86 @@ def pipeline_of(workers: int, options: Sequence[str]) -> Any:
         if _names_a_runner(options):
             return beam.Pipeline(options=PipelineOptions(list(options)))
         settings = PipelineOptions([*options, f"--direct_num_workers={workers}"])
-        return beam.Pipeline(runner=_runner(workers), options=settings)
+        return beam.Pipeline(runner=_local_runner(workers), options=settings)
     except (ValueError, SystemExit) as error:
-        raise BadInput(f"Beam does not take the options after --: {error}") from error
+        raise BadInput(f"Beam does not accept the options after --: {error}") from error
 
 
 def _names_a_runner(options: Sequence[str]) -> bool:
     return any(option.split("=")[0] == "--runner" for option in options)
 
 
-def _runner(workers: int):
-    """Return Beam's own runner, never the one that it would download."""
+def _local_runner(workers: int) -> Any:
+    """Return Beam's runner in Python; its default may download one."""
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     from apache_beam.transforms import environments
 
     if workers == 1:
         return FnApiRunner()
-    # "exec", so that no shell stands between this process and the worker.
+    # "exec", so that the worker is a child of this process and not of a shell.
     command = f"exec {shlex.quote(sys.executable)} -m {worker.__name__}"
     return FnApiRunner(environments.SubprocessSDKEnvironment.from_command_string(command))
 
 
-def _with_processes(run) -> None:
-    """Run a pipeline whose workers are processes; where one of them dies, Beam itself would wait for ever."""
-    ended, problems = threading.Event(), []
-    # What goes wrong in a worker comes back otherwise; that its channel was closed is no news.
+def _run_with_processes(run: Callable[[], object]) -> None:
+    """Run a pipeline with worker processes. Beam alone would wait for ever if one of them dies."""
+    ended = threading.Event()
+    errors: list[BaseException] = []
+    # Errors in a worker are returned otherwise; a closed channel to it needs no message.
     logging.getLogger("apache_beam.runners.worker.data_plane").setLevel(logging.CRITICAL)
 
-    def running() -> None:
+    def run_pipeline() -> None:
         try:
             run()
         except BaseException as error:
-            problems.append(error)
+            errors.append(error)
         ended.set()
 
-    def died(told) -> None:
-        if told.thread is not None and told.thread.name == "run_worker":
+    def on_thread_error(arguments: threading.ExceptHookArgs) -> None:
+        if arguments.thread is not None and arguments.thread.name == "run_worker":
             logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-            problems.append(_DIED)
+            errors.append(
+                BadInput(
+                    "the system ended a worker process, perhaps for lack of memory; run the same command again with "
+                    "fewer --workers"
+                )
+            )
             ended.set()
 
-    with _known_workers() as workers:
-        before, threading.excepthook = threading.excepthook, died
+    with _registered_workers() as workers:
+        before, threading.excepthook = threading.excepthook, on_thread_error
         try:
-            threading.Thread(target=running, name="pipeline", daemon=True).start()
+            threading.Thread(target=run_pipeline, name="pipeline", daemon=True).start()
             ended.wait()
         finally:
-            if problems or not ended.is_set():
-                for number in workers():
+            if errors or not ended.is_set():
+                for process in workers():
                     with contextlib.suppress(ProcessLookupError):
-                        os.kill(number, signal.SIGKILL)
-            threading.excepthook = _without(threading.enumerate(), before) if problems else before
-    if problems:
-        raise problems[0]
+                        os.kill(process, signal.SIGKILL)
+            threading.excepthook = _ignoring(threading.enumerate(), before) if errors else before
+    if errors:
+        raise errors[0]
 
 
-def _without(threads: Sequence[threading.Thread], hook):
-    """Return a hook for all threads but some: those that read from a process that was killed say so a little later."""
-    deaf = weakref.WeakSet(threads)
+def _ignoring(threads: Sequence[threading.Thread], hook: Callable) -> Callable:
+    """Return an exception hook that ignores some threads: those that read from a killed process fail a little later."""
+    ignored = weakref.WeakSet(threads)
 
-    def heard(told) -> None:
-        if told.thread not in deaf:
-            hook(told)
+    def filtered(arguments: threading.ExceptHookArgs) -> None:
+        if arguments.thread not in ignored:
+            hook(arguments)
 
-    return heard
-
-
-_DIED = BadInput(
-    "the system ended a worker process, perhaps for lack of memory; the same command goes on, with fewer --workers"
-)
+    return filtered
 
 
 @contextlib.contextmanager
-def _known_workers() -> Iterator:
-    """Yield a function that returns the numbers of the worker processes that are started meanwhile."""
+def _registered_workers() -> Iterator[Callable[[], list[int]]]:
+    """Yield a function that returns the process ids of the workers that are started meanwhile."""
     with tempfile.TemporaryDirectory() as directory:
-        found_at = os.pathsep.join(path or os.getcwd() for path in sys.path)  # a worker finds what this process does
-        told = {worker.PARENT: str(os.getpid()), worker.KNOWN: directory, "PYTHONPATH": found_at}
-        before = {name: os.environ.get(name) for name in told}
-        os.environ.update(told)
+        modules = os.pathsep.join(path or os.getcwd() for path in sys.path)  # a worker finds the same modules
+        changed = {worker.PARENT: str(os.getpid()), worker.WORKERS: directory, "PYTHONPATH": modules}
+        before = {name: os.environ.get(name) for name in changed}
+        os.environ.update(changed)
         try:
             yield lambda: [int(path.name) for path in pathlib.Path(directory).iterdir()]
         finally:

@@ -1,90 +1,97 @@
-"""One function over many items, whoever computes: processes of this machine, or blocks on Beam.
+"""Apply a function to many items, in processes of this machine or in blocks on Beam.
 
-The function writes its pictures itself, whole, unless they are there, and returns plain JSON. So what is on the disk is
-the record: a run that was killed makes what is missing, and a block that runs twice leaves the same. Block files only
-carry what functions return, and go when all has come.
+The function writes its files itself, completely and only if they are missing, and returns plain JSON. The files on the
+disk are therefore the record: after a kill only the missing ones are made. Shards only carry return values, and are
+removed when all have been read.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from absl import flags
 
 from attribution.errors import BadInput
-from attribution.file_io.paths import cache_directory
-from attribution_benchmarks.beam.file_systems import is_elsewhere
+from attribution.file_io.paths import cache_directory, is_remote
 from attribution_benchmarks.beam.flags import check_beam_flags
-from attribution_benchmarks.beam.map_job import Applied, Mapped, digest_of_file
-from attribution_benchmarks.beam.precompute import Ahead
+from attribution_benchmarks.beam.precompute import Precompute
+from attribution_benchmarks.beam.work import Computed, MissingWork, Results, Work, digest_of
 from attribution_benchmarks.cli.workers import available_cores, processes
 
-BLOCK = 64  # pictures of a block by default
+BLOCK = 64  # files of a block by default
+_RETURNED = "returned"  # the only series
 
 
-class Each(Protocol):
+class ParallelMap(Protocol):
     """Applies a function to items."""
 
-    def __call__(self, title: str, function: Callable[[Any], Any], items: Sequence, pictures: int = 1) -> Iterable[Any]:
-        """Yield what a function returns of each item, in their order.
+    def __call__(self, title: str, function: Callable[[Any], Any], items: Sequence, files: int = 1) -> Iterable[Any]:
+        """Yield the return value of each item, in their order.
 
         Parameters
         ----------
         title
-            What is made, for a bar.
+            What is made, for a progress bar.
         function
-            Of a module, or ``functools.partial`` of one: from an item to plain JSON. It may run twice, at once.
+            Of a module, or ``functools.partial`` of one: from an item to plain JSON. It may run twice for an item, also
+            at the same time.
         items
-            Plain JSON, of which no two are alike.
-        pictures
-            Of an item.
+            Distinct items of plain JSON.
+        files
+            Number of files that the function writes for an item.
         """
 
 
 @contextlib.contextmanager
-def here(number: int = 1, chunk: int = 1) -> Iterator[Each]:
-    """Yield what computes in processes of this machine, or in this one.
+def local_map(number: int = 1, chunk: int = 1) -> Iterator[ParallelMap]:
+    """Yield a ``ParallelMap`` over ``number`` processes of this machine.
 
     Parameters
     ----------
     number
-        Of processes.
+        Number of processes; 1 for this process.
     chunk
-        Items that a process takes at a time, at most; fewer than two chunks are not worth a process.
+        Largest number of items that a process takes at a time. Fewer than two chunks are computed in this process.
     """
     import tqdm
 
     with processes(number) as mapped:
 
-        def each(title: str, function: Callable[[Any], Any], items: Sequence, pictures: int = 1) -> Iterable[Any]:
+        def parallel_map(title: str, function: Callable[[Any], Any], items: Sequence, files: int = 1) -> Iterable[Any]:
             taken = max(1, min(chunk, len(items) // (4 * max(1, number))))
-            found = mapped(function, items, taken) if len(items) >= 2 * chunk else map(function, items)
-            return tqdm.tqdm(found, title, len(items), mininterval=1.0, leave=False)
+            returned = mapped(function, items, taken) if len(items) >= 2 * chunk else map(function, items)
+            return tqdm.tqdm(returned, title, len(items), mininterval=1.0, leave=False)
 
-        yield each
+        yield parallel_map
 
 
-def one_by_one(title: str, function: Callable[[Any], Any], items: Sequence, pictures: int = 1) -> Iterable[Any]:
-    """Apply a function in this process, as an ``Each``, with no bar."""
+def serial_map(title: str, function: Callable[[Any], Any], items: Sequence, files: int = 1) -> Iterable[Any]:
+    """Apply a function in this process, without a progress bar; a ``ParallelMap``."""
     return map(function, items)
 
 
 @dataclasses.dataclass(frozen=True)
-class OnBeam:
-    """An ``Each`` whose items are computed on Beam, in blocks.
+class BeamMap:
+    """A ``ParallelMap`` in blocks on Beam.
 
     Attributes
     ----------
-    code, claim
-        As of ``mapped.Applied``; ``claim`` is the file alone.
+    code
+        Function of a module, from a function to a hash of its code and of the libraries that it uses.
+    claim
+        A file in the directory that functions write to. A worker that sees other content there computes nothing.
     directory
-        Where block files go.
+        Of the shards.
     workers, block_size, options
-        Of the run; ``options`` are Beam's.
+        Settings of the run; ``options`` are Beam's.
     """
 
     code: Callable[[Callable], str]
@@ -94,44 +101,105 @@ class OnBeam:
     block_size: int = 0
     options: tuple[str, ...] = ()
 
-    def __call__(self, title: str, function: Callable[[Any], Any], items: Sequence, pictures: int = 1) -> Iterator[Any]:
-        """Compute all items, and yield what the function returns; see ``Each``."""
-        applied = Applied(title.replace(" ", "-"), function, self.code, (self.claim, digest_of_file(self.claim)))
-        size = max(1, (self.block_size or BLOCK) // pictures)
-        work = Mapped(applied, items)
-        Ahead(applied, self.directory, self.workers, size, options=self.options, resumes=False)([work])
+    def __call__(self, title: str, function: Callable[[Any], Any], items: Sequence, files: int = 1) -> Iterator[Any]:
+        """Compute all items, then yield their return values; see ``ParallelMap``."""
+        factory = _MapFactory(title.replace(" ", "-"), function, self.code, (self.claim, _digest_of_file(self.claim)))
+        size = max(1, (self.block_size or BLOCK) // files)
+        work = _MapWork(factory, items)
+        Precompute(factory, self.directory, self.workers, size, options=self.options, resumes=False)([work])
         return work.returned()
 
 
-def asked_each(
+def parallel_map_from_flags(
     flag_values: flags.FlagValues, processes_flag: str, chunk: int, code: Callable[[Callable], str], claim: str
-) -> contextlib.AbstractContextManager[Each]:
-    """Return, by a command's flags, what applies functions to items.
+) -> contextlib.AbstractContextManager[ParallelMap]:
+    """Return a context with the ``ParallelMap`` that a command's flags describe.
 
     Parameters
     ----------
     flag_values
         Of the command.
     processes_flag
-        Says how many processes ``--runner=local`` takes; 0 is one a core.
+        Flag for the number of processes with ``--runner=local``; 0 is one per core.
     chunk
-        As for ``here``.
+        As for ``local_map``.
     code, claim
-        As for ``OnBeam``.
+        As for ``BeamMap``.
 
     Raises
     ------
     BadInput
-        As ``flags.check_beam_flags``, or if ``claim`` is on no file system that can be mounted.
+        As ``flags.check_beam_flags``, or if ``claim`` is on a file system that cannot be mounted.
     """
     if not check_beam_flags(flag_values, processes_flag):
-        return here(flag_values[processes_flag].value or available_cores(), chunk)
-    if is_elsewhere(claim):
-        raise BadInput(f"{os.path.dirname(claim)} is no directory; pictures need one that is mounted on all workers")
+        return local_map(flag_values[processes_flag].value or available_cores(), chunk)
+    if is_remote(claim):
+        raise BadInput(f"{os.path.dirname(claim)} is not a directory; files need one that is mounted on all workers")
     from attribution_benchmarks.beam.launch import pipeline_of
 
     options = tuple(flag_values.runner_options)
-    pipeline_of(flag_values.workers, options)  # refuses options that are none
+    pipeline_of(flag_values.workers, options)  # raises for invalid options
     directory = flag_values.blocks_dir or str(cache_directory("blocks"))
-    beam = OnBeam(code, os.path.abspath(claim), directory, flag_values.workers, flag_values.block_size, options)
+    beam = BeamMap(code, os.path.abspath(claim), directory, flag_values.workers, flag_values.block_size, options)
     return contextlib.nullcontext(beam)
+
+
+@dataclasses.dataclass(frozen=True)
+class _MapFactory:
+    """A ``work.WorkFactory`` of one ``_MapWork``; ``claim`` is a path and a hash of its content."""
+
+    name: str
+    function: Callable[[Any], Any] = dataclasses.field(compare=False)
+    code: Callable[[Callable], str] = dataclasses.field(compare=False)
+    claim: tuple[str, str]
+
+    def __call__(self) -> Callable[[str], Work]:
+        return {self.name: _MapWork(self)}.__getitem__
+
+
+class _MapWork:
+    """A ``work.Work`` that applies a function to each item."""
+
+    rows = 1
+
+    def __init__(self, factory: _MapFactory, items: Sequence = ()):
+        self.name, self.items, self._factory = factory.name, items, factory
+        # Return values may need more than the memory.
+        self._returned = tempfile.TemporaryFile("w+", encoding="utf-8") if items else None
+
+    @functools.cached_property
+    def key(self) -> str:
+        """Hash of the code, the libraries and the claim."""
+        function = getattr(self._factory.function, "func", self._factory.function)
+        return digest_of([self.name, self._factory.code(function), self._factory.claim])
+
+    def missing(self, items: Sequence) -> MissingWork:
+        """Return all items: the function itself finds the files that exist."""
+        return MissingWork([digest_of(item) for item in items], {})
+
+    def compute(self, items: Sequence, held: Mapping[str, Any], halvings: int = 0) -> Computed:
+        """Call the function, unless this worker sees another claim."""
+        file, content = self._factory.claim
+        if _digest_of_file(file) != content:
+            raise BadInput(f"a worker does not see {file} as it was written; mount the directory there")
+        names = self.missing(items).names
+        returned = {name: self._factory.function(item) for name, item in zip(names, items, strict=True)}
+        return Computed(names, {_RETURNED: returned})
+
+    def save(self, results: Results) -> None:
+        """Save return values of a block."""
+        for returned in results[_RETURNED].values():
+            self._returned.write(json.dumps(returned) + "\n")
+
+    def returned(self) -> Iterator[Any]:
+        """Yield all saved return values, in the order of the items."""
+        self._returned.seek(0)
+        yield from map(json.loads, self._returned)
+
+
+def _digest_of_file(path: str) -> str:
+    """Return a hash of a text file; empty if there is none."""
+    try:
+        return digest_of(pathlib.Path(path).read_text("utf-8"))
+    except OSError:
+        return ""

@@ -1,15 +1,18 @@
-"""The pipeline: blocks of a plan, each computed by the same pure function and put into a file of its own.
+"""The Beam pipeline: each task of a plan is computed by a pure function and written to its own shard.
 
-Nothing comes back through Beam: what a runner retries, or runs twice at the same time, leaves the same file.
+Results are not returned through Beam. A task that a runner retries, or runs twice at the same time, leaves the same
+shard.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import platform
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -18,38 +21,36 @@ from apache_beam.metrics import Metrics
 from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput
 from attribution_benchmarks.beam import shards
-from attribution_benchmarks.beam.device import device_kind, is_out_of_memory
-from attribution_benchmarks.beam.shards import BlockFile, Damaged
-from attribution_benchmarks.beam.work import Computed, Job, Task, Work, WorksMaker, digest_of
+from attribution_benchmarks.beam.work import Job, Task, Work, digest_of
 
-ATTEMPTS = 3  # at a block that fails for no reason that lies in its inputs
-HALVINGS = 5  # of a batch that does not fit the memory of a device
+ATTEMPTS = 3  # for a block that fails for another reason than its inputs
+HALVINGS = 5  # of a batch that does not fit into the memory of a device
 
-_works: dict[Job, WorksMaker] = {}
-_one_at_a_time = threading.RLock()  # one model a process, and one block in its memory, whatever threads a runner has
+_works: dict[Job, Callable[[str], Work]] = {}
+_lock = threading.RLock()  # one model per process and one block in memory, however many threads a runner has
 
 
-def at_hand(job: Job, works: Sequence[Work]) -> None:
-    """Let workers in this process take works that are made already."""
+def provide_works(job: Job, works: Sequence[Work]) -> None:
+    """Make existing works available to workers in this process."""
     _works[job] = {work.name: work for work in works}.__getitem__
 
 
-def forget(job: Job) -> None:
-    """Let go of the works of a job."""
+def release_works(job: Job) -> None:
+    """Drop the references to the works of a job."""
     _works.pop(job, None)
 
 
-def work_named(job: Job, name: str) -> Work:
-    """Return a work, made in this process once."""
+def _work_named(job: Job, name: str) -> Work:
+    """Return a work, which is created once per process."""
     if job not in _works:
         quiet_tensorflow()
         os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several workers share a device
-        _works[job] = job.maker()
+        _works[job] = job.factory()
     return _works[job](name)
 
 
-class ComputeBlocks(beam.DoFn):
-    """Computes blocks and leaves a file of each; its model is loaded once a process."""
+class _ComputeBlocks(beam.DoFn):
+    """Compute blocks and write their shards."""
 
     def __init__(self, job: Job):
         self.job = job
@@ -58,78 +59,92 @@ class ComputeBlocks(beam.DoFn):
         }
 
     def setup(self) -> None:
-        """Have Beam's own lines alone said that tell of something wrong."""
+        """Silence Beam's messages below errors."""
         logging.getLogger("apache_beam").setLevel(logging.ERROR)
 
     def process(self, line: str) -> None:
-        """Compute one block, unless its file is there."""
+        """Compute one block, unless its shard exists."""
         task = Task.from_line(line)
-        with _one_at_a_time:
+        with _lock:
             try:
-                if shards.read_block(self.job.directory, task):
+                if shards.read_shard(self.job.directory, task):
                     return
-            except Damaged:
+            except shards.DamagedShard:
                 pass
-            for name, number in computed_and_kept(self.job, task).items():
+            for name, number in _compute_and_write(self.job, task).items():
                 if name in self._counters:
                     self._counters[name].inc(int(number))
 
 
-def computed_and_kept(job: Job, task: Task) -> dict[str, Any]:
-    """Compute a block and write its file, or why there is none; return what is known of the computing."""
+def _compute_and_write(job: Job, task: Task) -> dict[str, Any]:
+    """Compute a block and write its shard, or the reason of its failure; return statistics of the computation."""
     retries = halvings = 0
     while True:
         try:
-            work = work_named(job, task.work)
-            began, cpu = time.monotonic(), time.process_time()  # without the loading, which every worker does once
+            work = _work_named(job, task.work)
+            began, cpu = time.monotonic(), time.process_time()  # without loading, which every worker does once
             if work.key != task.key:
-                raise BadInput("this worker has other code, another model or other versions than where it was planned")
-            found = work.compute(task.items, task.held, halvings)
-            if digest_of(list(found.names)) != task.names:
-                raise BadInput("the inputs are others here than where it was planned")
+                raise BadInput("this worker has other code, another model or other versions than the plan")
+            computed = work.compute(task.items, task.held, halvings)
+            if digest_of(list(computed.names)) != task.names:
+                raise BadInput("this worker has other inputs than the plan")
             break
         except Exception as error:
-            if is_out_of_memory(error) and halvings < HALVINGS and work.rows >> halvings > 1:
+            if _is_out_of_memory(error) and halvings < HALVINGS and work.rows >> halvings > 1:
                 halvings += 1
             elif retries + 1 < ATTEMPTS and not isinstance(error, BadInput):
                 retries += 1
             else:
-                shards.write_failure(job.directory, task, _said(error), [str(item)[:200] for item in task.items])
+                shards.write_failure(job.directory, task, _one_line(error), [str(item)[:200] for item in task.items])
                 return {"failed": 1, "retries": retries}
-    told = {
-        "inputs": len(task.items), "passes": found.passes, "retries": retries, "halvings": halvings,
+    statistics = {
+        "inputs": len(task.items), "passes": computed.passes, "retries": retries, "halvings": halvings,
         "seconds": round(time.monotonic() - began, 3), "cpu_seconds": round(time.process_time() - cpu, 3),
-        "device": device_kind(),
+        "device": _device_kind(),
     }  # fmt: skip
-    shards.write_block(job.directory, task, BlockFile(_results(found), told))
-    return told
+    shards.write_shard(job.directory, task, shards.Shard(computed.results, statistics))
+    return statistics
 
 
-def _results(found: Computed) -> dict[str, dict[str, Any]]:
-    return {series: dict(records) for series, records in found.results.items()}
-
-
-def _said(error: Exception) -> str:
-    """Return what went wrong in one line."""
+def _one_line(error: Exception) -> str:
     text = " ".join(str(error).split())[:500]
     return text if isinstance(error, BadInput) else f"{type(error).__name__}: {text}"
 
 
+def _device_kind() -> str:
+    """Return the kind of the first GPU that TensorFlow sees, else of the processor. TensorFlow is not imported."""
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None:
+        for device in tensorflow.config.list_physical_devices("GPU"):
+            details = tensorflow.config.experimental.get_device_details(device)
+            return f"GPU {details.get('device_name', 'of unknown name')}"
+    return f"CPU {platform.machine()}"
+
+
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an error or one of its causes says that a device's memory is full."""
+    while error is not None:
+        if type(error).__name__ == "ResourceExhaustedError":  # of TensorFlow, which need not be imported here
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def build(pipeline: beam.Pipeline, plan: str, job: Job) -> None:
-    """Put the steps into a pipeline.
+    """Add the steps to a pipeline.
 
     Parameters
     ----------
     pipeline
         Of any runner.
     plan
-        File with a task a line, on a file system that all workers reach.
+        File with one task per line, on a file system that all workers can reach.
     job
-        What they make the works from.
+        The factory of the works and the directory of the shards.
     """
     (
         pipeline
         | "Plan" >> beam.io.ReadFromText(plan)
         | "Spread" >> beam.Reshuffle()
-        | "Compute blocks" >> beam.ParDo(ComputeBlocks(job))
+        | "Compute blocks" >> beam.ParDo(_ComputeBlocks(job))
     )

@@ -1,50 +1,75 @@
-"""Compute what a command lacks by Beam, before the command goes its own way and finds all numbers in its store."""
+"""Compute the missing scores of a command in blocks on Apache Beam; the command then reads them from its store."""
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
+import importlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
-from attribution.errors import BadInput, print_line
+from attribution.cli.run import settings_of
+from attribution.errors import BadInput, print_line, printable
 from attribution.file_io.files import remove_stale
-from attribution.file_io.paths import cache_directory
+from attribution.file_io.paths import cache_directory, is_remote
 from attribution.file_io.remote_files import origin
 from attribution_benchmarks.beam import shards
-from attribution_benchmarks.beam.file_systems import is_elsewhere, join, put, remove, there
-from attribution_benchmarks.beam.flags import arguments_of, check_scale_flags
-from attribution_benchmarks.beam.plan import fingerprint, tasks_of
-from attribution_benchmarks.beam.progress import watched
-from attribution_benchmarks.beam.shards import Damaged
-from attribution_benchmarks.beam.work import Job, Maker, Task, Work, digest_of
-from attribution_benchmarks.beam.worker_factory import Door
+from attribution_benchmarks.beam.file_systems import join, names_in, remove, write
+from attribution_benchmarks.beam.flags import arguments_of, check_precompute_flags
+from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory, digest_of, plan_fingerprint, plan_tasks
 
 MANIFEST = "manifest.json"
-_COUNTED = ("inputs", "passes", "retries", "halvings", "seconds", "cpu_seconds")
-Launch = Callable[[str, Job, int, Sequence[str]], None]
+_SUMMED = ("inputs", "passes", "retries", "halvings", "seconds", "cpu_seconds")
 
 
 @dataclasses.dataclass(frozen=True)
-class Ahead:
-    """What computes a command's blocks.
+class CommandFactory:
+    """A ``work.WorkFactory`` that creates the works of a command from its flags.
 
     Attributes
     ----------
-    maker
-        Of the works, for workers.
-    directory
-        Where block files go, in a folder named by the plan's fingerprint.
-    workers, block_size, allow_failures, options
-        Of the run; ``options`` are Beam's.
-    resumes
-        Whether block files are kept, so that another run need not compute them; else they only carry results.
+    name
+        Module with ``FLAGS`` and ``works(flag_values)``, which returns a function from a work's name to the work.
+    arguments
+        Serialized flags of the command.
     """
 
-    maker: Maker
+    name: str
+    arguments: tuple[str, ...]
+
+    def __call__(self) -> Callable[[str], Work]:
+        """Return the function from names to works."""
+        module = importlib.import_module(self.name)
+        flag_values = copy.deepcopy(module.FLAGS)
+        flag_values.unparse_flags()
+        flag_values([self.name, *self.arguments])
+        settings_of(flag_values)
+        return module.works(flag_values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Precompute:
+    """Computes works in blocks on Beam.
+
+    Attributes
+    ----------
+    factory
+        Creates the works in workers.
+    directory
+        Shards go into a subdirectory that is named by the plan's fingerprint.
+    workers, block_size, allow_failures, options
+        Settings of the run; ``options`` are Beam's.
+    resumes
+        Whether shards remain, so that another run does not compute them again.
+    """
+
+    factory: WorkFactory
     directory: str
     workers: int = 1
     block_size: int = 0
@@ -52,158 +77,155 @@ class Ahead:
     options: tuple[str, ...] = ()
     resumes: bool = True
 
-    def __call__(self, works: Sequence[Work], launched: Launch | None = None) -> dict[str, list]:
-        """Plan, compute what has no whole file, and keep all results in the works' own stores.
-
-        Parameters
-        ----------
-        works
-            Of the command.
-        launched
-            Runs the pipeline; ``launch.launch`` where None.
+    def __call__(self, works: Sequence[Work]) -> dict[str, list]:
+        """Plan, compute the blocks without a shard, and save all results to the works.
 
         Returns
         -------
         dict
-            Work's name -> those of its items whose block failed; empty where all is there.
+            Work's name -> items of its failed blocks; empty if none failed.
 
         Raises
         ------
         BadInput
-            If more blocks failed than may, or a worker died. What is computed is kept, and another run goes on.
+            If more blocks failed than allowed, or a worker died. Shards remain, so that another run resumes.
         """
-        folder = fingerprint(self.maker.name, works, self.block_size)
-        job = Job(self.maker, join(self.directory, folder))
-        tasks = list(tasks_of(works, self.block_size))
+        fingerprint = plan_fingerprint(self.factory.name, works, self.block_size)
+        job = Job(self.factory, join(self.directory, fingerprint))
+        tasks = list(plan_tasks(works, self.block_size))
         if not tasks:
             return {}
-        from attribution_benchmarks.beam import pipeline
-
         if not self.resumes:
-            remove(job.directory, sorted(there(job.directory)))
-        open_tasks = _without_whole_files(job.directory, tasks)
-        if open_tasks:
-            text = "".join(f"{task.to_line()}\n" for task in open_tasks)
-            plan = join(job.directory, f"plan-{digest_of(text)[:24]}.jsonl")
-            _make_directory(job.directory)
-            put(plan, text.encode())
-            pipeline.at_hand(job, works)
-            try:
-                shown = f"blocks of {works[0].name}" if len(works) == 1 else "blocks"
-                with watched(job.directory, open_tasks, shown):
-                    (launched or _launch())(plan, job, self.workers, self.options)
-            finally:
-                pipeline.forget(job)
-        failed = merge(job.directory, tasks, works)
-        for task, told in failed:
-            inputs = told["inputs"]
+            remove(job.directory, sorted(names_in(job.directory)))
+        missing = _tasks_without_shard(job.directory, tasks)
+        if missing:
+            self._compute(job, missing, works)
+        failed = _merge(job.directory, tasks, works)
+        for task, failure in failed:
+            inputs = failure["inputs"]
             print_line(
                 f"block {task.place} of {task.work} failed: inputs {inputs[0]!s:.60} to {inputs[-1]!s:.60} "
-                f"({len(inputs)}): "
-                f"{told['reason']}",
+                f"({len(inputs)}): {failure['reason']}",
                 file=sys.stderr,
             )
         if len(failed) > self.allow_failures:
             allowed = f", and --allow_failures={self.allow_failures}" if self.resumes else ""
             raise BadInput(
-                f"{len(failed)} of {len(tasks)} blocks failed{allowed}; what is computed is kept, and the same command "
-                "tries these again"
+                f"{len(failed)} of {len(tasks)} blocks failed{allowed}; computed results remain, and the same command "
+                "tries these blocks again"
             )
         if not self.resumes:
-            remove(job.directory, sorted(there(job.directory) - {MANIFEST}))
-        left_out: dict[str, list] = {}
+            remove(job.directory, sorted(names_in(job.directory) - {MANIFEST}))
+        dropped: dict[str, list] = {}
         for task, _ in failed:
-            left_out.setdefault(task.work, []).extend(task.items)
-        return left_out
+            dropped.setdefault(task.work, []).extend(task.items)
+        return dropped
+
+    def _compute(self, job: Job, tasks: Sequence[Task], works: Sequence[Work]) -> None:
+        """Write the plan and run the pipeline."""
+        from attribution_benchmarks.beam import launch, pipeline
+
+        text = "".join(f"{task.to_line()}\n" for task in tasks)
+        plan = join(job.directory, f"plan-{digest_of(text)[:24]}.jsonl")
+        _make_directory(job.directory)
+        write(plan, text.encode())
+        pipeline.provide_works(job, works)
+        try:
+            with _progress_bar(job.directory, tasks, f"blocks of {works[0].name}" if len(works) == 1 else "blocks"):
+                launch.launch(plan, job, self.workers, self.options)
+        finally:
+            pipeline.release_works(job)
 
 
-def asked_ahead(flag_values: flags.FlagValues, door: str, scores_dir: str = "") -> Ahead | None:
-    """Return what computes a command's blocks by its flags; None where the command's own process does.
+def precompute_from_flags(flag_values: flags.FlagValues, module: str, scores_dir: str = "") -> Precompute | None:
+    """Return what computes the blocks of a command on Beam; None with ``--runner=local``.
 
     Parameters
     ----------
     flag_values
         Of the command.
-    door
-        Its module.
+    module
+        Its module, see ``CommandFactory``.
     scores_dir
-        Where it keeps scores; empty for nowhere.
+        Its store of scores; empty for none.
 
     Raises
     ------
     BadInput
-        As ``flags.check_scale_flags``.
+        As ``flags.check_precompute_flags``.
     """
-    if not check_scale_flags(flag_values):
+    if not check_precompute_flags(flag_values):
         return None
     from attribution_benchmarks.beam.launch import pipeline_of
 
-    pipeline_of(flag_values.workers, flag_values.runner_options)  # refuses options that are none
+    pipeline_of(flag_values.workers, flag_values.runner_options)  # raises for invalid options
     directory = flag_values.blocks_dir
     if not directory:
         directory = join(origin(scores_dir), "blocks") if scores_dir else str(cache_directory("blocks"))
-    return Ahead(
-        Door(door, arguments_of(flag_values)), directory, flag_values.workers, flag_values.block_size,
+    return Precompute(
+        CommandFactory(module, arguments_of(flag_values)), directory, flag_values.workers, flag_values.block_size,
         flag_values.allow_failures, tuple(flag_values.runner_options),
     )  # fmt: skip
 
 
-def merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, Mapping[str, Any]]]:
-    """Keep the results of all blocks, in their order, and write the manifest; return those that failed, and why."""
-    named = {work.name: work for work in works}
+def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, Mapping[str, Any]]]:
+    """Save the results of all shards in order and write the manifest; return failed tasks with inputs and reason."""
+    by_name = {work.name: work for work in works}
     failed: list[tuple[Task, Mapping[str, Any]]] = []
-    counted, devices = dict.fromkeys(_COUNTED, 0.0), {}
+    sums, devices = dict.fromkeys(_SUMMED, 0.0), {}
     for task in tasks:
         try:
-            block = shards.read_block(directory, task)
-        except Damaged as error:
+            shard = shards.read_shard(directory, task)
+        except shards.DamagedShard as error:
             raise BadInput(f"block {task.place} in {directory} is damaged ({error}); run the command again") from error
-        if block is None:
-            told = shards.read_failure(directory, task) or {"reason": "no file was left", "inputs": task.items}
-            failed.append((task, told))
+        if shard is None:
+            failure = shards.read_failure(directory, task) or {"reason": "it left no file", "inputs": task.items}
+            failed.append((task, failure))
             continue
-        named[task.work].keep(block.results)
-        for name in _COUNTED:
-            counted[name] += block.told[name]
-        devices[block.told["device"]] = devices.get(block.told["device"], 0) + 1
+        by_name[task.work].save(shard.results)
+        for name in _SUMMED:
+            sums[name] += shard.statistics[name]
+        devices[shard.statistics["device"]] = devices.get(shard.statistics["device"], 0) + 1
     content = {
         "blocks": len(tasks),
         "failed": len(failed),
         "devices": devices,
-        **{name: round(number, 3) if "seconds" in name else int(number) for name, number in counted.items()},
+        **{name: round(number, 3) if "seconds" in name else int(number) for name, number in sums.items()},
         "works": {work.name: {"key": work.key, "inputs": len(work.items)} for work in works},
     }
-    put(join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
+    write(join(directory, MANIFEST), (json.dumps(content, indent=1) + "\n").encode())
     if len(devices) > 1:
-        print_line(f"blocks come from several kinds of device, whose last digits differ: {devices}", file=sys.stderr)
-    if counted["halvings"]:
         print_line(
-            "batches were halved for lack of memory; last digits may differ from those of whole ones", file=sys.stderr
+            f"blocks were computed on several kinds of devices, so last digits may differ: {devices}", file=sys.stderr
+        )
+    if sums["halvings"]:
+        print_line(
+            "batches were halved for lack of memory; last digits may differ from those of full batches", file=sys.stderr
         )
     return failed
 
 
-def _without_whole_files(directory: str, tasks: Sequence[Task]) -> list[Task]:
-    """Return the blocks that have no whole file; files that are none, and those of failures, are removed."""
-    if not is_elsewhere(directory):
-        remove_stale(directory)  # of what killed processes have left unfinished
-    found = there(directory)
-    left, gone = [], []
+def _tasks_without_shard(directory: str, tasks: Sequence[Task]) -> list[Task]:
+    """Return the tasks without a complete shard; remove damaged shards and the files of failures."""
+    if not is_remote(directory):
+        remove_stale(directory)
+    existing = names_in(directory)
+    missing, removed = [], []
     for task in tasks:
-        if task.file + shards.FAILED in found:
-            gone.append(task.file + shards.FAILED)
-        if task.file in found:
+        if task.file + shards.FAILED in existing:
+            removed.append(task.file + shards.FAILED)
+        if task.file in existing:
             try:
-                shards.read_block(directory, task)
+                shards.read_shard(directory, task)
                 continue
-            except Damaged as error:
+            except shards.DamagedShard as error:
                 print_line(
-                    f"block {task.place} of {task.work} is damaged ({error}) and computed again", file=sys.stderr
+                    f"block {task.place} of {task.work} is damaged ({error}) and is computed again", file=sys.stderr
                 )
-                gone.append(task.file)
-        left.append(task)
-    remove(directory, gone)
-    return left
+                removed.append(task.file)
+        missing.append(task)
+    remove(directory, removed)
+    return missing
 
 
 def _make_directory(directory: str) -> None:
@@ -213,11 +235,31 @@ def _make_directory(directory: str) -> None:
         try:
             FileSystems.mkdirs(directory)
         except OSError as error:
-            if not FileSystems.exists(directory):  # else another process was first
-                raise BadInput(f"--blocks_dir={directory} cannot be made ({error}); name another place") from error
+            if not FileSystems.exists(directory):  # else another process created it meanwhile
+                raise BadInput(f"--blocks_dir={directory} cannot be created ({error}); name another place") from error
 
 
-def _launch() -> Launch:
-    from attribution_benchmarks.beam.launch import launch
+@contextlib.contextmanager
+def _progress_bar(directory: str, tasks: Sequence[Task], title: str) -> Iterator[None]:
+    """Show how many tasks have left a file, whoever computes them, until the block of code ends."""
+    import tqdm
 
-    return launch
+    expected = {task.file for task in tasks} | {task.file + shards.FAILED for task in tasks}
+    ended = threading.Event()
+    with tqdm.tqdm(total=len(tasks), desc=printable(title), unit="block") as bar:
+
+        def update() -> None:
+            bar.update(max(0, len(expected & names_in(directory)) - bar.n))
+
+        def watch() -> None:
+            while not ended.wait(10.0 if is_remote(directory) else 1.0):
+                update()
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+            update()

@@ -1,7 +1,7 @@
-"""Results of blocks on any file system that Beam knows: one file a block, whole or not there, with its checksum.
+"""Shards: one file per block with its results and a checksum, on any file system that Apache Beam supports.
 
-A file is written under a name of its own and renamed, and on object stores, which know no renaming, put at once. So two
-workers that compute the same block at the same time leave one whole file. Nothing is ever appended to.
+A shard is written under a temporary name and renamed, or put in one step on object stores. Two workers that compute the
+same block at the same time leave one complete shard.
 """
 
 from __future__ import annotations
@@ -12,73 +12,73 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attribution_benchmarks.beam.file_systems import get, join, put
+from attribution_benchmarks.beam.file_systems import join, read, write
 from attribution_benchmarks.beam.work import Results, Task
 
-FAILED = ".failed"  # behind a block's name: why it has no results
+FAILED = ".failed"  # suffix of the file with the reason why a block has no results
 
 
-class Damaged(Exception):
-    """A file that holds no whole block, with what is wrong."""
+class DamagedShard(Exception):
+    """A shard that is incomplete or belongs to another block."""
 
 
 @dataclasses.dataclass(frozen=True)
-class BlockFile:
-    """What the file of a block holds.
+class Shard:
+    """Content of a shard.
 
     Attributes
     ----------
     results
         As in ``work.Computed``.
-    told
-        What is known of the computing: inputs, passes, retries, halvings, seconds, cpu_seconds, device.
+    statistics
+        Inputs, passes, retries, halvings, seconds, cpu_seconds and device of the computation.
     """
 
     results: Results
-    told: Mapping[str, Any]
+    statistics: Mapping[str, Any]
 
 
-def write_block(directory: str, task: Task, block: BlockFile) -> None:
-    """Write the results of a block; a file that is there gives way to one that says the same."""
-    lines = [json.dumps({"task": task.digest, "told": dict(block.told)}, sort_keys=True)]
-    # Pairs, not a mapping: the order of inputs is that of the store.
-    lines += [json.dumps([series, list(records.items())], allow_nan=False) for series, records in block.results.items()]
+def write_shard(directory: str, task: Task, shard: Shard) -> None:
+    """Write the shard of a block; an existing one is replaced."""
+    lines = [json.dumps({"task": task.digest, "statistics": dict(shard.statistics)}, sort_keys=True)]
+    # Pairs instead of a mapping, because the store keeps the order of inputs.
+    lines += [json.dumps([series, list(records.items())], allow_nan=False) for series, records in shard.results.items()]
     content = "".join(f"{line}\n" for line in lines).encode()
-    put(join(directory, task.file), content + f"{hashlib.sha256(content).hexdigest()}\n".encode())
+    write(join(directory, task.file), content + f"{hashlib.sha256(content).hexdigest()}\n".encode())
 
 
-def read_block(directory: str, task: Task) -> BlockFile | None:
-    """Return the results of a block; None where there is no file.
+def read_shard(directory: str, task: Task) -> Shard | None:
+    """Return the shard of a block, or None if there is none.
 
     Raises
     ------
-    Damaged
-        If the file is not whole, or of another block.
+    DamagedShard
+        If the file is incomplete or belongs to another block.
     """
-    content = get(join(directory, task.file))
+    content = read(join(directory, task.file))
     if content is None:
         return None
-    whole, _, last = content.rstrip(b"\n").rpartition(b"\n")
-    whole += b"\n"
-    if hashlib.sha256(whole).hexdigest().encode() != last:
-        raise Damaged("its checksum is another one")
-    header, *lines = whole.decode().splitlines()
+    body, _, checksum = content.rstrip(b"\n").rpartition(b"\n")
+    body += b"\n"
+    if hashlib.sha256(body).hexdigest().encode() != checksum:
+        raise DamagedShard("wrong checksum")
+    header, *lines = body.decode().splitlines()
     head = json.loads(header)
     if head["task"] != task.digest:
-        raise Damaged("it is of another block")
-    return BlockFile({series: dict(pairs) for series, pairs in map(json.loads, lines)}, head["told"])
+        raise DamagedShard("it belongs to another block")
+    return Shard({series: dict(pairs) for series, pairs in map(json.loads, lines)}, head["statistics"])
 
 
 def write_failure(directory: str, task: Task, reason: str, names: Sequence[str]) -> None:
-    """Write down why a block has no results."""
+    """Write the reason why a block has no results."""
     text = json.dumps({"reason": reason, "inputs": list(names)}) + "\n"
-    put(join(directory, task.file + FAILED), text.encode())
+    write(join(directory, task.file + FAILED), text.encode())
 
 
 def read_failure(directory: str, task: Task) -> dict[str, Any] | None:
-    """Return ``reason`` and ``inputs`` of a block that failed; None of one that did not."""
-    content = get(join(directory, task.file + FAILED))
+    """Return ``reason`` and ``inputs`` of a failed block; None if it did not fail."""
+    content = read(join(directory, task.file + FAILED))
     try:
         return None if content is None else dict(json.loads(content))
     except ValueError:
-        return {"reason": "unknown: what was written of it is damaged", "inputs": list(task.items)}
+        return {"reason": "unknown: the file with the reason is damaged", "inputs": list(task.items)}

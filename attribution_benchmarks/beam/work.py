@@ -1,26 +1,30 @@
-"""What is done in blocks: the contract between who computes numbers and who spreads the computing over processes."""
+"""Work that is split into blocks of inputs: the protocol, and the plan of the blocks whose results are missing."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from attribution.errors import BadInput
+from attribution_benchmarks.core.manifest import versions
+
+BATCHES = 8  # in a block by default
 Results = Mapping[str, Mapping[str, Any]]  # series -> input -> record of plain JSON
 
 
 @dataclasses.dataclass(frozen=True)
-class Lacking:
-    """Inputs of a block that lack results.
+class MissingWork:
+    """Names of a block's inputs, of which some lack results.
 
     Attributes
     ----------
     names
-        Names of all the block's inputs; they change with everything that an input's results depend on.
+        One for each input. A name changes with everything that the results of its input depend on.
     held
-        What of their results is there already, plain JSON, as the work itself understands it; empty where nothing is.
+        Results that exist already, as plain JSON that the work itself understands; empty if there are none.
     """
 
     names: Sequence[str]
@@ -34,11 +38,11 @@ class Computed:
     Attributes
     ----------
     names
-        Of its inputs, as in ``Lacking``.
+        Of its inputs, as in ``MissingWork``.
     results
-        Series -> input -> record, in the order in which one process alone would have written them.
+        Series -> input -> record, in the order in which a single process would have written them.
     passes
-        Passes that went through a model.
+        Number of forward and backward passes of a model.
     """
 
     names: Sequence[str]
@@ -47,62 +51,50 @@ class Computed:
 
 
 class Work(Protocol):
-    """Results of many inputs, of which every block can be computed by itself.
-
-    ``compute`` is a pure function of what the work was made from and of its arguments: two that compute the same block
-    get the same results.
-    """
+    """Results of many inputs that can be computed in independent blocks."""
 
     @property
     def name(self) -> str:
-        """What tells it from other works of the same command; letters, digits, dots and dashes."""
+        """Unique name within a command, of letters, digits, dots and dashes."""
 
     @property
     def key(self) -> str:
-        """A hash of all that results depend on besides the inputs: code, parameters, models, seed."""
+        """Hash of everything but the inputs that results depend on: code, parameters, models, seed."""
 
     @property
     def items(self) -> Sequence:
-        """All inputs in their order, as whole numbers or words."""
+        """All inputs in order, as plain JSON."""
 
     @property
     def rows(self) -> int:
-        """Inputs that are computed together; blocks hold a multiple of it, so that no batch has another border."""
+        """Batch size. Blocks hold whole batches, so that batches do not depend on the blocks."""
 
-    def lacking(self, items: Sequence) -> Lacking | None:
-        """Tell what some inputs lack; None where nothing does."""
+    def missing(self, items: Sequence) -> MissingWork | None:
+        """Return what to compute for some inputs; None if all their results exist."""
 
     def compute(self, items: Sequence, held: Mapping[str, Any], halvings: int) -> Computed:
-        """Compute what is not held, with batches halved so many times."""
+        """Compute the results that are not held, with batches halved ``halvings`` times. Must be a pure function."""
 
-    def keep(self, results: Results) -> None:
-        """Keep results of a block; those of inputs that have some stay as they are."""
+    def save(self, results: Results) -> None:
+        """Save results of a block. Existing results of an input remain."""
 
 
-class Maker(Protocol):
-    """What a worker makes the works of a command from; plain data that can be pickled, and hashed."""
+class WorkFactory(Protocol):
+    """Creates the works of a command in a worker. It can be pickled and hashed."""
 
     @property
     def name(self) -> str:
-        """What tells it from others, in the fingerprint of a plan."""
+        """Unique name, for the fingerprint of a plan."""
 
-    def __call__(self) -> WorksMaker:
+    def __call__(self) -> Callable[[str], Work]:
         """Return a function from a work's name to the work."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a worker needs.
+    """What a worker needs: a factory of the works, and the directory of the shards."""
 
-    Attributes
-    ----------
-    maker
-        Makes the works of a command again.
-    directory
-        Of the block files.
-    """
-
-    maker: Maker
+    factory: WorkFactory
     directory: str
 
 
@@ -113,15 +105,15 @@ class Task:
     Attributes
     ----------
     place
-        Its number among all blocks of a plan; merging follows it.
+        Its number in the plan; shards are merged in this order.
     work, key
-        Of the work.
+        Name and key of the work.
     items
         Inputs of the block.
     names
         Hash of the inputs' names.
     held
-        As in ``Lacking``.
+        As in ``MissingWork``.
     """
 
     place: int
@@ -133,12 +125,12 @@ class Task:
 
     @property
     def digest(self) -> str:
-        """A hash of all that the block's results depend on, its place left out."""
+        """Hash of everything that the block's results depend on, which excludes its place."""
         return digest_of({**dataclasses.asdict(self), "place": 0})
 
     @property
     def file(self) -> str:
-        """Name of the block's file."""
+        """Name of the block's shard."""
         return f"{self.place:06d}-{self.digest[:24]}.jsonl"
 
     def to_line(self) -> str:
@@ -156,4 +148,36 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-WorksMaker = Callable[[str], Work]
+def block_size_of(work: Work, requested: int) -> int:
+    """Return the number of inputs of a block, ``BATCHES`` batches if ``requested`` is 0.
+
+    Raises
+    ------
+    BadInput
+        If the requested size is not a multiple of the batch size: other batches would change the last digits.
+    """
+    if requested % work.rows:
+        raise BadInput(
+            f"--block_size={requested} is not a multiple of --batch_size={work.rows}; blocks hold whole batches, "
+            f"for example {max(1, round(requested / work.rows)) * work.rows} inputs"
+        )
+    return requested or BATCHES * work.rows
+
+
+def plan_tasks(works: Sequence[Work], block_size: int) -> Iterator[Task]:
+    """Yield the blocks with missing results, in the order of the works and of their inputs."""
+    place = 0
+    for work in works:
+        size = block_size_of(work, block_size)
+        for start in range(0, len(work.items), size):
+            items = list(work.items[start : start + size])
+            missing = work.missing(items)
+            if missing:
+                yield Task(place, work.name, work.key, items, digest_of(list(missing.names)), dict(missing.held))
+            place += 1
+
+
+def plan_fingerprint(factory: str, works: Sequence[Work], block_size: int) -> str:
+    """Return a hash of everything but the inputs that blocks depend on. The number of workers is not part of it."""
+    sizes = [[work.name, work.key, work.rows, block_size_of(work, block_size)] for work in works]
+    return digest_of({"factory": factory, "works": sizes, "versions": versions()})[:24]

@@ -1,4 +1,4 @@
-"""A worker process on this machine: Beam's, but quiet, and ended by the system when the one that started it ends."""
+"""A Beam worker process on this machine that is quiet and ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import pathlib
 import sys
 import threading
 
-PARENT = "ATTRIBUTION_BENCHMARKS_PARENT"  # number of the process that started the worker
-KNOWN = "ATTRIBUTION_BENCHMARKS_WORKERS"  # directory where workers leave their numbers
+PARENT = "ATTRIBUTION_BENCHMARKS_PARENT"  # id of the process that started the worker
+WORKERS = "ATTRIBUTION_BENCHMARKS_WORKERS"  # directory in which workers register their process ids
 
 
 def main() -> None:
-    """Take blocks until there are none."""
+    """Compute blocks until there are none."""
     from attribution_benchmarks.cli.workers import end_with_the_parent
 
     end_with_the_parent(int(os.environ[PARENT]))
-    (pathlib.Path(os.environ[KNOWN]) / str(os.getpid())).touch()
-    logging.getLogger().addHandler(logging.NullHandler())  # else Beam's lines of every start go to standard error
+    (pathlib.Path(os.environ[WORKERS]) / str(os.getpid())).touch()
+    logging.getLogger().addHandler(logging.NullHandler())  # else Beam logs every start to standard error
     from apache_beam.runners.worker import sdk_worker_main
 
     threading.current_thread().name = "worker"
     sdk_worker_main.main(sys.argv)
-    os._exit(0)  # every file is written; taking TensorFlow down takes seconds
+    os._exit(0)  # every file is written; TensorFlow needs seconds to shut down
 
 
 if __name__ == "__main__":

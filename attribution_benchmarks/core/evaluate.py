@@ -22,8 +22,8 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_text
 from attribution.file_io.paths import check_directory
 from attribution.file_io.remote_files import origin
-from attribution_benchmarks.beam.flags import define_scale_flags
-from attribution_benchmarks.beam.precompute import asked_ahead
+from attribution_benchmarks.beam.flags import define_precompute_flags
+from attribution_benchmarks.beam.precompute import precompute_from_flags
 from attribution_benchmarks.core import input_scores, manifest, tables
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.definition import Benchmark
@@ -53,7 +53,7 @@ flags.DEFINE_string("scores_dir", "", "folder to keep scores in, so that none is
 flags.DEFINE_string("input_scores", "", "file to write every input's scores to; .json", flag_values=FLAGS)
 flags.DEFINE_string("maps_dir", "", "folder to save maps in, as METHOD/INPUT.npy", flag_values=FLAGS)
 flags.DEFINE_string("from_maps", "", "folder of maps to score in place of the network's own", flag_values=FLAGS)
-define_scale_flags(FLAGS)
+define_precompute_flags(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
@@ -63,15 +63,15 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.check_output(flag_values.input_scores, suffixes=(".json",), flag="input_scores")
     for flag in ("scores_dir", "maps_dir"):
         check_directory(flag, flag_values[flag].value)
-    ahead = asked_ahead(flag_values, "attribution_benchmarks.core.evaluate", flag_values.scores_dir)
+    precompute = precompute_from_flags(flag_values, "attribution_benchmarks.core.evaluate", flag_values.scores_dir)
     benchmark, metrics = _benchmark_and_metrics(flag_values)
     examples = _examples(flag_values, benchmark)
     explainer, models = _explainer(flag_values, benchmark)
     maps_directory = _maps_directory(flag_values, benchmark, models)
     store = ScoreStore(flag_values.scores_dir or None)
-    if ahead:
+    if precompute:
         whole = _sharded_run(flag_values, benchmark, examples, explainer, metrics, store, maps_directory)
-        failed = ahead([whole]).get(whole.name, [])
+        failed = precompute([whole]).get(whole.name, [])
         examples = examples.without(failed) if failed else examples
     scored = score(benchmark, examples, explainer, metrics, store, flag_values.batch_size, maps_directory)
     groups = values(benchmark, examples, scored, metrics)

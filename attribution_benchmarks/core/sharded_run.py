@@ -10,14 +10,14 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attribution_benchmarks.beam.work import Computed, Lacking, Results, digest_of
+from attribution_benchmarks.beam.work import Computed, MissingWork, Results, digest_of
 from attribution_benchmarks.core.batch import LazyBatch
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.store import ScoreStore
 
 
 class ShardedRun:
-    """One run through some inputs; it is a ``scale.work.Work``.
+    """One run through some inputs; it is a ``beam.work.Work``.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ShardedRun:
         saved = str(evaluator.maps_directory.directory) if evaluator.maps_directory else ""
         self.key = digest_of([sorted(evaluator.series_by_name()), saved])
 
-    def lacking(self, items: Sequence) -> Lacking | None:
+    def missing(self, items: Sequence) -> MissingWork | None:
         """Tell which numbers some inputs lack; None where they have all."""
         names, lacks = [], False
         for part in self._parts(items, self.rows):  # one after the other, since each may hold its pictures
@@ -62,7 +62,7 @@ class ShardedRun:
             # What was answered decides on what is explained; of a number it is enough to know that it is there.
             answered = series is self.evaluator.answered
             held[series_name] = [[place, series[names[place]] if answered else None] for place in places]
-        return Lacking(names, held)
+        return MissingWork(names, held)
 
     def compute(self, items: Sequence, held: Mapping[str, Any], halvings: int = 0) -> Computed:
         """Explain and measure what is not held."""
@@ -89,7 +89,7 @@ class ShardedRun:
         }
         return Computed(names, {name: records for name, records in found.items() if records}, _passes(counts) - passes)
 
-    def keep(self, results: Results) -> None:
+    def save(self, results: Results) -> None:
         """Write a block's numbers to the run's store."""
         series = self.evaluator.series_by_name()
         for name, records in results.items():

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from attribution.file_io.files import atomic_write, locked_directory
-from attribution_benchmarks.beam.parallel_map import Each, one_by_one
+from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from bim.disk import is_whole
 from bim.layout import OBJECTS, SCENES, coco_name, scene_folder
 from bim.synthetic.draw_objects import draw_object
@@ -26,7 +26,7 @@ COCO_CATEGORY = dict(zip(OBJECTS, (27, 16, 18, 22, 38, 59, 13, 70, 8, 24), stric
 ANNOTATIONS = os.path.join("coco", "annotations", "instances_train2017.json")
 
 
-def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, each: Each = one_by_one) -> None:
+def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, each: ParallelMap = serial_map) -> None:
     """Draw both corpora below ``directory``, in ``coco/`` and ``miniplaces/``.
 
     Parameters

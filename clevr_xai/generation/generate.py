@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from attribution.errors import BadInput, listed
 from attribution.file_io.files import LOCK, UNFINISHED, locked_directory
 from attribution.file_io.paths import check_directory
-from attribution_benchmarks.beam.parallel_map import Each, one_by_one
+from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from clevr_xai import layout, masks
 from clevr_xai.dataset import KINDS
 from clevr_xai.generation import parts, questions, render, scenes
@@ -26,7 +26,7 @@ def generate(
     output_dir: str | pathlib.Path,
     settings: Settings,
     kinds: tuple[str, ...] = KINDS,
-    each: contextlib.AbstractContextManager[Each] | None = None,
+    each: contextlib.AbstractContextManager[ParallelMap] | None = None,
     ground_truth_files: bool = True,
     compressed: bool = False,
     wording: str = "plain",
@@ -67,7 +67,7 @@ def generate(
     render.check_available()
     check_directory("output_dir", output_dir)
     _check(output_dir, settings)
-    with locked_directory(output_dir, "images"), each or contextlib.nullcontext(one_by_one) as each:
+    with locked_directory(output_dir, "images"), each or contextlib.nullcontext(serial_map) as each:
         _claim(output_dir, settings)
         place = output_dir.absolute()  # a process on another machine works elsewhere
         make_image = functools.partial(parts.make_image, place, settings)
@@ -97,7 +97,7 @@ def _numbered(asked: Iterator[Sequence[str]], first: list[int]) -> Iterator[str]
         first.append(first[-1] + len(block))
 
 
-def _write_ground_truths(output_dir: pathlib.Path, kind: str, seed: int, blocks: Sequence, each: Each) -> None:
+def _write_ground_truths(output_dir: pathlib.Path, kind: str, seed: int, blocks: Sequence, each: ParallelMap) -> None:
     """Write the ``.npy`` files that are missing, and what each of them shows."""
     folders = {
         name: output_dir / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)

@@ -129,11 +129,11 @@ def test_an_interrupted_construction_continues_to_the_same_bytes(construct_sets,
 
 def test_beam_makes_the_same_bytes(construct_sets, sets, tmp_path):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.beam.parallel_map import OnBeam
+    from attribution_benchmarks.beam.parallel_map import BeamMap
     from attribution_benchmarks.core.fingerprint import code_and_versions
 
     claim = str(tmp_path / "sets" / construct.RECORD)
-    each = OnBeam(code_and_versions, claim, str(tmp_path / "blocks"), block_size=20)
+    each = BeamMap(code_and_versions, claim, str(tmp_path / "blocks"), block_size=20)
     assert tree(construct_sets(tmp_path / "sets", each=each)) == tree(sets)
     told = [json.loads(path.read_text()) for path in (tmp_path / "blocks").rglob("manifest.json")]
     assert sorted((one["blocks"], one["inputs"]) for one in told) == [(2, 30), (15, 30)]  # scenes, objects on them
@@ -141,14 +141,14 @@ def test_beam_makes_the_same_bytes(construct_sets, sets, tmp_path):
 
 def test_drawings_on_beam_are_the_same_bytes(corpora, tmp_path):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.beam.parallel_map import OnBeam
+    from attribution_benchmarks.beam.parallel_map import BeamMap
     from attribution_benchmarks.core.fingerprint import code_and_versions
     from bim.synthetic.drawings import write_corpora
 
     (tmp_path / "claim").write_text("")
     write_corpora(
         str(tmp_path / "drawn"), [0, 900, 901], 0,
-        OnBeam(code_and_versions, str(tmp_path / "claim"), str(tmp_path / "blocks")),
+        BeamMap(code_and_versions, str(tmp_path / "claim"), str(tmp_path / "blocks")),
     )  # fmt: skip
     assert tree(tmp_path / "drawn") == tree(corpora)
 

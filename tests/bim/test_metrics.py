@@ -252,7 +252,7 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models,
     pytest.importorskip("apache_beam")
     from attribution_benchmarks.beam import pipeline
 
-    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
+    monkeypatch.setattr(pipeline, "provide_works", lambda job, works: None)
     few = ("--num_imgs=7", "--batch_size=2", "--metrics=MCS,IDR,pointing_game")
 
     def scored(folder, methods, *way):

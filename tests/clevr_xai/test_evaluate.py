@@ -316,7 +316,7 @@ def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):
     pytest.importorskip("apache_beam")
     from attribution_benchmarks.beam import pipeline
 
-    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
+    monkeypatch.setattr(pipeline, "provide_works", lambda job, works: None)
 
     def scored(name, *way):
         few = ("--methods=gradient,grad_cam", "--batch_size=2", f"--scores_dir={tmp_path / name}")

@@ -217,7 +217,7 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, capsys, monkeypatch):
     pytest.importorskip("apache_beam")
     from attribution_benchmarks.beam import pipeline
 
-    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
+    monkeypatch.setattr(pipeline, "provide_works", lambda job, works: None)
     few = ["--methods=gradient"]
     found = {}
     for way in ([], ["--runner=beam", "--block_size=2000"]):

@@ -1,4 +1,4 @@
-"""A work of numbers alone, which can be slow, fail, or lack memory, and its door; neither needs TensorFlow."""
+"""A command that squares numbers, which can be slow, fail, or lack memory; it needs no TensorFlow."""
 
 import importlib
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 from attribution_benchmarks.core.store import ScoreStore
 
-DOOR = '''
+COMMAND = '''
 """Squares of the numbers 0, 1, 2, ...; what else happens is read from the environment, so that workers see it too."""
 
 import dataclasses
@@ -20,12 +20,12 @@ from absl import flags
 
 from attribution import cli
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.beam.precompute import asked_ahead
-from attribution_benchmarks.beam.flags import define_scale_flags
-from attribution_benchmarks.beam.work import Computed, Lacking
+from attribution_benchmarks.beam.precompute import precompute_from_flags
+from attribution_benchmarks.beam.flags import define_precompute_flags
+from attribution_benchmarks.beam.work import Computed, MissingWork
 
 FLAGS = flags.FlagValues()
-define_scale_flags(FLAGS)
+define_precompute_flags(FLAGS)
 flags.DEFINE_string("scores_dir", "", "", flag_values=FLAGS)
 flags.DEFINE_integer("count", 20, "", flag_values=FLAGS)
 
@@ -42,11 +42,11 @@ class Squares:
         store = store or ScoreStore(None)
         self.series = {name: store.series(kind=name) for name in ("square", "double")}
 
-    def lacking(self, items):
+    def missing(self, items):
         names = [f"n{item}" for item in items]
         held = {kind: [n for n in names if n in series] for kind, series in self.series.items()}
         held = {kind: there for kind, there in held.items() if there}
-        return None if all(held.get(kind) == names for kind in self.series) else Lacking(names, held)
+        return None if all(held.get(kind) == names for kind in self.series) else MissingWork(names, held)
 
     def compute(self, items, held, halvings=0):
         _note(f"{os.getpid()} {items[0]} {halvings}")
@@ -65,7 +65,7 @@ class Squares:
         }
         return Computed([f"n{item}" for item in items], results, passes=len(items))
 
-    def keep(self, results):
+    def save(self, results):
         for kind, records in results.items():
             self.series[kind].append(records)
 
@@ -86,13 +86,13 @@ def works(flag_values):
 
 def main(flag_values):
     work = Squares(flag_values.count, ScoreStore(flag_values.scores_dir or None))
-    ahead = asked_ahead(flag_values, "squares", flag_values.scores_dir)
-    failed = ahead([work]) if ahead else {}
+    precompute = precompute_from_flags(flag_values, "squares", flag_values.scores_dir)
+    failed = precompute([work]) if precompute else {}
     for start in range(0, flag_values.count, 2):
         items = [item for item in work.items[start : start + 2] if item not in failed.get("squares", ())]
-        lacking = work.lacking(items)
-        if lacking and items:
-            work.keep(work.compute(items, lacking.held).results)
+        missing = work.missing(items)
+        if missing and items:
+            work.save(work.compute(items, missing.held).results)
     print(sum(record for record in work.series["square"].records(work.series["square"])), failed)
 
 
@@ -103,11 +103,11 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def squares(tmp_path, monkeypatch):
-    """Return the module of the door, importable here and in processes that are started."""
+    """Return the module of the command, importable here and in processes that are started."""
     pytest.importorskip("apache_beam")
-    folder = tmp_path / "door"
+    folder = tmp_path / "modules"
     folder.mkdir()
-    (folder / "squares.py").write_text(DOOR)
+    (folder / "squares.py").write_text(COMMAND)
     monkeypatch.syspath_prepend(folder)
     paths = [str(folder), *(path for path in sys.path if path)]
     monkeypatch.setenv("PYTHONPATH", ":".join(paths))
@@ -120,7 +120,7 @@ def squares(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(squares, capfd):
-    """Return a function that runs the door's command in this process: its exit code, output and errors."""
+    """Return a function that runs the command in this process: its exit code, output and errors."""
     from attribution.cli.run import execute
 
     def run(*arguments):
@@ -134,3 +134,81 @@ def run(squares, capfd):
 def contents_of():
     """Return a function from a store's directory to all that it holds."""
     return lambda directory: ScoreStore(directory).contents()
+
+
+@pytest.fixture
+def object_store():
+    """Return an object store in this process, toy://..., that cannot rename; users of Beam may add one like it."""
+    pytest.importorskip("apache_beam")
+    import io
+
+    from apache_beam.io import filesystem
+
+    class Kept(io.BytesIO):
+        def __init__(self, path):
+            super().__init__()
+            self.path = path
+
+        def close(self):
+            if not self.closed:
+                ToyStore.objects[self.path] = self.getvalue()
+            super().close()
+
+    class ToyStore(filesystem.FileSystem):
+        objects, created, times = {}, [], {}
+
+        @classmethod
+        def scheme(cls):
+            return "toy"
+
+        def join(self, base, *paths):
+            return "/".join([base.rstrip("/"), *paths])
+
+        def split(self, path):
+            return tuple(path.rpartition("/")[::2])
+
+        def mkdirs(self, path):
+            pass
+
+        def has_dirs(self):
+            return False
+
+        def _list(self, path):
+            for name, content in sorted(self.objects.items()):
+                if name.startswith(path):
+                    yield filesystem.FileMetadata(name, len(content), self.times.get(name, 0.0))
+
+        def create(self, path, mime_type="", compression_type=None):
+            self.created.append(path)
+            return Kept(path)
+
+        def open(self, path, mime_type="", compression_type=None):
+            return io.BytesIO(self.objects[path])
+
+        def copy(self, sources, targets):
+            raise AssertionError("nothing is copied")
+
+        def rename(self, sources, targets):
+            raise AssertionError("nothing is renamed")
+
+        def exists(self, path):
+            return path in self.objects
+
+        def size(self, path):
+            return len(self.objects[path])
+
+        def last_updated(self, path):
+            return 0.0
+
+        def checksum(self, path):
+            return ""
+
+        def metadata(self, path):
+            return filesystem.FileMetadata(path, len(self.objects[path]))
+
+        def delete(self, paths):
+            for path in paths:
+                del self.objects[path]
+
+    yield ToyStore
+    ToyStore.scheme = classmethod(lambda cls: "gone-toy")

@@ -1,4 +1,4 @@
-"""One function over many items: the same files and the same returned, in this process, in others, and on Beam."""
+"""A function over many items gives the same files and values in one process, in several, and on Beam."""
 
 import functools
 import importlib
@@ -12,8 +12,8 @@ import time
 import pytest
 
 from attribution.errors import BadInput
-from attribution.file_io import file_systems
-from attribution_benchmarks.beam.parallel_map import OnBeam, here, one_by_one
+from attribution_benchmarks.beam import file_systems, parallel_map
+from attribution_benchmarks.beam.parallel_map import BeamMap, local_map, serial_map
 
 CUBES = '''
 """A cube an item, written to a file of its own; what else happens is read from the environment."""
@@ -27,7 +27,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.file_io.files import atomic_write
-from attribution_benchmarks.beam.parallel_map import asked_each
+from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags
 from attribution_benchmarks.beam.flags import define_beam_flags
 
 FLAGS = flags.FlagValues()
@@ -58,7 +58,7 @@ def main(flag_values):
     import functools
 
     claim = os.path.join(flag_values.data_dir, "claim")
-    with asked_each(flag_values, "jobs", 2, code, claim) as each:
+    with parallel_map_from_flags(flag_values, "jobs", 2, code, claim) as each:
         atomic_write(claim, "cubes")
         found = list(each("some cubes", functools.partial(cube, flag_values.data_dir), ITEMS))
     print(found)
@@ -71,7 +71,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def cubes(tmp_path, monkeypatch):
-    folder = tmp_path / "door"
+    folder = tmp_path / "modules"
     folder.mkdir()
     (folder / "cubes.py").write_text(CUBES)
     monkeypatch.syspath_prepend(folder)
@@ -110,8 +110,8 @@ def made(directory):
 
 def test_processes_return_and_leave_what_one_does(cubes, tmp_path):
     found = []
-    for name, each in (("one", one_by_one), ("two", None)):
-        with here(2, chunk=2) as other:
+    for name, each in (("one", serial_map), ("two", None)):
+        with local_map(2, chunk=2) as other:
             found.append(list((each or other)("cubes", functools.partial(cubes.cube, tmp_path / name), cubes.ITEMS)))
     assert found[0] == found[1] and [entry["word"] for entry in found[0]] == [word for _, word in cubes.ITEMS]
     assert left(tmp_path / "one") == left(tmp_path / "two") and len(left(tmp_path / "one")) == 20
@@ -145,7 +145,7 @@ def test_a_failed_block_is_told_and_the_others_go_on(run, tmp_path, monkeypatch)
     assert (code, out) == (2, "")
     assert "block 2 of some-cubes failed: inputs [8, 'é8'] to [11, 'é11'] (4): ZeroDivisionError: no cube of 9" in error
     assert error.splitlines()[-1] == (
-        "error: 1 of 5 blocks failed; what is computed is kept, and the same command tries these again"
+        "error: 1 of 5 blocks failed; computed results remain, and the same command tries these blocks again"
     )
     assert made(tmp_path / "data") == [n for n in range(20) if n not in (9, 10, 11)]
     monkeypatch.setenv("CUBES_FAIL", "")
@@ -153,14 +153,16 @@ def test_a_failed_block_is_told_and_the_others_go_on(run, tmp_path, monkeypatch)
 
 
 def test_a_block_that_runs_twice_at_once_leaves_the_same(run, tmp_path, monkeypatch):
-    from attribution_benchmarks.beam import launch, precompute
+    from attribution_benchmarks.beam import launch
+
+    launch_once = launch.launch
 
     def twice(plan, job, workers, options):
-        text = file_systems.get(plan)
-        file_systems.put(plan, text + text)
-        launch.launch(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
+        text = file_systems.read(plan)
+        file_systems.write(plan, text + text)
+        launch_once(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
 
-    monkeypatch.setattr(precompute, "_launch", lambda: twice)
+    monkeypatch.setattr(launch, "launch", twice)
     monkeypatch.setenv("CUBES_SECONDS", "0.1")  # long enough for the other one to begin
     code, out, error = run("data", *BEAM, "--workers=2")
     assert code == 0, error
@@ -190,11 +192,10 @@ def test_killed_with_all_its_workers_at_random_moments_it_goes_on(cubes, run, tm
 
 def test_a_worker_that_sees_another_directory_makes_nothing(cubes, tmp_path, monkeypatch, capfd):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.beam import map_job
-
     (tmp_path / "claim").write_text("cubes")
-    each = OnBeam(cubes.code, str(tmp_path / "claim"), str(tmp_path / "blocks"))
-    monkeypatch.setattr(map_job, "digest_of_file", lambda path: "")  # as where the file is not
+    each = BeamMap(cubes.code, str(tmp_path / "claim"), str(tmp_path / "blocks"))
+    seen = iter(["of the command", "of the worker"])
+    monkeypatch.setattr(parallel_map, "_digest_of_file", lambda path: next(seen))
     with pytest.raises(BadInput, match="1 of 1 blocks failed"):
         each("cubes", functools.partial(cubes.cube, str(tmp_path / "data")), cubes.ITEMS)
     assert f"a worker does not see {tmp_path / 'claim'} as it was written" in capfd.readouterr().err
@@ -202,10 +203,10 @@ def test_a_worker_that_sees_another_directory_makes_nothing(cubes, tmp_path, mon
 
 
 @pytest.mark.parametrize("arguments, said", [
-    (["--workers=2"], "--workers is of --runner=beam"),
-    ([*BEAM, "--jobs=2"], "--jobs is of --runner=local; with --runner=beam give --workers"),
-    ([*BEAM, "--data_dir=gs://bucket/data"], "gs://bucket/data is no directory"),
-    ([*BEAM, "--", "--runner=NoSuchRunner"], "Beam does not take the options after --"),
+    (["--workers=2"], "--workers: only with --runner=beam"),
+    ([*BEAM, "--jobs=2"], "--jobs: only with --runner=local; use --workers with --runner=beam"),
+    ([*BEAM, "--data_dir=gs://bucket/data"], "gs://bucket/data is not a directory"),
+    ([*BEAM, "--", "--runner=NoSuchRunner"], "Beam does not accept the options after --"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_line(run, tmp_path, arguments, said):
     code, out, error = run("data", *arguments)

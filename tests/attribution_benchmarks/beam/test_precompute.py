@@ -13,8 +13,7 @@ import pytest
 
 pytest.importorskip("apache_beam")
 from attribution.errors import BadInput
-from attribution.file_io import file_systems
-from attribution_benchmarks.beam import launch
+from attribution_benchmarks.beam import file_systems, launch
 from attribution_benchmarks.beam.precompute import MANIFEST
 from attribution_benchmarks.beam.work import Task
 from attribution_benchmarks.core.store import FILE
@@ -83,7 +82,7 @@ def test_a_damaged_block_is_computed_again_and_said(run, alone, tmp_path):
     (tmp_path / "notes").write_text("")
     code, out, error = run(*BEAM, f"--scores_dir={store}")
     assert (code, out) == (0, alone[0]) and explained(tmp_path) == {"8": 1}
-    assert "block 2 of squares is damaged (its checksum is another one) and computed again" in error
+    assert "block 2 of squares is damaged (wrong checksum) and is computed again" in error
 
 
 def test_a_failed_block_tells_its_inputs_and_why_and_the_others_go_on(run, alone, tmp_path, monkeypatch):
@@ -120,14 +119,14 @@ def test_batches_are_halved_where_a_device_has_no_room(run, alone, tmp_path, mon
 
 def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, contents_of, tmp_path, monkeypatch):
     """Every block is in the plan twice, and every bundle is repeated, in two processes."""
-    from attribution_benchmarks.beam import launch, precompute
+    launch_once = launch.launch
 
     def twice(plan, job, workers, options):
-        text = file_systems.get(plan)
-        file_systems.put(plan, text + text)
-        launch.launch(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
+        text = file_systems.read(plan)
+        file_systems.write(plan, text + text)
+        launch_once(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
 
-    monkeypatch.setattr(precompute, "_launch", lambda: twice)
+    monkeypatch.setattr(launch, "launch", twice)
     monkeypatch.setenv("SQUARES_SECONDS", "0.3")  # long enough for the other one to begin
     store = tmp_path / "store"
     assert run(*BEAM, f"--scores_dir={store}", "--workers=2", "--count=20")[:2] == (0, alone[0])
@@ -170,7 +169,7 @@ def test_threads_that_a_killed_worker_leaves_say_nothing_and_later_ones_do(monke
         raise BadInput("a worker was killed")
 
     with pytest.raises(BadInput, match="a worker was killed"):
-        launch._with_processes(run)
+        launch._run_with_processes(run)
     later = threading.Thread(target=fail, name="later")
     going_on.set()
     later.start()
@@ -201,11 +200,11 @@ def test_blocks_on_a_store_of_objects(run, alone, contents_of, tmp_path, object_
 
 
 @pytest.mark.parametrize("arguments, said", [
-    (["--workers=2"], "--workers is of --runner=beam"),
-    (["--", "--runner=FlinkRunner"], "the options after -- are of --runner=beam"),
-    ([*BEAM, "--block_size=3"], "--block_size=3 is no multiple of --batch_size=2"),
+    (["--workers=2"], "--workers: only with --runner=beam"),
+    (["--", "--runner=FlinkRunner"], "options after --: only with --runner=beam"),
+    ([*BEAM, "--block_size=3"], "--block_size=3 is not a multiple of --batch_size=2"),
     ([*BEAM, "--blocks_dir=/dev/null/x"], "--blocks_dir="),
-    ([*BEAM, "--", "--runner=NoSuchRunner"], "Beam does not take the options after --"),
+    ([*BEAM, "--", "--runner=NoSuchRunner"], "Beam does not accept the options after --"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_line(run, arguments, said):
     code, out, error = run(*arguments)
@@ -221,7 +220,7 @@ def test_without_beam_the_line_says_how_to_install_it(run, monkeypatch):
 def test_a_worker_of_other_code_computes_nothing(squares, run, tmp_path, monkeypatch):
     from attribution_benchmarks.beam import pipeline
 
-    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)  # so that the work is made by the door
+    monkeypatch.setattr(pipeline, "provide_works", lambda job, works: None)  # so that the work is made by the factory
     monkeypatch.setattr(squares.Squares, "key", property(lambda self: "0" if self.series["square"].path else "1"))
     code, _, error = run(*BEAM, f"--scores_dir={tmp_path / 'store'}")
     assert code == 2 and "this worker has other code, another model or other versions" in error

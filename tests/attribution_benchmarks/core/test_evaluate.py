@@ -95,7 +95,7 @@ def test_blocks_on_beam_give_the_same_bytes_and_maps(toy, tmp_path, capsys, monk
     pytest.importorskip("apache_beam")
     from attribution_benchmarks.beam import pipeline
 
-    monkeypatch.setattr(pipeline, "at_hand", lambda job, works: None)
+    monkeypatch.setattr(pipeline, "provide_works", lambda job, works: None)
     found = []
     for way in ([], ["--runner=beam", "--block_size=4"]):
         folder = tmp_path / f"{len(way)}"

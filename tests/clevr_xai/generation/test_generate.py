@@ -155,7 +155,7 @@ def test_beam_makes_the_same_bytes(made, tmp_path, capsys):
     assert sorted(one["blocks"] for one in told) == [1, 1, 1, 1, 2]
     capsys.readouterr()
     assert execute(script.main, script.FLAGS, script.__doc__, ["x", *given, *beam, "--num_workers=2"]) == 2
-    assert "--num_workers is of --runner=local; with --runner=beam give --workers" in capsys.readouterr().err
+    assert "--num_workers: only with --runner=local; use --workers with --runner=beam" in capsys.readouterr().err
 
 
 def test_stored_images_are_the_resized_renders(made, tmp_path):
