@@ -1,195 +1,227 @@
-"""Commands in copies of one process that has imported TensorFlow, which is most of what a short command takes.
+"""Run commands in child processes that share one import of TensorFlow, most of the time of a short command.
 
-    python -m attribution_benchmarks.report.forkserver DESCRIPTOR
-
-The process behind it reads requests from a socket and makes a copy of itself by ``fork`` for each, before TensorFlow
-has computed anything or asked for a GPU. A copy runs one module as ``python -m`` would and ends as any program does.
-Copies end with the process copied, and that ends when nobody holds the other end of its socket, whatever way that came
-about. Only Linux has both a fork that is safe here and the means to end a process with its parent.
+On Linux, the fork server of ``multiprocessing`` imports it once and forks for each command. Elsewhere each command
+starts a new interpreter. A command ends with the process that started it, even if that is killed.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import ctypes
-import functools
-import gc
-import importlib
-import json
+import multiprocessing
 import os
+import pathlib
+import re
+import resource
 import runpy
-import select
 import signal
-import socket
-import subprocess
 import sys
+import tempfile
 import threading
-import warnings
-from collections.abc import Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import connection, reduction
+from typing import Any
 
-from attribution.cli.tf_logging import import_without_devices, list_devices
+from attribution.cli.tf_logging import list_devices
 from attribution.errors import BadInput
 
-POSSIBLE = sys.platform == "linux"
-_LONGEST = 1 << 17  # bytes of a request: a command line
-_PRCTL = ctypes.CDLL(None).prctl if POSSIBLE else None  # looked up here: after a fork, other threads' locks stay locked
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRESS_BAR = re.compile(r"\d+%\||\bit/s\]|\?it/s|s/it\]")  # of tqdm
+# One thread per command: several run side by side, and sums are bitwise equal whatever the number of cores.
+THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_CONTEXT: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+_CONTEXT.set_forkserver_preload(["attribution_benchmarks.report.preload"])
+_BAD_INPUT = 2  # exit code of a command that rejects its input
+_TAIL = 1 << 16  # bytes of a command's standard error in which its last error is searched
 
 
-def end_with_parent(parent: int) -> None:
-    """Have Linux end this process when the thread that started it ends, even by a kill.
+class CommandFailed(Exception):
+    """A command had an exit code other than 0. The message is its last error line.
+
+    Attributes
+    ----------
+    crashed
+        Whether it failed unexpectedly, rather than by rejecting its input.
+    """
+
+    def __init__(self, message: str, code: int):
+        super().__init__(message)
+        self.crashed = code != _BAD_INPUT
+
+
+def write_stderr(written: bytes) -> None:
+    """Write bytes to this process's standard error."""
+    sys.stderr.buffer.write(written)
+    sys.stderr.buffer.flush()
+
+
+class Commands:
+    """Runs commands in child processes; threads may run several at a time.
 
     Parameters
     ----------
-    parent
-        Number of the process that started this one. If it has ended already, this process ends at once.
-    """
-    if _PRCTL is not None:
-        _PRCTL(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(1)
+    lock
+        File descriptor that every command keeps open while it runs.
 
-
-class Copies:
-    """Asks for copies; the process that is copied is started with the first of them.
-
-    Threads may ask at the same time. The first one's must last as long as this is in use.
-
-    Parameters
+    Attributes
     ----------
-    environment
-        Of all copies.
+    cpu_seconds
+        Used by the commands that have finished.
     """
 
-    def __init__(self, environment: Mapping[str, str]):
-        self._environment = dict(environment)
-        self._starting = threading.Lock()
-        self._original: subprocess.Popen | None = None
-        self._requests: socket.socket | None = None
+    def __init__(self, lock: int):
+        self._lock_descriptor = lock
+        self._running: set[Any] = set()
+        self._mutex = threading.Lock()  # starting and joining processes is not safe in several threads at a time
+        self._closed = False
+        self.cpu_seconds = 0.0
 
-    def start(self, arguments: Sequence[str], printed: int, said: int, lock: int) -> int:
-        """Start ``python -m`` with some arguments in a copy, and return without waiting for it.
+    def run(self, arguments: Sequence[str], on_stderr: Callable[[bytes], None] = write_stderr) -> str:
+        """Run ``python`` with arguments and return its standard output.
 
         Parameters
         ----------
         arguments
-            After ``-m``.
-        printed, said
-            Descriptors of its standard output and standard error.
-        lock
-            Descriptor that it keeps open while it runs.
-
-        Returns
-        -------
-        int
-            Descriptor from which the exit code can be read when it has ended, as text; the caller's to close.
+            ``-m`` and a module, or a file, and their arguments.
+        on_stderr
+            Called with each chunk that the command writes to standard error.
 
         Raises
         ------
-        BadInput
-            If the process that is copied is no longer there.
+        CommandFailed
+            If the exit code is not 0.
+        KeyboardInterrupt
+            If the command was interrupted, or ``close`` was called.
         """
-        with self._starting:
-            if self._requests is None:
-                self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                with theirs:
-                    self._original = subprocess.Popen(
-                        [sys.executable, "-m", __name__, str(theirs.fileno())],
-                        env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                        pass_fds=[theirs.fileno()],
-                        preexec_fn=functools.partial(end_with_parent, os.getpid()),
-                    )  # fmt: skip
-            ended, ending = os.pipe()
-            try:
-                socket.send_fds(self._requests, [json.dumps(list(arguments)).encode()], [printed, said, ending, lock])
-            except OSError as error:
-                os.close(ended)
-                raise BadInput(GONE) from error
-            finally:
-                os.close(ending)
-        return ended
+        tail = b""
+        with tempfile.TemporaryFile() as printed:
+            process, errors, cpu_seconds = self._start(arguments, printed.fileno())
+            with errors:
+                while chunk := errors.read(_TAIL):
+                    on_stderr(chunk)
+                    tail = (tail + chunk)[-_TAIL:]
+            connection.wait([process.sentinel])
+            with self._mutex:
+                process.join()
+                self._running.discard(process)
+                with contextlib.suppress(EOFError):  # killed
+                    self.cpu_seconds += cpu_seconds.recv()
+            code = process.exitcode
+            if self._closed or code in (130, -signal.SIGINT):
+                raise KeyboardInterrupt
+            if code == -signal.SIGKILL:
+                raise CommandFailed("the system ended it, perhaps for lack of memory; fewer --jobs need less", code)
+            if code:
+                raise CommandFailed(_last_error(tail) or f"exit code {code}", code)
+            printed.seek(0)
+            return printed.read().decode()
 
-    def end(self) -> None:
-        """End the process that is copied, and with it all copies that still run."""
-        with self._starting:
-            if self._requests is not None and self._original is not None:
-                self._requests.shutdown(socket.SHUT_RDWR)  # closing alone would not do: another thread may send
-                self._original.wait()
+    def close(self) -> None:
+        """Kill all running commands and start no other."""
+        self._closed = True
+        for process in list(self._running):
+            process.kill()
 
-
-GONE = "the system ended the process that starts all commands, perhaps for lack of memory; --jobs=1 needs less"
-
-
-def main(descriptor: int) -> None:
-    """Serve requests; in a copy, run what was asked for, and end with its exit code."""
-    interruption = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import_without_devices()
-    importlib.import_module("attribution_benchmarks.core.explainer")  # the modules that every command imports
-    # Nothing of these is touched again, so that all copies share their memory.
-    gc.collect()
-    gc.freeze()
-    arguments = _copied(socket.socket(fileno=descriptor))
-    signal.signal(signal.SIGINT, interruption)
-    list_devices()
-    sys.argv = arguments
-    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
-
-
-def _copied(requests: socket.socket) -> list[str]:
-    """Make copies as long as some are asked for; return in a copy alone, with what it was asked."""
-    original = os.getpid()
-    woken, waking = os.pipe()
-    os.set_blocking(waking, False)
-    signal.set_wakeup_fd(waking)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)  # else it would be ignored and not written there
-    running: dict[int, int] = {}
-    while True:
-        ready = select.select([requests.fileno(), woken], [], [])[0]
-        if woken in ready:
-            os.read(woken, 1 << 12)
-            _tell_who_ended(running)
-        if requests.fileno() not in ready:
-            continue
-        request, descriptors, _, _ = socket.recv_fds(requests, _LONGEST, 4)
-        if not request:
-            os._exit(0)
-        printed, said, ending, _ = descriptors
-        with warnings.catch_warnings():
-            # Python 3.12 warns of forks beside threads; the one there is jemalloc's, which knows of forks.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            copy = os.fork()
-        if copy:
-            running[copy] = ending
-            for descriptor in set(descriptors) - {ending}:
-                os.close(descriptor)
-            continue
-        end_with_parent(original)
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.dup2(printed, 1)
-        os.dup2(said, 2)
-        # The lock alone stays open, and is not passed on to what the command starts.
-        for descriptor in (printed, said, ending, woken, waking, *running.values()):
-            os.close(descriptor)
-        requests.close()
-        # They were a device's and a terminal's, and are pipes now.
-        sys.stdout, sys.stderr = _text(1, sys.stdout), _text(2, sys.stderr, buffering=1)
-        return json.loads(request)
+    def _start(self, arguments: Sequence[str], printed: int) -> tuple[Any, Any, Any]:
+        """Return the process, its standard error as a file, and a connection that receives its CPU seconds."""
+        reading, writing = os.pipe()
+        errors = open(reading, "rb", 0)
+        receiver, sender = _CONTEXT.Pipe(duplex=False)
+        descriptors = [_Inherited(one) for one in (printed, writing, self._lock_descriptor)]
+        process = _CONTEXT.Process(target=_run, args=(list(arguments), *descriptors, sender))
+        try:
+            with self._mutex, _environment():
+                if self._closed:
+                    raise KeyboardInterrupt
+                process.start()
+                self._running.add(process)
+        except (EOFError, OSError) as error:
+            errors.close()
+            if self._closed:
+                raise KeyboardInterrupt from None
+            raise BadInput(
+                "the system ended the process that starts all commands, perhaps for lack of memory; --jobs=1 needs less"
+            ) from error
+        finally:
+            os.close(writing)
+            sender.close()
+        if self._closed:  # meanwhile
+            process.kill()
+        return process, errors, receiver
 
 
-def _text(descriptor: int, like: TextIO, buffering: int = -1) -> TextIO:
-    """Return a descriptor as a file with another one's encoding."""
-    return open(descriptor, "w", encoding=like.encoding, errors=like.errors, buffering=buffering, closefd=False)
+class _Inherited:
+    """A file descriptor as an argument of a process: an open descriptor (int) there."""
+
+    def __init__(self, descriptor: int):
+        self._descriptor = descriptor
+
+    def __reduce__(self):
+        return _detach, (reduction.DupFd(self._descriptor),)
 
 
-def _tell_who_ended(running: dict[int, int]) -> None:
-    """Write the exit codes of copies that have ended where those who asked for them read."""
-    for copy in list(running):
-        ended, status = os.waitpid(copy, os.WNOHANG)
-        if ended:
-            with contextlib.suppress(BrokenPipeError), open(running.pop(copy), "w") as asked:
-                asked.write(str(os.waitstatus_to_exitcode(status)))
+def _detach(duplicate: Any) -> int:
+    return duplicate.detach()
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """Set the environment variables with which commands start."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    # Without the last, the first command would reserve all memory of a GPU.
+    changes = {"PYTHONPATH": path, **{
+        name: os.environ.get(name, default)
+        for name, default in (*((thread, "1") for thread in THREADS), ("TF_FORCE_GPU_ALLOW_GROWTH", "true"))
+    }}  # fmt: skip
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _run(arguments: list[str], printed: int, errors: int, lock: int, cpu_seconds: connection.Connection) -> None:
+    """Run a module or a file in this child process as ``python`` does."""
+    parent = multiprocessing.parent_process()
+    if parent is None or not parent.is_alive():
+        os._exit(1)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    for descriptor, standard in ((printed, 1), (errors, 2)):
+        os.dup2(descriptor, standard)
+        os.close(descriptor)
+    if "tensorflow" in sys.modules:
+        list_devices()
+    try:
+        if arguments[0] == "-m":
+            sys.path.insert(0, os.getcwd())
+            sys.argv = arguments[1:]
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(pathlib.Path(arguments[0]).resolve().parent))
+            sys.argv = arguments
+            runpy.run_path(arguments[0], run_name="__main__")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    finally:
+        atexit._run_exitfuncs()  # multiprocessing runs none
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        cpu_seconds.send(sum(one.ru_utime + one.ru_stime for one in used))
+
+
+def _end_with(parent: Any) -> None:
+    """Kill this process when its parent has ended."""
+    parent.join()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _last_error(written: bytes) -> str:
+    """Return the last error line of a command's standard error, or else its last line that is no progress bar."""
+    lines = list(filter(None, map(str.strip, re.split(r"[\r\n]", written.decode(errors="replace")))))
+    errors = [line for line in lines if line.startswith("error: ")]
+    candidates = errors or [line for line in lines if not PROGRESS_BAR.search(line)]
+    return candidates[-1].removeprefix("error: ") if candidates else ""

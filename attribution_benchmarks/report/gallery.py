@@ -59,7 +59,7 @@ def examples(
     """Return the inputs that the units drew, in the order of the units."""
     found = []
     for result in results:
-        if result.shown is None:
+        if result.examples is None:
             continue
         names = {row["metric"] for row in result.document["rows"]}
         columns = [
@@ -69,7 +69,7 @@ def examples(
             and column.metric in names
             and any(column.takes(row) for row in result.document["rows"])
         ]
-        for one in report_examples.load(result.shown)[0]:
+        for one in report_examples.load(result.examples)[0]:
             values: dict[str, dict] = {}
             places: dict[str, dict] = {}
             for column in columns:
@@ -205,9 +205,9 @@ def pictures_of(matrix: Matrix, results: Sequence[Any], scores: Mapping) -> dict
     """Return the pictures of each column's inputs, in the order of its scores, where a unit kept them."""
     found = {}
     for result in results:
-        if result.shown is None:
+        if result.examples is None:
             continue
-        for one in report_examples.load(result.shown)[1]:
+        for one in report_examples.load(result.examples)[1]:
             for column in matrix.columns:
                 group = group_of(column, scores.get(column.benchmark, ()))
                 if (

@@ -6,21 +6,21 @@
     attribution-benchmarks --output_dir=report --benchmarks=my_file.py:MINE
     attribution-benchmarks --output_dir=report --compare=other_report
 
-Everything comes from the SavedModels and data of the project; what data are not shipped are made. A run that
-was stopped, by whatever, goes on where it stood and ends with the same bytes. Open report/index.html; the tables are
-in report/tables.
+Everything is computed from the SavedModels and data of the project; data that are not part of it are generated. A
+stopped run resumes and ends with the same bytes. Open report/index.html; the tables are in report/tables.
 
-Methods of your own are scored beside all others in every benchmark they fit, metrics of your own in every benchmark.
---model=DIRECTORY puts a SavedModel of your own in place of the network of every benchmark whose inputs it takes; where
-a benchmark has several networks, its page says which.
+Custom methods are scored next to all others in every benchmark they fit, custom metrics in every benchmark.
+--model=DIRECTORY replaces the network of every benchmark that accepts its inputs; the page of a benchmark with several
+networks says which one is replaced.
 
-Cost: 38 CPU minutes on one machine and 63 on another; with --quick 3 to 4. Commands run side by side, one a core
+Cost: 38 CPU minutes on one machine and 63 on another; 3 to 4 with --quick. Commands run side by side, one on each core
 (--jobs).
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pathlib
 import resource
 import shlex
@@ -35,45 +35,44 @@ from attribution.errors import BadInput, listed, print_line, print_text
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fingerprint
+from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
 from attribution_benchmarks.core.report_examples import FILE
 from attribution_benchmarks.metrics import registry
 from attribution_benchmarks.report import presets, publish, scheduler
+from attribution_benchmarks.report.forkserver import CommandFailed
 from attribution_benchmarks.report.matrix_table import counted
 from attribution_benchmarks.report.page import Result
-from attribution_benchmarks.report.progress import Progress
 from attribution_benchmarks.report.report_diff import Other
 from attribution_benchmarks.report.sections import shown_path
-from attribution_benchmarks.report.task_runner import Refused, Runner, only_run
+from attribution_benchmarks.report.task_runner import TaskRunner, only_run
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, methods=[], model="", seed=0, cache_dir="")
 FLAGS[
     "methods"
-].help = "methods to score besides the benchmarks' own: names of the registry, module:function or file.py:function"
-FLAGS["model"].help = "SavedModel of your own, scored in the benchmarks whose inputs it takes"
-flags.DEFINE_string("output_dir", "report", "directory of the report; made if missing", flag_values=FLAGS)
-flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: a look in 3 to 4 CPU minutes", flag_values=FLAGS)
+].help = "methods to score besides those of the benchmarks: registered names, module:function or file.py:function"
+FLAGS["model"].help = "SavedModel to score in the benchmarks that accept its inputs"
+flags.DEFINE_string("output_dir", "report", "directory of the report; created if missing", flag_values=FLAGS)
+flags.DEFINE_bool("quick", False, "fewer inputs, samples and masks: 3 to 4 CPU minutes", flag_values=FLAGS)
 flags.DEFINE_list(
-    "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and your own as file.py:NAME", flag_values=FLAGS
+    "benchmarks", list(REPORTED), f"of {', '.join(BENCHMARKS)}, and custom ones as file.py:NAME", flag_values=FLAGS
 )
 flags.DEFINE_list(
-    "metrics",
-    [],
-    "further metrics for all benchmarks: of docs/metrics.md, such as roc_auc, or file.py:NAME of your own",
+    "metrics", [], "further metrics for all benchmarks: of docs/metrics.md, such as roc_auc, or custom as file.py:NAME",
     flag_values=FLAGS,
-)
+)  # fmt: skip
 flags.DEFINE_integer(
     "random_networks", 0,
-    f"networks of random weights that methods are held against, where a benchmark has this control; {NETWORKS}, or "
-    f"{presets.QUICK_NETWORKS} with --quick, when 0", 0, MOST, flag_values=FLAGS,
+    f"networks of random weights that methods are compared with, in benchmarks with this control; 0: {NETWORKS}, or "
+    f"{presets.QUICK_NETWORKS} with --quick", 0, MOST, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(
-    "jobs", 0, "commands at a time, each on one core; as many as cores and memory allow when 0; same bytes", 0,
-    flag_values=FLAGS,
+    "jobs", 0, "commands at a time, each on one core; 0: as many as cores and memory allow; does not change the output",
+    0, flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_string("compare", "", "another report, to say what changed since: its --output_dir", flag_values=FLAGS)
+flags.DEFINE_string("compare", "", "--output_dir of another report to compare with", flag_values=FLAGS)
 
 
 def command() -> None:
@@ -81,17 +80,17 @@ def command() -> None:
     cli.run(main, FLAGS, __doc__)
 
 
-def titles(definitions: Iterable[Benchmark], own: Sequence[str] = ()) -> dict[str, str]:
-    """Return the name to print of every method and control; of one's own the function's, where no other has it."""
+def titles(definitions: Iterable[Benchmark], custom: Sequence[str] = ()) -> dict[str, str]:
+    """Return the printed name of every method and control; of a custom method the function's, with its file if needed."""
     definitions = list(definitions)
-    functions = [name.rpartition(":")[2] for name in own]
-    files = [shown_path(name) for name in own]
+    functions = [name.rpartition(":")[2] for name in custom]
+    files = [shown_path(name) for name in custom]
     return {
         **{
             name: function
             if functions.count(function) == 1
             else f"{function} ({(file if files.count(file) == 1 else name).rpartition(':')[0]})"
-            for name, function, file in zip(own, functions, files, strict=True)
+            for name, function, file in zip(custom, functions, files, strict=True)
         },
         **{name: title for definition in definitions for name, title in definition.method_titles.items()},
         **{name: method.title for name, method in attribution.METHODS.items()},
@@ -103,9 +102,9 @@ def titles(definitions: Iterable[Benchmark], own: Sequence[str] = ()) -> dict[st
     }
 
 
-def families(definitions: Iterable[Benchmark], own: Mapping[str, attribution.Method]) -> dict[str, str]:
-    """Return the family of every method that has one: of the registry, of the benchmarks, of the user's own."""
-    methods = {**attribution.METHODS, **own}
+def families(definitions: Iterable[Benchmark], custom: Mapping[str, attribution.Method]) -> dict[str, str]:
+    """Return the family of every method that has one: registered, of a benchmark, or custom."""
+    methods = {**attribution.METHODS, **custom}
     return {
         **{name: method.family for name, method in methods.items() if method.family},
         **{name: family for definition in definitions for name, family in definition.method_families.items()},
@@ -113,104 +112,107 @@ def families(definitions: Iterable[Benchmark], own: Mapping[str, attribution.Met
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Check everything the user gave, run what is not there yet, and write the report."""
-    if not flag_values.benchmarks:
-        raise BadInput(f"--benchmarks is empty; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
-    definitions = {place: benchmark_named(place) for place in dict.fromkeys(flag_values.benchmarks)}
-    names = [definition.name for definition in definitions.values()]
-    if len(set(names)) < len(names):
-        raise BadInput(f"--benchmarks has two benchmarks of one name, {listed(names)}; give yours another")
-    added = list(dict.fromkeys(flag_values.methods))
-    methods = {name: attribution.resolve_method(name) for name in added}
-    own = [name for name in added if ":" in name]
-    metrics = registry.select_metrics(flag_values.metrics, {}) if flag_values.metrics else {}
-    depends = {
-        **{name: method_fingerprint(methods[name]) for name in own},
-        **{name: code_fingerprint(metric.measure.function) for name, metric in metrics.items()},
-        **{
-            place: code_fingerprint(definition.examples, *(one.measure.function for one in definition.metrics),
-                                    files=[pathlib.Path(definition.network)])
-            for place, definition in definitions.items() if definition.examples
-        },
-    }  # fmt: skip
-    if flag_values.model:
-        if not pathlib.Path(flag_values.model).is_dir():
-            raise BadInput(f"--model={flag_values.model}: there is no such directory; name a SavedModel")
-        depends[flag_values.model] = code_fingerprint(files=[pathlib.Path(flag_values.model)])
-    other = Other(pathlib.Path(flag_values.compare)) if flag_values.compare else None
-    directory = pathlib.Path(flag_values.output_dir)
-    if directory.exists() and not directory.is_dir():
-        raise BadInput(f"--output_dir={directory} is a file; name a directory")
-    chosen = [
+    """Check all input, run the commands whose tables are missing or outdated, and write the report."""
+    request = _checked(flag_values)
+    tasks = [
         task
-        for place, definition in definitions.items()
+        for place, definition in request.benchmarks.items()
         for task in presets.tasks_of(
             definition, place, flag_values.quick, flag_values.seed, flag_values.metrics, flag_values.random_networks
         )
     ]
-    reasons = {
-        (method, definition.name): reason
-        for definition in definitions.values()
-        for method, reason in definition.reasons.items()
-    }
-    jobs = flag_values.jobs or scheduler.usable(len(chosen))
-    progress = Progress(len(chosen), jobs)
-    with only_run(directory) as lock:
-        runner, results = Runner(directory, lock, depends, progress.hear), []
-        notes: dict[str, None] = {}
-        unfit: dict[tuple[str, str], list[str]] = {}  # several tasks may refuse a model for one reason
-
-        def work(numbered: tuple[int, ReportTask]) -> Ran:
-            number, task = numbered
-            progress.begin(number, task.name, task.title)
-            ran = run(runner, task, added, flag_values.model)
-            progress.end(number, task.name, task.title, ran.how)
-            return ran
-
-        with contextlib.closing(runner.commands):
-            for ran in scheduler.in_order(
-                work, list(enumerate(chosen, start=1)), [task.cost for task in chosen], jobs, runner.commands.close
-            ):
-                result = ran.result
-                results.append(result)
-                reasons.update(ran.reasons)
-                notes.update(dict.fromkeys(ran.notes))
-                if ran.model_refused:
-                    unfit.setdefault(ran.model_refused, []).append(result.title)
-                print_text(f"{result.title}\n{result.note}\n\n{result.printed or result.failed}\n\n", flush=True)
-        said_of_model = [f"{begins} {' and '.join(where)}, {ends}" for (begins, ends), where in unfit.items()]
-        scores = {
-            name: [
-                group
-                for task, result in zip(chosen, results, strict=True)
-                if task.benchmark == name and task.input_scores and result.document
-                for group in input_scores.load(runner.values_file(task))
-            ]
-            for name in names
-        }
-        settings = {
-            "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
-            "lead": lead(flag_values.quick, own, flag_values.model, len(definitions)),
-            "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
-        }
-        print_text(
-            publish.publish(
-                directory, results, scores, list(definitions.values()),
-                [column for one in definitions.values() for column in presets.columns_of(one, list(metrics.values()))],
-                titles(definitions.values(), own), settings, reasons, own, [*said_of_model, *notes], flag_values.seed,
-                other, families(definitions.values(), methods),
-            ) + "\n"
-        )  # fmt: skip
-    used = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    say(f"{sum(part.ru_utime + part.ru_stime for part in used):.0f} CPU seconds")
-    say(f"open {directory / 'index.html'}")
-    failed = [result for result in results if result.failed]
+    with only_run(request.directory) as lock:
+        jobs = flag_values.jobs or scheduler.default_jobs(len(tasks))
+        with contextlib.closing(scheduler.Progress(len(tasks), jobs)) as progress:
+            runner = TaskRunner(request.directory, lock, request.fingerprints, progress.on_stderr)
+            with contextlib.closing(runner.commands):
+                outcomes = _run_tasks(runner, tasks, request, jobs, progress)
+        print_text(_publish(runner, tasks, outcomes, request, flag_values) + "\n")
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _say(f"{used.ru_utime + used.ru_stime + runner.commands.cpu_seconds:.0f} CPU seconds")
+    _say(f"open {request.directory / 'index.html'}")
+    failed = [outcome.result for outcome in outcomes if outcome.result.failed]
     if failed:
         raise BadInput(f"{listed(result.title for result in failed)} could not be computed: {failed[0].failed}")
 
 
-class Ran:
-    """What came of a task.
+@dataclasses.dataclass(frozen=True)
+class _Request:
+    """Checked input.
+
+    Attributes
+    ----------
+    directory
+        Output directory.
+    benchmarks
+        Name or ``file.py:NAME`` -> definition.
+    methods, metrics
+        Those that the user added, by name as given.
+    model
+        Directory of the user's SavedModel; empty for none.
+    fingerprints
+        Of everything custom, by name as given.
+    other
+        Report to compare with.
+    """
+
+    directory: pathlib.Path
+    benchmarks: Mapping[str, Benchmark]
+    methods: Mapping[str, attribution.Method]
+    metrics: Mapping[str, Metric]
+    model: str
+    fingerprints: Mapping[str, str]
+    other: Other | None
+
+    @property
+    def custom(self) -> list[str]:
+        """Return the names of the custom methods."""
+        return [name for name in self.methods if ":" in name]
+
+
+def _checked(flag_values: flags.FlagValues) -> _Request:
+    """Return the input that the flags describe.
+
+    Raises
+    ------
+    BadInput
+        If anything in it is missing or invalid.
+    """
+    if not flag_values.benchmarks:
+        raise BadInput(f"--benchmarks is empty; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
+    benchmarks = {place: benchmark_named(place) for place in dict.fromkeys(flag_values.benchmarks)}
+    names = [definition.name for definition in benchmarks.values()]
+    if len(set(names)) < len(names):
+        raise BadInput(f"--benchmarks has two benchmarks of one name, {listed(names)}; rename yours")
+    methods = {name: attribution.resolve_method(name) for name in dict.fromkeys(flag_values.methods)}
+    metrics = registry.select_metrics(flag_values.metrics, {}) if flag_values.metrics else {}
+    model, directory = flag_values.model, pathlib.Path(flag_values.output_dir)
+    if model and not pathlib.Path(model).is_dir():
+        raise BadInput(f"--model={model}: there is no such directory; name a SavedModel")
+    other = Other(pathlib.Path(flag_values.compare)) if flag_values.compare else None
+    if directory.exists() and not directory.is_dir():
+        raise BadInput(f"--output_dir={directory} is a file; name a directory")
+    fingerprints = _fingerprints(benchmarks, methods, metrics, model)
+    return _Request(directory, benchmarks, methods, metrics, model, fingerprints, other)
+
+
+def _fingerprints(benchmarks, methods, metrics, model: str) -> dict[str, str]:
+    """Return the fingerprints of everything custom."""
+    found = {name: method_fingerprint(method) for name, method in methods.items() if ":" in name}
+    found |= {name: code_fingerprint(metric.measure.function) for name, metric in metrics.items()}
+    for place, definition in benchmarks.items():
+        if definition.examples:
+            functions = [metric.measure.function for metric in definition.metrics]
+            files = [pathlib.Path(definition.network)]
+            found[place] = code_fingerprint(definition.examples, *functions, files=files)
+    if model:
+        found[model] = code_fingerprint(files=[pathlib.Path(model)])
+    return found
+
+
+@dataclasses.dataclass
+class _Outcome:
+    """What a task gave.
 
     Attributes
     ----------
@@ -221,96 +223,153 @@ class Ran:
     reasons
         (method, benchmark) -> why a method has no scores there.
     model_refused
-        How a note begins and ends that says why the user's own model is not scored; its task's title goes between.
-    how
-        In a word for who waits: "done", "is there already" or "failed".
+        Start and end of a sentence that says why the user's model is not scored; the task's title goes between.
+    state
+        "done", "is there already" or "failed".
     """
 
-    def __init__(self) -> None:
-        self.result: Result
-        self.notes: list[str] = []
-        self.reasons: dict[tuple[str, str], str] = {}
-        self.model_refused: tuple[str, str] | None = None
-        self.how = "done"
+    result: Result
+    notes: list[str] = dataclasses.field(default_factory=list)
+    reasons: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+    model_refused: tuple[str, str] | None = None
+    state: str = "done"
 
 
-def run(runner: Runner, task: ReportTask, added: Sequence[str], model: str) -> Ran:
-    """Run a task with what the user added to it, as far as the benchmark takes it."""
-    ran = Ran()
+def _run_tasks(
+    runner: TaskRunner, tasks: Sequence[ReportTask], request: _Request, jobs: int, progress: scheduler.Progress
+) -> list[_Outcome]:
+    """Run all tasks and print their tables in order."""
+
+    def work(numbered: tuple[int, ReportTask]) -> _Outcome:
+        number, task = numbered
+        progress.start(number, task.name, task.title)
+        outcome = _run(runner, task, list(request.methods), request.model)
+        progress.finish(number, task.name, task.title, outcome.state)
+        return outcome
+
+    outcomes = []
+    numbered, costs = list(enumerate(tasks, start=1)), [task.cost for task in tasks]
+    for outcome in scheduler.run_in_order(work, numbered, costs, jobs, runner.commands.close):
+        outcomes.append(outcome)
+        result = outcome.result
+        print_text(f"{result.title}\n{result.note}\n\n{result.printed or result.failed}\n\n", flush=True)
+    return outcomes
+
+
+def _run(runner: TaskRunner, task: ReportTask, added: Sequence[str], model: str) -> _Outcome:
+    """Run a task with the methods and the model that the user added, as far as they fit."""
     new = [name for name in added if name not in task.methods] if task.methods else []
     fitting = [name for name in new if not runner.known_refusal(task, [name])]
     if fitting and not model:
-        # All at once: a process of each one's own would load and check everything once more. Which of them does not fit
-        # is asked only where that fails.
-        with contextlib.suppress(Refused):
-            _finish(ran, runner, task, task.with_methods([*task.methods, *fitting]))
-            _note(ran, runner, task, [name for name in new if name not in fitting])
-            return ran
-    accepted = _note(ran, runner, task, new)
+        # All in one process, because each one loads and checks everything. Only if it fails, they are tried one by one.
+        with contextlib.suppress(CommandFailed):
+            outcome = _finish(runner, task, task.with_methods([*task.methods, *fitting]))
+            _attempt(runner, task, [name for name in new if name not in fitting], outcome)
+            return outcome
+    attempts = _Outcome(Result(task.name, task.benchmark, task.title, task.note, None))
+    accepted = _attempt(runner, task, new, attempts)
     wanted = task.with_methods([*task.methods, *accepted])
+    refused = None
     if model and task.model_flag:
         try:
-            _finish(ran, runner, task, wanted.with_model(model), f" The network is your own, {shown_path(model)}.")
-            return ran
-        except Refused as error:
+            outcome = _finish(runner, task, wanted.with_model(model), f" The network is your own, {shown_path(model)}.")
+            return dataclasses.replace(attempts, result=outcome.result, state=outcome.state)
+        except CommandFailed as error:
             why = "crashed under" if error.crashed else "does not fit"
-            ran.model_refused = f"{shown_path(model)} {why}", f"whose own network is scored instead: {error}"
+            refused = f"{shown_path(model)} {why}", f"whose own network is scored instead: {error}"
     try:
-        _finish(ran, runner, task, wanted)
-    except Refused as error:
-        ran.how = "failed"
-        ran.result = Result(task.name, task.benchmark, task.title, task.note, None, failed=str(error))
-    return ran
+        outcome = _finish(runner, task, wanted)
+    except CommandFailed as error:
+        outcome = _Outcome(dataclasses.replace(attempts.result, failed=str(error)), state="failed")
+    return dataclasses.replace(attempts, result=outcome.result, state=outcome.state, model_refused=refused)
 
 
-def _note(ran: Ran, runner: Runner, task: ReportTask, names: Sequence[str]) -> list[str]:
-    """Try methods one by one, note why some do not fit, and return those that do."""
+def _attempt(runner: TaskRunner, task: ReportTask, names: Sequence[str], outcome: _Outcome) -> list[str]:
+    """Try methods one by one, record why some do not fit, and return those that do."""
     accepted = []
     for name in names:
         refused = runner.attempt(task, [name])
         if refused is None:
             accepted.append(name)
         else:
-            ran.reasons[name, task.benchmark] = refused
-            ran.notes.append(f"{shown_path(name)} under {task.title} {refused}")
+            outcome.reasons[name, task.benchmark] = refused
+            outcome.notes.append(f"{shown_path(name)} under {task.title} {refused}")
     return accepted
 
 
-def _finish(ran: Ran, runner: Runner, task: ReportTask, wanted: ReportTask, note: str = "") -> None:
-    """Give a task's table and take up what the page needs of it."""
-    if not runner.run(wanted):
-        ran.how = "is there already"
-    pictures = runner.directory / "pictures" / task.name
-    shown = pictures / FILE
-    ran.result = Result(
-        task.name,
-        task.benchmark,
-        task.title,
-        task.note + note,
-        runner.document(task),
-        (runner.directory / "tables" / f"{task.name}.txt").read_text(encoding="utf-8"),
+def _finish(runner: TaskRunner, task: ReportTask, wanted: ReportTask, note: str = "") -> _Outcome:
+    """Run a task unless it is up to date, and read what the page shows of it."""
+    state = "done" if runner.run(wanted) else "is there already"
+    pictures = runner.pictures(task)
+    examples = pictures / FILE
+    result = Result(
+        task.name, task.benchmark, task.title, task.note + note, runner.document(task), runner.printed(task),
         sorted(pictures.glob("*.png")) if task.pictures else (),
-        shown=shown if task.pictures and shown.exists() else None,
+        examples=examples if task.pictures and examples.exists() else None,
+    )  # fmt: skip
+    return _Outcome(result, state=state)
+
+
+def _publish(
+    runner: TaskRunner,
+    tasks: Sequence[ReportTask],
+    outcomes: Sequence[_Outcome],
+    request: _Request,
+    flag_values: flags.FlagValues,
+) -> str:
+    """Write matrix, agreement, manifest and page; return their text."""
+    definitions = list(request.benchmarks.values())
+    metrics = list(request.metrics.values())
+    reasons = {(method, one.name): reason for one in definitions for method, reason in one.reasons.items()}
+    scores: dict[str, list] = {definition.name: [] for definition in definitions}
+    unfit: dict[tuple[str, str], list[str]] = {}  # several tasks may refuse a model for one reason
+    for task, outcome in zip(tasks, outcomes, strict=True):
+        reasons.update(outcome.reasons)
+        if outcome.model_refused:
+            unfit.setdefault(outcome.model_refused, []).append(task.title)
+        if task.input_scores and outcome.result.document:
+            scores[task.benchmark] += input_scores.load(runner.values_file(task))
+    notes = [f"{start} {' and '.join(where)}, {end}" for (start, end), where in unfit.items()]
+    notes += dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
+    settings = {
+        "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
+        "lead": _lead(flag_values.quick, request),
+        "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
+    }
+    return publish.publish(
+        request.directory,
+        [outcome.result for outcome in outcomes],
+        scores,
+        definitions,
+        [column for one in definitions for column in presets.columns_of(one, metrics)],
+        titles(definitions, request.custom),
+        settings,
+        reasons,
+        request.custom,
+        notes,
+        flag_values.seed,
+        request.other,
+        families(definitions, request.methods),
     )
 
 
-def lead(quick: bool, own: Sequence[str], model: str, benchmarks: int) -> str:
-    """Return the sentence below the report's heading."""
-    text = f"Attribution maps compared with known ground truth, on {counted(benchmarks, 'benchmark')}."
+def _lead(quick: bool, request: _Request) -> str:
+    """Return the sentences below the report's heading."""
+    custom = request.custom
+    text = f"Attribution maps compared with known ground truth, on {counted(len(request.benchmarks), 'benchmark')}."
     if quick:
         text += " A quick run, with few inputs: its intervals are wide."
-    if own:
-        functions = ", ".join(name.rpartition(":")[2] for name in own)
-        text += f" With {'a method' if len(own) == 1 else f'{len(own)} methods'} of your own: {functions}."
-    return text + (f" With your own network {shown_path(model)}." if model else "")
+    if custom:
+        functions = ", ".join(name.rpartition(":")[2] for name in custom)
+        text += f" With {'a method' if len(custom) == 1 else f'{len(custom)} methods'} of your own: {functions}."
+    return text + (f" With your own network {shown_path(request.model)}." if request.model else "")
 
 
-def _given(flag_values) -> list[str]:
-    """Return the flags that were given and say what to compute."""
+def _given(flag_values: flags.FlagValues) -> list[str]:
+    """Return the given flags that change what is computed."""
     without = ("output_dir", "compare", "jobs")
     return [flag_values[name].serialize() for name in flag_values if flag_values[name].present and name not in without]
 
 
-def say(text: str) -> None:
-    """Tell the user where the run stands."""
+def _say(text: str) -> None:
     print_line(text, file=sys.stderr, flush=True)

@@ -36,8 +36,8 @@ class Result:
         Files it drew.
     failed
         Why there is no table.
-    shown
-        File of the inputs to look at (``scoring.shown``); None where there is none.
+    examples
+        File of ``core.report_examples``; None if there is none.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Result:
     printed: str = ""
     pictures: Sequence[pathlib.Path] = ()
     failed: str = ""
-    shown: pathlib.Path | None = None
+    examples: pathlib.Path | None = None
 
 
 def shown_path(place: str) -> str:

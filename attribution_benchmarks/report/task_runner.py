@@ -1,14 +1,14 @@
-"""Run the benchmarks' own commands, and never anything twice.
+"""Run the commands of a report, each once.
 
-A *task* is one command that gives one table. Its scores go to a store as they are computed, so a run that was killed
-goes on where it stood; its finished table has a record of all it depends on (command, code, models, methods of one's
-own, versions), so a task is run again only when one of these has changed. The directory::
+A task is one command that writes one table. Its scores are stored as they are computed, so that a killed run resumes.
+A finished table has a record of everything it depends on (command, code, models, custom methods, versions); the task
+runs again only if one of these changed. The directory::
 
-    tables/NAME.txt .md                 what the command printed
+    tables/NAME.txt .md                 the command's standard output
     tables/NAME.json .csv               its scores in long form
-    pictures/NAME/*.png                 what it drew
+    pictures/NAME/*.png                 its pictures
     work/scores/                        the store of all scores
-    work/NAME.values.json               every input's scores
+    work/NAME.values.json               the scores of each input
     work/NAME.done.json                 the record
 """
 
@@ -23,7 +23,6 @@ import os
 import pathlib
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
@@ -34,107 +33,81 @@ from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.fingerprint import code_fingerprint
-from attribution_benchmarks.report.processes import Commands, Refused, pass_on
+from attribution_benchmarks.report.forkserver import CommandFailed, Commands, write_stderr
+
+_TABLES = ("txt", "json", "csv", "md")  # suffixes
 
 
 @contextlib.contextmanager
 def only_run(directory: pathlib.Path) -> Iterator[int]:
-    """Keep a directory for one run at a time, and yield the lock for its commands to hold.
+    """Lock a directory; yield the descriptor of a second lock, which the commands keep open.
 
-    The operating system frees the lock when the run and all its commands have ended. The commands of a killed run end
-    shortly after it, later on a busy machine or disk; the next run waits for them.
+    The commands of a killed run end shortly after it. The next run waits for them.
 
     Raises
     ------
     BadInput
-        If another run is at work there.
+        If another run uses the directory.
     """
-    (directory / "work").mkdir(parents=True, exist_ok=True)
-    with open(directory / "work" / "lock", "a+") as file:
-        waiting = False
-        while not _is_locked(file):
-            file.seek(0)
-            run = file.read()  # empty for a moment, until the run that has the lock has written its number
-            if run.isdecimal() and _is_running(int(run)):
-                raise BadInput(f"another run is at work in {directory}; wait for it, or choose another --output_dir")
-            if run and not waiting:
+    work = directory / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    with open(work / "lock", "a") as run, open(work / "commands.lock", "a") as commands:
+        try:
+            if not _locked(run):
+                raise BadInput(f"another run uses {directory}; wait for it, or choose another --output_dir")
+            if not _locked(commands):
                 print_line(f"waiting for commands of a stopped run in {directory} to end", file=sys.stderr, flush=True)
-                waiting = True
-            time.sleep(0.02)
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield file.fileno()
+                fcntl.flock(commands, fcntl.LOCK_EX)
+        except OSError as error:
+            raise BadInput(f"cannot lock {work} ({reason(error)}); choose another --output_dir") from error
+        yield commands.fileno()
 
 
-def _is_locked(file: IO) -> bool:
-    """Lock a file unless another process has locked it, and tell whether that worked."""
+def _locked(file: IO) -> bool:
+    """Lock a file unless another process has locked it; return whether that succeeded."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError as error:
-        raise BadInput(f"no lock on {file.name} ({reason(error)}); choose another --output_dir") from error
     return True
 
 
-def _is_running(process: int) -> bool:
-    """Return whether a process of this machine is running; one that only waits for its parent has ended."""
-    try:
-        os.kill(process, 0)
-        state = pathlib.Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # another user's, or a system without /proc
-        return True
-    return state not in ("Z", "X")
-
-
-class Runner:
-    """Runs tasks in a directory, from several threads at a time where wanted.
+class TaskRunner:
+    """Runs tasks in a directory; threads may run several at a time.
 
     Parameters
     ----------
     directory
-        Where everything goes.
+        Output directory of the report.
     lock
         From ``only_run``.
-    own
-        What results depend on beside the house: name of a method, metric, benchmark or model of the user's own ->
-        its fingerprint.
-    hear
-        Called with a task's name and what its command writes to standard error, as it comes; this process's standard
-        error where None.
+    custom
+        Custom method, metric, benchmark or model -> its fingerprint.
+    on_stderr
+        Called with a task's name and each chunk that its command writes to standard error.
     """
 
     def __init__(
         self,
         directory: pathlib.Path,
         lock: int,
-        own: Mapping[str, str] | None = None,
-        hear: Callable[[str, bytes], None] | None = None,
+        custom: Mapping[str, str] | None = None,
+        on_stderr: Callable[[str, bytes], None] = lambda name, written: write_stderr(written),
     ):
-        self.directory, self.commands = directory, Commands(lock)
-        self.own = dict(own or {})
-        # Asked for once a task and once for each method of the user's own under it; a run has one answer.
+        self.directory, self.commands, self._on_stderr = directory, Commands(lock), on_stderr
+        self._custom = dict(custom or {})
         self._code_of = functools.cache(_code_of)
         self._models_of = functools.cache(lambda benchmark: code_fingerprint(files=[default_model(benchmark)]))
-        self.hear = hear or (lambda name, said: pass_on(said))
         for name in ("tables", "pictures", "work"):
             (directory / name).mkdir(parents=True, exist_ok=True)
 
     def run(self, task: ReportTask) -> bool:
-        """Give a task's table, unless it is there already.
-
-        Returns
-        -------
-        bool
-            Whether anything had to be run.
+        """Write a task's files unless they are up to date; return whether the command was run.
 
         Raises
         ------
-        Refused
-            If the command failed; nothing but its stored scores is left.
+        CommandFailed
+            If the command failed. Only its stored scores remain.
         """
         record = self._record(task)
         done = self.directory / "work" / f"{task.name}.done.json"
@@ -149,118 +122,123 @@ class Runner:
             flags.append(f"--plot_dir={new / 'pictures'}")
         if task.input_scores:
             flags.append(f"--input_scores={new / 'values.json'}")
-        printed = self.execute(task, task.command, flags)
+        printed = self._execute(task, task.command, flags)
         document = json.loads((new / "table.json").read_text(encoding="utf-8"))
         (new / "table.txt").write_text(printed, encoding="utf-8")
         for suffix in ("csv", "md"):
-            run = {"benchmark": document["benchmark"], **document["manifest"]}
-            tables.save(str(new / f"table.{suffix}"), document["rows"], run, text=printed)
-        # A kill from here on leaves a task without a record, which is run again from its stored scores.
-        for suffix in ("txt", "json", "csv", "md"):
-            os.replace(new / f"table.{suffix}", self.directory / "tables" / f"{task.name}.{suffix}")
+            described = {"benchmark": document["benchmark"], **document["manifest"]}
+            tables.save(str(new / f"table.{suffix}"), document["rows"], described, text=printed)
+        # A run killed from here on leaves a task without a record, which runs again from its stored scores.
+        for suffix in _TABLES:
+            os.replace(new / f"table.{suffix}", self._table(task, suffix))
         if task.input_scores:
             os.replace(new / "values.json", self.values_file(task))
         if task.pictures:
-            shutil.rmtree(self.directory / "pictures" / task.name, ignore_errors=True)
-            os.replace(new / "pictures", self.directory / "pictures" / task.name)
+            shutil.rmtree(self.pictures(task), ignore_errors=True)
+            os.replace(new / "pictures", self.pictures(task))
         shutil.rmtree(new)
         atomic_write(done, json.dumps(record, indent=1) + "\n")
         return True
 
-    def execute(self, task: ReportTask, command: Sequence[str], flags: Sequence[str] = ()) -> str:
-        """Run a command with the task's methods and store, and return what it printed.
+    def attempt(self, task: ReportTask, methods: Sequence[str]) -> str | None:
+        """Score only some methods; their scores are stored, so that ``run`` does not compute them again.
 
-        It ends when this process does.
+        Returns
+        -------
+        str or None
+            Why there are no scores, "does not fit: ..." or "crashed: ..."; None if there are.
+        """
+        path = self._attempt_file(task, methods)
+        if path.exists():
+            return self.known_refusal(task, methods)
+        try:
+            self._execute(task.with_methods(methods), task.trial or task.command)
+            refused = None
+        except CommandFailed as error:
+            refused = f"{'crashed' if error.crashed else 'does not fit'}: {error}"
+        atomic_write(path, json.dumps({"refused": refused}) + "\n")
+        return refused
+
+    def known_refusal(self, task: ReportTask, methods: Sequence[str]) -> str | None:
+        """Return what an earlier ``attempt`` returned; None if there was none."""
+        path = self._attempt_file(task, methods)
+        return json.loads(path.read_text(encoding="utf-8"))["refused"] if path.exists() else None
+
+    def values_file(self, task: ReportTask) -> pathlib.Path:
+        """Return the file of a task's input scores."""
+        return self.directory / "work" / f"{task.name}.values.json"
+
+    def pictures(self, task: ReportTask) -> pathlib.Path:
+        """Return the directory of a task's pictures."""
+        return self.directory / "pictures" / task.name
+
+    def printed(self, task: ReportTask) -> str:
+        """Return the standard output of a task's command."""
+        return self._table(task, "txt").read_text(encoding="utf-8")
+
+    def document(self, task: ReportTask) -> dict:
+        """Return what a task's command wrote with ``--output``.
 
         Raises
         ------
-        Refused
-            If its exit code is not 0.
+        BadInput
+            If the file is damaged.
         """
+        path = self._table(task, "json")
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path} cannot be read ({error}); remove it to compute it again") from error
+
+    def _table(self, task: ReportTask, suffix: str) -> pathlib.Path:
+        return self.directory / "tables" / f"{task.name}.{suffix}"
+
+    def _execute(self, task: ReportTask, command: Sequence[str], flags: Sequence[str] = ()) -> str:
+        """Run a command with the task's methods, metrics and store; return its standard output."""
         line = [*command, *flags]
         if task.methods:
             line.append(f"--methods={','.join(task.methods)}")
         if task.metrics:
             line.append(f"--metrics={','.join(task.metrics)}")
         if task.scores:
-            line.append(f"--scores_dir={self.store(task)}")
-        return self.commands.output_of(line, lambda said: self.hear(task.name, said))
-
-    def attempt(self, task: ReportTask, methods: Sequence[str]) -> str | None:
-        """Score methods alone under a task; their scores are kept, so that the task finds them.
-
-        Returns
-        -------
-        str or None
-            Why there are no scores, "does not fit: ..." or "crashed: ..."; None where there are.
-        """
-        path = self._attempt_file(task, methods)
-        if path.exists():
-            return json.loads(path.read_text(encoding="utf-8"))["refused"]
-        try:
-            self.execute(task.with_methods(methods), task.trial or task.command)
-            refused = None
-        except Refused as error:
-            refused = f"{'crashed' if error.crashed else 'does not fit'}: {error}"
-        atomic_write(path, json.dumps({"refused": refused}) + "\n")
-        return refused
-
-    def known_refusal(self, task: ReportTask, methods: Sequence[str]) -> str | None:
-        """Return why an earlier attempt gave no scores; None where there was none, or it gave some."""
-        path = self._attempt_file(task, methods)
-        return json.loads(path.read_text(encoding="utf-8"))["refused"] if path.exists() else None
+            line.append(f"--scores_dir={self.directory / 'work' / 'scores'}")
+        return self.commands.run(line, functools.partial(self._on_stderr, task.name))
 
     def _attempt_file(self, task: ReportTask, methods: Sequence[str]) -> pathlib.Path:
         record = {**self._record(task.with_methods(methods)), "trial": list(task.trial or task.command)}
         name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
         return self.directory / "work" / f"attempt-{name}.json"
 
-    def store(self, task: ReportTask) -> pathlib.Path:
-        """Return where a task's scores are kept; their keys hold all that they depend on."""
-        return self.directory / "work" / "scores"
-
-    def values_file(self, task: ReportTask) -> pathlib.Path:
-        """Return the file of a task's input scores."""
-        return self.directory / "work" / f"{task.name}.values.json"
-
-    def document(self, task: ReportTask) -> dict:
-        """Return what a task's command wrote with ``--output``."""
-        path = self.directory / "tables" / f"{task.name}.json"
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{path} cannot be read ({error}); remove it to make it anew") from error
-
     def _record(self, task: ReportTask) -> dict:
-        """Return all that a task's table depends on."""
+        """Return everything that a task's table depends on."""
         return {
             "command": list(task.command),
             "methods": list(task.methods),
             "metrics": list(task.metrics),
             "code": self._code_of(tuple(task.command[:2])),
             "models": self._models_of(task.benchmark),
-            "own": {name: value for name, value in self.own.items() if _names(task, name)},
+            "own": {name: value for name, value in self._custom.items() if _uses(task, name)},
             "versions": manifest.versions(),
         }
 
     def _is_done(self, task: ReportTask, done: pathlib.Path, record: dict) -> bool:
-        """Tell whether a task's table was made under the same record and all its files are there."""
-        files = [self.directory / "tables" / f"{task.name}.{suffix}" for suffix in ("txt", "json", "csv", "md")]
+        """Return whether all files of a task exist and its table was written under the same record."""
+        files = [self._table(task, suffix) for suffix in _TABLES]
         files += [self.values_file(task)] if task.input_scores else []
-        files += [self.directory / "pictures" / task.name] if task.pictures else []
+        files += [self.pictures(task)] if task.pictures else []
         try:
             return json.loads(done.read_text(encoding="utf-8")) == record and all(path.exists() for path in files)
         except (OSError, ValueError):
             return False
 
 
-def _names(task: ReportTask, name: str) -> bool:
-    """Tell whether a task has to do with something of the user's own; what has not is not run again for its sake."""
+def _uses(task: ReportTask, name: str) -> bool:
+    """Return whether a task's command names a custom method, metric, benchmark or model."""
     return name in (*task.methods, *task.metrics) or any(part.endswith(f"={name}") for part in task.command)
 
 
 def _code_of(command: tuple[str, ...]) -> str:
-    """Return the fingerprint of the code that a command runs, by its first two words, and of what is under that."""
+    """Return the fingerprint of the code that a command runs, given its first two words."""
     if command[0] == "-m":
         return code_fingerprint(command[1])
     return code_fingerprint(files=[path for path in map(pathlib.Path, command[:1]) if path.is_file()])
