@@ -99,10 +99,9 @@ def test_the_framework_names_no_benchmark():
                 assert not named.search(path.read_text()), path
 
 
-PRINTS = {  # besides print_line and print_text themselves: the one last line of a command, and a redrawn status line
+PRINTS = {  # besides print_line and print_text themselves: the one last line of a command
     "attribution/errors.py": 2,
     "attribution/cli/run.py": 2,
-    "attribution_benchmarks/report/progress.py": 2,
 }
 
 

@@ -25,7 +25,7 @@ import pathlib
 import resource
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import flags
 
@@ -80,18 +80,10 @@ def command() -> None:
     cli.run(main, FLAGS, __doc__)
 
 
-def titles(definitions: Iterable[Benchmark], custom: Sequence[str] = ()) -> dict[str, str]:
-    """Return the printed name of every method and control; of a custom method the function's, with its file if needed."""
-    definitions = list(definitions)
-    functions = [name.rpartition(":")[2] for name in custom]
-    files = [shown_path(name) for name in custom]
+def titles(definitions: Sequence[Benchmark], custom: Sequence[str] = ()) -> dict[str, str]:
+    """Return the printed name of every method and control."""
     return {
-        **{
-            name: function
-            if functions.count(function) == 1
-            else f"{function} ({(file if files.count(file) == 1 else name).rpartition(':')[0]})"
-            for name, function, file in zip(custom, functions, files, strict=True)
-        },
+        **_custom_titles(custom),
         **{name: title for definition in definitions for name, title in definition.method_titles.items()},
         **{name: method.title for name, method in attribution.METHODS.items()},
         **{
@@ -102,7 +94,19 @@ def titles(definitions: Iterable[Benchmark], custom: Sequence[str] = ()) -> dict
     }
 
 
-def families(definitions: Iterable[Benchmark], custom: Mapping[str, attribution.Method]) -> dict[str, str]:
+def _custom_titles(names: Sequence[str]) -> dict[str, str]:
+    """Return the function's name of each custom method, with its file where functions have the same name."""
+    functions = [name.rpartition(":")[2] for name in names]
+    files = [shown_path(name) for name in names]
+    return {
+        name: function
+        if functions.count(function) == 1
+        else f"{function} ({(file if files.count(file) == 1 else name).rpartition(':')[0]})"
+        for name, function, file in zip(names, functions, files, strict=True)
+    }
+
+
+def families(definitions: Sequence[Benchmark], custom: Mapping[str, attribution.Method]) -> dict[str, str]:
     """Return the family of every method that has one: registered, of a benchmark, or custom."""
     methods = {**attribution.METHODS, **custom}
     return {
@@ -178,12 +182,7 @@ def _checked(flag_values: flags.FlagValues) -> _Request:
     BadInput
         If anything in it is missing or invalid.
     """
-    if not flag_values.benchmarks:
-        raise BadInput(f"--benchmarks is empty; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
-    benchmarks = {place: benchmark_named(place) for place in dict.fromkeys(flag_values.benchmarks)}
-    names = [definition.name for definition in benchmarks.values()]
-    if len(set(names)) < len(names):
-        raise BadInput(f"--benchmarks has two benchmarks of one name, {listed(names)}; rename yours")
+    benchmarks = _checked_benchmarks(flag_values.benchmarks)
     methods = {name: attribution.resolve_method(name) for name in dict.fromkeys(flag_values.methods)}
     metrics = registry.select_metrics(flag_values.metrics, {}) if flag_values.metrics else {}
     model, directory = flag_values.model, pathlib.Path(flag_values.output_dir)
@@ -194,6 +193,16 @@ def _checked(flag_values: flags.FlagValues) -> _Request:
         raise BadInput(f"--output_dir={directory} is a file; name a directory")
     fingerprints = _fingerprints(benchmarks, methods, metrics, model)
     return _Request(directory, benchmarks, methods, metrics, model, fingerprints, other)
+
+
+def _checked_benchmarks(places: Sequence[str]) -> dict[str, Benchmark]:
+    if not places:
+        raise BadInput(f"--benchmarks is empty; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
+    benchmarks = {place: benchmark_named(place) for place in dict.fromkeys(places)}
+    names = [definition.name for definition in benchmarks.values()]
+    if len(set(names)) < len(names):
+        raise BadInput(f"--benchmarks has two benchmarks of one name, {listed(names)}; rename yours")
+    return benchmarks
 
 
 def _fingerprints(benchmarks, methods, metrics, model: str) -> dict[str, str]:
@@ -258,33 +267,47 @@ def _run_tasks(
 
 def _run(runner: TaskRunner, task: ReportTask, added: Sequence[str], model: str) -> _Outcome:
     """Run a task with the methods and the model that the user added, as far as they fit."""
+    outcome = _Outcome(Result(task.name, task.benchmark, task.title, task.note, None))
     new = [name for name in added if name not in task.methods] if task.methods else []
-    fitting = [name for name in new if not runner.known_refusal(task, [name])]
-    if fitting and not model:
-        # All in one process, because each one loads and checks everything. Only if it fails, they are tried one by one.
-        with contextlib.suppress(CommandFailed):
-            outcome = _finish(runner, task, task.with_methods([*task.methods, *fitting]))
-            _attempt(runner, task, [name for name in new if name not in fitting], outcome)
-            return outcome
-    attempts = _Outcome(Result(task.name, task.benchmark, task.title, task.note, None))
-    accepted = _attempt(runner, task, new, attempts)
+    if not model and _run_together(outcome, runner, task, new):
+        return outcome
+    accepted = _attempt(outcome, runner, task, new)
     wanted = task.with_methods([*task.methods, *accepted])
-    refused = None
-    if model and task.model_flag:
+    if not (model and task.model_flag and _run_model(outcome, runner, task, wanted, model)):
         try:
-            outcome = _finish(runner, task, wanted.with_model(model), f" The network is your own, {shown_path(model)}.")
-            return dataclasses.replace(attempts, result=outcome.result, state=outcome.state)
+            _finish(outcome, runner, task, wanted)
         except CommandFailed as error:
-            why = "crashed under" if error.crashed else "does not fit"
-            refused = f"{shown_path(model)} {why}", f"whose own network is scored instead: {error}"
+            outcome.state, outcome.result = "failed", dataclasses.replace(outcome.result, failed=str(error))
+    return outcome
+
+
+def _run_together(outcome: _Outcome, runner: TaskRunner, task: ReportTask, new: Sequence[str]) -> bool:
+    """Run a task with all new methods in one process, which loads and checks everything once.
+
+    Return False if a method does not fit, or if there is none.
+    """
+    fitting = [name for name in new if not runner.known_refusal(task, [name])]
     try:
-        outcome = _finish(runner, task, wanted)
+        if fitting:
+            _finish(outcome, runner, task, task.with_methods([*task.methods, *fitting]))
+            _attempt(outcome, runner, task, [name for name in new if name not in fitting])
+    except CommandFailed:
+        return False
+    return bool(fitting)
+
+
+def _run_model(outcome: _Outcome, runner: TaskRunner, task: ReportTask, wanted: ReportTask, model: str) -> bool:
+    """Run a task with the user's model; return whether it fits."""
+    try:
+        _finish(outcome, runner, task, wanted.with_model(model), f" The network is your own, {shown_path(model)}.")
     except CommandFailed as error:
-        outcome = _Outcome(dataclasses.replace(attempts.result, failed=str(error)), state="failed")
-    return dataclasses.replace(attempts, result=outcome.result, state=outcome.state, model_refused=refused)
+        why = "crashed under" if error.crashed else "does not fit"
+        outcome.model_refused = f"{shown_path(model)} {why}", f"whose own network is scored instead: {error}"
+        return False
+    return True
 
 
-def _attempt(runner: TaskRunner, task: ReportTask, names: Sequence[str], outcome: _Outcome) -> list[str]:
+def _attempt(outcome: _Outcome, runner: TaskRunner, task: ReportTask, names: Sequence[str]) -> list[str]:
     """Try methods one by one, record why some do not fit, and return those that do."""
     accepted = []
     for name in names:
@@ -297,17 +320,17 @@ def _attempt(runner: TaskRunner, task: ReportTask, names: Sequence[str], outcome
     return accepted
 
 
-def _finish(runner: TaskRunner, task: ReportTask, wanted: ReportTask, note: str = "") -> _Outcome:
+def _finish(outcome: _Outcome, runner: TaskRunner, task: ReportTask, wanted: ReportTask, note: str = "") -> None:
     """Run a task unless it is up to date, and read what the page shows of it."""
-    state = "done" if runner.run(wanted) else "is there already"
+    if not runner.run(wanted):
+        outcome.state = "is there already"
     pictures = runner.pictures(task)
     examples = pictures / FILE
-    result = Result(
+    outcome.result = Result(
         task.name, task.benchmark, task.title, task.note + note, runner.document(task), runner.printed(task),
         sorted(pictures.glob("*.png")) if task.pictures else (),
         examples=examples if task.pictures and examples.exists() else None,
     )  # fmt: skip
-    return _Outcome(result, state=state)
 
 
 def _publish(
@@ -320,17 +343,13 @@ def _publish(
     """Write matrix, agreement, manifest and page; return their text."""
     definitions = list(request.benchmarks.values())
     metrics = list(request.metrics.values())
-    reasons = {(method, one.name): reason for one in definitions for method, reason in one.reasons.items()}
     scores: dict[str, list] = {definition.name: [] for definition in definitions}
-    unfit: dict[tuple[str, str], list[str]] = {}  # several tasks may refuse a model for one reason
     for task, outcome in zip(tasks, outcomes, strict=True):
-        reasons.update(outcome.reasons)
-        if outcome.model_refused:
-            unfit.setdefault(outcome.model_refused, []).append(task.title)
         if task.input_scores and outcome.result.document:
             scores[task.benchmark] += input_scores.load(runner.values_file(task))
-    notes = [f"{start} {' and '.join(where)}, {end}" for (start, end), where in unfit.items()]
-    notes += dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
+    reasons = {(method, one.name): reason for one in definitions for method, reason in one.reasons.items()}
+    for outcome in outcomes:
+        reasons.update(outcome.reasons)
     settings = {
         "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
         "lead": _lead(flag_values.quick, request),
@@ -346,11 +365,21 @@ def _publish(
         settings,
         reasons,
         request.custom,
-        notes,
+        _notes(outcomes),
         flag_values.seed,
         request.other,
         families(definitions, request.methods),
     )
+
+
+def _notes(outcomes: Sequence[_Outcome]) -> list[str]:
+    """Return a sentence for each model and method that does not fit."""
+    unfit: dict[tuple[str, str], list[str]] = {}  # several tasks may refuse a model for one reason
+    for outcome in outcomes:
+        if outcome.model_refused:
+            unfit.setdefault(outcome.model_refused, []).append(outcome.result.title)
+    of_methods = dict.fromkeys(note for outcome in outcomes for note in outcome.notes)
+    return [*(f"{start} {' and '.join(where)}, {end}" for (start, end), where in unfit.items()), *of_methods]
 
 
 def _lead(quick: bool, request: _Request) -> str:

@@ -124,10 +124,11 @@ class Progress:
             else:
                 self._partial_line[name] = rest
             for line in (line.decode(errors="replace").rstrip() for line in lines):
-                if PROGRESS_BAR.search(line):
-                    self._percent.update({name: found[1] for found in _PERCENT.finditer(line)})
-                elif line:
-                    self._write(f"{name}: {line}")
+                if not PROGRESS_BAR.search(line):
+                    if line:
+                        self._write(f"{name}: {line}")
+                elif found := _PERCENT.search(line):
+                    self._percent[name] = found[1]
             running = (f"{one} {self._percent[one]} %" if one in self._percent else one for one in self._started)
             self._status.set_description_str(", ".join(running), refresh=False)
             self._status.update(0)

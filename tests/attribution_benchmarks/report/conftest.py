@@ -1,4 +1,6 @@
-"""Inputs to look at, as the benchmarks' commands would leave them beside their tables."""
+"""Examples as the benchmarks' commands write them, and a fork server that can be interrupted."""
+
+import signal
 
 import numpy as np
 import pytest
@@ -6,6 +8,14 @@ import pytest
 from attribution_benchmarks.core import report_examples
 
 METHODS = ("best", "good", "twin", "bad")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible_commands():
+    """Let commands be interrupted, also in a background job of a shell, which ignores interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def maps(generator, shape, without=()):
