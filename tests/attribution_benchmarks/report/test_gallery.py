@@ -17,7 +17,7 @@ from attribution_benchmarks.report.sections import Result
 @pytest.fixture(scope="module")
 def results(documents, drawn_inputs):
     return [
-        Result(one["benchmark"], one["benchmark"], one["benchmark"], "", one, shown=drawn_inputs[one["benchmark"]])
+        Result(one["benchmark"], one["benchmark"], one["benchmark"], "", one, examples=drawn_inputs[one["benchmark"]])
         for one in documents
     ]
 

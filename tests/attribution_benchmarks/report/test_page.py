@@ -32,7 +32,7 @@ def results(documents, tmp_path_factory, drawn_inputs):
     return [
         Result(
             document["benchmark"], document["benchmark"], f"Table of {document['benchmark']}", "A note.", document,
-            "printed <table>", of.get(document["benchmark"], ()), shown=drawn_inputs[document["benchmark"]],
+            "printed <table>", of.get(document["benchmark"], ()), examples=drawn_inputs[document["benchmark"]],
         )
         for document in documents
     ]  # fmt: skip

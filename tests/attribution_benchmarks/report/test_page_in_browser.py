@@ -48,7 +48,7 @@ def address(judged, documents, columns, groups, drawn_inputs, tmp_path_factory, 
     results = [
         Result(document["benchmark"], document["benchmark"], f"Table of {document['benchmark']}", "A note.", document,
                "a line that is long enough to be wider than a phone " * 8, [picture],
-               shown=drawn_inputs[document["benchmark"]])
+               examples=drawn_inputs[document["benchmark"]])
         for document in documents
     ]  # fmt: skip
     settings = {"command": "python scripts/reproduce_tables.py " + "--methods=a.py:b " * 20, "lead": "", "footer": ""}

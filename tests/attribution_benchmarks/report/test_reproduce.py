@@ -9,6 +9,7 @@ import attribution
 from attribution import cli
 from attribution_benchmarks.core import definition as benchmark
 from attribution_benchmarks.core import metric, registry
+from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.metrics import registry as shared
 from attribution_benchmarks.report import presets, reproduce
 from attribution_benchmarks.report.forkserver import ROOT
@@ -105,17 +106,17 @@ def test_all_columns_of_the_matrix_are_asked_for():
 
 
 def test_a_metric_of_all_benchmarks_is_asked_for_and_has_a_column_in_each(monkeypatch):
-    monkeypatch.setattr(shared, "SHARED", {})
-    monkeypatch.setattr(presets, "SHARED", shared.SHARED)
-    monkeypatch.setattr(benchmark, "SHARED", shared.SHARED)
-    toy = shared.share(metric.of_maps("toy", lambda maps, block, scores: maps.reshape(len(maps), -1).max(axis=1)))
+    monkeypatch.setattr(shared, "METRIC_REGISTRY", {})
+    monkeypatch.setattr(presets, "METRIC_REGISTRY", shared.METRIC_REGISTRY)
+    monkeypatch.setattr(benchmark, "METRIC_REGISTRY", shared.METRIC_REGISTRY)
+    toy = shared.register(metric.of_maps("toy", lambda maps, block, scores: maps.reshape(len(maps), -1).max(axis=1)))
     asked = {task.benchmark for task in tasks(True) if "toy" in task.metrics}
     definitions = [registry.benchmark_named(name) for name in registry.REPORTED]
     keys = [column.key for one in definitions for column in presets.columns_of(one) if column.metric == "toy"]
     assert asked == set(registry.REPORTED)
     assert keys == ["svea toy", "bim toy", "clevr_xai toy simple", "clevr_xai toy complex"]
     for name, own in (("svea", svea_metrics.METRICS), ("bim", bim_scores.METRICS), ("clevr_xai", ACCURACIES)):
-        assert shared.chosen([*own, "toy"], own)["toy"] is toy, name
+        assert shared.select_metrics([*own, "toy"], own)["toy"] is toy, name
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +159,9 @@ def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_own_scored(smal
 
 
 def test_a_unit_that_fails_is_said_at_the_end_and_the_rest_is_there(small, tmp_path, monkeypatch, capsys):
-    broken = small[0].__class__("broken", "clevr_xai", "The broken one", ("-c", "import sys; sys.exit('no network')"))
+    program = tmp_path / "broken.py"
+    program.write_text("import sys; sys.exit('no network')")
+    broken = ReportTask("broken", "clevr_xai", "The broken one", (str(program),))
     monkeypatch.setattr(presets, "tasks_of", lambda *_: [broken])
     assert run("--benchmarks=clevr_xai", f"--output_dir={tmp_path / 'report'}") == 2
     assert capsys.readouterr().err.splitlines()[-1] == "error: 'The broken one' could not be computed: no network"
