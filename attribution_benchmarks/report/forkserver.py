@@ -194,8 +194,6 @@ def _run(arguments: list[str], printed: int, errors: int, lock: int, cpu_seconds
     for descriptor, standard in ((printed, 1), (errors, 2)):
         os.dup2(descriptor, standard)
         os.close(descriptor)
-    # The fork server's object writes past descriptor 2.
-    sys.stderr = open(2, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1, closefd=False)
     if "tensorflow" in sys.modules:
         list_devices()
     try:
