@@ -97,6 +97,7 @@ setup(
             "ruff>=0.17,<0.18",
             "saliency>=0.2.1,<0.3",
             "setuptools>=77",  # a test builds the wheel
+            "threadpoolctl>=3.1,<4",
             "tf_keras>=2.20,<2.22",  # writes files as Keras 2 does
             *BEAM,
             *THIRD_PARTY,

@@ -12,7 +12,7 @@ import attribution
 from attribution import Method
 from attribution.errors import BadInput, listed
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.stats import statistics
+from attribution_benchmarks.stats import correlation, statistics
 from bim import regions, scores
 from bim.dataset import BimSet
 from bim.layout import MODEL_NAMES
@@ -137,7 +137,7 @@ def compare(
                 attributions[name][number, places] = regions.object_attribution(scaled[name][-1], masks)
         for name, (first, second) in scaled.items():
             correlations[name][places] = [
-                statistics.spearman(one.ravel(), other.ravel()) for one, other in zip(first, second, strict=True)
+                correlation.spearman(one.ravel(), other.ravel()) for one, other in zip(first, second, strict=True)
             ]
     return Compared(tuple(names), tuple(kinds), predicted, labels, attributions, correlations)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from attribution_benchmarks.core.batch import by_kind
-from attribution_benchmarks.stats import statistics
+from attribution_benchmarks.stats import correlation
 from clevr_xai import controls, paper_table, subsets
 from clevr_xai.measured import Measured
 from clevr_xai.methods import BASELINES, title
@@ -102,9 +102,9 @@ def _order(plain, means, spreads) -> list[str]:
         figures = [plain[name]["paper"] for name in names]
         tau, rho = (
             correlation([means[name] for name in names], figures)
-            for correlation in (statistics.kendall_tau, statistics.spearman)
+            for correlation in (correlation.kendall_tau, correlation.spearman)
         )
-        spread = statistics.spearman([spreads[name] for name in names], [plain[name]["paper_std"] for name in names])
+        spread = correlation.spearman([spreads[name] for name in names], [plain[name]["paper_std"] for name in names])
         told.append(
             f"{f'with {title(path)}: ' if path else ''}Kendall's tau {tau:.2f}, Spearman's rank correlation {rho:.2f}; "
             f"by standard deviation {spread:.2f}"

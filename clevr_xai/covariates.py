@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.stats import rank_correlation
+from attribution_benchmarks.stats import correlation
 from attribution_benchmarks.stats.statistics import Estimate
 from clevr_xai import subsets
 from clevr_xai.accuracies import ACCURACIES
@@ -92,9 +92,7 @@ def correlations(
             values = measured.counted(label)[where]
             has = np.isfinite(values)  # maps of zeros that are left out
             rows[label.name] = [
-                rank_correlation.spearman_interval(
-                    values[has], np.asarray(column)[has], clusters=images[has], seed=seed
-                )
+                correlation.spearman_interval(values[has], np.asarray(column)[has], clusters=images[has], seed=seed)
                 for column in known.values()
             ]
         found.append(Covariates(ground_truth, metric, int(counted.sum()), list(known), rows))

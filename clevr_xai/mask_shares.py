@@ -13,7 +13,7 @@ import numpy as np
 
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.stats import statistics
+from attribution_benchmarks.stats import correlation
 from clevr_xai import subsets
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
@@ -105,7 +105,7 @@ def explained(shares: Sequence[Shares]) -> list[str]:
             f"objects (mean); the edge detector puts {one.on_objects.mean():.2f} of its mass on objects of any kind, "
             f"so {expected.mean():.2f} is expected of it and it has {one.edges.mean():.2f}"
         )
-        rho = statistics.spearman(expected, one.edges)
+        rho = correlation.spearman(expected, one.edges)
         notes.append(f"{sentence} (Spearman's correlation over questions {rho:.2f})." if np.isfinite(rho)
                      else f"{sentence}.")  # fmt: skip
     return notes

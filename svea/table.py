@@ -12,7 +12,7 @@ from attribution_benchmarks.core.control_rows import control_row
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics import curves
-from attribution_benchmarks.stats import statistics
+from attribution_benchmarks.stats import correlation, statistics
 from svea import controls, paper_table
 from svea.metrics import METRICS
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
@@ -149,9 +149,9 @@ def rank_correlation(
         return None
     paper = [paper_table.figure(name, metric) for name in names]
     columns = np.stack([values_of(networks, name, metric).mean(axis=0) for name in names], axis=1)
-    drawn = statistics.spearman_of_rows(statistics.bootstrap_means(columns, seed=seed), paper)
+    drawn = correlation.spearman(statistics.bootstrap_means(columns, seed=seed), paper)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
-    value = statistics.spearman(columns.mean(axis=0), paper)
+    value = correlation.spearman(columns.mean(axis=0), paper)
     estimate = statistics.Estimate(value, min(float(low), value), max(float(high), value), len(columns))
     return estimate, len(names)
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from attribution_benchmarks.core.definition import ORACLE, Column
-from attribution_benchmarks.stats.agreement import Concordance, kendalls_w, rank_correlations
-from attribution_benchmarks.stats.statistics import average_ranks
+from attribution_benchmarks.stats.correlation import Concordance, kendalls_w, rank_correlations
 
 NOT_SCORED = "not scored in this benchmark"
 
@@ -121,6 +120,8 @@ def build(
                     blanks[place] = row.get("reason") or "no value"
                 else:
                     cells[place] = row
+    from scipy.stats import rankdata  # here, because it takes a third of a second
+
     shown = tuple(column for column in columns if column.key in benchmarks)
     names = [name for name, kind in kinds.items() if kind != "control"]
     for column in shown:
@@ -137,7 +138,7 @@ def build(
     for column in shown:
         ranked = [name for name in names if (name, column.key) in cells]
         sign = -1 if column.higher_is_better else 1
-        places = average_ranks([sign * cells[name, column.key]["value"] for name in ranked])
+        places = rankdata([sign * cells[name, column.key]["value"] for name in ranked])
         ranks.update({(name, column.key): float(rank) for name, rank in zip(ranked, places, strict=True)})
     common = [name for name in names if all((name, column.key) in cells for column in shown)]
     order = sorted(names, key=lambda name: (name not in common, _mean_share(name, shown, ranks)))
@@ -189,6 +190,8 @@ def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None 
 
     ``families`` is method -> family; a method that it does not hold is a family by itself.
     """
+    from scipy.stats import rankdata
+
     scores = matrix.goodness(matrix.common)
     groups = list(dict.fromkeys(column.group for column in matrix.columns))
     members = {group: [i for i, column in enumerate(matrix.columns) if column.group == group] for group in groups}
@@ -197,7 +200,7 @@ def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None 
     def concordance(columns):
         return kendalls_w(columns, seed=seed, families=of_common)
 
-    ranks = np.stack([average_ranks(column) for column in scores.T], axis=1) if scores.size else scores
+    ranks = rankdata(scores, axis=0) if scores.size else scores
     by_group = [ranks[:, places].mean(axis=1) for places in members.values()]
     return Agreement(
         concordance(scores),

@@ -19,7 +19,7 @@ from attribution_benchmarks.report import matrix as matrices
 from attribution_benchmarks.report import matrix_table, page, report_diff, sections, significance, summary
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.stats import comparisons
-from attribution_benchmarks.stats.cached_tests import CachedTests
+from attribution_benchmarks.stats.comparisons import CachedTests
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),

@@ -14,9 +14,9 @@ from attribution_benchmarks.core.batch import MEMBER
 from attribution_benchmarks.core.controls import WRONG_CLASS
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report.matrix import Column, Matrix
-from attribution_benchmarks.stats.cached_tests import CachedTests
 from attribution_benchmarks.stats.comparisons import (
     LEVEL,
+    CachedTests,
     PairComparison,
     better_than_every,
     compare_pairs,

@@ -11,8 +11,8 @@ import numpy as np
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.matrix_table import counted, least, number, shown, span
 from attribution_benchmarks.report.significance import Verdicts
-from attribution_benchmarks.stats.agreement import Concordance
 from attribution_benchmarks.stats.comparisons import LEVEL
+from attribution_benchmarks.stats.correlation import Concordance
 
 _AT_MOST = 4  # names in one sentence
 _LEVEL_WITH = (

@@ -1,28 +1,29 @@
-"""What a score is worth: means and rates with their intervals, and rank correlation.
+"""Means and rates with their intervals.
 
-Means have a bootstrap-t interval (Efron, 1981; Efron and Tibshirani, "An Introduction to the Bootstrap", 1993,
-chapter 12): it follows skewness, which a percentile bootstrap does not, and is as wide as Student's where there is
-none. Rates, means of nothing but zeros and ones, have Wilson's (1927), which holds its level near 0 and 1. Inputs that
-belong together count by cluster. Intervals tell how far a score would move on other inputs of the same kind; not how
-far on another network.
+Means have a bootstrap-t interval (Efron, 1981), which follows skewness and equals Student's where there is none. Rates,
+means of zeros and ones, have Wilson's interval (1927), which holds its level near 0 and 1. Inputs that belong together
+count by cluster. An interval covers other inputs of the same kind, not other networks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from attribution_benchmarks.stats import resampling
+from attribution_benchmarks.stats.resampling import Array
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 
+Clusters = Sequence[Any] | npt.NDArray[Any] | None
+
 
 class Estimate(NamedTuple):
-    """A score with its interval: ``value``, ``low``, ``high``, and ``n``, the number of inputs behind it."""
+    """A score with its interval: ``value``, ``low``, ``high``, and ``n``, the number of inputs."""
 
     value: float
     low: float
@@ -32,40 +33,34 @@ class Estimate(NamedTuple):
 
 def mean_interval(
     values: npt.ArrayLike,
-    confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
     seed: int = 0,
     *,
-    clusters: Sequence | np.ndarray | None = None,
+    clusters: Clusters = None,
     rate: float | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Estimate:
-    """Mean of one value per input, with its interval.
+    """Return the mean of one value per input, with its 95 % interval.
 
     Parameters
     ----------
     values
-        (N,) numbers or booleans, one per input. An undefined value (NaN) is the caller's to drop or to count.
-    confidence
-        Coverage of the interval, between 0 and 1.
-    resamples
-        Number of bootstrap draws.
-    seed
-        Seed of the draws; the same seed and N draw the same inputs, whatever the values.
+        (N,) finite numbers or booleans.
+    resamples, seed
+        Of the bootstrap; the same seed and N draw the same inputs, whatever the values.
     clusters
-        (N,) what inputs belong to, such as the image of a question; None where each stands for itself.
+        (N,) cluster of each input, such as the image of a question; None for independent inputs.
     rate
-        What a hit counts, where the metric is a rate: 1, or 100 for percent. Booleans need no saying. A rate whose
-        values are nothing but 0 and ``rate`` has Wilson's interval; means over networks lie between, and have that of
-        a mean within the same bounds.
+        Value of a hit where the metric is a rate: 1, or 100 for percent; 1 for booleans. Values that are all 0 or
+        ``rate`` have Wilson's interval. Means over networks lie between and have a bootstrap-t interval.
     bounds
-        Least and most the metric can be; the interval ends there. ``(0, rate)`` for a rate.
+        Least and greatest value of the metric; the interval ends there. ``(0, rate)`` for a rate.
 
     Returns
     -------
     Estimate
-        In the unit of the values; NaN with ``n=0`` if there are none. The interval holds the value. That of a mean has
-        no width where all values are equal or there is one cluster alone: nothing is known of the spread then.
+        In the unit of the values; NaN with ``n=0`` without values. The interval contains the mean. It has no width
+        where all values are equal or there is a single cluster.
 
     Raises
     ------
@@ -74,75 +69,30 @@ def mean_interval(
     """
     if np.asarray(values).dtype == bool and rate is None:
         rate = 1.0
-    values = _column(values, "values")
+    values = finite_column(values, "values")
     if clusters is not None and len(clusters) != len(values):
         raise ValueError(f"{len(values)} values, but {len(clusters)} clusters")
     if not len(values):
         return Estimate(np.nan, np.nan, np.nan, 0)
     if rate is not None and np.isin(values, (0.0, rate)).all():
-        low, high = _wilson(values / rate, clusters, confidence)
-        ends = np.array([rate * low, rate * high])
+        low, high = (rate * end for end in _wilson(values / rate, clusters))
     else:
-        ends = column_intervals(values[:, None], clusters, confidence, resamples, seed)[:, 0]
-    low, high = ends
-    return _holding(float(_mean(values)), low, high, len(values), bounds if rate is None else (0.0, rate))
-
-
-def ratio_interval(
-    numerators: npt.ArrayLike,
-    denominators: npt.ArrayLike,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Estimate:
-    """Sum of numerators over sum of denominators, with its bootstrap-t interval.
-
-    Parameters
-    ----------
-    numerators, denominators
-        (N,) numbers, one pair per input or cluster; each denominator at least zero.
-    confidence, resamples, seed
-        As for ``mean_interval``.
-
-    Returns
-    -------
-    Estimate
-        NaN if the denominators sum to zero.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, a denominator negative, or the lengths differ.
-    """
-    numerators, denominators = _column(numerators, "numerators"), _column(denominators, "denominators")
-    if len(numerators) != len(denominators):
-        raise ValueError(f"{len(numerators)} numerators, but {len(denominators)} denominators")
-    if (denominators < 0).any():
-        raise ValueError("a denominator is negative")
-    total = denominators.sum()
-    if total == 0:
-        return Estimate(np.nan, np.nan, np.nan, len(numerators))
-    value = float(numerators.sum() / total)
-    left = numerators - value * denominators
-    left[np.abs(left) <= 1e-12 * np.abs(numerators).max()] = 0.0
-    low, high = _bootstrap_t(left[:, None], denominators[:, None], confidence, resamples, seed)[:, 0]
-    return _holding(value, value + low, value + high, len(numerators))
+        low, high = column_intervals(values[:, None], clusters, resamples, seed)[:, 0].tolist()
+    least, greatest = (0.0, rate) if rate is not None else bounds or (-np.inf, np.inf)
+    mean = float(values[0] + (values - values[0]).mean())  # exact where all values are equal
+    return Estimate(mean, min(max(low, least), mean), max(min(high, greatest), mean), len(values))
 
 
 def column_intervals(
-    values: npt.ArrayLike,
-    clusters: Sequence | np.ndarray | None = None,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> np.ndarray:
-    """Return the bootstrap-t intervals of the means of several columns at once.
+    values: npt.ArrayLike, clusters: Clusters = None, resamples: int = RESAMPLES, seed: int = 0
+) -> Array:
+    """Return the bootstrap-t intervals of the means of several columns.
 
     Parameters
     ----------
     values
-        (N, K) numbers; a NaN is left out of its column.
-    clusters, confidence, resamples, seed
+        (N, K) numbers; NaN values are dropped from their column.
+    clusters, resamples, seed
         As for ``mean_interval``.
 
     Returns
@@ -157,133 +107,34 @@ def column_intervals(
     if not scored.any():
         return ends
     values, known = values[:, scored], known[:, scored]
-    # Sums start from one of the values: where all are equal nothing is left for rounding to spread.
+    # Differences from one of the values: rounding leaves no spread where all values are equal.
     pivots = np.take_along_axis(values, known.argmax(axis=0)[None], axis=0)[0]
-    left = np.where(known, values - pivots, 0.0)
-    means = left.sum(axis=0) / known.sum(axis=0)
-    left = np.where(known, left - means, 0.0)
-    sums, sizes = resampling.cluster_sums(left, clusters), resampling.cluster_sums(known, clusters)
-    ends[:, scored] = pivots + means + _bootstrap_t(sums, sizes, confidence, resamples, seed)
+    centred = np.where(known, values - pivots, 0.0)
+    means = centred.sum(axis=0) / known.sum(axis=0)
+    centred = np.where(known, centred - means, 0.0)
+    sums, sizes = resampling.cluster_sums(centred, clusters), resampling.cluster_sums(known, clusters)
+    errors, t_values = resampling.bootstrap_t(sums, sizes, resamples, seed)
+    tail = max(int((1 - CONFIDENCE) / 2 * (resamples + 1)), 1) - 1
+    ordered = np.partition(t_values, (tail, resamples - 1 - tail), axis=0)
+    quantiles = np.stack([ordered[resamples - 1 - tail], ordered[tail]])
+    ends[:, scored] = pivots + means - np.where(np.isfinite(errors), errors, 0.0) * quantiles
     return ends
 
 
-def bootstrap_means(columns: npt.ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """Means of several methods over the same bootstrap draws, for intervals of what is computed from all of them.
-
-    Parameters
-    ----------
-    columns
-        (N, K) finite numbers: K methods' values for the same N inputs.
-    resamples, seed
-        As for ``mean_interval``; the draws are the same.
-
-    Returns
-    -------
-    np.ndarray
-        (resamples, K) float64.
-    """
+def bootstrap_means(columns: npt.ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> Array:
+    """Return the means of (N, K) columns over the same bootstrap draws, (resamples, K) float64."""
     columns = np.asarray(columns, np.float64)
     return resampling.bootstrap_sums(columns, resamples, seed) / len(columns)
 
 
-def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """Spearman's rank correlation, ties given their average rank.
-
-    Parameters
-    ----------
-    first, second
-        (N,) finite numbers.
-
-    Returns
-    -------
-    float
-        Between -1 and 1; NaN for fewer than two pairs, or where one side is constant.
+def finite_column(values: npt.ArrayLike, name: str) -> Array:
+    """Return values as (N,) float64.
 
     Raises
     ------
     ValueError
-        If a number is not finite or the lengths differ.
+        If they have another shape or are not finite.
     """
-    first, second = _column(first, "first"), _column(second, "second")
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} values against {len(second)}")
-    ranks = [average_ranks(values) - (len(values) + 1) / 2 for values in (first, second)]
-    norm = np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum())
-    return float((ranks[0] * ranks[1]).sum() / norm) if norm > 0 else float("nan")
-
-
-def spearman_of_rows(rows: npt.ArrayLike, values: npt.ArrayLike) -> np.ndarray:
-    """Spearman's rank correlation of each of many rows with the same values, which are ranked once.
-
-    Parameters
-    ----------
-    rows
-        (R, N) finite numbers.
-    values
-        (N,) finite numbers.
-
-    Returns
-    -------
-    np.ndarray
-        (R,) float64, of each row what ``spearman`` gives.
-    """
-    from scipy.stats import rankdata
-
-    middle = (len(np.asarray(values)) + 1) / 2
-    ranks, other = rankdata(rows, axis=1) - middle, average_ranks(values) - middle
-    norm = np.sqrt((ranks**2).sum(axis=1) * (other**2).sum())
-    return np.divide((ranks * other).sum(axis=1), norm, out=np.full(len(ranks), np.nan), where=norm > 0)
-
-
-def kendall_tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """Kendall's rank correlation tau-b: of all pairs, those ordered alike minus those ordered otherwise, as a share.
-
-    Pairs that are tied on one side count on neither (Kendall, "Rank Correlation Methods", 1948).
-
-    Parameters
-    ----------
-    first, second
-        (N,) finite numbers.
-
-    Returns
-    -------
-    float
-        Between -1 and 1; NaN for fewer than two pairs, or where one side is constant.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite or the lengths differ.
-    """
-    first, second = _column(first, "first"), _column(second, "second")
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} values against {len(second)}")
-    from scipy.stats import kendalltau
-
-    # The p-value is not asked for. The exact one would cost most of the time; the other divides by zero for two values.
-    method = "asymptotic" if len(first) > 2 else "auto"
-    return float(kendalltau(first, second, method=method).statistic)
-
-
-def average_ranks(values: npt.ArrayLike) -> np.ndarray:
-    """Ranks from 1, the smallest first; equal values share the mean of their ranks.
-
-    Parameters
-    ----------
-    values
-        (N,) numbers.
-
-    Returns
-    -------
-    np.ndarray
-        (N,) float64.
-    """
-    _, group, sizes = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
-    return (np.cumsum(sizes) - (sizes - 1) / 2)[group.reshape(-1)]
-
-
-def _column(values, name: str) -> np.ndarray:
-    """Return the values as (N,) float64, or raise if they are not N finite numbers."""
     values = np.asarray(values, np.float64)
     if values.ndim != 1:
         raise ValueError(f"{name} has shape {values.shape}; one number per input is needed")
@@ -292,56 +143,28 @@ def _column(values, name: str) -> np.ndarray:
     return values
 
 
-def _mean(values: np.ndarray) -> float:
-    """Return the mean; exactly the value itself where all are equal, on every processor."""
-    return values[0] + (values - values[0]).mean()
+def _wilson(hits: Array, clusters: Clusters) -> tuple[float, float]:
+    """Return Wilson's interval of a share for the effective number of inputs.
 
-
-def _holding(value: float, low: float, high: float, n: int, bounds=None) -> Estimate:
-    """Return an estimate whose interval ends at the bounds and holds the value, whatever rounding did to either."""
-    least, most = bounds or (-np.inf, np.inf)
-    return Estimate(value, min(max(float(low), least), value), max(min(float(high), most), value), n)
-
-
-def _bootstrap_t(sums, sizes, confidence: float, resamples: int, seed: int) -> np.ndarray:
-    """Return the ends of the intervals about means of zero, (2, K): the quantiles of t, times the error, turned."""
-    _check(confidence)
-    errors, strayed = resampling.bootstrap_t(sums, sizes, resamples, seed)
-    place = max(int((1 - confidence) / 2 * (resamples + 1)), 1) - 1
-    ordered = np.partition(strayed, (place, resamples - 1 - place), axis=0)
-    errors = np.where(np.isfinite(errors), errors, 0.0)
-    return np.stack([-errors * ordered[resamples - 1 - place], -errors * ordered[place]])
-
-
-def _wilson(hits: np.ndarray, clusters, confidence: float) -> tuple[float, float]:
-    """Return Wilson's interval of a share, of as many inputs as the clusters are worth.
-
-    A share that clusters make v times as variable as that of single inputs counts 1 / v of them, and never more than
-    all (the design effect, as Korn and Graubard, 1998, use it); of a share of 0 or 1, which shows no variance, each
-    cluster is worth as much as if its members agreed. Student's quantile stands for the normal one where clusters were
-    counted, since their number is what the variance is known from.
+    A share that clusters make v times as variable as independent inputs counts 1 / v of the inputs, and never more than
+    all (the design effect; Korn and Graubard, 1998). A share of 0 or 1 shows no variance: each cluster then counts as
+    if its members agreed. The variance is estimated from the clusters, so Student's quantile replaces the normal one.
     """
     from scipy import special
 
-    _check(confidence)
     share, n = float(hits.mean()), float(len(hits))
-    quantile = special.ndtri((1 + confidence) / 2)
+    quantile = float(special.ndtri((1 + CONFIDENCE) / 2))
     if clusters is not None:
-        left, sizes = resampling.cluster_sums(np.stack([hits - share, np.ones_like(hits)], axis=1), clusters).T
-        count, least = len(sizes), n * n / (sizes**2).sum()
-        if count < len(hits):
-            spread = (left**2).sum()
-            worth = n * share * (1 - share) * n / spread if spread > 0 else 0.0
-            n = min(max(worth, least), n)
-            quantile = special.stdtrit(count - 1, (1 + confidence) / 2) if count > 1 else np.inf
-    if not np.isfinite(quantile):
-        return 0.0, 1.0
+        residuals, sizes = resampling.cluster_sums(np.stack([hits - share, np.ones_like(hits)], axis=1), clusters).T
+        count = len(sizes)
+        if count == 1 < n:
+            return 0.0, 1.0
+        if count < n:
+            spread = (residuals**2).sum()
+            effective = n * share * (1 - share) * n / spread if spread > 0 else 0.0
+            n = min(max(effective, n * n / (sizes**2).sum()), n)
+            quantile = float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2))
     weight = quantile**2 / n
     centre = (share + weight / 2) / (1 + weight)
     half = quantile * np.sqrt(share * (1 - share) / n + weight / (4 * n)) / (1 + weight)
     return max(centre - half, 0.0), min(centre + half, 1.0)
-
-
-def _check(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}; it lies between 0 and 1")

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import rankdata
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.stats import resampling, statistics
+from attribution_benchmarks.stats import correlation, resampling, statistics
 from attribution_benchmarks.stats.statistics import Estimate
 from clevr_xai import controls as known_controls
 from clevr_xai import methods, paper_table, subsets
@@ -142,8 +143,8 @@ def _agreement(values, ordered, images, where, seed) -> dict[tuple[str, str], Es
         drawn[network], observed[network] = totals[:, :-1] / totals[:, -1:], table.mean(axis=0)
     found = {}
     for one, other in itertools.combinations(values, 2):
-        draws = [statistics.kendall_tau(*pair) for pair in zip(drawn[one], drawn[other], strict=True)]
-        found[one, other] = _estimate(statistics.kendall_tau(observed[one], observed[other]), draws, len(images))
+        draws = [correlation.kendall_tau(*pair) for pair in zip(drawn[one], drawn[other], strict=True)]
+        found[one, other] = _estimate(correlation.kendall_tau(observed[one], observed[other]), draws, len(images))
     figures = [
         paper_table.figure(name, where["metric"], where["questions"], where["ground_truth"], where["subset"])
         for name in ordered
@@ -158,9 +159,9 @@ def _agreement(values, ordered, images, where, seed) -> dict[tuple[str, str], Es
             continue
         poster = [figures[place].mean for place in chosen]
         for network in values:
-            draws = [statistics.kendall_tau(means[chosen], poster) for means in drawn[network]]
+            draws = [correlation.kendall_tau(means[chosen], poster) for means in drawn[network]]
             found[network, f"poster {path}".rstrip()] = _estimate(
-                statistics.kendall_tau(observed[network][chosen], poster), draws, len(images)
+                correlation.kendall_tau(observed[network][chosen], poster), draws, len(images)
             )
     return found
 
@@ -218,7 +219,7 @@ def _table(found: Orders, short) -> tuple[list[str], list[list[str]]]:
         network: dict(
             zip(
                 found.methods,
-                statistics.average_ranks([-found.estimates[network][name].value for name in found.methods]),
+                rankdata([-found.estimates[network][name].value for name in found.methods]),
                 strict=True,
             )
         )

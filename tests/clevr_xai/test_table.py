@@ -6,7 +6,7 @@ import pytest
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.stats import statistics
+from attribution_benchmarks.stats import correlation, statistics
 from clevr_xai import commentary, methods, paper_table, subsets, table
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS
@@ -95,8 +95,7 @@ def test_a_row_for_every_method_metric_pooling_and_subset(measured, rows):
 
 def test_the_interval_draws_images(measured, rows):
     values = measured.scores(MapSource("gradient"))[:, 0, MASS, SQUARED]
-    clusters = [values[1:3], values[3:6], values[6:9], values[9:10]]
-    expected = statistics.ratio_interval([c.sum() for c in clusters], [len(c) for c in clusters])
+    expected = statistics.mean_interval(values[1:10], clusters=list("aabbbcccd"))
     (row,) = find(rows, method="gradient", metric="mass", pooling="l2-norm,sq", subset="all")
     np.testing.assert_allclose([row["low"], row["high"]], [expected.low, expected.high], rtol=1e-12)
 
@@ -198,7 +197,7 @@ def test_orders_are_over_the_questions_that_all_methods_have():
     assert "below are over the 7 of 9 questions for which every method has a value" in notes["drop"]
     assert "questions for which every method" not in notes["uniform"]
     order = [0.9 - 0.05 * number for number, name in enumerate(PAPER) if name not in OTHER_PATHS]
-    tau = statistics.kendall_tau(order, [figure for name, figure in PAPER.items() if name not in OTHER_PATHS])
+    tau = correlation.kendall_tau(order, [figure for name, figure in PAPER.items() if name not in OTHER_PATHS])
     assert f"with IG from black: Kendall's tau {tau:.2f}" in notes["drop"]
 
 
@@ -214,8 +213,7 @@ def test_a_metric_of_all_benchmarks_has_rows_and_a_table_of_its_own():
     rows = table.shared_rows(measured, "single_object")
     assert [row["method"] for row in rows] == ["gradient", "gradient/wrong_class"]  # the metric is not of controls
     expected = np.array([1, 2, *range(4, 10)]) / 1000  # without the question that has no mask, and wrong answers
-    clusters = [expected[:2], expected[2:4], expected[4:7], expected[7:]]
-    interval = statistics.ratio_interval([c.sum() for c in clusters], [len(c) for c in clusters])
+    interval = statistics.mean_interval(expected, clusters=list("aabbcccd"))
     row = rows[0]
     assert (row["n"], row["undefined"], row["without_mask"], row["answered_wrongly"]) == (8, 1, 1, 2)
     assert row["value"] == row["mean"] == expected.mean() and row["std"] == expected.std()

@@ -13,7 +13,7 @@ from attribution_benchmarks.core.definition import TRIVIAL_MAX, Column
 from attribution_benchmarks.report import matrix, matrix_table, pictures, publish, sections, significance, summary
 from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.page import page as render_page
-from attribution_benchmarks.stats.agreement import Concordance
+from attribution_benchmarks.stats.correlation import Concordance
 
 SETTINGS = {"command": "python scripts/reproduce_tables.py", "lead": "Three benchmarks.", "footer": "Made here."}
 TITLES = {"best": "The Best", "random": "Random map", "template_position": "The truth"}

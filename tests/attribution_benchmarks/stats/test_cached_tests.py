@@ -8,8 +8,7 @@ import pytest
 from attribution.errors import BadInput
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.stats import comparisons
-from attribution_benchmarks.stats.cached_tests import CachedTests
-from attribution_benchmarks.stats.comparisons import compare_pairs
+from attribution_benchmarks.stats.comparisons import CachedTests, compare_pairs
 
 DRAWS = 499
 METHODS = 9

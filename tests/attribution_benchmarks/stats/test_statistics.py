@@ -1,7 +1,5 @@
 """Laws of the statistics, with SciPy as the independent oracle."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -94,12 +92,6 @@ def test_equal_values_leave_no_doubt():
     assert statistics.mean_interval(np.full(20, 7.0)) == (7.0, 7.0, 7.0, 20)
 
 
-def test_a_wider_confidence_gives_a_wider_interval():
-    values = bernoulli(200, 0.3)
-    narrow, wide = (statistics.mean_interval(values, confidence=c) for c in (0.8, 0.99))
-    assert wide.low < narrow.low < narrow.high < wide.high
-
-
 def test_same_seed_same_interval_and_another_seed_another():
     values = np.random.default_rng(4).normal(size=80)
     assert statistics.mean_interval(values, seed=5) == statistics.mean_interval(values, seed=5)
@@ -120,29 +112,12 @@ def test_no_values_give_nan_and_n_zero():
     assert estimate.n == 0 and np.isnan(estimate[:3]).all()
 
 
-def test_a_ratio_of_equal_denominators_is_a_mean():
-    values = np.random.default_rng(6).random(60)
-    ratio, mean = statistics.ratio_interval(3 * values, np.full(60, 3.0)), statistics.mean_interval(values)
-    np.testing.assert_allclose(ratio, mean, rtol=1e-12)
-
-
-def test_a_ratio_weighs_by_denominator():
-    assert statistics.ratio_interval([1, 9], [10, 10]).value == 0.5
-    assert statistics.ratio_interval([1, 0], [1, 99]).value == 0.01
-
-
 def test_clusters_widen_the_interval_where_their_members_agree():
-    clusters = bernoulli(50, 0.5, seed=7)
-    members = np.repeat(clusters, 20)
+    members = np.repeat(1.0 * bernoulli(50, 0.5, seed=7), 20) + 1e-9 * np.arange(1000)
     naive = statistics.mean_interval(members)
-    honest = statistics.ratio_interval(20 * clusters, np.full(50, 20))
-    assert honest.value == pytest.approx(naive.value)
+    honest = statistics.mean_interval(members, clusters=np.repeat(np.arange(50), 20))
+    assert honest.value == naive.value
     assert (honest.high - honest.low) / (naive.high - naive.low) == pytest.approx(np.sqrt(20), rel=0.1)
-
-
-def test_a_single_cluster_with_a_denominator_tells_nothing_of_the_spread():
-    assert statistics.ratio_interval([1.0, 0.0], [1.0, 0.0]) == (1.0, 1.0, 1.0, 2)
-    assert np.isnan(statistics.ratio_interval([0.0], [0.0]).value)
 
 
 @pytest.mark.parametrize(
@@ -150,11 +125,7 @@ def test_a_single_cluster_with_a_denominator_tells_nothing_of_the_spread():
     [
         (lambda: statistics.mean_interval([1.0, np.nan]), "1 of values are not finite"),
         (lambda: statistics.mean_interval([[1.0]]), "one number per input"),
-        (lambda: statistics.mean_interval([1.0], confidence=95), "between 0 and 1"),
-        (lambda: statistics.ratio_interval([1.0], [1.0, 2.0]), "1 numerators, but 2 denominators"),
-        (lambda: statistics.ratio_interval([1.0], [-1.0]), "negative"),
         (lambda: statistics.mean_interval([1.0, 2.0], clusters=["a"]), "2 values, but 1 clusters"),
-        (lambda: statistics.spearman([1.0], [1.0, 2.0]), "1 values against 2"),
         (lambda: statistics.mean_interval([1.0], resamples=0), "0 draws of 1 inputs"),
         (lambda: statistics.bootstrap_means(np.zeros((0, 2))), "draws of 0 inputs"),
     ],
@@ -183,48 +154,3 @@ def test_columns_with_holes_have_the_intervals_of_their_own_values():
     assert ends[:, 0] == pytest.approx(statistics.mean_interval(values[:, 0])[1:3], rel=1e-12)
     # A draw of all inputs has more or fewer of the 20 known ones.
     assert ends[:, 1] == pytest.approx(statistics.mean_interval(values[:20, 1])[1:3], rel=0.1)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_spearman_and_ranks_agree_with_scipy_ties_included(seed):
-    first, second = np.random.default_rng(seed).integers(0, 6, size=(2, 25))
-    assert statistics.spearman(first, second) == pytest.approx(stats.spearmanr(first, second).statistic, abs=1e-12)
-    np.testing.assert_array_equal(statistics.average_ranks(first), stats.rankdata(first))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_kendall_counts_pairs_and_a_tie_on_neither_side(seed):
-    first, second = np.random.default_rng(seed).integers(0, 6, (2, 12)).astype(float)
-    pairs = list(itertools.combinations(range(12), 2))
-    signs = np.array([[np.sign(side[i] - side[j]) for i, j in pairs] for side in (first, second)])
-    by_hand = (signs[0] * signs[1]).sum() / np.sqrt(np.abs(signs[0]).sum() * np.abs(signs[1]).sum())
-    assert statistics.kendall_tau(first, second) == pytest.approx(by_hand, abs=1e-12)
-    assert statistics.kendall_tau(first, -first) == pytest.approx(-1.0)
-    assert np.isnan(statistics.kendall_tau(first, np.ones(12)))
-    with pytest.raises(ValueError, match="12 values against 2"):
-        statistics.kendall_tau(first, [1.0, 2.0])
-
-
-def test_kendall_of_two_values_is_their_one_pair():
-    assert [statistics.kendall_tau([0.0, 1.0], other) for other in ([2.0, 3.0], [3.0, 2.0])] == [1.0, -1.0]
-    assert np.isnan(statistics.kendall_tau([0.0, 1.0], [2.0, 2.0]))
-
-
-def test_spearman_sees_order_alone():
-    values = np.random.default_rng(13).normal(size=30)
-    assert statistics.spearman(values, np.exp(values)) == pytest.approx(1.0)
-    assert statistics.spearman(values, -(values**3)) == pytest.approx(-1.0)
-
-
-@pytest.mark.parametrize("first", [[], [1.0], [2.0, 2.0, 2.0]])
-def test_spearman_of_nothing_to_order_is_nan(first):
-    assert np.isnan(statistics.spearman(first, range(len(first))))
-
-
-def test_spearman_of_many_rows_is_that_of_each():
-    rows = np.random.default_rng(0).integers(0, 5, (50, 7)).astype(float)  # with ties
-    rows[3] = 1.0
-    values = [3, 1, 4, 1, 5, 9, 2]
-    expected = [statistics.spearman(row, values) for row in rows]
-    np.testing.assert_array_equal(statistics.spearman_of_rows(rows, values), expected)
-    assert np.isnan(expected[3]) and np.isnan(statistics.spearman_of_rows(rows, np.ones(7))).all()

@@ -10,7 +10,7 @@ import pytest
 from attribution.cli.run import execute
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.stats.statistics import kendall_tau
+from attribution_benchmarks.stats.correlation import kendall_tau
 from clevr_xai import methods, paper_table
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS
