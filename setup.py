@@ -74,6 +74,7 @@ setup(
         "opencv-python-headless>=4.9,<6",  # outlines of BIM's drawings; tf-explain imports it and does not declare it
         "pillow>=10.3",
         "pycocotools>=2.0.8,<3",
+        "requests>=2.31,<3",  # REST interface of TensorFlow Serving
         "scikit-learn>=1.5,<2",
         "scipy>=1.12,<2",
         "tensorflow>=2.20,<2.22",

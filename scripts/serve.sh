@@ -44,7 +44,7 @@ fi
 grpc_port="${GRPC_PORT:-8500}"
 rest_port="${REST_PORT:-8501}"
 if [[ "$mode" == --stand_in ]]; then
-    exec "$python" -m attribution_benchmarks.serving.stand_in --config="$models/models.config" --root="$models" \
+    exec "$python" tests/stand_in_server/stand_in.py --config="$models/models.config" --root="$models" \
         --grpc_port="$grpc_port" --rest_port="$rest_port"
 elif [[ "$mode" == "" ]]; then
     exec docker run --rm --publish "127.0.0.1:$grpc_port:8500" --publish "127.0.0.1:$rest_port:8501" \

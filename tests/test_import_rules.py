@@ -73,12 +73,11 @@ def test_beam_is_imported_by_the_pipeline_alone():
 
 
 def test_asking_a_server_by_rest_needs_nothing_beside_numpy():
-    """Only the stubs of gRPC and the stand-in server bring TensorFlow, and only when they are used."""
+    """Only the stubs of gRPC import TensorFlow, and only when they are used."""
     for path in (ROOT / "attribution_benchmarks" / "serving").glob("*.py"):
         for node in ast.parse(path.read_text()).body:  # at the top of the file, not inside functions
             roots = {module.split(".")[0] for module in imported_modules(node)} if _is_import(node) else set()
-            if path.stem not in ("stand_in_grpc", "stand_in_rest"):
-                assert not roots & {"tensorflow", "tensorflow_serving", "keras", "grpc", "google"}, path
+            assert not roots & {"tensorflow", "tensorflow_serving", "keras", "grpc", "google"}, path
 
 
 def _is_import(node):

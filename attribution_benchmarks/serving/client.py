@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution_benchmarks.serving.address import ModelName, parse_address
-from attribution_benchmarks.serving.errors import ServerError
-from attribution_benchmarks.serving.signature import Signature
+from attribution_benchmarks.serving.interface import ModelName, ServerError, Signature, parse_address
 
 LONGEST_DEADLINE = 1_000_000  # seconds; timers know no more
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds between attempts; each wait is twice the one before

@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution_benchmarks.serving.address import Address, ModelName
-from attribution_benchmarks.serving.errors import ServerError
-from attribution_benchmarks.serving.signature import Signature, signature_of
+from attribution_benchmarks.serving.interface import Address, ModelName, ServerError, Signature, signature_of
 
 
 class GrpcProtocol:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import hashlib
+import inspect
 import json
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,23 +18,71 @@ from typing import Any
 
 import numpy as np
 
+from attribution import METHODS, resolve_method
 from attribution.errors import BadInput, listed
 from attribution.export.command import plain
-from attribution.export.names import EXPLAIN, LAYER, SCORES, SHEET, TARGETS
+from attribution.export.names import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS
 from attribution.lrp.composite import Composite
+from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs, NodeRules
 from attribution.model import batching
 from attribution.model.input_validation import Expected, checked_feed
-from attribution_benchmarks.serving.address import parse_model_name
 from attribution_benchmarks.serving.client import Client
-from attribution_benchmarks.serving.errors import ServerError
-from attribution_benchmarks.serving.sheet import Sheet, read_sheet
+from attribution_benchmarks.serving.interface import ServerError, parse_model_name
 
 # Which exported method is the gradient with another rule for ReLUs (``attribution.methods.modified_relu``).
 _RULES = {"AttributionGuidedRelu": "guided_backprop", "AttributionDeconvnetRelu": "deconvnet"}
 _DEFAULT = ("serving_default", "serve")
 
 _Backward = collections.namedtuple("_Backward", "scores input_gradient values gradients")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sheet:
+    """The description of a model's explanations.
+
+    Attributes
+    ----------
+    source
+        Fingerprint of the SavedModel that was exported.
+    score
+        ``"logits"`` or ``"probabilities"``: what is explained.
+    wrt
+        Name of the explained input.
+    layer
+        Node of the layer that class activation maps stand on; ``None`` where none were exported.
+    layer_is_default
+        Whether that layer is the one a method takes by itself.
+    methods
+        Label -> name of the method and its parameters, as JSON has them.
+    """
+
+    source: str
+    score: str
+    wrt: str
+    layer: str | None
+    layer_is_default: bool
+    methods: Mapping[str, Mapping]
+
+
+def read_sheet(text: bytes) -> Sheet:
+    """Return the description behind its JSON form; unknown keys are passed over.
+
+    Raises
+    ------
+    ServerError
+        If it is no description, or one of a later kind.
+    """
+    try:
+        plain = json.loads(text)
+        if plain["sheet"] != SHEET_VERSION:
+            raise ServerError("INVALID_REPLY", f"the model's explanations are described in form {plain['sheet']}, "
+                              f"known here is {SHEET_VERSION}; export it again")  # fmt: skip
+        return Sheet(**{field.name: plain[field.name] for field in dataclasses.fields(Sheet)})
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, ServerError):
+            raise
+        raise ServerError("INVALID_REPLY", f"the description of the explanations cannot be read: {error}") from error
 
 
 class _UnseenGraph:
@@ -355,3 +404,38 @@ class ServedModel:
 def _as_json(parameters: Mapping) -> dict:
     """Return parameters as the description of an exported model has them."""
     return json.loads(json.dumps(plain(parameters), default=repr))
+
+
+def as_served(method: str | Method) -> Method:
+    """Return a method that asks a served model for whole maps where it was exported with the same parameters.
+
+    Anywhere else, on a local model too, it is the method itself, which asks for scores and gradients and combines
+    them here. Both give the same maps; one request takes the place of many.
+
+    Parameters
+    ----------
+    method : str or attribution.Method
+        A method, or the name of one.
+    """
+    if isinstance(method, str):
+        method = resolve_method(method)
+    # A method of the same name may be another one: BIM's Grad-CAM is not the registry's.
+    known = METHODS.get(method.name)
+    if known is None or known.function is not method.function:
+        return method
+
+    def function(passes, **parameters):
+        exported = getattr(passes.model, "exported", None)
+        label = exported(method.name, parameters) if exported else None
+        if label is None or len(passes.model.inputs) > 1:
+            return method.function(passes, **parameters)
+        return passes.model.maps(label, passes.inputs, passes.targets)
+
+    return dataclasses.replace(method, function=_with_defaults_of(function, method))
+
+
+def _with_defaults_of(function, method):
+    """Return a function whose signature is the method's, from which its defaults are read."""
+    function.__signature__ = inspect.signature(method.function)
+    function.__doc__ = method.function.__doc__
+    return function

@@ -1,35 +1,39 @@
-"""TensorFlow Serving's REST interface: JSON over HTTP, by the standard library alone."""
+"""TensorFlow Serving's REST interface: JSON over HTTP."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
-import http.client
 import json
-import socket
+import os
 import ssl
 import threading
-import time
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import requests
 
-from attribution_benchmarks.serving.address import Address, ModelName
-from attribution_benchmarks.serving.errors import ServerError, code_of
-from attribution_benchmarks.serving.signature import Signature, signature_of
+from attribution_benchmarks.serving.interface import (
+    Address,
+    ModelName,
+    ServerError,
+    Signature,
+    code_of,
+    signature_of,
+)
 
-_PIECE = 1 << 16  # bytes read at a time, between two looks at the clock
-BYTES_PER_NUMBER = 20  # of a float in JSON, the comma included
+_PIECE = 1 << 16  # bytes read at a time
+BYTES_PER_NUMBER = 20  # of a float in JSON, with the comma
 
 
 class RestProtocol:
-    """One connection, which is opened again when it is lost.
+    """A connection to one server, reopened when it is lost.
 
     Parameters
     ----------
     address
-        Of the server.
+        Address of the server.
     max_message_bytes
         Longest reply that is read.
     """
@@ -37,11 +41,11 @@ class RestProtocol:
     def __init__(self, address: Address, max_message_bytes: int):
         self._address = address
         self._limit = max_message_bytes
-        self._connection: http.client.HTTPConnection | None = None
+        self._session = _new_session()
 
     @staticmethod
     def size_of(arrays: Mapping[str, np.ndarray]) -> int:
-        """Return about how many bytes a request with these arrays has."""
+        """Return the approximate size of a request with these arrays, in bytes."""
         return sum(array.size * BYTES_PER_NUMBER for array in arrays.values())
 
     def predict(
@@ -53,17 +57,17 @@ class RestProtocol:
         specs: Signature | None,
         deadline: float,
     ) -> dict[str, np.ndarray]:
-        """Ask a signature and return its outputs; REST sends all of them, whatever is wanted."""
+        """Call a signature and return the wanted outputs; REST sends all of them."""
         inputs = {name: _to_json(array) for name, array in arrays.items()}
         body = {"signature_name": signature, "inputs": inputs}
-        reply = self._ask("POST", _path(model) + ":predict", deadline, json.dumps(body).encode())
+        reply = self._request("POST", _path(model) + ":predict", deadline, json.dumps(body).encode())
         outputs = reply.get("outputs")
         if outputs is None:
             raise ServerError(
                 "INVALID_REPLY", f"the reply has no 'outputs', only {', '.join(sorted(reply)) or 'nothing'}"
             )
         names = list(specs.outputs) if specs else list(wanted)
-        # The name of an only output is dropped, and then a mapping can only be bytes.
+        # A single output has no name in the reply. A mapping is then the encoding of bytes.
         if not isinstance(outputs, Mapping) or set(outputs) == {"b64"}:
             if len(names) != 1:
                 raise ServerError("INVALID_REPLY", "the reply has one output without a name")
@@ -75,8 +79,8 @@ class RestProtocol:
         }
 
     def signatures(self, model: ModelName, deadline: float) -> tuple[int | None, dict[str, Signature]]:
-        """Return the version that answers, and what it can be asked."""
-        reply = self._ask("GET", _path(model) + "/metadata", deadline)
+        """Return the version that is served, and its signatures."""
+        reply = self._request("GET", _path(model) + "/metadata", deadline)
         found = reply.get("metadata", {}).get("signature_def", {}).get("signature_def", {})
         version = reply.get("model_spec", {}).get("version")
         return (
@@ -86,45 +90,35 @@ class RestProtocol:
 
     def status(self, model: ModelName, deadline: float) -> dict[int, str]:
         """Return the state of each version, such as ``{1: "AVAILABLE"}``."""
-        reply = self._ask("GET", _path(model), deadline)
+        reply = self._request("GET", _path(model), deadline)
         return {int(one["version"]): one.get("state", "UNKNOWN") for one in reply.get("model_version_status", [])}
 
     def close(self) -> None:
         """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._session.close()
 
-    def _ask(self, verb: str, path: str, deadline: float, body: bytes | None = None) -> dict:
+    def _request(self, verb: str, path: str, deadline: float, body: bytes | None = None) -> dict:
         """Send one request and return the JSON object of the reply.
 
         Raises
         ------
         ServerError
-            If the server cannot be reached, refuses, takes longer than ``deadline`` seconds, or answers with
-            anything but a JSON object.
+            If the server cannot be reached, refuses, needs more than ``deadline`` seconds, or does not reply with a
+            JSON object.
         """
-        end = time.monotonic() + deadline
-        guard = _Guard(end)
+        session = self._session
         try:
-            with guard:
-                status, content = self._exchange(verb, self._address.path + path, body, end, guard)
-        except TimeoutError as error:
-            self.close()
+            status, content = _within(deadline, lambda: self._exchange(session, verb, path, deadline, body))
+        except (TimeoutError, requests.Timeout) as error:
+            self._session = _new_session()  # the old one may still receive
             raise ServerError("DEADLINE_EXCEEDED", f"no reply within {deadline:g} s") from error
         except ServerError:
-            self.close()  # what is left of a reply that is too large would be taken for the next one
             raise
-        except ssl.SSLCertVerificationError as error:
-            self.close()
-            raise ServerError("UNAUTHENTICATED", str(error)) from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            if guard.struck:  # what a connection says that was cut in the middle of a line is of no use
-                self.close()
-                raise ServerError("DEADLINE_EXCEEDED", f"no reply within {deadline:g} s") from error
-            # Half a reply is a lost connection too: the server went away while it wrote.
-            self.close()
-            raise ServerError("UNAVAILABLE", _reason(error)) from error
+        except (OSError, ValueError) as error:  # what requests raises; an incomplete reply is a lost connection
+            cause = _root_cause(error)
+            code = "UNAUTHENTICATED" if isinstance(cause, ssl.SSLCertVerificationError) else "UNAVAILABLE"
+            text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+            raise ServerError(code, text[0].lower() + text[1:]) from error
         try:
             reply = json.loads(content)
         except (ValueError, RecursionError):
@@ -133,85 +127,68 @@ class RestProtocol:
             words = reply.get("error") if isinstance(reply, Mapping) else content.decode("utf-8", "replace")
             raise ServerError(code_of(status), str(words or f"HTTP status {status}"))
         if not isinstance(reply, Mapping):
-            raise ServerError("INVALID_REPLY", f"no JSON object but {content[:60].decode('utf-8', 'replace')!r}")
+            raise ServerError(
+                "INVALID_REPLY", f"expected a JSON object, not {content[:60].decode('utf-8', 'replace')!r}"
+            )
         return dict(reply)
 
-    def _exchange(self, verb, path, body, end, guard):
-        connection = self._connected(end)
-        wire = connection.sock  # http.client forgets it when the server wants to close
-        guard.watch(wire)
-        wire.settimeout(_left(end))
-        connection.request(verb, path, body, {"Content-Type": "application/json"} if body is not None else {})
-        wire.settimeout(_left(end))
-        response = connection.getresponse()
-        pieces, size = [], 0
-        while True:
-            wire.settimeout(_left(end))
-            piece = response.read(_PIECE)
-            if not piece:
-                break
-            pieces.append(piece)
-            size += len(piece)
-            if size > self._limit:
-                raise ServerError("RESOURCE_EXHAUSTED", f"the reply is larger than {self._limit} bytes")
-        if response.length:
-            raise http.client.IncompleteRead(b"".join(pieces), response.length)
-        if response.will_close:
-            self.close()
-        return response.status, b"".join(pieces)
-
-    def _connected(self, end) -> http.client.HTTPConnection:
-        if self._connection is None:
-            kind = http.client.HTTPSConnection if self._address.protocol == "https" else http.client.HTTPConnection
-            self._connection = kind(self._address.host, self._address.port, timeout=_left(end))
-            self._connection.connect()
-            self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._connection
+    def _exchange(
+        self, session: requests.Session, verb: str, path: str, deadline: float, body: bytes | None
+    ) -> tuple[int, bytes]:
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        with session.request(
+            verb, f"{self._address}{path}", data=body, headers=headers, timeout=deadline, stream=True,
+            allow_redirects=False,
+        ) as response:  # fmt: skip
+            content = bytearray()
+            for piece in response.iter_content(_PIECE):
+                content += piece
+                if len(content) > self._limit:
+                    raise ServerError("RESOURCE_EXHAUSTED", f"the reply is larger than {self._limit} bytes")
+            return response.status_code, bytes(content)
 
 
-class _Guard:
-    """Cut a connection at the deadline, whatever the server sends until then.
+def _new_session() -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False  # a proxy of the environment would be used for localhost too
+    session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
+    return session
 
-    A socket's own time limit is for one read: a server that sends a byte a second, or one ``100 Continue`` after the
-    other, never meets it.
+
+def _within(seconds: float, function: Callable[[], Any]) -> Any:
+    """Return ``function()``, computed in a thread that is abandoned after some seconds.
+
+    The timeout of a socket is for one read: a server that sends a byte a second never exceeds it.
+
+    Raises
+    ------
+    TimeoutError
+        If the function needs longer.
     """
+    outcome: list = []
 
-    def __init__(self, end: float):
-        self.struck = False
-        self._wire = None
-        self._timer = threading.Timer(max(0.0, end - time.monotonic()), self._strike)
-        self._timer.daemon = True
+    def call():
+        try:
+            outcome.append((function(), None))
+        except BaseException as error:
+            outcome.append((None, error))
 
-    def watch(self, wire) -> None:
-        """Cut this connection when time is up."""
-        self._wire = wire
-
-    def _strike(self):
-        self.struck = True
-        if self._wire is not None:
-            with contextlib.suppress(OSError):
-                self._wire.shutdown(socket.SHUT_RDWR)
-
-    def __enter__(self):
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_):
-        self._timer.cancel()
-
-
-def _left(end: float) -> float:
-    """Return the seconds until the deadline."""
-    left = end - time.monotonic()
-    if left <= 0:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
         raise TimeoutError
-    return left
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
 
 
-def _reason(error: Exception) -> str:
-    """Return what happened to a connection, without Python's numbers."""
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return text[0].lower() + text[1:]
+def _root_cause(error: BaseException) -> BaseException:
+    """Return the first error of a chain: requests and urllib3 wrap the system's."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
 
 
 def _path(model: ModelName) -> str:
@@ -219,7 +196,7 @@ def _path(model: ModelName) -> str:
     return f"/v1/models/{urllib.parse.quote(model.name, safe='')}{version}"
 
 
-def _to_json(array: np.ndarray):
+def _to_json(array: np.ndarray) -> Any:
     """Return nested lists; bytes as ``{"b64": ...}``."""
     if array.dtype == object:
         flat = [{"b64": base64.b64encode(value).decode()} for value in array.ravel()]
@@ -227,23 +204,21 @@ def _to_json(array: np.ndarray):
     return array.tolist()
 
 
-def _from_json(value, dtype: np.dtype | None) -> np.ndarray:
-    """Return an array from nested lists, NaN and infinities included.
+def _from_json(value: Any, dtype: np.dtype | None) -> np.ndarray:
+    """Return an array from nested lists, which may contain NaN and infinities.
 
     Raises
     ------
     ServerError
-        If the lists are ragged or hold something else than the type says.
+        If the lists are ragged or do not fit the type.
     """
     try:
         if dtype is not None and dtype.kind == "O":
             return np.vectorize(_bytes_of, otypes=[object])(np.array(value, object))
         return np.array(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ServerError("INVALID_REPLY", f"an output is no array of {dtype or 'numbers'}: {error}") from error
+        raise ServerError("INVALID_REPLY", f"an output is not an array of {dtype or 'numbers'}: {error}") from error
 
 
-def _bytes_of(value) -> bytes:
-    if isinstance(value, Mapping):
-        return base64.b64decode(value["b64"])
-    return value.encode()
+def _bytes_of(value: Any) -> bytes:
+    return base64.b64decode(value["b64"]) if isinstance(value, Mapping) else value.encode()

@@ -8,12 +8,12 @@ import shutil
 
 import numpy as np
 import pytest
+from stand_in import ServedSignature, StandIn
 
 from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.signature import Signature, TensorSpec
-from attribution_benchmarks.serving.stand_in import ServedSignature, StandIn
+from attribution_benchmarks.serving.interface import Signature, TensorSpec
 from attribution_benchmarks.stats import statistics
 from bim import compare_served, dataset, measure
 from bim.attributions import method_named

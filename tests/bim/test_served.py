@@ -8,14 +8,14 @@ import threading
 
 import numpy as np
 import pytest
+from stand_in import ServedSignature, StandIn, load_signatures
 
 from attribution import cli
 from attribution.errors import BadInput
 from attribution.export import command
 from attribution_benchmarks import serving
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.serving.signature import Signature, TensorSpec
-from attribution_benchmarks.serving.stand_in import ServedSignature, StandIn, load_signatures
+from attribution_benchmarks.serving.interface import Signature, TensorSpec
 from bim import dataset, delta_patch, evaluate, layout, measure, metrics, served
 from bim.attributions import method_named
 
@@ -174,7 +174,7 @@ def test_gone_for_good_is_one_line_and_the_next_run_goes_on(score, server, capsy
         (["--models=obj=bim_obj@x"], "expected name, or name@version"),
         (["--models=other=bim_obj"], "expected name=directory with a name of"),
         (["--compat=upstream"], "a server has none"),
-        (["--server=localhost:8500"], "no address of a server"),
+        (["--server=localhost:8500"], "not an address of a server"),
         (["--deadline=0"], "deadline must be above 0"),
     ],
 )

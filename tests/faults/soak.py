@@ -81,9 +81,11 @@ def explain_again(paths: list[pathlib.Path], calls: int) -> tuple[float, float]:
 
 def serve_under_clients(path: pathlib.Path, seconds: float, clients: int = 8) -> tuple[float, float, int]:
     """Ask a server from several threads, two of which send nonsense, too; return memory early and late, and answers."""
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "stand_in_server"))
+    from stand_in import StandIn, load_versions
+
     from attribution_benchmarks import serving
-    from attribution_benchmarks.serving.address import ModelName
-    from attribution_benchmarks.serving.stand_in import StandIn, load_versions
+    from attribution_benchmarks.serving.interface import ModelName
 
     model = ModelName("m0")
     inputs = np.random.default_rng(0).random((2, 12, 12, 3), dtype=np.float32)

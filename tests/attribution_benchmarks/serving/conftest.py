@@ -5,11 +5,11 @@ import time
 
 import numpy as np
 import pytest
+from stand_in import ServedSignature, StandIn
 
 from attribution import METHODS
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.signature import Signature, TensorSpec
-from attribution_benchmarks.serving.stand_in import ServedSignature, StandIn
+from attribution_benchmarks.serving.interface import Signature, TensorSpec
 
 FLOAT = np.dtype(np.float32)
 WEIGHTS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)

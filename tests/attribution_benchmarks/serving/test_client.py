@@ -10,8 +10,7 @@ import pytest
 
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.address import ModelName
-from attribution_benchmarks.serving.errors import ServerError
+from attribution_benchmarks.serving.interface import ModelName, ServerError
 
 LINEAR = ModelName("linear")
 
@@ -71,7 +70,7 @@ def test_batches_are_cut_to_the_clients_message_size(server, protocol, inputs, w
 
 
 def test_batches_are_halved_where_the_server_takes_smaller_messages(inputs, weights, linear):
-    from attribution_benchmarks.serving.stand_in import StandIn
+    from stand_in import StandIn
 
     rows = np.tile(inputs, (200, 1, 1))
     models = {"linear": {1: {"serving_default": linear()}}}
@@ -212,7 +211,7 @@ def test_addresses_that_are_none(address):
 
 
 def test_addresses():
-    from attribution_benchmarks.serving.address import parse_address
+    from attribution_benchmarks.serving.interface import parse_address
 
     assert str(parse_address("grpc://host")) == "grpc://host:8500"
     assert str(parse_address("http://host/proxy/")) == "http://host:8501/proxy"

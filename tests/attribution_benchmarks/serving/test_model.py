@@ -6,13 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+from stand_in import ServedSignature
 
 import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.errors import ServerError
-from attribution_benchmarks.serving.signature import Signature, TensorSpec
-from attribution_benchmarks.serving.stand_in import ServedSignature
+from attribution_benchmarks.serving.interface import ServerError, Signature, TensorSpec
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FLOAT = np.dtype(np.float32)
@@ -157,7 +156,7 @@ def test_models_that_cannot_be_scored(server, client, linear, explained):
         assert "\n" not in str(refused.value) and name in str(refused.value)
     assert serving.ServedModel(client, "named", signature="b").num_classes == 3
     for name in ("", "a/b", "a@x"):
-        with pytest.raises(BadInput, match="names no served model"):
+        with pytest.raises(BadInput, match="is not the name of a served model"):
             serving.ServedModel(client, name)
 
 

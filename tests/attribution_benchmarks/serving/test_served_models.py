@@ -7,13 +7,12 @@ import subprocess
 
 import numpy as np
 import pytest
+from stand_in import StandIn, load_versions, read_models_config
 
 import attribution
 from attribution.errors import BadInput
 from attribution.export import command
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving.models_config import read_models_config
-from attribution_benchmarks.serving.stand_in import StandIn, load_versions
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SAVED_MODELS = ROOT / "saved_models"
@@ -109,7 +108,7 @@ def test_the_script_without_docker(house):
     run, calls = serve(house, "--stand_in")
     assert run.returncode == 0
     assert calls[-1] == (
-        f"python -m attribution_benchmarks.serving.stand_in --config={house}/saved_models/models.config "
+        f"python tests/stand_in_server/stand_in.py --config={house}/saved_models/models.config "
         f"--root={house}/saved_models --grpc_port=8500 --rest_port=8501"
     )
     (house / "calls").unlink()
@@ -128,7 +127,7 @@ def test_models_configs_that_cannot_be_read(tmp_path):
     path = tmp_path / "models.config"
     entry = 'config {{ name: "{}" base_path: "{}" model_platform: "tensorflow" }}'
     for text, message in [
-        ("nonsense", "is no models.config"),
+        ("nonsense", "is not a models.config"),
         (entry.format("a", ""), "model 'a' needs a name of its own, a base_path"),
         (entry.format("a", "/a") + entry.format("a", "/b"), "model 'a' needs a name of its own"),
     ]:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from attribution_benchmarks.serving import Client, ServerError
-from attribution_benchmarks.serving.address import ModelName
+from attribution_benchmarks.serving.interface import ModelName
 
 KINDS = {
     "a byte at a time": (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x"),
@@ -72,5 +72,5 @@ def test_a_deadline_that_no_timer_knows_is_refused(seconds):
 
 @pytest.mark.parametrize("address", ["http://[::1", "http://" + "a" * 64 + ".org", "http://a..b", "grpc://[1]:80"])
 def test_an_address_that_is_none_is_refused(address):
-    with pytest.raises(ValueError, match="is no address of a server"):
+    with pytest.raises(ValueError, match="is not an address of a server"):
         Client(address)

@@ -12,12 +12,11 @@ import urllib.request
 
 import numpy as np
 import pytest
+import stand_in
 
 from attribution import cli
 from attribution_benchmarks import serving
-from attribution_benchmarks.serving import stand_in
-from attribution_benchmarks.serving.address import ModelName
-from attribution_benchmarks.serving.signature import Signature, TensorSpec
+from attribution_benchmarks.serving.interface import ModelName, Signature, TensorSpec
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
@@ -119,7 +118,7 @@ def test_the_command_serves_a_config(tmp_path):
         'model_platform: "tensorflow" } }'
     )
     command = [
-        sys.executable, "-m", "attribution_benchmarks.serving.stand_in",
+        sys.executable, "tests/stand_in_server/stand_in.py",
         f"--config={config}", f"--root={ROOT}/saved_models",
         "--grpc_port=0", "--rest_port=0",
     ]  # fmt: skip

@@ -15,8 +15,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from attribution_benchmarks.serving.address import ModelName
-from attribution_benchmarks.serving.errors import ServerError
+from attribution_benchmarks.serving.interface import ModelName, ServerError
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):

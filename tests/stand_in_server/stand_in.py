@@ -1,6 +1,6 @@
 """A stand-in for TensorFlow Serving, for tests and for machines without its image: same protocols, same errors.
 
-    python -m attribution_benchmarks.serving.stand_in --config=saved_models/models.config --root=saved_models
+    python tests/stand_in_server/stand_in.py --config=saved_models/models.config --root=saved_models
 
 It speaks gRPC by the official stubs and REST as TensorFlow Serving documents it, over real sockets, and answers
 with TensorFlow in this process. It is no server for production: one thread works, nothing is batched, versions are
@@ -24,9 +24,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line
-from attribution_benchmarks.serving.address import ModelName
-from attribution_benchmarks.serving.errors import ServerError
-from attribution_benchmarks.serving.signature import Signature
+from attribution_benchmarks.serving.interface import ModelName, ServerError, Signature
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("config", "", "models.config as TensorFlow Serving reads it", flag_values=FLAGS)
@@ -109,9 +107,9 @@ class StandIn:
     def start(self, grpc_port: int = 0, rest_port: int = 0) -> StandIn:
         """Listen; port 0 takes any free one, or that of the last time."""
         import grpc
+        import stand_in_grpc
+        import stand_in_rest
         from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
-
-        from attribution_benchmarks.serving import stand_in_grpc, stand_in_rest
 
         options = [("grpc.max_receive_message_length", self.max_message_bytes), ("grpc.max_send_message_length", -1)]
         self._grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(4), options=options)
@@ -194,6 +192,36 @@ class StandIn:
         return reply
 
 
+def read_models_config(path: str) -> dict[str, str]:
+    """Return name to base path of every model.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or a model has no name, no path, or the name of another.
+    """
+    try:
+        from google.protobuf import text_format
+        from tensorflow_serving.config import model_server_config_pb2
+    except ImportError as error:
+        raise BadInput(f"a models.config needs tensorflow-serving-api (the extra 'serving'): {error}") from error
+    try:
+        with open(path, encoding="utf-8") as file:
+            config = text_format.Parse(file.read(), model_server_config_pb2.ModelServerConfig())
+    except OSError as error:
+        raise BadInput(f"cannot read '{path}': {error.strerror}") from error
+    except text_format.ParseError as error:
+        raise BadInput(f"'{path}' is not a models.config: {error}") from error
+    models = {}
+    for model in config.model_config_list.config:
+        if not model.name or not model.base_path or model.name in models or model.model_platform != "tensorflow":
+            raise BadInput(
+                f"'{path}': model '{model.name}' needs a name of its own, a base_path and model_platform 'tensorflow'"
+            )
+        models[model.name] = model.base_path
+    return models
+
+
 def load_versions(base_path: str) -> dict[int, dict[str, ServedSignature]]:
     """Return the latest version of a SavedModel below a base path, as TensorFlow Serving would load it.
 
@@ -217,7 +245,7 @@ def load_signatures(directory: str) -> dict[str, ServedSignature]:
     import tensorflow as tf
 
     from attribution.model import saved_model
-    from attribution_benchmarks.serving.signature import TensorSpec
+    from attribution_benchmarks.serving.interface import TensorSpec
 
     loaded = saved_model.load(directory)
 
@@ -245,8 +273,6 @@ _CODES = {"InvalidArgumentError": "INVALID_ARGUMENT", "ResourceExhaustedError": 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Serve the models of a config until interrupted."""
-    from attribution_benchmarks.serving.models_config import read_models_config
-
     if not flag_values.config:
         raise BadInput("--config is empty; name a models.config")
     models = {}

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import stand_in_grpc
 from google.protobuf import json_format
 
-from attribution_benchmarks.serving import stand_in_grpc
-from attribution_benchmarks.serving.address import ModelName
-from attribution_benchmarks.serving.errors import HTTP_STATUS, ServerError
+from attribution_benchmarks.serving.interface import HTTP_STATUS, ModelName, ServerError
 
 _PATH = re.compile(r"/v1/models/(?P<name>[^/:]+)(/versions/(?P<version>\d+))?(?P<what>/metadata|:predict)?")
 
