@@ -41,11 +41,12 @@ from attribution_benchmarks.beam.flags import check_precompute_flags, define_pre
 from attribution_benchmarks.beam.precompute import precompute_from_flags
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
-from attribution_benchmarks.core import control_rows, input_scores, manifest, tables
+from attribution_benchmarks.core import input_scores, manifest, tables
 from attribution_benchmarks.core.batch import by_kind
 from attribution_benchmarks.core.controls import GROUND_TRUTH
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import MOST
+from attribution_benchmarks.core.rows import control_row, format_controls
 from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics import registry as metric_registry
@@ -328,7 +329,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     list of dict
         Keys of ``core.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps,
         ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value. Behind them the
-        rows of methods' own maps under a control, see ``control_rows.control_row``.
+        rows of methods' own maps under a control, see ``core.rows.control_row``.
     """
     asked = [each for each in comparisons if each.label is None]
     tests = _tests(asked, compared_with, seed)
@@ -368,7 +369,7 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
 
 
 def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
-    """Return the scores of methods' own maps under a control, see ``control_rows.control_row``."""
+    """Return the scores of methods' own maps under a control, see ``core.rows.control_row``."""
     groups: dict[tuple[str, int | None], dict] = {}
     for one in comparisons:
         if one.label is not None:
@@ -379,7 +380,7 @@ def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
         for label, alike in by_kind(found).items():
             first, values = found[alike[0]], np.array([found[one].values for one in alike])
             defined = values.size and not np.isnan(values).any()
-            row = control_rows.control_row(
+            row = control_row(
                 label,
                 first.metric_name,
                 values if defined else values[:, :0],
@@ -476,7 +477,7 @@ def _on_random_networks(metric: Metric, rows: list[dict], titles: dict[str, str]
     """Say what is left of the methods' scores on networks that have learnt nothing."""
     if not rows or metric is METRICS["RMCS"]:  # whose curve is the score
         return []
-    each, count = control_rows.format_controls(rows, titles, _figure)
+    each, count = format_controls(rows, titles, _figure)
     several = f", mean over {count} [least, largest]" if count > 1 else ""
     text = f"The methods' own maps on networks of random weights{several}: {each}."
     return textwrap.wrap(text, 118)

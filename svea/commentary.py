@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import attribution
-from attribution_benchmarks.core import control_rows
+from attribution_benchmarks.core.rows import format_controls
 from attribution_benchmarks.stats import comparisons
 from svea import paper_table
 from svea.metrics import METRICS
@@ -120,7 +120,7 @@ def _random_networks(rows, titles) -> list[str]:
         found = [row for row in rows if row["metric"] == name and "of" in row]
         if not found:
             continue
-        each, count = control_rows.format_controls(found, titles, "{:.1f}".format)
+        each, count = format_controls(found, titles, "{:.1f}".format)
         several = f", mean over {count} [least, largest]" if count > 1 else ""
         lines.append(f"The methods' own regions on networks of random weights, {metric.title}{several}: {each}.")
     return lines

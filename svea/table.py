@@ -8,9 +8,9 @@ import numpy as np
 
 import attribution
 from attribution_benchmarks.core.batch import by_kind
-from attribution_benchmarks.core.control_rows import control_row
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.rows import control_row
 from attribution_benchmarks.metrics import curves
 from attribution_benchmarks.stats import correlation, statistics
 from svea import controls, paper_table

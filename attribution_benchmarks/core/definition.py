@@ -1,14 +1,30 @@
-"""A benchmark as a definition: all that commands, matrix and report need to know of it."""
+"""A benchmark: its description for the report, and the hooks that ``core.runner`` calls to evaluate it."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import pathlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from absl import flags
+
+from attribution.errors import BadInput, listed
+from attribution_benchmarks.core import tables
+from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from attribution_benchmarks.core.random_weights import networks
+from attribution_benchmarks.core.rows import curve_rows, score_rows, undefined_notes
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
+
+if TYPE_CHECKING:
+    from attribution_benchmarks.core.input_scores import InputScores
+    from attribution_benchmarks.core.runner import Run
+    from attribution_benchmarks.core.sharded_run import ShardedRun
 
 ORACLE = "bound"  # knows the truth; nothing that a method should beat
 TRIVIAL_MAX = "ceiling"  # has its figure by construction: the best there is, or the same for every network
@@ -147,8 +163,17 @@ class Trend:
 
 
 @dataclasses.dataclass(frozen=True)
+class Section:
+    """A part of a run's output: rows of the long form, and their table as text and as Markdown."""
+
+    rows: list[dict]
+    text: str
+    markdown: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Benchmark:
-    """A benchmark.
+    """A benchmark: attributes that describe it, and hooks that evaluate it; see ``core.runner``.
 
     Attributes
     ----------
@@ -250,3 +275,164 @@ class Benchmark:
     def columns_of(self, metric: Metric) -> tuple[Column, ...]:
         """Return the columns of a metric that is not the benchmark's own."""
         return tuple(self.column(metric, where) for where in self.contexts)
+
+    # Hooks of core.runner, in the order of their calls. The defaults are those of a benchmark with ``examples``.
+
+    def define_flags(self, flag_values: flags.FlagValues) -> None:
+        """Define the benchmark's own flags and change defaults of shared ones; see ``runner.define_flags``."""
+        from attribution import cli
+
+        cli.define_common_flags(flag_values, model="", num_imgs=100)
+        flag_values["num_imgs"].help = "how many inputs to score: a number, or 'all'"
+
+    def select_metrics(self, names: Sequence[str]) -> dict[str, Metric]:
+        """Return the metrics of ``--metrics`` by name; all of its own when empty."""
+        own = {metric.name: metric for metric in self.metrics}
+        return select_metrics(names or own, own)
+
+    def check(self, run: Run) -> None:
+        """Raise ``BadInput`` for flags that do not go together, before anything is loaded."""
+        if self.examples is None:
+            raise BadInput(f"{self.title} has commands of its own; see the README")
+        if run.flags.precomputed_maps and run.flags.model:
+            raise BadInput("--precomputed_maps needs no network; leave out --model")
+
+    def select_methods(self, run: Run) -> dict[str, tuple[Any, Mapping]]:
+        """Return the methods of ``--methods``, name -> (method, overrides of its parameters)."""
+        import attribution
+
+        names = run.method_names or self.methods
+        if not names:
+            raise BadInput(f"--methods is empty, and {self.title} names none; choose of {listed(attribution.METHODS)}")
+        methods = {name: attribution.resolve_method(name) for name in names}
+        layer = {"layer": run.flags.layer} if run.flags.layer else {}
+        return {name: (method, layer if "layer" in method.defaults else {}) for name, method in methods.items()}
+
+    def default_scores_dir(self, run: Run) -> str:
+        """Return where scores are stored without ``--scores_dir``; empty for nowhere."""
+        return ""
+
+    def load(self, run: Run) -> None:
+        """Set ``run.models``, name -> model, and ``run.data``."""
+        import attribution
+        from attribution.file_io.remote_files import origin
+
+        count = sys.maxsize if run.flags.num_imgs == "all" else int(run.flags.num_imgs)
+        run.data = self.examples(count, run.flags.seed)
+        if run.flags.precomputed_maps:
+            return
+        path = pathlib.Path(run.flags.model or self.network)
+        model = attribution.load_model(path, score=self.score)
+        if run.flags.layer:
+            model.layer(run.flags.layer)  # raises for an unknown layer
+        run.models = {origin(path) if run.flags.model else path.name: model}
+
+    def describe_models(self, run: Run) -> list[str]:
+        """Return the lines of ``--check_model``."""
+        return [
+            f"{name} fits {self.title}: inputs of shape {run.data.inputs.shape[1:]} to "
+            f"{model.scores(run.data.inputs[:1]).shape[1]} classes"
+            for name, model in run.models.items()
+        ]
+
+    def sharded_runs(self, run: Run) -> Iterable[Sequence[ShardedRun]]:
+        """Return everything that is explained and measured, in groups that are computed one after the other."""
+        from attribution_benchmarks.core.evaluator import Evaluator
+        from attribution_benchmarks.core.sharded_run import ShardedRun
+
+        data: Examples = run.data
+        for metric in run.metrics.values():
+            if metric.masks and not data.masks:
+                raise BadInput(f"the metric '{metric.name}' needs masks, and {self.title} has none")
+        model = next(iter(run.models.values()), None)
+        fingerprints = {name: each.fingerprint for name, each in run.models.items()}
+        evaluator = Evaluator(
+            run.explainer(model, networks(self.controls, run.flags.random_networks)),
+            [metric.measure for metric in run.metrics.values()],
+            {"benchmark": self.name, "model": model.fingerprint if model else ""},
+            [self.examples],
+            run.store,
+            maps_directory=run.maps_directory(models=fingerprints),
+        )
+        rows = range(len(data.names))
+        return [
+            [ShardedRun(self.name, evaluator, rows, run.flags.batch_size, lambda some, size: data.batches(size, some))]
+        ]
+
+    def sharded_run(self, run: Run, name: str) -> ShardedRun:
+        """Return one of ``sharded_runs`` by name, for a worker."""
+        return next(one for group in self.sharded_runs(run) for one in group if one.name == name)
+
+    def drop(self, run: Run, failed: Mapping[str, Sequence]) -> None:
+        """Drop inputs that workers could not compute, name of a sharded run -> its items; or raise ``BadInput``."""
+        run.data = run.data.without(failed[self.name])
+
+    def sections(self, run: Run) -> Iterator[Section]:
+        """Evaluate, set ``run.input_scores`` and yield what is printed, part by part."""
+        run.results = self.evaluate(run)
+        run.input_scores = self.input_scores(run)
+        rows = self.rows(run)
+        heading, notes = self.heading(run), self.notes(run, rows)
+        text = tables.report(heading, self.table(run, rows), notes, width=118)
+        yield Section(rows, text, tables.report(heading, self.table(run, rows, markdown=True), notes, width=None))
+
+    def evaluate(self, run: Run) -> Any:
+        """Explain and measure; return what ``input_scores`` and ``rows`` read as ``run.results``."""
+        ((sharded_run,),) = self.sharded_runs(run)
+        return run.evaluate(sharded_run)
+
+    def input_scores(self, run: Run) -> list[InputScores]:
+        """Return each input's value by each metric."""
+        from attribution_benchmarks.core.input_scores import InputScores
+
+        return [
+            InputScores(
+                {"metric": name},
+                list(run.data.names),
+                {source.name: run.results.numbers(source, metric.measure)[:, 0] for source in run.results.sources},
+                run.data.clusters,
+            )
+            for name, metric in run.metrics.items()
+        ]
+
+    def rows(self, run: Run) -> list[dict]:
+        """Return the scores in the long form of ``core.tables``."""
+        seed = run.flags.seed
+        rows = score_rows(run.results.sources, run.input_scores, run.metrics, seed)
+        return rows + curve_rows(run.results, run.metrics.values(), run.data.clusters, seed)
+
+    def heading(self, run: Run) -> list[str]:
+        """Return the lines above the table."""
+        return [f"{self.title}: {len(run.data.names):,} inputs, {', '.join(run.models) or 'saved maps'}"]
+
+    def notes(self, run: Run, rows: Sequence[Mapping]) -> list[str]:
+        """Return the sentences below the table."""
+        return undefined_notes(run.input_scores)
+
+    def table(self, run: Run, rows: Sequence[Mapping], markdown: bool = False) -> str:
+        """Return rows laid out for reading."""
+        titles = {name: metric.title for name, metric in run.metrics.items()}
+        decimals = {name: 1 if metric.percent else 3 for name, metric in run.metrics.items()}
+        return tables.wide(rows, titles, self.row_titles(run.results.sources), markdown=markdown, decimals=decimals)
+
+    def row_titles(self, sources: Iterable[MapSource]) -> dict[str, str]:
+        """Return the titles of methods and controls by name; a custom method has that of its function."""
+        from attribution import METHODS
+
+        controls = {control.name: control.title for control in self.controls}
+        found = {}
+        for source in by_kind(sources):
+            registered = METHODS[source.method].title if source.method in METHODS else source.method.rpartition(":")[2]
+            method = self.method_titles.get(source.method, registered)
+            found[source.name] = method if not source.control else controls[source.control]
+            if source.method and source.control:
+                found[source.name] = f"{method} ({controls[source.control]})"
+        return found
+
+    def data_fingerprints(self, run: Run) -> dict[str, str]:
+        """Return the fingerprints of the data sets by name, after ``sections``."""
+        content = "\n".join(run.results.names).encode()
+        return {self.name: hashlib.sha256(content).hexdigest()}
+
+    def write_figures(self, run: Run, rows: Sequence[Mapping]) -> None:
+        """Write figures and examples into ``--plot_dir``, a flag of benchmarks that override this."""

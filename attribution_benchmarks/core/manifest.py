@@ -68,7 +68,10 @@ def versions() -> dict[str, str]:
 
 
 HOW_RUN = ("runner", "workers", "block_size", "blocks_dir", "allow_failures", "runner_options")  # the same numbers
-_FILES = ("cache_dir", "output", "plot_dir", "scores_dir", "input_scores")
+_FILES = (
+    "cache_dir", "output", "plot_dir", "plot_format", "num_pictures", "scores_dir", "input_scores", "save_maps",
+    "maps_pooling",
+)  # fmt: skip
 
 
 def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[str] = _FILES) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from attribution_benchmarks.beam.work import Computed, MissingWork, Results, digest_of
 from attribution_benchmarks.core.batch import LazyBatch
 from attribution_benchmarks.core.evaluator import Evaluator
+from attribution_benchmarks.core.evaluator import Results as EvaluatorResults
 from attribution_benchmarks.core.store import ScoreStore
 
 
@@ -45,6 +46,10 @@ class ShardedRun:
         # Saved maps are no numbers, but a block that has not saved its own is not done.
         saved = str(evaluator.maps_directory.directory) if evaluator.maps_directory else ""
         self.key = digest_of([sorted(evaluator.series_by_name()), saved])
+
+    def evaluate(self, progress: Callable[[int], object] | None = None) -> EvaluatorResults:
+        """Explain and measure all inputs in this process; ``progress`` is called with each batch's number of inputs."""
+        return self.evaluator.run(self._parts(self.items, self.rows), progress)
 
     def missing(self, items: Sequence) -> MissingWork | None:
         """Tell which numbers some inputs lack; None where they have all."""

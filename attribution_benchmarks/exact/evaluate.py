@@ -4,15 +4,19 @@
     python -m attribution_benchmarks.exact.evaluate \
         --methods=deeplift,my_method.py:my_function --num_imgs=all --output=exact.json
 
-The rest is as for every benchmark of one definition: python -m attribution_benchmarks.core.evaluate --help.
+Cost: each method's passes (docs/methods.md) and 4,096 passes of a small network for each of --num_imgs inputs.
 """
 
 from __future__ import annotations
 
 from attribution import cli
-from attribution_benchmarks.core.evaluate import FLAGS, main
+from attribution_benchmarks.core.random_weights import NETWORKS
+from attribution_benchmarks.core.runner import Command
+from attribution_benchmarks.exact.definition import BENCHMARK
+
+COMMAND = Command("attribution_benchmarks.exact.evaluate", BENCHMARK, NETWORKS)
+FLAGS, main, works = COMMAND.flags, COMMAND.main, COMMAND.works
+FLAGS.set_default("batch_size", 512)  # a small network, and 4,096 coalitions of each input
 
 if __name__ == "__main__":
-    FLAGS.set_default("benchmark", "exact")
-    FLAGS.set_default("batch_size", 512)  # a small network, and 4,096 coalitions of each input
     cli.run(main, FLAGS, __doc__)

@@ -1,0 +1,134 @@
+"""Scores of maps as rows of a table: means over inputs with their intervals, in the long form of ``core.tables``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attribution_benchmarks.core.batch import MapSource, by_kind
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.metrics import curves
+from attribution_benchmarks.stats import statistics
+
+if TYPE_CHECKING:
+    from attribution_benchmarks.core.evaluator import Results
+
+
+def row_kind(source: MapSource) -> str:
+    """Return the ``kind`` of a row: "method", "control", or "peer" for a method of another library."""
+    from attribution import METHODS
+
+    if source.control:
+        return "control"
+    return "peer" if source.method in METHODS and METHODS[source.method].library else "method"
+
+
+def control_row(
+    source: MapSource, metric: str, values: npt.ArrayLike, rate: float | None = None, **settings: Any
+) -> dict:
+    """Return the row of a method under the controls of one kind: of each input's mean over them.
+
+    Parameters
+    ----------
+    source
+        Of the kind.
+    metric
+        Its name in the row.
+    values : (K, N)
+        Of K controls of the kind and N inputs, all of them defined.
+    rate
+        See ``statistics.mean_interval``; without effect on means over several controls, which are no hits.
+    settings
+        Others of ``statistics.mean_interval``.
+
+    Returns
+    -------
+    dict
+        Keys of ``tables``. ``of`` is the method and ``control`` the control. With several controls, ``networks`` holds
+        the mean of each, in the order of their numbers; NaN where there are no values.
+    """
+    values = np.asarray(values, np.float64)
+    several = len(values) > 1
+    estimate = statistics.mean_interval(values.mean(axis=0), rate=None if several else rate, **settings)
+    row = {"method": source.name, "metric": metric, **estimate._asdict(), "paper": None, "kind": "control",
+           "of": source.method, "control": source.control}  # fmt: skip
+    if several:
+        row["networks"] = values.mean(axis=1).tolist() if values.size else [np.nan] * len(values)
+    return row
+
+
+def score_rows(
+    sources: Iterable[MapSource], groups: Sequence[InputScores], metrics: Mapping[str, Metric], seed: int
+) -> list[dict]:
+    """Return one row for each metric and source; undefined inputs are dropped and counted in ``undefined``.
+
+    A method under several random networks has one row, see ``control_row``.
+    """
+    rows = []
+    for group in groups:
+        metric = metrics[group.where["metric"]]
+        for source, members in by_kind(sources).items():
+            columns = np.array([group.values[member.name] for member in members], np.float64)
+            defined = np.isfinite(columns.mean(axis=0))
+            clusters = None if group.clusters is None else np.asarray(group.clusters)[defined]
+            settings = {"seed": seed, "clusters": clusters, "bounds": metric.bounds}
+            if source.method and source.control:
+                row = control_row(source, metric.name, columns[:, defined], metric.hit, **settings)
+                if source not in members:  # random networks, be it one alone
+                    row.setdefault("networks", [row["value"]])
+            else:
+                estimate = statistics.mean_interval(columns[0, defined], rate=metric.hit, **settings)
+                row = {"method": source.name, "metric": metric.name, **estimate._asdict(), "paper": None,
+                       "kind": row_kind(source)}  # fmt: skip
+            row["undefined"] = int((~defined).sum())
+            if not defined.any():
+                row["reason"] = "undefined for every input"
+            rows.append(row)
+    return rows
+
+
+def curve_rows(
+    results: Results, metrics: Iterable[Metric], clusters: Sequence | None = None, seed: int = 0
+) -> list[dict]:
+    """Return the points of the curves of some metrics, a row each, of methods and model-independent controls."""
+    return [
+        {"method": source.name, **point, "kind": row_kind(source)}
+        for metric in metrics
+        if metric.curve and metric.measure
+        for source in results.sources
+        if not (source.method and source.control)
+        for point in curves.points(metric, results.numbers(source, metric.measure)[:, 1:], clusters, seed)
+    ]
+
+
+def format_controls(rows: Iterable[dict], titles: Mapping[str, str], figure: Callable[[float], str]) -> tuple[str, int]:
+    """Return rows of random networks as text, "Gradient 0.41 [0.38, 0.44]", and the number of networks.
+
+    The value is the mean over the networks; the brackets hold the lowest and the highest of several.
+    """
+    rows = list(rows)
+    each = [
+        f"{titles[row['of']]} {figure(row['value'])}"
+        + (f" [{figure(min(row['networks']))}, {figure(max(row['networks']))}]" if "networks" in row else "")
+        for row in rows
+    ]
+    return ", ".join(each), max((len(row.get("networks", "1")) for row in rows), default=0)
+
+
+def undefined_notes(groups: Iterable[InputScores]) -> list[str]:
+    """Return a sentence for each metric that is undefined for some inputs."""
+    notes = []
+    for group in groups:
+        counts = {name: int(np.isnan(np.asarray(column, np.float64)).sum()) for name, column in group.values.items()}
+        metric = group.where["metric"]
+        if len(counts) > 1 and len(set(counts.values())) == 1 and any(counts.values()):
+            notes.append(f"{metric} is undefined for {next(iter(counts.values()))} inputs, which are left out.")
+            continue
+        undefined = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+        if undefined:
+            notes.append(f"{metric} is undefined for some inputs, which are left out: {undefined}.")
+    return notes
