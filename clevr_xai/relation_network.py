@@ -85,7 +85,7 @@ class Relations(layers.Layer):
         Of the layers of g.
     pair_scale
         What the sum is multiplied by. Other than 1 only in training, where it keeps the sum in a range in which
-        f learns well; ``folded`` moves it into f.
+        f learns well; ``fold_pair_scale`` moves it into f.
     """
 
     def __init__(self, widths: Sequence[int] = WIDTHS, pair_scale: float = 1.0, **kwargs):
@@ -201,7 +201,7 @@ def build(
     return keras.Model([image, question], logits, name="relation_network")
 
 
-def folded(network: keras.Model) -> keras.Model:
+def fold_pair_scale(network: keras.Model) -> keras.Model:
     """Return the same function as a network whose sum over pairs is a plain sum: f's first kernel takes the scale."""
     relations = network.get_layer("relations")
     f = network.get_layer("f")
@@ -221,7 +221,7 @@ def export(network: keras.Model, directory: str | pathlib.Path, card: str = "") 
     Parameters
     ----------
     network
-        As ``build`` or ``folded`` return it, on the TensorFlow backend.
+        As ``build`` or ``fold_pair_scale`` return it, on the TensorFlow backend.
     directory
         Base path as TensorFlow Serving wants it; created if missing, must not hold a version 1.
     card

@@ -59,12 +59,12 @@ def main(flag_values):
     from attribution_benchmarks.beam.parallel_map import parallel_map_from_flags
     from attribution_benchmarks.core.fingerprint import code_and_versions
     from clevr_xai import layout
-    from clevr_xai.generation import generate, settings
+    from clevr_xai.generation import generate
 
     size = re.fullmatch(r"(\d+)x(\d+)", flag_values.image_size)
     if not size:
         raise BadInput(f"--image_size={flag_values.image_size}: write WIDTHxHEIGHT, as 480x320")
-    wanted = settings.Settings(
+    wanted = generate.Settings(
         seed=flag_values.seed,
         num_images=flag_values.num_images,
         width=int(size[1]),

@@ -6,22 +6,21 @@
     $G --num_images=400 --seed=3 --output_dir=data/clevr_xai_test
     python scripts/train_relation_network.py --test_dir=data/clevr_xai_test
 
-On two cores rendering takes about half an hour and the five stages two and a half hours, reckoned from the speed of
-each; where the processor computes with bfloat16, ``--precision=bfloat16`` took an hour and three quarters. A run that
-was stopped goes on from its last checkpoint. Stages that are done are not repeated: a second run with
-``--final_questions=simple`` branches off before the last stage. One with
-``--start_from=saved_models/clevr_xai/relation_network`` goes on from an exported network with its reading, its seeing
-(0 steps leave each as it is) and the last stage. Training runs on any backend of Keras; with KERAS_BACKEND=jax it ends
-with the weights, and the same command on TensorFlow exports them.
+A stopped run resumes from its last checkpoint, and finished stages are not repeated: a second run with
+``--final_questions=simple`` repeats only the last stage. ``--start_from=saved_models/clevr_xai/relation_network``
+starts from an exported network, with the stages reading and seeing (0 steps keep its question encoder or its
+convolutions) and final. Training runs on any backend of Keras. With KERAS_BACKEND=jax it ends with the weights, and
+the same command on TensorFlow exports them.
 
-``--wording=plain,official`` trains on both wordings, with as many questions in each. To teach an exported network
-another wording takes reading steps: no other stage changes the question encoder.
+``--wording=plain,official`` trains on both wordings, with as many questions in each. Another wording for an exported
+network needs reading steps: no other stage changes the question encoder.
 
-The committed network went on from the one before it with 40,000 scenes: ``--num_images=40000`` for the first of the
-commands above (two hours) and ``--reading_steps=0 --seeing_steps=60000 --final_steps=20000 --rounds=1`` beside
+The committed network started from the one before it, with 40,000 scenes: ``--num_images=40000`` for the first of the
+commands above (two hours) and ``--reading_steps=0 --seeing_steps=60000 --final_steps=20000 --rounds=1`` with
 ``--start_from`` and ``--precision=bfloat16`` for the last (an hour and a quarter, 6 GB).
 
-Cost: three hours on two cores, half an hour of which is rendering.
+Cost: three hours on two cores, half an hour of which is rendering; with ``--precision=bfloat16``, on a processor that
+computes with it, an hour less.
 """
 
 import os
@@ -44,10 +43,8 @@ flags.DEFINE_string("validation_dir", "data/clevr_xai_validation", "data of anot
 flags.DEFINE_string(
     "test_dir", "", "data of a third seed for the card; the validation data when empty", flag_values=FLAGS
 )
-flags.DEFINE_integer("num_images", 0, "use the first so many images; 0 for all", 0, flag_values=FLAGS)
-flags.DEFINE_integer(
-    "rounds", 4, "times that questions of each kind are asked about the training scenes", 1, flag_values=FLAGS
-)
+flags.DEFINE_integer("num_images", 0, "number of images, from the first on; 0 for all", 0, flag_values=FLAGS)
+flags.DEFINE_integer("rounds", 4, "rounds of questions about the training scenes", 1, flag_values=FLAGS)
 flags.DEFINE_list(
     "wording", ["plain"],
     "sentences of the questions, see scripts/generate_clevr_xai.py: plain, official, or both separated by a comma, "
@@ -62,26 +59,17 @@ flags.DEFINE_string(
     flag_values=FLAGS,
 )
 flags.DEFINE_list("final_questions", ["simple", "complex"], "kinds of questions of the last stage", flag_values=FLAGS)
-flags.DEFINE_integer(
-    "reading_steps", 19_000,
-    "steps that teach the question's program; 0 with --start_from leaves its encoder as it is", 0, flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_integer(
-    "seeing_steps", 24_000,
-    "steps that teach what is in each cell; 0 with --start_from leaves its convolutions as they are", 0,
-    flag_values=FLAGS,
-)  # fmt: skip
-flags.DEFINE_integer("small_steps", 10_000, "steps with a g of three layers of 128", 1, flag_values=FLAGS)
-flags.DEFINE_integer(
-    "following_steps", 10_000, "steps that also teach the sets a question's program finds", 1, flag_values=FLAGS
-)
-flags.DEFINE_integer(
-    "final_steps", 26_000, "steps with the paper's g, most of them at a falling rate", 1, flag_values=FLAGS
-)
+for _name, _steps, _at_least, _help in (
+    ("reading", 19_000, 0, "train the question encoder; 0 with --start_from keeps it"),
+    ("seeing", 24_000, 0, "train the convolutions; 0 with --start_from keeps them"),
+    ("small", 10_000, 1, "train a g of three layers of 128"),
+    ("following", 10_000, 1, "add the losses on the program's sets, compared pairs and operands"),
+    ("final", 26_000, 1, "train the paper's g, most of them at a falling rate"),
+):
+    flags.DEFINE_integer(f"{_name}_steps", _steps, f"steps that {_help}", _at_least, flag_values=FLAGS)
 flags.DEFINE_string(
-    "start_from", "", "exported network to go on from: only reading, seeing and the last stage are run",
-    flag_values=FLAGS,
-)  # fmt: skip
+    "start_from", "", "exported network to start from, with the stages reading, seeing and final", flag_values=FLAGS
+)
 flags.DEFINE_integer("pairs", 128, "pairs of cells that a step sums over", 104, 2401, flag_values=FLAGS)
 flags.DEFINE_enum(
     "precision", "float32", ["float32", "bfloat16"],
@@ -99,27 +87,29 @@ def main(flag_values: flags.FlagValues) -> None:
     check_directory("checkpoint_dir", flag_values.checkpoint_dir)
     with locked_directory(flag_values.checkpoint_dir, "checkpoints"):
         stages.train(
-            flag_values.data_dir,
-            flag_values.validation_dir,
-            flag_values.checkpoint_dir,
-            flag_values.output_dir,
-            tuple(flag_values.final_questions),
-            {name: flag_values[f"{name}_steps"].value for name in _STAGES},
-            num_pairs=flag_values.pairs,
-            num_images=flag_values.num_images,
-            seed=flag_values.seed,
-            threads=flag_values.threads,
-            start_from=flag_values.start_from,
-            precision=flag_values.precision,
-            test_dir=flag_values.test_dir,
-            rounds=flag_values.rounds,
-            wordings=tuple(flag_values.wording),
-            command=" ".join(["python scripts/train_relation_network.py", *_given(flag_values)]),
+            stages.Config(
+                flag_values.data_dir,
+                flag_values.validation_dir,
+                flag_values.checkpoint_dir,
+                flag_values.output_dir,
+                tuple(flag_values.final_questions),
+                {name: flag_values[f"{name}_steps"].value for name in _STAGES},
+                num_pairs=flag_values.pairs,
+                num_images=flag_values.num_images,
+                seed=flag_values.seed,
+                threads=flag_values.threads,
+                start_from=flag_values.start_from,
+                precision=flag_values.precision,
+                test_dir=flag_values.test_dir,
+                rounds=flag_values.rounds,
+                wordings=tuple(flag_values.wording),
+                command=" ".join(["python scripts/train_relation_network.py", *_changed_flags(flag_values)]),
+            )
         )
 
 
-def _given(flag_values: flags.FlagValues) -> list[str]:
-    """Return the flags that decide the network, as far as they are not left at their defaults."""
+def _changed_flags(flag_values: flags.FlagValues) -> list[str]:
+    """Return the flags that determine the network and differ from their defaults."""
     names = [
         "num_images",
         "rounds",

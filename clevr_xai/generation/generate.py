@@ -1,7 +1,9 @@
-"""Make a CLEVR-XAI of one's own: scenes, images, masks, questions, ground truths, in the release's layout.
+"""Generate a CLEVR-XAI dataset: scenes, images, masks, questions and ground truths, in the release's layout.
 
-Everything follows from the seed and the settings. What is already there is not made again, so that a run
-that was stopped goes on where it stood and ends with the bytes of a run that was not.
+The files are determined by the seed and the settings. Existing files are kept, so that a stopped run resumes and ends
+with the same bytes. Images and blocks of questions are independent of each other: each is made by one call in any
+process, which writes files atomically, may run twice at the same time, and returns JSON text, a fifth of the memory of
+objects.
 """
 
 from __future__ import annotations
@@ -9,17 +11,58 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import io
+import json
 import pathlib
 from collections.abc import Iterator, Sequence
+
+import numpy as np
+from PIL import Image
 
 from attribution.errors import BadInput, listed
 from attribution.file_io.files import LOCK, UNFINISHED, locked_directory
 from attribution.file_io.paths import check_directory
+from attribution.file_io.reading import read_picture
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from clevr_xai import layout, masks
 from clevr_xai.dataset import KINDS
-from clevr_xai.generation import parts, questions, render, scenes
-from clevr_xai.generation.settings import Settings
+from clevr_xai.generation import questions, render, scenes
+
+MAX_WIDTH = 8192  # pixels
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The settings that determine the bytes of a dataset.
+
+    Attributes
+    ----------
+    seed, num_images
+        Image i depends on the seed and i alone: a larger dataset begins with the smaller one.
+    width, height
+        Of the rendered images and of the mask images, in the ratio 3 to 2.
+    samples
+        Light paths a pixel.
+    stored_size
+        Height and width of the stored images; 0 keeps them as rendered. Masks are never resized.
+    """
+
+    seed: int = 0
+    num_images: int = 100
+    width: int = 480
+    height: int = 320
+    samples: int = render.SAMPLES
+    stored_size: int = 0
+
+    def __post_init__(self):
+        if self.width * 2 != self.height * 3 or self.width <= 0:
+            raise BadInput(
+                f"no images of {self.width}x{self.height}: width to height must be 3 to 2, as 480x320 or 192x128"
+            )
+        if self.width > MAX_WIDTH or self.stored_size > MAX_WIDTH:
+            raise BadInput(f"no images of more than {MAX_WIDTH:,} pixels a side")
+        if round(self.samples**0.5) ** 2 != self.samples or self.samples < 1:
+            raise BadInput(f"{self.samples} samples a pixel do not form a square; 4, 9, 16, 25, ... do")
 
 
 def generate(
@@ -31,7 +74,7 @@ def generate(
     compressed: bool = False,
     wording: str = "plain",
 ) -> None:
-    """Make a dataset, or what is missing of it.
+    """Make a dataset, or the missing part of it.
 
     Parameters
     ----------
@@ -41,7 +84,7 @@ def generate(
     kinds
         Of questions: "simple", "complex".
     each
-        Applies functions to many items; this process does, one by one, when None.
+        Applies functions to many items; one by one in this process when None.
     ground_truth_files
         Whether to write every ground truth as a ``.npy`` file as the release does. Without them ``Dataset``
         makes the same masks from the mask images.
@@ -53,14 +96,9 @@ def generate(
     Raises
     ------
     BadInput
-        For a directory that holds other data, or without the extra ``render``.
+        For a directory that holds other data, an unknown kind or wording, or without the extra ``render``.
     """
-    if strangers := [kind for kind in kinds if kind not in KINDS]:
-        raise BadInput(f"no questions {strangers[0]!r}; these exist: {listed(KINDS)}")
-    if len(set(kinds)) < len(kinds) or not kinds:
-        raise BadInput(f"questions {listed(kinds) or 'of no kind'}; name each kind once, of {listed(KINDS)}")
-    if wording not in questions.WORDINGS:
-        raise BadInput(f"no wording {wording!r}; these exist: {listed(questions.WORDINGS)}")
+    _check_names(kinds, wording)
     if not str(output_dir):
         raise BadInput("the directory to write to has no name; name one that is new or was made by this command")
     output_dir = pathlib.Path(output_dir)
@@ -69,24 +107,33 @@ def generate(
     _check(output_dir, settings)
     with locked_directory(output_dir, "images"), each or contextlib.nullcontext(serial_map) as each:
         _claim(output_dir, settings)
-        place = output_dir.absolute()  # a process on another machine works elsewhere
-        make_image = functools.partial(parts.make_image, place, settings)
+        # The path is absolute because another machine has another working directory.
+        make_image = functools.partial(_make_image, output_dir.absolute(), settings)
         found = list(each("images", make_image, range(settings.num_images)))
         info: dict[str, object] = {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
         layout.write_entries(output_dir / layout.SCENES, info, "scenes", found, compressed)
         blocks = questions.in_blocks(found)
-        named = "questions" if wording == "plain" else f"questions in {wording} wording"
+        title = "questions"
         if wording != "plain":
             info["wording"] = wording
+            title = f"questions in {wording} wording"
         for kind in kinds:
-            asked = each(
-                f"{kind} {named}", functools.partial(parts.ask, kind, settings.seed, wording), blocks, questions.BLOCK
-            )
+            make_questions = functools.partial(_generate_questions, kind, settings.seed, wording)
+            asked = each(f"{kind} {title}", make_questions, blocks, questions.BLOCK)
             first = [0]  # question of each block
             file = output_dir / layout.QUESTIONS.format(kind=kind)
             layout.write_entries(file, info, "questions", _numbered(asked, first), compressed)
             if ground_truth_files:
                 _write_ground_truths(output_dir, kind, settings.seed, list(zip(first[:-1], blocks, strict=True)), each)
+
+
+def _check_names(kinds: Sequence[str], wording: str) -> None:
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise BadInput(f"no questions {unknown[0]!r}; these exist: {listed(KINDS)}")
+    if len(set(kinds)) < len(kinds) or not kinds:
+        raise BadInput(f"questions {listed(kinds) or 'of no kind'}; name each kind once, of {listed(KINDS)}")
+    if wording not in questions.WORDINGS:
+        raise BadInput(f"no wording {wording!r}; these exist: {listed(questions.WORDINGS)}")
 
 
 def _numbered(asked: Iterator[Sequence[str]], first: list[int]) -> Iterator[str]:
@@ -98,47 +145,134 @@ def _numbered(asked: Iterator[Sequence[str]], first: list[int]) -> Iterator[str]
 
 
 def _write_ground_truths(output_dir: pathlib.Path, kind: str, seed: int, blocks: Sequence, each: ParallelMap) -> None:
-    """Write the ``.npy`` files that are missing, and what each of them shows."""
+    """Write the missing ``.npy`` files and the numbers of objects in all of them."""
     folders = {
         name: output_dir / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name)
         for name in masks.GROUND_TRUTHS[kind]
     }
     for folder in folders.values():
         folder.mkdir(exist_ok=True)
-    write = functools.partial(parts.write_ground_truths, output_dir.absolute(), kind, seed)
+    write = functools.partial(_write_block_ground_truths, output_dir.absolute(), kind, seed)
     statistics = list(each(f"ground truths of {kind} questions", write, blocks, questions.BLOCK))
     for name, folder in folders.items():
-        told = ",".join(part[name] for part in statistics if part[name])
-        layout.write(folder / layout.STATISTICS, f"{{{told}}}\n".encode())
+        entries = ",".join(part[name] for part in statistics if part[name])
+        layout.write(folder / layout.STATISTICS, f"{{{entries}}}\n".encode())
 
 
 def _check(output_dir: pathlib.Path, settings: Settings) -> None:
-    """Refuse a directory that holds anything but a beginning of this very dataset."""
+    """Refuse a directory that holds anything but a beginning of this dataset."""
     file = output_dir / layout.SETTINGS
-    if file.exists():
-        there = layout.read_json(file)
-        if not isinstance(there, dict) or not isinstance(there.get("num_images"), int):
-            raise BadInput(f"{file} does not hold the settings of a dataset; use another directory")
-        expected = dataclasses.asdict(settings)
-        for name, value in expected.items():
-            if name != "num_images" and there.get(name) != value:
-                raise BadInput(
-                    f"{output_dir} holds images with {name} {there.get(name)}, not {value}; use another directory"
-                )
-        if there["num_images"] > settings.num_images:
+    if not file.exists():
+        # Before the settings there are a lock and half-written settings.
+        if output_dir.exists() and any(
+            path.name != LOCK and path.suffix != UNFINISHED for path in output_dir.iterdir()
+        ):
+            raise BadInput(f"{output_dir} is not empty and was not made by this command; use another directory")
+    else:
+        _check_settings(output_dir, settings, file)
+
+
+def _check_settings(output_dir: pathlib.Path, settings: Settings, file: pathlib.Path) -> None:
+    """Refuse a directory with other settings, or with more images."""
+    found = layout.read_json(file)
+    if not isinstance(found, dict) or not isinstance(found.get("num_images"), int):
+        raise BadInput(f"{file} does not hold the settings of a dataset; use another directory")
+    for name, value in dataclasses.asdict(settings).items():
+        if name != "num_images" and found.get(name) != value:
             raise BadInput(
-                f"{output_dir} holds {there['num_images']} images already; ask for as many, or use another directory"
+                f"{output_dir} holds images with {name} {found.get(name)}, not {value}; use another directory"
             )
-    elif output_dir.exists() and any(not _begun(path.name) for path in output_dir.iterdir()):
-        raise BadInput(f"{output_dir} is not empty and was not made by this command; use another directory")
-
-
-def _begun(name: str) -> bool:
-    """Return whether a file is what is there before the settings are: a lock, or settings half-written."""
-    return name == LOCK or name.endswith(UNFINISHED)
+    if found["num_images"] > settings.num_images:
+        raise BadInput(
+            f"{output_dir} holds {found['num_images']} images already; request as many, or use another directory"
+        )
 
 
 def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
-    """Note what a directory that is held is going to hold."""
-    _check(output_dir, settings)  # once more, since another process may have been first
+    """Write the settings to a locked directory."""
+    _check(output_dir, settings)  # again, since another process may have been first
     layout.write_json(output_dir / layout.SETTINGS, dataclasses.asdict(settings))
+
+
+def _make_image(output_dir: pathlib.Path, settings: Settings, index: int) -> str:
+    """Sample a scene, render it unless its image and mask image are there, and return its JSON."""
+    scene = scenes.sample_scene(settings.seed, index, settings.width, settings.height)
+    image_file = output_dir / layout.IMAGES / scene["image_filename"]
+    mask_file = output_dir / layout.MASKS / scene["mask_filename"]
+    if not (image_file.exists() and mask_file.exists()):
+        image, indices = render.render(scene, settings.width, settings.height, settings.samples)
+        picture = Image.fromarray(image)
+        if settings.stored_size:
+            picture = picture.resize((settings.stored_size,) * 2, Image.Resampling.BILINEAR)
+        layout.write(mask_file, _png(render.mask_image(indices)))
+        layout.write(image_file, _png(picture))
+    return layout.compact(scene)
+
+
+def _generate_questions(kind: str, seed: int, wording: str, block: Sequence[str]) -> list[str]:
+    """Return the JSON of the questions about a block's scenes, without their ``question_index``."""
+    return [layout.compact(question) for question in questions.generate_block(_read(block), kind, seed, wording)]
+
+
+def _write_block_ground_truths(
+    output_dir: pathlib.Path, kind: str, seed: int, block: tuple[int, Sequence[str]]
+) -> dict[str, str]:
+    """Write the missing ``.npy`` files of a block's questions.
+
+    Parameters
+    ----------
+    output_dir
+        Of the dataset.
+    kind, seed
+        Of the questions, which are generated again: that is cheaper than transferring them.
+    block
+        Number of the first question, and the scenes' JSON.
+
+    Returns
+    -------
+    dict
+        Ground truth -> JSON of its part of the statistics, without the outer brackets.
+    """
+    first, texts = block
+    found = _read(texts)
+    scene_of = {scene["image_filename"]: scene for scene in found}
+    statistics: dict[str, dict] = {name: {} for name in masks.GROUND_TRUTHS[kind]}
+    known: dict[str, np.ndarray] = {}
+    for number, question in enumerate(questions.generate_block(found, kind, seed), start=first):
+        scene = scene_of[question["image_filename"]]
+        count = len(scene["objects"])
+        for name, counts in statistics.items():
+            objects = masks.ground_truth_objects(question["program"], name, count)
+            if not objects:
+                continue
+            counts[str(number)] = {"target_objects": len(objects), "total_objects": count}
+            file = output_dir / layout.GROUND_TRUTH.format(kind=kind, ground_truth=name) / f"{number}.npy"
+            if file.exists():
+                continue
+            if scene["image_filename"] not in known:  # questions about one image follow each other
+                known = {scene["image_filename"]: _object_masks(output_dir, scene)}
+            layout.write(file, _npy(known[scene["image_filename"]][objects].any(axis=0)))
+    return {name: layout.compact(counts)[1:-1] for name, counts in statistics.items()}
+
+
+def _read(texts: Sequence[str]) -> list[dict]:
+    return [json.loads(text) for text in texts]
+
+
+def _object_masks(output_dir: pathlib.Path, scene: dict) -> np.ndarray:
+    """Return the masks of a scene's objects from its mask image, (objects, size, size) bool."""
+    picture = read_picture(output_dir / layout.MASKS / scene["mask_filename"])
+    indices = masks.object_indices(np.asarray(picture), [item["mask_color"] for item in scene["objects"]])
+    return masks.object_masks(indices, len(scene["objects"]))
+
+
+def _png(picture: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()

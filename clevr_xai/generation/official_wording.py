@@ -1,24 +1,22 @@
 """The official wording: the sentences of a family of questions in the language of CLEVR-XAI's release.
 
 A sentence is a frame around phrases. The phrases follow from the family's program; the frames are listed here. The
-sentences use the places of ``families/README.md``, so that ``sentences.put`` fills in the words. In a frame, <A> is an
-attribute, <the> the phrase of an object, <a> the same phrase where "it" refers to it, as in "the cube (that is) behind
-the ball" and "a cube (that is) behind the ball".
+sentences have the placeholders of ``families/README.md``, which ``families.fill_sentence`` replaces by words. In a
+frame, <A> is an attribute, <the> the phrase of an object, <a> the same phrase where "it" refers to it, as in "the cube
+(that is) behind the ball" and "a cube (that is) behind the ball".
 
-Each frame of a family is drawn equally often; one that is listed twice is drawn twice as often, as in the release.
-One thing differs from the release on purpose: it writes "a object" where this grammar writes "an object".
+Frames of a family are sampled uniformly; one that is listed twice is twice as frequent, as in the release. One
+deviation from the release is intended: it writes "a object" where this grammar writes "an object".
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from clevr_xai.generation import sentences
-from clevr_xai.generation.families import Family, Step
-from clevr_xai.generation.scene_index import Description
+from clevr_xai.generation.families import Family, Step, could_be
 
-# How a question asks for an attribute.
+# Questions about an attribute.
 _QUERY = {
     "what": "what <A> is <the>",
     "what of": "what is the <A> of <the>",
@@ -63,7 +61,7 @@ _QUERIES = {
     },
 }
 
-# How a question compares an attribute of two objects; <other> is the phrase of the second.
+# Questions that compare an attribute of two objects; <other> is the phrase of the second.
 _COMPARE = (
     "do <the> and <other> have the same <A>",
     "is the <A> of <the> the same as <other>",
@@ -82,7 +80,7 @@ _COMPARE_MATERIAL = (
     "is <the> made of the same <A> as <other>",
 )
 
-# How a question compares two numbers; <these> and <those> are the plural phrases.
+# Questions that compare two numbers; <these> and <those> are the plural phrases.
 _NUMBERS = {
     "equal_integer": (
         "are there an equal number of <these> and <those>",
@@ -104,7 +102,7 @@ _HOW_MANY = ("how many", "what number of")
 
 @functools.cache
 def texts(family: Family) -> tuple[str, ...]:
-    """Return the sentences of a family, to be drawn uniformly, with the places that ``sentences.put`` fills."""
+    """Return the sentences of a family, to be sampled uniformly, with placeholders for ``families.fill_sentence``."""
     kind, _, attribute = family.steps[-1].kind.partition("_")
     if kind == "query":
         found = _queries(family, attribute)
@@ -118,13 +116,13 @@ def texts(family: Family) -> tuple[str, ...]:
     return tuple(f"{text[0].upper()}{text[1:]}?" for text in found)
 
 
-def other_object(one: Description, other: Description) -> bool:
-    """Return whether a question says "other" of the second description, after it has named the first.
+def other_object(one: tuple, other: tuple) -> bool:
+    """Return whether a sentence has "other" before the second description, after it has named the first.
 
-    The release says it where the nouns are the same and no other attribute differs. It leaves "other" out of "a thing
+    The release has it where the nouns are the same and no other attribute differs. It leaves "other" out of "a thing
     of the same color as the ball", although the ball is a thing.
     """
-    return one[-1] == other[-1] and sentences.could_be(one, other)
+    return one[-1] == other[-1] and could_be(one, other)
 
 
 def _queries(family: Family, attribute: str) -> Iterable[str]:
@@ -146,7 +144,7 @@ def _comparisons(steps: tuple[Step, ...], attribute: str) -> Iterable[str]:
 
 
 def _bare(steps: tuple[Step, ...]) -> Iterable[str]:
-    """Return the sentences that count things of a scene, or ask whether there are any."""
+    """Return the sentences that count things of a scene, or query their existence."""
     if steps[-1].kind.endswith("count"):
         return (f"{how} {{1s}} are there" for how in _HOW_MANY)
     return ("are there any {1s}", "is there {a1}", "are any {1s} visible")
@@ -191,10 +189,16 @@ def _same(steps: tuple[Step, ...]) -> Iterable[str]:
         things = "{other2s}" if described else "other {thing}s"
         links = (f"have {same}" if described else f"are there of {same}", f"are {alike}")
         return (f"{how} {things} {link}" for how in _HOW_MANY for link in links)
-    if described:
-        of = "made of" if attribute == "material" else "of"
-        subjects = (("are there any {other2s}", "have"), ("is there {another2}", "has"))
-        return (f"{subject} {link} {same}" for subject, have in subjects for link in (f"that {have}", of))
+    return _described_exist(attribute, same) if described else _anything_exists(attribute, same, alike)
+
+
+def _described_exist(attribute: str, same: str) -> Iterator[str]:
+    of = "made of" if attribute == "material" else "of"
+    subjects = (("are there any {other2s}", "have"), ("is there {another2}", "has"))
+    return (f"{subject} {link} {same}" for subject, have in subjects for link in (f"that {have}", of))
+
+
+def _anything_exists(attribute: str, same: str, alike: str) -> Iterator[str]:
     subjects = (
         ("is there anything else", "is", "has"),
         ("is there any other {thing}", "is", "has"),
@@ -251,7 +255,7 @@ def _tail(steps: tuple[Step, ...], position: int, be: str) -> str:
 
 
 def _alike(attribute: str, anchor: str) -> str:
-    """Return how something is that shares an attribute with an object."""
+    """Return the phrase for sharing an attribute with an object."""
     return f"{'[made of] ' if attribute == 'material' else ''}the same {attribute} as {anchor}"
 
 

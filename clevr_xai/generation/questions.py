@@ -1,7 +1,7 @@
 """Questions on scenes, simple and complex, with programs, outputs of every node, and balanced answers.
 
-Families are tried least used first, as in CLEVR; the counts of families and answers start anew every 250
-images, so a block of 250 scenes is the unit of work: blocks depend on nothing but the seed and their scenes.
+Families are tried least used first, as in CLEVR. The counts of families and answers are reset every 250 images, so that
+a block of 250 scenes is the unit of work: it depends only on the seed and its scenes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import random
 from collections.abc import Callable, Sequence
 
 from clevr_xai import programs
-from clevr_xai.generation import families, official_wording, sentences
+from clevr_xai.generation import families, official_wording
 from clevr_xai.generation.families import Family
-from clevr_xai.generation.scene_index import SceneIndex
-from clevr_xai.generation.search import Choice, Search
+from clevr_xai.generation.search import Choice, SceneIndex, Search
 from clevr_xai.vocabulary import ATTRIBUTES
 
-BLOCK = 250  # scenes between resets of the counts
+BLOCK = 250  # scenes, after which the counts are reset
 QUESTIONS_PER_IMAGE = 10  # at most; there are only four simple families
 WORDINGS = ("plain", "official")
 
@@ -26,7 +25,7 @@ WORDINGS = ("plain", "official")
 def generate(
     scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = map, wording: str = "plain"
 ) -> list[dict]:
-    """Ask questions about scenes.
+    """Generate questions about scenes.
 
     Parameters
     ----------
@@ -37,9 +36,9 @@ def generate(
     seed
         Of the run.
     mapped
-        Does what ``map`` does for a function and the list of blocks, perhaps in several processes.
+        Applies a function to the list of blocks like ``map``, perhaps in several processes.
     wording
-        "plain", this project's sentences, or "official", the language of CLEVR-XAI's release. Programs, answers and
+        "plain", this project's wording, or "official", the language of CLEVR-XAI's release. Programs, answers and
         outputs are the same in both.
 
     Returns
@@ -56,12 +55,12 @@ def generate(
 
 
 def in_blocks(scenes: Sequence) -> list[Sequence]:
-    """Return scenes, in whatever form, in the blocks that questions are asked about."""
+    """Return scenes, in any form, split into blocks."""
     return [scenes[start : start + BLOCK] for start in range(0, len(scenes), BLOCK)]
 
 
 def generate_block(scenes: Sequence[dict], kind: str, seed: int, wording: str = "plain") -> list[dict]:
-    """Ask questions about at most 250 scenes, without ``question_index``; as ``generate`` otherwise."""
+    """Generate questions about at most 250 scenes, without ``question_index``; as ``generate`` otherwise."""
     known = families.load(kind)
     used = dict.fromkeys(known, 0)
     counts = {family: dict.fromkeys(family.possible_answers, 0) for family in known}
@@ -95,7 +94,7 @@ def _question(family: Family, choices: list[Choice | None], scene: dict, rng: ra
         "split": scene["split"],
         "image_filename": scene["image_filename"],
         "image_index": scene["image_index"],
-        "question": sentences.put(rng.choice(family.text), _slots(family, choices), rng),
+        "question": families.fill_sentence(rng.choice(family.text), _slots(family, choices), rng),
         "program": program,
         "answer": program[-1]["_output"],
         "template_filename": f"{family.file}.json",
@@ -106,11 +105,11 @@ def _question(family: Family, choices: list[Choice | None], scene: dict, rng: ra
 def _official_sentence(family: Family, choices: list[Choice | None], place: str) -> str:
     """Return a filled family's sentence in the official wording.
 
-    It has random numbers of its own, so that the questions after it do not depend on the wording.
+    It has a separate random generator, so that the questions after it do not depend on the wording.
     """
     rng = random.Random(f"clevr_xai official wording {place} {family.file} {family.index}")
     text = rng.choice(official_wording.texts(family))
-    return sentences.put(text, _slots(family, choices), rng, official_wording.other_object)
+    return families.fill_sentence(text, _slots(family, choices), rng, official_wording.other_object)
 
 
 def _slots(family: Family, choices: list[Choice | None]) -> dict[int, Choice]:
@@ -118,7 +117,7 @@ def _slots(family: Family, choices: list[Choice | None]) -> dict[int, Choice]:
 
 
 def expand(family: Family, choices: list[Choice | None]) -> list[dict]:
-    """Return a family's program with every composite step taken apart into the language's own nodes."""
+    """Return a family's program with every composite step split into nodes of CLEVR's language."""
     program: list[dict] = []
     ends = []  # position in the program of each step's last node
 

@@ -1,9 +1,13 @@
-"""Images of scenes and the masks that fit them to the pixel, with Mitsuba 3 and Open Image Denoise.
+"""Images of scenes and pixel-exact masks, with Mitsuba 3 and Open Image Denoise.
 
 Needs the extra ``render``. One process renders with one thread; the same scene gives the same bytes in every
-process. Light and materials follow CLEVR's Blender scene: a sun, three area lamps of so many watts, a pale ground,
-dull rubber and metal that mirrors its surroundings. Positions, colours and watts are CLEVR's; the sun and the
-materials are as Kubric (Greff et al. 2022) gives them in its own rendition of that scene.
+process. Light and materials follow CLEVR's Blender scene: a sun, three area lamps, a pale ground, diffuse rubber and
+reflecting metal. Positions, colours and watts are CLEVR's; the sun and the materials are those of Kubric's rendition
+(Greff et al. 2022).
+
+Meshes of the bevelled cube and cylinder have the form of ``geometry.distance``. A bevelled solid is a smaller one with
+a ball rolled over it: every surface point is a point of the smaller solid plus the bevel's radius along the normal. So
+positions follow from normals, and normals are exact.
 """
 
 from __future__ import annotations
@@ -25,23 +29,25 @@ from PIL import Image
 from attribution.errors import BadInput
 from attribution.file_io.files import temporary_directory
 from clevr_xai import vocabulary
-from clevr_xai.generation import camera, meshes, scenes, shapes
+from clevr_xai.generation import geometry, scenes
 
 SAMPLES = 16  # a pixel; four scenes of 192 x 128 came within 41 to 46 dB of their renders with 256
-# CLEVR's area lamps: watts, colour, side of the square, and how much further away it stands and larger it is here,
-# so that none is seen from its bright side (none in 200,000 scenes).
+# CLEVR's area lamps: watts, colour, side of the square, and a factor of distance and side, so that no lamp is visible
+# from its bright side (none in 200,000 scenes).
 _LAMPS = {
     "key": (78.5, (1.0, 0.932, 0.817), 0.5, 1.25),
     "fill": (23.6, (0.762, 0.818, 1.0), 0.5, 1.5),
     "back": (39.3, (1.0, 1.0, 1.0), 1.0, 1.0),
 }
-_SUN = (11.6608, -6.62799, 25.8232)  # where it shines from
-_SUN_IRRADIANCE = 0.45  # on a surface that faces it; it alone reaches the ground far behind
-_SUN_ANGLE = 0.2  # radians from rim to rim, which softens its shadows
+_SUN = (11.6608, -6.62799, 25.8232)  # its position
+_SUN_IRRADIANCE = 0.45  # on a surface that faces it; only the sun reaches the ground far behind
+_SUN_ANGLE = 0.2  # diameter in radians, which softens its shadows
 _SUN_DISTANCE = 300.0  # far enough that it lights the whole ground alike
 _AMBIENT = 0.03  # with it every row of the ground is within 8 gray levels of the two real pictures measured
 _GROUND = 0.8
 _GROUND_SIZE = 60.0
+_ARC = 8  # segments of a bevel's quarter circle
+_TURN = 96  # segments around the cylinder
 
 
 def render(scene: dict, width: int, height: int, samples: int = SAMPLES) -> tuple[np.ndarray, np.ndarray]:
@@ -68,18 +74,18 @@ def render(scene: dict, width: int, height: int, samples: int = SAMPLES) -> tupl
     BadInput
         Without the extra ``render``.
     """
-    return _apart(_render, scene, width, height, samples)
+    return _isolated(_render, scene, width, height, samples)
 
 
 def render_indices(scene: dict, width: int, height: int) -> np.ndarray:
-    """Return which object each pixel sees, as ``render`` does, without the image."""
-    return _apart(_render_indices, scene, width, height)
+    """Return the index image of ``render`` without the image."""
+    return _isolated(_render_indices, scene, width, height)
 
 
-def _apart(function, *arguments):
-    """Call a function, in a process of its own where TensorFlow is loaded.
+def _isolated(function, *arguments):
+    """Call a function, in another process if TensorFlow is loaded.
 
-    A process that loads TensorFlow first and Mitsuba after it renders well, and aborts when it exits.
+    A process that loads TensorFlow and then Mitsuba renders correctly but aborts when it exits.
     """
     if "tensorflow" not in sys.modules:
         return function(*arguments)
@@ -100,7 +106,7 @@ def _render(scene, width, height, samples):
 
 
 def _load(world: dict, sensor: dict):
-    """Return a scene as Mitsuba holds it."""
+    """Return a scene of Mitsuba."""
     return _mitsuba().load_dict(
         {"type": "scene", **world, "sensor": sensor},
         parallel=False,
@@ -109,7 +115,7 @@ def _load(world: dict, sensor: dict):
 
 
 def _render_indices(scene, width, height) -> np.ndarray:
-    """Trace one ray through each pixel's centre; -1 where it meets no object. A lamp would hide what is behind it."""
+    """Trace one ray through each pixel's centre, without lamps, which would hide objects; -1 for the background."""
     mitsuba, world = _mitsuba(), _load(_world(scene), _sensor(scene, width, height, 1))
     sensor = mitsuba.load_dict(
         {
@@ -119,21 +125,21 @@ def _render_indices(scene, width, height) -> np.ndarray:
     )
     integrator = mitsuba.load_dict({"type": "aov", "aovs": "index:shape_index"})
     position = _rendered(world, integrator, sensor=sensor, spp=1)[..., -1]
-    # Positions count from 1, in the order of the scene's shapes; 0 is nothing at all.
+    # Positions count from 1, in the order of the scene's shapes; 0 is the background.
     objects = {f"object_{index}": index for index in range(len(scene["objects"]))}
     index_of = np.array([-1] + [objects.get(shape.id(), -1) for shape in world.shapes()], np.int16)
     return index_of[np.round(position).astype(int)]
 
 
 def _rendered(world, integrator, **settings) -> np.ndarray:
-    """Return what Mitsuba renders, (height, width, channels) float32, whole or not at all.
+    """Return a complete render, (height, width, channels) float32.
 
-    Mitsuba takes SIGINT for itself while it renders, even in a process that ignores it, and returns what it has.
+    Mitsuba handles SIGINT while it renders, even in a process that ignores it, and returns an incomplete image.
 
     Raises
     ------
     KeyboardInterrupt
-        If that happened.
+        If it was interrupted.
     """
     light = np.array(_mitsuba().render(world, integrator=integrator, **settings), np.float32)
     if integrator.should_stop():
@@ -142,13 +148,13 @@ def _rendered(world, integrator, **settings) -> np.ndarray:
 
 
 def mask_image(indices: np.ndarray) -> Image.Image:
-    """Return an index image as an RGB picture of flat colours on gray, as the release's own readers expect."""
+    """Return an index image as an RGB picture of flat colours on gray, as in the release."""
     palette = np.array([scenes.BACKGROUND, *scenes.MASK_COLORS], np.uint8)
     return Image.fromarray(palette[indices + 1])
 
 
 def denoise(light: np.ndarray) -> np.ndarray:
-    """Return an (H, W, 3) float32 image of linear light without its Monte Carlo noise, the same every time."""
+    """Return an (H, W, 3) float32 image of linear light without its Monte Carlo noise, deterministically."""
     import oidn
 
     device, library = _denoiser()
@@ -177,7 +183,7 @@ def _mitsuba():
     import mitsuba
 
     mitsuba.set_variant("scalar_rgb")
-    drjit.set_thread_count(0)  # none beside it: the calling thread does all the work
+    drjit.set_thread_count(0)  # no other threads
     mitsuba.set_log_level(mitsuba.LogLevel.Error)
     return mitsuba
 
@@ -190,7 +196,7 @@ def _needed(reason) -> str:
 
 
 def _load_threading_library() -> None:
-    """Load the threading library that lies beside the denoiser: on Linux the loader does not look there."""
+    """Load the threading library in the denoiser's folder, where Linux' loader does not search."""
     package = importlib.util.find_spec("oidn")
     for folder in package.submodule_search_locations if package else ():
         for library in sorted(pathlib.Path(folder).glob("lib.linux.x64/libtbb.so*")):
@@ -199,7 +205,7 @@ def _load_threading_library() -> None:
 
 @functools.cache
 def _denoiser():
-    """Return a device of one thread and the library itself, for the settings its Python binding leaves out."""
+    """Return a device of one thread and the library, for the settings that its Python binding lacks."""
     import oidn
 
     library = vars(oidn)["__lib_oidn"]
@@ -217,12 +223,12 @@ def _denoiser():
 
 @functools.cache
 def _mesh_files() -> tuple[tempfile.TemporaryDirectory, dict[str, str]]:
-    """Write the meshes once a process; the directory goes when the process ends."""
+    """Write the meshes once a process to a directory that is removed at its end."""
     folder = temporary_directory("meshes")
     files = {}
-    for name, build in (("cube", meshes.cube), ("cylinder", meshes.cylinder)):
+    for name, build in (("cube", cube_mesh), ("cylinder", cylinder_mesh)):
         files[name] = str(pathlib.Path(folder.name) / f"{name}.ply")
-        meshes.write_ply(pathlib.Path(files[name]), *build())
+        _write_ply(pathlib.Path(files[name]), *build())
     return folder, files
 
 
@@ -230,7 +236,7 @@ def _sensor(scene, width, height, samples) -> dict:
     mitsuba = _mitsuba()
     return {
         "type": "perspective",
-        "fov": camera.FIELD_OF_VIEW,
+        "fov": geometry.FIELD_OF_VIEW,
         "fov_axis": "larger",
         "near_clip": 0.1,
         "far_clip": 200.0,
@@ -251,9 +257,9 @@ def _world(scene) -> dict:
     """Return the scene without its lamps and its camera, in the dictionary form of Mitsuba."""
     mitsuba = _mitsuba()
     transform = mitsuba.ScalarTransform4f
-    world = {"integrator": {"type": "volpath", "max_depth": 9}}  # of all, it sees lamps through lamps
+    world = {"integrator": {"type": "volpath", "max_depth": 9}}  # the only integrator that sees lamps through lamps
     for index, item in enumerate(scene["objects"]):
-        size = shapes.scale(item["shape"], vocabulary.SIZES[item["size"]])
+        size = geometry.solid_scale(item["shape"], vocabulary.SIZES[item["size"]])
         place = transform().translate(item["3d_coords"]).rotate([0, 0, 1], item["rotation"]).scale(size)
         if item["shape"] == "sphere":
             solid = {"type": "sphere"}
@@ -270,10 +276,10 @@ def _world(scene) -> dict:
 
 
 def _lights(scene) -> dict:
-    """Return the scene's lamps and the sun: squares that shine on one side and are transparent from both."""
+    """Return the lamps and the sun: squares that emit light on one side and are transparent from both."""
     lights = {}
     for name, (watts, color, side, push) in _LAMPS.items():
-        radiance = watts / (math.pi * side**2)  # of a lamp that gives off so many watts by Lambert's law
+        radiance = watts / (math.pi * side**2)  # of a Lambertian lamp of that power
         at = [component * push for component in scene["lights"][name]]
         lights[name] = _lamp(at, side * push, [radiance * component for component in color])
     length = math.hypot(*_SUN)
@@ -284,7 +290,7 @@ def _lights(scene) -> dict:
 
 
 def _lamp(at, side: float, radiance) -> dict:
-    """Return a square that shines towards the origin and throws no shadow."""
+    """Return a square that emits light towards the origin and casts no shadow."""
     transform = _mitsuba().ScalarTransform4f
     return {
         "type": "rectangle",
@@ -329,3 +335,93 @@ def check_available() -> None:
     for package in ("mitsuba", "oidn"):
         if importlib.util.find_spec(package) is None:
             raise BadInput(_needed(f"no module named '{package}'"))
+
+
+def _write_ply(path: pathlib.Path, vertices: np.ndarray, normals: np.ndarray, faces: np.ndarray) -> None:
+    """Write a mesh as binary PLY.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    vertices, normals : (V, 3) float
+    faces : (F, 3) int
+        Indices of vertices, counter-clockwise seen from outside.
+    """
+    header = "\n".join(
+        [
+            "ply",
+            "format binary_little_endian 1.0",
+            f"element vertex {len(vertices)}",
+            *(f"property float {name}" for name in ("x", "y", "z", "nx", "ny", "nz")),
+            f"element face {len(faces)}",
+            "property list uchar int vertex_indices",
+            "end_header\n",
+        ]
+    )
+    rows = np.empty(len(faces), [("count", "u1"), ("indices", "<i4", 3)])
+    rows["count"], rows["indices"] = 3, faces
+    body = np.hstack([vertices, normals]).astype("<f4").tobytes() + rows.tobytes()
+    path.write_bytes(header.encode("ascii") + body)
+
+
+def cube_mesh() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return vertices (V, 3), normals (V, 3) and faces (F, 3) of the cube of half side 1."""
+    bevel = geometry.BEVEL["cube"]
+    angles = np.linspace(0, np.pi / 4, _ARC + 1)
+    # Along each axis of a face: the flat part's two ends, and beyond each the bevel up to its middle.
+    core = np.r_[-np.ones(_ARC + 1), np.ones(_ARC + 1)] * (1 - bevel)
+    slope = np.r_[-np.tan(angles[::-1]), np.tan(angles)]
+    rows, columns = np.meshgrid(range(len(core)), range(len(core)), indexing="ij")
+    normals = np.stack([slope[rows], slope[columns], np.ones(rows.shape)], axis=-1).reshape(-1, 3)
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    centres = np.stack([core[rows], core[columns], np.full(rows.shape, 1 - bevel)], axis=-1).reshape(-1, 3)
+    corner = (np.arange(len(core) - 1)[:, None] * len(core) + np.arange(len(core) - 1)).ravel()
+    step = len(core)
+    grid = np.concatenate(
+        [
+            np.stack([corner, corner + step, corner + step + 1], axis=1),
+            np.stack([corner, corner + step + 1, corner + 1], axis=1),
+        ]
+    )
+    vertices = centres + bevel * normals
+    sides = []
+    for axis in range(3):
+        for sign in (1, -1):
+            turn = np.zeros((3, 3))  # a rotation keeps the faces' orientation
+            turn[(axis + 1) % 3, 0], turn[(axis + 2) % 3, 1], turn[axis, 2] = sign, 1, sign
+            sides.append((vertices @ turn.T, normals @ turn.T))
+    count = len(vertices)
+    return (
+        np.concatenate([side[0] for side in sides]),
+        np.concatenate([side[1] for side in sides]),
+        np.concatenate([grid + count * number for number in range(6)]),
+    )
+
+
+def cylinder_mesh() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return vertices (V, 3), normals (V, 3) and faces (F, 3) of the cylinder of radius and half height 1."""
+    bevel = geometry.BEVEL["cylinder"]
+    arc = np.linspace(np.pi / 2, 0, _ARC + 1)
+    # The outline from the top's centre over its bevel, down the side, over the lower bevel to the centre.
+    across = np.r_[0.0, np.cos(arc), np.cos(arc[::-1]), 0.0]
+    upward = np.r_[1.0, np.sin(arc), -np.sin(arc[::-1]), -1.0]
+    core = np.r_[0.0, np.full(2 * (_ARC + 1), 1 - bevel), 0.0]
+    height = np.r_[np.full(_ARC + 2, 1 - bevel), np.full(_ARC + 2, bevel - 1)]
+    turn = np.arange(_TURN) * 2 * np.pi / _TURN
+    ring = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    normals = np.concatenate(
+        [across[:, None, None] * ring, np.broadcast_to(upward[:, None, None], (len(core), _TURN, 1))], axis=2
+    )
+    centres = np.concatenate(
+        [core[:, None, None] * ring, np.broadcast_to(height[:, None, None], (len(core), _TURN, 1))], axis=2
+    )
+    row, column = np.meshgrid(range(len(core) - 1), range(_TURN), indexing="ij")
+    here, beside = (row * _TURN + column).ravel(), (row * _TURN + (column + 1) % _TURN).ravel()
+    faces = np.concatenate(
+        [
+            np.stack([here, here + _TURN, beside], axis=1),
+            np.stack([beside, here + _TURN, beside + _TURN], axis=1),
+        ]
+    )
+    return (centres + bevel * normals).reshape(-1, 3), normals.reshape(-1, 3), faces

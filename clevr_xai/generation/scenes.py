@@ -1,9 +1,8 @@
 """Scenes sampled under CLEVR's constraints, in CLEVR's JSON form, one seed a scene.
 
-Johnson et al., CVPR 2017, and the scene generator of CLEVR-XAI: 3 to 10 objects at x, y in (-3, 3) that keep
-their distance, are clearly left or right and in front of or behind each other, and show 200 pixels each.
-Two keys are added to CLEVR's, ``camera`` and ``lights`` (positions after jitter), so that a scene can be
-rendered again from its JSON alone.
+Johnson et al., CVPR 2017, and the scene generator of CLEVR-XAI: 3 to 10 objects at x, y in (-3, 3), at a minimum
+distance, clearly left or right and in front of or behind each other, with 200 visible pixels each. ``camera`` and
+``lights`` (positions after jitter) are added to CLEVR's keys, so that a scene can be rendered from its JSON alone.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ import math
 import random
 
 from clevr_xai import vocabulary
-from clevr_xai.generation import camera, shapes, visibility
+from clevr_xai.generation import geometry
 
-SPLIT = "unique"  # the name the official files carry: CLEVR_unique_000000.png
+SPLIT = "unique"  # as in the official file names: CLEVR_unique_000000.png
 OBJECTS = (3, 10)
 AREA = 3.0
 MIN_DISTANCE = 0.25  # between the rims of two objects
@@ -29,7 +28,7 @@ LIGHTS = {  # position before jitter
 }
 MIN_PIXELS = 200
 PIXELS_AT = (480, 320)
-# The renderer's meshes lie a hair inside the solids' ideal form and may lose a pixel or two on the rim.
+# The renderer's meshes are slightly smaller than the ideal solids and may lose a pixel or two on the rim.
 PIXELS_TO_SPARE = 6
 
 BACKGROUND = (64, 64, 64)
@@ -55,7 +54,7 @@ def sample_scene(seed: int, index: int, width: int = 480, height: int = 320) -> 
     Parameters
     ----------
     seed, index
-        Of the run and of the image; they alone decide the scene, whatever the image's size.
+        Of the run and of the image; they determine the scene, whatever the image's size.
     width, height
         Of the image in pixels: what ``pixel_coords`` refer to.
 
@@ -67,7 +66,7 @@ def sample_scene(seed: int, index: int, width: int = 480, height: int = 320) -> 
     """
     rng = random.Random(f"clevr_xai scene {seed} {index}")
     filename = f"CLEVR_{SPLIT}_{index:06d}.png"
-    position = _jittered(rng, camera.POSITION, CAMERA_JITTER)
+    position = _jittered(rng, geometry.CAMERA, CAMERA_JITTER)
     scene = {
         "split": SPLIT,
         "image_index": index,
@@ -75,15 +74,15 @@ def sample_scene(seed: int, index: int, width: int = 480, height: int = 320) -> 
         "mask_filename": filename,
         "camera": position,
         "lights": {name: _jittered(rng, at, LIGHT_JITTER) for name, at in LIGHTS.items()},
-        "directions": camera.directions(position),
+        "directions": geometry.directions(position),
     }
     number = rng.randint(*OBJECTS)
     while True:
         scene["objects"] = _place(rng, number, scene["directions"])
-        if scene["objects"] and (visibility.visible_pixels(scene, *PIXELS_AT) >= MIN_PIXELS + PIXELS_TO_SPARE).all():
+        if scene["objects"] and (geometry.visible_pixels(scene, *PIXELS_AT) >= MIN_PIXELS + PIXELS_TO_SPARE).all():
             break
     for item, color in zip(scene["objects"], MASK_COLORS, strict=False):
-        x, y, depth = camera.project(position, item["3d_coords"], width, height)
+        x, y, depth = geometry.project(position, item["3d_coords"], width, height)
         item["pixel_coords"] = [round(x), round(y), depth]
         item["mask_color"] = [linear(component) for component in color]
     scene["relationships"] = relationships(scene)
@@ -96,7 +95,7 @@ def _jittered(rng: random.Random, position, amplitude: float) -> list[float]:
 
 
 def _place(rng: random.Random, number: int, directions: dict) -> list[dict]:
-    """Return ``number`` objects at their places, or an empty list when one found no room in 50 tries."""
+    """Return ``number`` objects with their positions, or an empty list if one did not fit in 50 tries."""
     placed = []
     rims = []
     for _ in range(number):
@@ -108,7 +107,7 @@ def _place(rng: random.Random, number: int, directions: dict) -> list[dict]:
         else:
             return []
         shape = rng.choice(vocabulary.SHAPES)
-        height = shapes.scale(shape, radius)
+        height = geometry.solid_scale(shape, radius)
         placed.append(
             {
                 "shape": shape,
@@ -131,7 +130,7 @@ def _apart(dx: float, dy: float, radii: float, directions: dict) -> bool:
 
 
 def relationships(scene: dict) -> dict[str, list[list[int]]]:
-    """Return for each relation and object the sorted indices of the objects that stand so to it.
+    """Return for each relation and object the sorted indices of the objects in that relation to it.
 
     Object j is listed under ``["left"][i]`` when it lies more than 0.2 to the left of object i.
     """

@@ -1,31 +1,102 @@
-"""Fill a family's slots for a scene: a random depth-first search that never does the same work twice.
+"""Filling the slots of a family for a scene: a random depth-first search that remembers failures.
 
-The rules are those of CLEVR's question generator (Johnson et al., CVPR 2017): a described object must be
-unique, outputs must differ where the family says so, an answer given too often is refused, a relation must
-matter. Sets are bit sets, and a choice that failed rules out every choice with the same output.
+The rules are those of CLEVR's question generator (Johnson et al., CVPR 2017). A described object must be unique.
+Outputs must differ where the family requires it. An answer that is too frequent is rejected, and a relation must
+matter. Sets are bit sets: bit i stands for object i, so that filters and relations are single machine operations. A
+choice that failed rules out every choice with the same output.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import random
+from collections.abc import Iterable
 
 from clevr_xai.generation.families import Family, Step
-from clevr_xai.generation.scene_index import Description, SceneIndex
 from clevr_xai.vocabulary import ATTRIBUTES, RELATIONS
 
+_NAMES = tuple(ATTRIBUTES)
+
+Description = tuple  # (size, color, material, shape), None where unnamed
 _NOTHING_NAMED = (None,) * len(ATTRIBUTES)
 _POSITION = {name: position for position, name in enumerate(ATTRIBUTES)}
 _VALUES = tuple((*values, None) for values in ATTRIBUTES.values())
 
-TRIVIAL_ODDS = 9  # useful relations offered for each that filters nothing: at most a tenth of all
+TRIVIAL_ODDS = 9  # useful relations among the choices for each trivial one: at most a tenth are trivial
 
 Choice = tuple  # (relation or None, description or None)
 
 
-def overrepresented(counts: dict, answer) -> bool:
-    """Return whether an answer was given too often among the answers of its family so far.
+class SceneIndex:
+    """The sets of objects that descriptions and relations select in one scene.
 
-    More than 1.1 times as often as the second most frequent one, or more than five times the median, which
+    Parameters
+    ----------
+    scene
+        In CLEVR's JSON form.
+    """
+
+    def __init__(self, scene: dict):
+        objects = [tuple(item[name] for name in _NAMES) for item in scene["objects"]]
+        self.attributes = objects
+        self.everything = (1 << len(objects)) - 1
+        self.having = [self._having(position, values) for position, values in enumerate(ATTRIBUTES.values())]
+        self.described: dict[Description, int] = {}
+        for index, values in enumerate(objects):
+            for key in itertools.product(*[(None, value) for value in values]):  # named or not
+                self.described[key] = self.described.get(key, 0) | 1 << index
+        self.related = {name: list(map(_bits, scene["relationships"][name])) for name in RELATIONS}
+        # Many families need the same; cached as long as the scene.
+        self.descriptions = functools.cache(self._descriptions)
+        self.relations = functools.cache(self._relations)
+
+    def _having(self, position: int, values: tuple[str, ...]) -> dict[str, int]:
+        """Return for each value of an attribute the objects that have it."""
+        own = [item[position] for item in self.attributes]
+        return {value: _bits(index for index, found in enumerate(own) if found == value) for value in values}
+
+    def select(self, description: Description, among: int) -> int:
+        """Return the objects among a set that fit a description, which need not fit any object."""
+        for having, value in zip(self.having, description, strict=True):
+            if value is not None:
+                among &= having[value]
+        return among
+
+    def same(self, position: int, index: int) -> int:
+        """Return the other objects with the same value of an attribute, given by its position."""
+        return self.having[position][self.attributes[index][position]] & ~(1 << index)
+
+    def _descriptions(self, unnamed: tuple[int, ...]) -> list[tuple[Description, int]]:
+        """Return the descriptions that fit some object without naming some attributes, and the objects they select."""
+        return [
+            (key, objects)
+            for key, objects in self.described.items()
+            if all(key[position] is None for position in unnamed)
+        ]
+
+    def _relations(self, index: int, unnamed: tuple[int, ...]) -> tuple[list, list]:
+        """Return the combinations of a relation to an object and a description.
+
+        Returns
+        -------
+        two lists of ((relation, description), objects)
+            Those in which the relation matters, and the trivial ones, in which all objects that fit the description
+            have that relation.
+        """
+        useful, trivial = [], []
+        for name in RELATIONS:
+            candidates = self.related[name][index]
+            for key, fitting in self.descriptions(unnamed):
+                objects = candidates & fitting
+                (trivial if objects == fitting else useful).append(((name, key), objects))
+        return useful, trivial
+
+
+def overrepresented(counts: dict, answer) -> bool:
+    """Return whether an answer is too frequent among the answers of its family so far.
+
+    That is more than 1.1 times the count of the second most frequent one, or more than five times the median, which
     counts as at least 5.
     """
     ranked = sorted(counts.values())
@@ -42,21 +113,21 @@ class Search:
     index
         Of the scene.
     counts
-        How often each possible answer of the family was given so far.
+        Of each possible answer of the family so far.
     rng
-        Decides the order of all choices.
+        For the order of all choices.
     """
 
     def __init__(self, family: Family, index: SceneIndex, counts: dict, rng: random.Random):
         self.family, self.index, self.counts, self.rng = family, index, counts, rng
-        self.refused = {answer for answer in counts if overrepresented(counts, answer)}
+        self.rejected = {answer for answer in counts if overrepresented(counts, answer)}
         self.outputs: list = []
         self.choices: list[Choice | None] = []
         self.failed: set = set()
 
     def run(self) -> list[Choice | None] | None:
-        """Return one choice a step, None where a step has no slot; None when no question can be asked."""
-        if len(self.refused) == len(self.counts):
+        """Return one choice a step, None for a step without slot; None if the family has no question on this scene."""
+        if len(self.rejected) == len(self.counts):
             return None
         return list(self.choices) if self._descend(0) else None
 
@@ -89,10 +160,10 @@ class Search:
 
     def _acceptable(self) -> bool:
         answer = self.outputs[-1]
-        return answer not in self.refused and not (self.family.has_relate and self._degenerate(answer))
+        return answer not in self.rejected and not (self.family.has_relate and self._degenerate(answer))
 
     def _degenerate(self, answer) -> bool:
-        """Return whether the answer stays when the whole scene takes a relation's place."""
+        """Return whether the answer stays the same if some relation is replaced by the whole scene."""
         for position, step in enumerate(self.family.steps):
             if step.kind != "relate":
                 continue
@@ -114,10 +185,10 @@ class Search:
         options = list(self._choices(step))
         finish = _FINISH.get(step.kind.rpartition("_")[2], _keep)
         while options:
-            # Draw without replacement: only as much of a shuffle as the search needs.
-            drawn = self.rng.randrange(len(options))
-            choice, objects = options[drawn]
-            options[drawn] = options[-1]
+            # Sample without replacement: only as much of a shuffle as the search needs.
+            position = self.rng.randrange(len(options))
+            choice, objects = options[position]
+            options[position] = options[-1]
             options.pop()
             yield choice, finish(objects)
 
@@ -129,41 +200,41 @@ class Search:
             return [((name, None), self.index.related[name][before]) for name in RELATIONS]
         if kind.startswith("relate_filter"):
             return self._related(step, before)
-        if kind.startswith("filter_") and kind[7:] in _POSITION:
-            position = _POSITION[kind[7:]]
-            return [
-                ((None, _only(position, value)), before & objects)
-                for value, objects in self.index.having[position].items()
-            ]
-        fitting = [((None, key), objects & before) for key, objects in self.index.descriptions(step.unnamed)]
-        if kind == "filter_unique":
-            return [option for option in fitting if option[1].bit_count() == 1]
-        if kind == "filter" or before == self.index.everything:
-            # "How many things are there?" asks for nothing that could be pointed at.
-            fitting = [option for option in fitting if option[0][1] != _NOTHING_NAMED]
-        singles = sum(objects.bit_count() == 1 for _, objects in fitting)
-        return fitting + self._strangers(step, before, len(fitting) if kind == "filter_exist" else singles)
+        position = _POSITION.get(kind.removeprefix("filter_"))
+        if position is not None:
+            values = self.index.having[position]
+            return [((None, _only(position, value)), before & objects) for value, objects in values.items()]
+        return self._described(step, before)
 
-    def _strangers(self, step: Step, before: int, number: int) -> list:
-        """Return descriptions drawn at random, of which most fit no object: they make answers "no" and 0."""
-        strangers = []
+    def _described(self, step: Step, before: int) -> list:
+        """Return choices of a description."""
+        fitting = [((None, key), objects & before) for key, objects in self.index.descriptions(step.unnamed)]
+        if step.kind == "filter_unique":
+            return _singles(fitting)
+        if step.kind == "filter" or before == self.index.everything:
+            # "How many things are there?" has no object that a mask could show.
+            fitting = [option for option in fitting if option[0][1] != _NOTHING_NAMED]
+        number = len(fitting if step.kind == "filter_exist" else _singles(fitting))
+        return fitting + self._random(step, before, number)
+
+    def _random(self, step: Step, before: int, number: int) -> list:
+        """Return random descriptions, most of which fit no object: they give the answers "no" and 0."""
+        found = []
         for _ in range(number):
-            drawn = [
+            sampled = [
                 None if position in step.unnamed else values[self.rng.randrange(len(values))]
                 for position, values in enumerate(_VALUES)
             ]
-            key = tuple(drawn)
+            key = tuple(sampled)
             if key != _NOTHING_NAMED:
-                strangers.append(((None, key), self.index.select(key, before)))
-        return strangers
+                found.append(((None, key), self.index.select(key, before)))
+        return found
 
     def _related(self, step: Step, before: int) -> list:
-        """Return choices of a relation and a description, at most a tenth of them with an idle relation."""
+        """Return choices of a relation and a description, at most a tenth of them with a trivial relation."""
         useful, trivial = self.index.relations(before, step.unnamed)
         if step.kind.endswith("unique"):
-            useful, trivial = (
-                [option for option in options if option[1].bit_count() == 1] for options in (useful, trivial)
-            )
+            useful, trivial = _singles(useful), _singles(trivial)
         elif step.kind == "relate_filter":
             useful, trivial = ([option for option in options if option[1]] for options in (useful, trivial))
         allowed = len(useful) // TRIVIAL_ODDS
@@ -174,16 +245,7 @@ class Search:
         kind = step.kind
         inputs = [outputs[earlier] for earlier in step.inputs]
         if step.slot is not None:
-            relation, description = choice
-            objects = inputs[0]
-            if relation is not None:
-                objects = self.index.related[relation][objects]
-            if description is not None:
-                objects = self.index.select(description, objects)
-            last = kind.rpartition("_")[2]
-            if last == "unique" and objects.bit_count() != 1:
-                return None
-            return _FINISH.get(last, _keep)(objects)
+            return self._filled_output(kind, choice, inputs[0])
         if kind == "scene":
             return self.index.everything
         if kind in _SETS:
@@ -194,6 +256,27 @@ class Search:
         if kind.startswith("query_"):
             return self.index.attributes[inputs[0]][_POSITION[name]]
         return inputs[0] == inputs[1]  # equal_*
+
+    def _filled_output(self, kind: str, choice: Choice, objects: int):
+        """Return the output of a step with a slot."""
+        relation, description = choice
+        if relation is not None:
+            objects = self.index.related[relation][objects]
+        if description is not None:
+            objects = self.index.select(description, objects)
+        last = kind.rpartition("_")[2]
+        if last == "unique" and objects.bit_count() != 1:
+            return None
+        return _FINISH.get(last, _keep)(objects)
+
+
+def _bits(indices: Iterable[int]) -> int:
+    return sum(1 << index for index in indices)
+
+
+def _singles(options: list) -> list:
+    """Return the choices that select a single object."""
+    return [option for option in options if option[1].bit_count() == 1]
 
 
 def _only(position: int, value: str) -> Description:

@@ -1,6 +1,15 @@
-"""Batches for the Relation Network: questions, altered images, or both with the pairs of cells that a step sums.
+"""Batches for the Relation Network: questions, augmented images, or both with the pairs of cells that a step sums.
 
-Each batch follows from the data and a generator of random numbers alone.
+A batch is a function of the data and of a random generator alone.
+
+Colours are augmented because a network that saw one exposure only extrapolates wildly to others. Integrated Gradients
+goes from black or gray to the image, so some images are faded to an even picture. Half of the images keep their
+colours: with only 24 channels, a network that sees altered ones alone distinguishes fewer shapes.
+
+A step sums g over a sample of the 2,401 pairs of cells. It includes all pairs of two objects' centres. The others are
+sampled from three strata (pairs of two cells that show objects, of one, and of none) and weighted by the stratum's size
+over the sample's. The weighted sum is unbiased, and the weights always add up to 2,401: a term that is the same for all
+pairs adds no noise.
 """
 
 from __future__ import annotations
@@ -8,25 +17,37 @@ from __future__ import annotations
 import numpy as np
 
 from clevr_xai.tokens import FIRST_WORD
-from clevr_xai.training import augmentation, compared, operands, pair_samples, phrases
-from clevr_xai.training.training_set import MOST_OBJECTS, NODES, TrainingSet, cell_of
+from clevr_xai.training import targets
+from clevr_xai.training.training_set import MAX_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
-CELLS = 7
-SEEN = 26  # pixels, a tenth of a cell's square, from which on a cell shows an object
+MIRRORED, SHIFT = 0.5, 6  # share of mirrored images; largest translation along each axis in pixels
+JITTERED = 0.5  # share of the images whose colours are altered
+GAIN = 1.6  # exposure is divided or multiplied by up to this
+CONTRAST = 0.25  # of each image around its mean, more or less by up to this
+TEMPERATURE = 0.12  # red is multiplied, blue divided, by up to 1 plus this, or the reverse
+NOISE = 4.0  # largest standard deviation, in gray levels
+FADED = 0.24  # share of these that are mixed with an even picture
+EVEN = 0.2  # share of the faded images of which nothing is left
+BLACK = 0.5  # share of the even pictures that are black; the others have one random gray level
+# Shares of the sampled pairs: pairs of cells that show objects vary most, pairs of empty cells least.
+TWO_VISIBLE, NONE_VISIBLE = 0.5, 0.15
+# Sampling weight of questions by the file of their family, 1 for others: simple ones are few, and questions about two
+# phrases are learnt last.
+SAMPLING_WEIGHTS = {"simple": 2, "comparison": 3, "compare_integer": 2, "single_and": 2, "single_or": 2}
 
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: int) -> Batch:
-    """Draw questions, half of them with left and right exchanged.
+    """Sample questions, half of them with left and right exchanged.
 
     Returns
     -------
     inputs : dict
         ``question`` (num_questions, L) int32.
     targets : dict
-        ``program`` (num_questions, 24) int32, and ``phrases`` (num_questions, 9, 5) int32, see ``phrases.phrases``.
+        ``program`` (num_questions, 24) int32, and ``phrases`` (num_questions, 9, 5) int32.
     """
     rows = rng.integers(0, len(data.tokens), num_questions)
     mirrored = rng.random(num_questions) < 0.5
@@ -37,42 +58,28 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
     words = np.pad(words, ((0, 0), (0, 8)))[:, :length]
     return {"question": words.astype(np.int32)}, {
         "program": programs.astype(np.int32),
-        "phrases": phrases.phrases(programs),
+        "phrases": targets.phrase_targets(programs),
     }
 
 
-def seeing_batch(
-    data: TrainingSet,
-    rng: np.random.Generator,
-    num_images: int,
-    mirror: float = 0.5,
-    shift: int = 6,
-    relit: bool = True,
-) -> Batch:
-    """Draw images.
+def seeing_batch(data: TrainingSet, rng: np.random.Generator, num_images: int) -> Batch:
+    """Sample augmented images.
 
     Returns
     -------
     inputs : dict
         ``image`` (num_images, 128, 128, 3) uint8.
     targets : dict
-        ``cells`` (num_images, 49, 5) int32, see ``cell_targets``.
+        ``cells`` (num_images, 49, 5) int32, see ``targets.cell_targets``.
     """
-    images, targets, _, _, _ = _views(data, rng, num_images, mirror, shift, relit)
-    return {"image": images}, {"cells": targets}
+    images, shown, _, _, _ = _augmented_images(data, rng, num_images)
+    return {"image": images}, {"cells": shown}
 
 
 def answering_batch(
-    data: TrainingSet,
-    rng: np.random.Generator,
-    num_images: int,
-    num_questions: int,
-    num_pairs: int,
-    mirror: float = 0.5,
-    shift: int = 6,
-    relit: bool = True,
+    data: TrainingSet, rng: np.random.Generator, num_images: int, num_questions: int, num_pairs: int
 ) -> Batch:
-    """Draw images, questions about each by their codes, and pairs of cells.
+    """Sample augmented images, questions about each by their codes, and pairs of cells.
 
     Parameters
     ----------
@@ -82,13 +89,7 @@ def answering_batch(
     num_images, num_questions
         Images, and questions about each.
     num_pairs
-        See ``pair_samples.draw``.
-    mirror
-        Share of mirrored images.
-    shift
-        Most pixels by which an image is moved along each axis.
-    relit
-        Whether images come under another light, see ``light.relit``.
+        See ``sample_pairs``.
 
     Returns
     -------
@@ -99,16 +100,18 @@ def answering_batch(
     targets : dict
         ``answer`` (B, num_questions), ``cells`` (B, 49, 5) and ``members`` (B, num_questions, 10, 24), int32: whether
         an object is in the set that a node of the program finds, -1 for no object or no set. ``compared``
-        (B, num_questions, num_pairs) int32, see ``compared.pair_targets``; ``operands`` (B, num_questions, 2) int32,
-        see ``operands.operands``.
+        (B, num_questions, num_pairs) int32, see ``targets.comparison_targets``; ``operands`` (B, num_questions, 2)
+        int32.
     """
-    images, targets, chosen, mirrored, cells = _views(data, rng, num_images, mirror, shift, relit)
-    centred = targets[..., 4] == CENTRE
-    pairs, weights = pair_samples.draw(centred, targets[..., 0] >= 0, num_pairs, rng)
+    images, shown, chosen, mirrored, cells = _augmented_images(data, rng, num_images)
+    centred = shown[..., 4] == targets.CENTRE
+    pairs, weights = sample_pairs(centred, shown[..., 0] >= 0, num_pairs, rng)
     counted = np.take_along_axis(centred, pairs[..., 1], axis=1) & (weights > 0)
     of_centres = counted & np.take_along_axis(centred, pairs[..., 0], axis=1)
     about = [slice(*data.first_question[image : image + 2]) for image in chosen]
-    rows = np.stack([each.start + _some(rng, question_weights(data.families[each]), num_questions) for each in about])
+    rows = np.stack(
+        [each.start + _weighted_sample(rng, question_weights(data.families[each]), num_questions) for each in about]
+    )
     inputs = {
         "image": images,
         "pairs": pairs,
@@ -116,118 +119,148 @@ def answering_batch(
         "code": data.codes[mirrored.astype(np.int64)[:, None], rows],
         "rows": ((pairs[:, None, :, 0] == cells[:, :, None]) & counted[:, None]).astype(np.float32),
     }
-    members = data.sets[rows][:, :, None] >> np.arange(MOST_OBJECTS)[:, None] & 1
+    members = data.sets[rows][:, :, None] >> np.arange(MAX_OBJECTS)[:, None] & 1
     known = (data.sets[rows] >= 0)[:, :, None] & (cells >= 0)[:, None, :, None]
+    objects = targets.compared_objects(data.programs[rows], data.sets[rows])
+    attributes = np.repeat(data.attributes[chosen][:, None], num_questions, axis=1)
     return inputs, {
         "answer": data.answers[rows].astype(np.int32),
-        "cells": targets,
+        "cells": shown,
         "members": np.where(known, members, -1).astype(np.int32),
-        "compared": compared.pair_targets(
-            compared.compared_objects(data.programs[rows], data.sets[rows]),
-            data.answers[rows],
-            cells,
-            pairs,
-            of_centres,
-        ),
-        "operands": operands.operands(
-            data.programs[rows],
-            data.sets[rows],
-            np.repeat(data.attributes[chosen][:, None], num_questions, axis=1),
-        ),
+        "compared": targets.comparison_targets(objects, data.answers[rows], cells, pairs, of_centres),
+        "operands": targets.operand_targets(data.programs[rows], data.sets[rows], attributes),
     }
 
 
-CENTRE, PART = 1, 0  # what ``cell_targets`` says last: whether an object has its centre in a cell, or only some pixels
+def question_weights(families: np.ndarray) -> np.ndarray:
+    """Return the sampling weight of each question among those about its image, (Q,)."""
+    names = [np.char.startswith(families, f"{name} ") for name in SAMPLING_WEIGHTS]
+    return np.select(names, list(SAMPLING_WEIGHTS.values()), 1)
 
 
-def cell_targets(centres: np.ndarray, owners: np.ndarray, attributes: np.ndarray) -> np.ndarray:
-    """Return what each cell shows.
-
-    Parameters
-    ----------
-    centres : (B, objects, 2)
-        Column and row, nan for none.
-    owners : (B, 128, 128) uint8
-        1 plus the position of the object a pixel shows, 0 for none.
-    attributes : (B, objects, 4)
-
-    Returns
-    -------
-    (B, 49, 5) int32
-        The attributes of the object that has its centre in the cell, else of the one with most pixels, if they are
-        26 or more; then ``CENTRE`` or ``PART``. -1 five times where no object is shown. Of two centres in one cell
-        that of the object listed first counts.
-    """
-    shown = shown_objects(owners)
-    centred = np.full((len(centres), CELLS**2 + 1), -1, np.int64)
-    rows, cells = np.arange(len(centres)), cell_of(centres)
-    for position in reversed(range(cells.shape[1])):
-        centred[rows, cells[:, position]] = np.where(cells[:, position] < 0, -1, position)
-    centred = centred[:, :-1]
-    item = np.where(centred >= 0, centred, shown)
-    values = np.take_along_axis(attributes, np.maximum(item, 0)[..., None], axis=1)
-    kind = np.where(centred >= 0, CENTRE, PART)[..., None]
-    return np.where(item[..., None] >= 0, np.concatenate([values, kind], axis=-1), -1).astype(np.int32)
+def _augmented_images(data: TrainingSet, rng: np.random.Generator, num_images: int):
+    """Return augmented images, their cells' targets, their rows, which are mirrored, and the cells of their objects."""
+    chosen = rng.integers(0, len(data.images), num_images)
+    mirrored = rng.random(num_images) < MIRRORED
+    images, segmentation, centres = move(
+        data.images[chosen], data.segmentation[chosen], data.centres[chosen], rng, mirrored
+    )
+    shown = targets.cell_targets(centres, segmentation, data.attributes[chosen])
+    altered = rng.random(len(images)) < JITTERED
+    images[altered] = jitter_colors(images[altered], rng)
+    return images, shown, chosen, mirrored, cell_of(centres)
 
 
-def shown_objects(owners: np.ndarray) -> np.ndarray:
-    """Return the object with most pixels in each cell's square, (B, 49), -1 where they are fewer than 26."""
-    line = np.arange(owners.shape[1])
-    nearest = cell_of(np.stack(np.meshgrid(line, line), axis=-1))
-    place = np.arange(len(owners))[:, None, None] * CELLS**2 + nearest
-    kinds = MOST_OBJECTS + 1
-    counts = np.bincount((place * kinds + owners).ravel(), minlength=len(owners) * CELLS**2 * kinds)
-    counts = counts.reshape(len(owners), CELLS**2, kinds)[..., 1:]
-    return np.where(counts.max(axis=-1) >= SEEN, counts.argmax(axis=-1), -1)
+def move(images, segmentation, centres, rng: np.random.Generator, mirrored: np.ndarray):
+    """Return images, segmentations and centres after a random translation, some of them mirrored.
 
-
-def augmented(images, owners, centres, rng, mirrored: np.ndarray, shift: int):
-    """Return images moved by up to ``shift`` pixels along each axis, some mirrored, with the places of their objects.
-
-    What comes in at the borders repeats the border.
+    The border is repeated outside the image.
     """
     size = images.shape[1]
-    border = ((0, 0), (shift, shift), (shift, shift))
-    moves = rng.integers(0, 2 * shift + 1, (len(images), 2))
+    border = ((0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT))
+    moves = rng.integers(0, 2 * SHIFT + 1, (len(images), 2))
     results = []
-    for pixels in (images, owners):
+    for pixels in (images, segmentation):
         padded = np.pad(pixels, (*border, *[(0, 0)] * (pixels.ndim - 3)), mode="edge")
         moved = np.empty_like(pixels)
         for row, (down, right) in enumerate(moves):
             moved[row] = padded[row, down : down + size, right : right + size]
         moved[mirrored] = moved[mirrored, :, ::-1]
         results.append(moved)
-    centres = centres + (shift - moves[:, None, ::-1])
+    centres = centres + (SHIFT - moves[:, None, ::-1])
     centres[mirrored, :, 0] = size - 1 - centres[mirrored, :, 0]
     return *results, centres
 
 
-def _views(data: TrainingSet, rng, num_images: int, mirror: float, shift: int, relit: bool):
-    """Return augmented images, what their cells show, which images they are, which are mirrored, objects' cells."""
-    chosen = rng.integers(0, len(data.images), num_images)
-    mirrored = rng.random(num_images) < mirror
-    images, owners, centres = augmented(
-        data.images[chosen], data.owners[chosen], data.centres[chosen], rng, mirrored, shift
+def jitter_colors(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return (B, height, width, 3) uint8 images with another exposure, contrast, temperature and noise, some faded."""
+    number = len(images)
+
+    def uniform(low, high):
+        return rng.uniform(low, high, (number, 1, 1, 1)).astype(np.float32)
+
+    gain = GAIN ** uniform(-1, 1)
+    warmth = (1 + TEMPERATURE) ** uniform(-1, 1)
+    color = np.concatenate([warmth, np.ones_like(warmth), 1 / warmth], axis=-1)
+    values = images * (gain * color)
+    mean = values.mean(axis=(1, 2, 3), keepdims=True)
+    values = mean + (values - mean) * uniform(1 - CONTRAST, 1 + CONTRAST)
+    values += rng.standard_normal(images.shape, np.float32) * uniform(0, NOISE)
+    even = np.where(uniform(0, 1) < BLACK, 0, uniform(0, 255))
+    share = np.where(uniform(0, 1) < FADED, np.minimum(uniform(0, 1 / (1 - EVEN)), 1), 0)
+    values += share * (even - values)
+    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+
+
+def sample_pairs(
+    centres: np.ndarray, visible: np.ndarray, number: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sample pairs of cells with their weights.
+
+    Parameters
+    ----------
+    centres : (B, cells) bool
+        Cells with an object's centre; all their pairs are included.
+    visible : (B, cells) bool
+        Cells that show an object; contains ``centres``.
+    number
+        Of the pairs an image, at least three more than any image has pairs of centres.
+    rng
+
+    Returns
+    -------
+    pairs : (B, number, 2) int32
+        First and second cell.
+    weights : (B, number) float32
+        Number of pairs that each represents; 0 for padding.
+
+    Raises
+    ------
+    ValueError
+        If the number is too small.
+    """
+    batch, cells = centres.shape
+    certain = centres[:, :, None] & centres[:, None, :]
+    either = visible[:, :, None].astype(np.int8) + visible[:, None, :]
+    stratum = np.where(certain, 0, 3 - either).reshape(batch, cells**2)  # 1: two visible, 2: one, 3: none
+    sizes = (stratum[:, :, None] == np.arange(4)).sum(axis=1)
+    quotas = _quotas(sizes, number)
+    order = np.argsort(stratum + rng.random(stratum.shape, np.float32), axis=1)
+    starts = np.cumsum(sizes, axis=1) - sizes
+    ends = np.cumsum(quotas, axis=1)
+    place = np.arange(number)
+    which = (place[None, :, None] >= ends[:, None]).sum(axis=-1)  # 4: padding
+    known = np.minimum(which, 3)
+    rank = place - np.take_along_axis(ends - quotas, known, axis=1)
+    chosen = np.take_along_axis(starts, known, axis=1) + rank
+    pairs = np.take_along_axis(order, np.where(which == 4, 0, chosen), axis=1)
+    weights = np.take_along_axis(sizes / np.maximum(quotas, 1), known, axis=1)
+    return (
+        np.stack([pairs // cells, pairs % cells], axis=-1).astype(np.int32),
+        np.where(which == 4, 0.0, weights).astype(np.float32),
     )
-    cells = cell_targets(centres, owners, data.attributes[chosen])
-    return augmentation.relit(images, rng) if relit else images, cells, chosen, mirrored, cell_of(centres)
 
 
-# How often questions of a file of families are drawn, beside 1: simple ones are few, and those that follow two phrases
-# are learnt last.
-DRAWN = {"simple": 2, "comparison": 3, "compare_integer": 2, "single_and": 2, "single_or": 2}
+def _quotas(sizes: np.ndarray, number: int) -> np.ndarray:
+    """Return the number of pairs to sample of each stratum, (B, 4); at least one of each that has any."""
+    left = number - sizes[:, 0]
+    if left.min() < 3 and number < sizes[0].sum():
+        raise ValueError(f"{number} pairs are too few for images with {sizes[:, 0].max()} pairs of centres")
+    quotas = sizes.copy()
+    for column, share in ((1, TWO_VISIBLE), (3, NONE_VISIBLE)):
+        quotas[:, column] = np.minimum(sizes[:, column], np.maximum((left * share).astype(np.int64), 1))
+    for column in (2, 1, 3):  # these get the remainder, in this order
+        others = quotas.sum(axis=1) - quotas[:, column]
+        quotas[:, column] = np.minimum(sizes[:, column], number - others)
+        if column == 2:
+            quotas[:, column] = np.maximum(quotas[:, column], 0)
+    return quotas
 
 
-def question_weights(families: np.ndarray) -> np.ndarray:
-    """Return how often each question is drawn beside others about its image, (Q,)."""
-    return np.select([np.char.startswith(families, f"{name} ") for name in DRAWN], list(DRAWN.values()), 1)
+def _weighted_sample(rng: np.random.Generator, weights: np.ndarray, number: int) -> np.ndarray:
+    """Return ``number`` positions, sampled by weight without replacement as long as there are enough.
 
-
-def _some(rng, weights: np.ndarray, number: int) -> np.ndarray:
-    """Return the places of ``number`` of some questions, none twice as long as there are enough.
-
-    The order is that of a race in which each arrives after a time drawn from an exponential distribution at its weight:
-    the first ones are a draw by weight without putting back (Efraimidis and Spirakis, 2006).
+    Efraimidis and Spirakis (2006): the order of exponential arrival times at the rates ``weights``.
     """
     return np.resize(np.argsort(rng.exponential(size=len(weights)) / weights), number)
 

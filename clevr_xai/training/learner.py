@@ -1,6 +1,6 @@
-"""A Relation Network with the linear layers and the sampled pairs that help it learn.
+"""The Relation Network in training: auxiliary heads, their losses, and sums over sampled pairs.
 
-None of these aids is left in the network that comes out of the training.
+The heads are linear layers. None of them is part of the exported network.
 """
 
 from __future__ import annotations
@@ -10,18 +10,30 @@ import numpy as np
 from keras import layers, ops
 
 from clevr_xai import relation_network
-from clevr_xai.training import batches, operands, phrases
-from clevr_xai.training.training_set import MOST_NODES, MOST_OBJECTS, NODES, TrainingSet
+from clevr_xai.training.batches import MIRRORED_TOKENS
+from clevr_xai.training.targets import CENTRE, OPERANDS, SLOT_SIZES, SLOTS
+from clevr_xai.training.training_set import MAX_NODES, MAX_OBJECTS, NODES, TrainingSet
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES
 
 PAIR_SCALE = 0.01
+SHAPE_WEIGHT = 2.0  # of the shape among a cell's attributes, which a network learns worst
+PART_WEIGHT = 0.05  # of a cell that shows an object whose centre is elsewhere, beside 1
+LOSS_WEIGHTS = {
+    "answer": 1.0,
+    "cells": 0.5,
+    "members": 1.0,
+    "compared": 2.0,
+    "operands": 1.0,
+    "program": 1.0,
+    "phrases": 1.0,
+}
 
 
 class SampledRelations(layers.Layer):
     """The sum of a ``Relations`` over some pairs of cells, for several questions about each image.
 
-    It has no weights of its own. g is computed in ``precision``, "float32" or "bfloat16", which takes some processors
-    half of the time; the sums over its values are float32.
+    It has no weights beside those of ``relations``. g is computed in ``precision``, "float32" or "bfloat16", which
+    halves the time on some processors; the sums are float32.
     """
 
     def __init__(self, relations: relation_network.Relations, precision: str = "float32", **kwargs):
@@ -29,7 +41,7 @@ class SampledRelations(layers.Layer):
         self.relations, self.precision = relations, precision
 
     def call(self, cells, questions, pairs, pair_weights, rows):
-        """Return the weighted sums, the plain ones over the pairs of each object, and g's values themselves.
+        """Return the weighted sums, the plain ones over the pairs of each object, and the values of g.
 
         Parameters
         ----------
@@ -66,51 +78,55 @@ class SampledRelations(layers.Layer):
 
 
 class Learner:
-    """A network with its training aids.
+    """A network with its auxiliary heads.
 
     Parameters
     ----------
     network
         As ``relation_network.build`` returns it.
-    aids
-        The linear layers of an earlier learner whose network this one's has grown from.
+    heads
+        Of the learner of the smaller network from which this one was widened.
+
+    Attributes
+    ----------
+    seeing, reading : keras.Model
+        From images to the contents of cells, and from questions to programs and phrases.
     """
 
-    def __init__(self, network: keras.Model, aids: tuple = ()):
+    def __init__(self, network: keras.Model, heads: tuple = ()):
         self.network = network
         outputs = 1 + sum(map(len, ATTRIBUTES.values()))
-        self.aids = aids or (
+        self.heads = heads or (
             layers.Dense(outputs, name="see"),
-            layers.Dense(MOST_NODES * len(NODES), name="name"),
-            layers.Dense(phrases.PLACES * sum(phrases.SIZES), name="phrase"),
+            layers.Dense(MAX_NODES * len(NODES), name="name"),
+            layers.Dense(SLOTS * sum(SLOT_SIZES), name="phrase"),
         )
-        see, name, phrase = self.aids
-        image = keras.Input((128, 128, 3), dtype="uint8", name="image")
+        cell_head, program_head, phrase_head = self.heads
+        self._image = keras.Input((128, 128, 3), dtype="uint8", name="image")
         question = keras.Input((None,), dtype="int32", name="question")
-        features = network.get_layer("convolutions")(layers.Rescaling(1 / 255)(image))
-        seen = see(layers.Reshape((-1, features.shape[-1]))(features))
+        self._features = network.get_layer("convolutions")(layers.Rescaling(1 / 255)(self._image))
+        self._cells = cell_head(layers.Reshape((-1, self._features.shape[-1]))(self._features))
         code = network.get_layer("question_encoder")(question)
-        self.seeing = keras.Model({"image": image}, {"cells": seen})
+        self.seeing = keras.Model({"image": self._image}, {"cells": self._cells})
         self.reading = keras.Model(
             {"question": question},
             {
-                "program": ops.reshape(name(code), (-1, MOST_NODES, len(NODES))),
-                "phrases": ops.reshape(phrase(code), (-1, phrases.PLACES, sum(phrases.SIZES))),
+                "program": ops.reshape(program_head(code), (-1, MAX_NODES, len(NODES))),
+                "phrases": ops.reshape(phrase_head(code), (-1, SLOTS, sum(SLOT_SIZES))),
             },
         )
-        self._image, self._features, self._seen = image, features, seen
 
     def answering(
-        self, num_questions: int, num_pairs: int, follow: bool = True, precision: str = "float32"
+        self, num_questions: int, num_pairs: int, auxiliary: bool = True, precision: str = "float32"
     ) -> keras.Model:
-        """Return the model of the last stages, from images, pairs of cells and codes of questions.
+        """Return the model from images, pairs of cells and codes of questions to answers.
 
         Parameters
         ----------
         num_questions, num_pairs
             About each image in a step, and of its cells.
-        follow
-            Tell the members of the programs' sets, too, which pair of objects is compared, and what compared sides are.
+        auxiliary
+            Add the heads ``members`` (sets that the program finds), ``compared`` and ``operands``.
         precision
             Of g, see ``SampledRelations``.
         """
@@ -118,23 +134,89 @@ class Learner:
         weights = keras.Input((num_pairs,), name="pair_weights")
         code = keras.Input((num_questions, relation_network.QUESTION), name="code")
         cells = self.network.get_layer("coordinates")(self._features)
-        rows = keras.Input((MOST_OBJECTS, num_pairs), name="rows")
+        rows = keras.Input((MAX_OBJECTS, num_pairs), name="rows")
         sampled = SampledRelations(self.network.get_layer("relations"), precision)
         sums, of_objects, values = sampled(cells, code, pairs, weights, rows)
         logits = self.network.get_layer("f")(ops.reshape(sums, (-1, sums.shape[-1])))
         logits = ops.reshape(logits, (-1, num_questions, logits.shape[-1]))
         inputs = {"image": self._image, "pairs": pairs, "pair_weights": weights, "code": code, "rows": rows}
-        outputs = {"answer": logits, "cells": self._seen}
-        if follow:
-            outputs["members"] = layers.Dense(MOST_NODES, name="follow")(of_objects)
+        outputs = {"answer": logits, "cells": self._cells}
+        if auxiliary:
+            outputs["members"] = layers.Dense(MAX_NODES, name="follow")(of_objects)
             outputs["compared"] = layers.Dense(3, name="compare")(values)
-            sides = layers.Dense(operands.NUMBER * len(ANSWERS), name="operands")(sums)
-            outputs["operands"] = ops.reshape(sides, (-1, num_questions, operands.NUMBER, len(ANSWERS)))
+            operands = layers.Dense(OPERANDS * len(ANSWERS), name="operands")(sums)
+            outputs["operands"] = ops.reshape(operands, (-1, num_questions, OPERANDS, len(ANSWERS)))
         return keras.Model(inputs, outputs)
 
     def codes(self, data: TrainingSet, batch_size: int = 1024) -> np.ndarray:
-        """Return the code of each question as it stands and with left and right exchanged, (2, Q, 128) float32."""
+        """Return the code of each question as it is and with left and right exchanged, (2, Q, 128) float32."""
         encoder = self.network.get_layer("question_encoder")
         words = data.tokens.astype(np.int32)
-        both = (words, batches.MIRRORED_TOKENS[words].astype(np.int32))
+        both = (words, MIRRORED_TOKENS[words].astype(np.int32))
         return np.stack([encoder.predict(tokens, batch_size=batch_size, verbose=0) for tokens in both])
+
+
+def cell_loss(targets, logits):
+    """Return the mean loss of an image's cells: whether one shows an object and, where one does, its attributes."""
+    present = ops.cast(targets[..., 0] >= 0, logits.dtype)
+    presence = ops.binary_crossentropy(present, logits[..., 0], from_logits=True)
+    weight = ops.where(targets[..., 4] == CENTRE, 1.0, PART_WEIGHT * present)
+    attributes, start = 0.0, 1
+    for position, (name, values) in enumerate(ATTRIBUTES.items()):
+        wanted = ops.maximum(targets[..., position], 0)
+        loss = ops.sparse_categorical_crossentropy(wanted, logits[..., start : start + len(values)], from_logits=True)
+        attributes += loss * (SHAPE_WEIGHT if name == "shape" else 1.0)
+        start += len(values)
+    total = ops.maximum(ops.sum(weight, axis=-1), 1.0)
+    return ops.mean(presence, axis=-1) + ops.sum(attributes * weight, axis=-1) / total
+
+
+def member_loss(targets, logits):
+    """Return the mean loss over an image's questions, their nodes that find sets, and its objects."""
+    known = ops.cast(targets >= 0, logits.dtype)
+    losses = ops.binary_crossentropy(ops.cast(ops.maximum(targets, 0), logits.dtype), logits, from_logits=True)
+    return _mean(losses, known, (1, 2, 3)) * 4.0
+
+
+def compared_loss(targets, logits):
+    """Return the mean loss over an image's compared pairs, plus the mean over its other pairs."""
+    losses = ops.sparse_categorical_crossentropy(ops.maximum(targets, 0), logits, from_logits=True)
+    return sum(_mean(losses, ops.cast(chosen, logits.dtype), (1, 2)) for chosen in (targets > 0, targets == 0))
+
+
+def operand_loss(targets, logits):
+    """Return the mean loss over both operands of an image's questions that compare."""
+    known = ops.cast(targets >= 0, logits.dtype)
+    losses = ops.sparse_categorical_crossentropy(ops.maximum(targets, 0), logits, from_logits=True)
+    return _mean(losses, known, (1, 2))
+
+
+def program_loss(targets, logits):
+    """Return the mean loss of a question over the nodes of its program and their padding."""
+    return ops.mean(ops.sparse_categorical_crossentropy(targets, logits, from_logits=True), axis=-1) * 4.0
+
+
+def phrase_loss(targets, logits):
+    """Return the mean loss of a question over the slots of phrases, summed over a slot's entries."""
+    total, start = 0.0, 0
+    for entry, size in enumerate(SLOT_SIZES):
+        part = logits[..., start : start + size]
+        total += ops.sparse_categorical_crossentropy(targets[..., entry], part, from_logits=True)
+        start += size
+    return ops.mean(total, axis=-1) * 4.0
+
+
+def _mean(losses, weights, axes):
+    """Return the weighted mean over some axes, 0 where all weights are."""
+    return ops.sum(losses * weights, axis=axes) / ops.maximum(ops.sum(weights, axis=axes), 1.0)
+
+
+LOSSES = {
+    "answer": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    "cells": cell_loss,
+    "members": member_loss,
+    "compared": compared_loss,
+    "operands": operand_loss,
+    "program": program_loss,
+    "phrases": phrase_loss,
+}

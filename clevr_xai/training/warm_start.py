@@ -1,4 +1,7 @@
-"""A training that goes on from an exported network instead of from random weights."""
+"""Networks that start from others: Net2Net from a smaller network, or training resumed from an exported one.
+
+Chen, Goodfellow and Shlens, "Net2Net: Accelerating learning via knowledge transfer", ICLR 2016.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import pathlib
 
 import keras
 import numpy as np
+from keras import layers
 
 from attribution.errors import BadInput
 from clevr_xai import relation_network
@@ -13,8 +17,60 @@ from clevr_xai.live_network import variable_name
 from clevr_xai.training.learner import PAIR_SCALE
 
 
-def unfolded(directory: str | pathlib.Path) -> keras.Model:
-    """Return the network of a SavedModel in the form in which it is trained: ``relation_network.folded``'s inverse.
+def net2net(network: keras.Model, widths=relation_network.WIDTHS, dropout: float = 0.5) -> keras.Model:
+    """Return a network with wider, and perhaps more, layers in g that computes the same function.
+
+    New units take inputs from the old ones and from each other as in a new network, and give nothing to the old ones.
+    New layers pass the old units on, which is exact behind a ReLU.
+
+    Parameters
+    ----------
+    network
+        The smaller network.
+    widths
+        Of the layers of g; none narrower, and not fewer.
+    dropout
+        Of the new network.
+    """
+    old = network.get_layer("relations")
+    if len(widths) < len(old.widths) or min(np.subtract(widths[: len(old.widths)], old.widths)) < 0:
+        raise ValueError(f"g of widths {old.widths} cannot grow to {tuple(widths)}")
+    f_widths = [layer.units for layer in network.get_layer("f").layers if isinstance(layer, layers.Dense)]
+    channels = network.get_layer("convolutions").layers[0].filters
+    size = network.inputs[0].shape[1]
+    large = relation_network.build(widths, f_widths[:-1], channels, size, old.pair_scale, dropout)
+    for name in ("convolutions", "question_encoder"):
+        large.get_layer(name).set_weights(network.get_layer(name).get_weights())
+    new = large.get_layer("relations")
+    for new_part, old_part in zip(new.parts, old.parts, strict=True):
+        pairs = zip(new_part.get_weights(), old_part.get_weights(), strict=True)
+        new_part.set_weights([_enlarged(*pair) for pair in pairs])
+    width = old.widths[0]
+    for number, layer in enumerate(new.deeper):
+        kernel, bias = layer.get_weights()
+        if number < len(old.deeper):
+            small_kernel, small_bias = old.deeper[number].get_weights()
+        else:
+            small_kernel, small_bias = np.eye(width, dtype=np.float32), np.zeros(width, np.float32)
+        kernel[:, : small_kernel.shape[1]] = 0
+        layer.set_weights([_enlarged(kernel, small_kernel), _enlarged(bias, small_bias)])
+        width = small_kernel.shape[1]
+    weights = large.get_layer("f").get_weights()
+    small = network.get_layer("f").get_weights()
+    weights[0][:] = 0
+    large.get_layer("f").set_weights([_enlarged(*pair) for pair in zip(weights, small, strict=True)])
+    return large
+
+
+def _enlarged(large: np.ndarray, small: np.ndarray) -> np.ndarray:
+    """Return the large array with the small one in its first corner."""
+    large = large.copy()
+    large[tuple(slice(size) for size in small.shape)] = small
+    return large
+
+
+def load_exported(directory: str | pathlib.Path) -> keras.Model:
+    """Return the network of a SavedModel in its trainable form, the inverse of ``relation_network.fold_pair_scale``.
 
     Parameters
     ----------
@@ -24,7 +80,7 @@ def unfolded(directory: str | pathlib.Path) -> keras.Model:
     Raises
     ------
     BadInput
-        For what is no Relation Network of the paper's size.
+        If it is not a Relation Network of the paper's size.
     """
     from attribution.model import saved_model
 
@@ -46,67 +102,63 @@ def unfolded(directory: str | pathlib.Path) -> keras.Model:
     return network
 
 
-def told(network: keras.Model, tokens: np.ndarray, batch_size: int = 1024) -> np.ndarray:
-    """Return what the first layer of g gets from questions, (N, 256) float64, given their tokens, (N, L) int32."""
+def encode_questions(network: keras.Model, tokens: np.ndarray) -> np.ndarray:
+    """Return the questions' input to the first layer of g, (N, 256) float64, from their tokens, (N, L) int32."""
     kernel, bias = network.get_layer("relations").parts[2].get_weights()
-    return _codes(network, tokens, batch_size) @ kernel + bias
+    return _codes(network, tokens) @ kernel + bias
 
 
-def retell(network: keras.Model, tokens: np.ndarray, wanted: np.ndarray, batch_size: int = 1024) -> float:
-    """Fit the first layer of g to an encoder that has learnt on, so that it gets from questions what it got before.
+def refit_questions(network: keras.Model, tokens: np.ndarray, wanted: np.ndarray) -> float:
+    """Fit the first layer of g by least squares to an encoder that was trained further.
 
     Parameters
     ----------
     network
-        Its kernel and bias of the question are replaced by those of the least squares.
+        Its kernel and bias of the question are replaced.
     tokens : (N, L) int32
-        Questions, some thousands.
+        Some thousand questions.
     wanted : (N, 256)
-        What ``told`` gave before.
-    batch_size
-        Of the encoder.
+        ``encode_questions`` of them before the training.
 
     Returns
     -------
     float
-        Share of the variance of ``wanted`` that the layer gets again.
+        Share of the variance of ``wanted`` that the layer explains.
     """
-    kernel, bias, share = _fitted(_codes(network, tokens, batch_size), wanted)
+    kernel, bias, share = _least_squares(_codes(network, tokens), wanted)
     network.get_layer("relations").parts[2].set_weights([kernel, bias])
     return share
 
 
-def shown(network: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
-    """Return what the first layer of g gets from each cell as a pair's first and as its second.
+def encode_cells(network: keras.Model, images: np.ndarray) -> np.ndarray:
+    """Return each cell's input to the first layer of g, as a pair's first and as its second.
 
     ``images`` are (N, 128, 128, 3) uint8, the result is (N x 49, 512) float64.
     """
     first, second, _ = network.get_layer("relations").parts
     kernels = np.concatenate([part.get_weights()[0] for part in (first, second)], axis=1)
-    return _cells(network, images, batch_size) @ kernels
+    return _cells(network, images) @ kernels
 
 
-def show_again(network: keras.Model, images: np.ndarray, wanted: np.ndarray, batch_size: int = 100) -> float:
-    """Fit the first layer of g to convolutions that have learnt on: ``retell`` for what images show.
+def refit_cells(network: keras.Model, images: np.ndarray, wanted: np.ndarray) -> float:
+    """Fit the first layer of g by least squares to convolutions that were trained further.
 
-    Both kernels of cells are replaced; what they lack a constant for goes to the question's bias.
+    Both kernels of cells are replaced; the fitted constant is added to the question's bias.
 
     Parameters
     ----------
     network
     images : (N, 128, 128, 3) uint8
-        Some hundreds.
+        Some hundred.
     wanted : (N x 49, 512)
-        What ``shown`` gave before.
-    batch_size
-        Of the convolutions.
+        ``encode_cells`` of them before the training.
 
     Returns
     -------
     float
-        Share of the variance of ``wanted`` that the layer gets again.
+        Share of the variance of ``wanted`` that the layer explains.
     """
-    kernel, constant, share = _fitted(_cells(network, images, batch_size), wanted)
+    kernel, constant, share = _least_squares(_cells(network, images), wanted)
     first, second, question = network.get_layer("relations").parts
     for part, columns in zip((first, second), np.split(kernel, 2, axis=1), strict=True):
         part.set_weights([columns])
@@ -115,14 +167,14 @@ def show_again(network: keras.Model, images: np.ndarray, wanted: np.ndarray, bat
     return share
 
 
-def _codes(network, tokens, batch_size) -> np.ndarray:
+def _codes(network: keras.Model, tokens: np.ndarray) -> np.ndarray:
     """Return the encoder's codes, (N, 128) float64."""
     encoder = network.get_layer("question_encoder")
-    return encoder.predict(tokens, batch_size=batch_size, verbose=0).astype(np.float64)
+    return encoder.predict(tokens, batch_size=1024, verbose=0).astype(np.float64)
 
 
-def _cells(network, images, batch_size) -> np.ndarray:
-    """Return the features of each cell with its place, (N x 49, 26) float64."""
+def _cells(network: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
+    """Return the features of each cell with its coordinates, (N x 49, 26) float64."""
     found = []
     for start in range(0, len(images), batch_size):
         features = network.get_layer("convolutions")(images[start : start + batch_size].astype(np.float32) / 255)
@@ -130,8 +182,8 @@ def _cells(network, images, batch_size) -> np.ndarray:
     return np.concatenate(found).reshape(-1, found[0].shape[-1]).astype(np.float64)
 
 
-def _fitted(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return kernel, constant and share of the variance of the least squares from ``values`` to ``wanted``."""
+def _least_squares(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return kernel, constant and share of explained variance of the linear fit from ``values`` to ``wanted``."""
     inputs = np.concatenate([values, np.ones((len(values), 1))], axis=1)
     fitted = np.linalg.lstsq(inputs, wanted, rcond=None)[0]
     left = np.square(wanted - inputs @ fitted).sum()

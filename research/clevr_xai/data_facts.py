@@ -17,7 +17,7 @@ from attribution.errors import BadInput
 from attribution.file_io.reading import inside, read_picture
 from clevr_xai import layout, masks
 from clevr_xai.dataset import EMBEDDED, KINDS, Dataset
-from clevr_xai.generation import visibility
+from clevr_xai.generation import geometry
 from clevr_xai.vocabulary import ATTRIBUTES
 
 REAL_GREY = {0: 104, 16: 105, 48: 131, 80: 125, 112: 133}  # row of 128 -> level of the background
@@ -143,10 +143,10 @@ def hidden_shares(scene: Mapping) -> np.ndarray:
     What lies beyond the image's border is not counted as hidden.
     """
     whole = np.bincount(
-        (visibility.seen_objects(scene, *_TRACED) + 1).ravel(), minlength=len(scene["objects"]) + 1
+        (geometry.seen_objects(scene, *_TRACED) + 1).ravel(), minlength=len(scene["objects"]) + 1
     )[1:]  # fmt: skip
     alone = np.array(
-        [(visibility.seen_objects({**scene, "objects": [item]}, *_TRACED) == 0).sum() for item in scene["objects"]]
+        [(geometry.seen_objects({**scene, "objects": [item]}, *_TRACED) == 0).sum() for item in scene["objects"]]
     )
     return 1 - np.divide(whole, alone, out=np.ones(len(alone)), where=alone > 0)
 

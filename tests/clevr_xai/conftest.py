@@ -8,7 +8,7 @@ import pytest
 
 from clevr_xai import dataset, layout
 from clevr_xai.generation import questions
-from clevr_xai.training import loading
+from clevr_xai.training import training_set
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +58,7 @@ def training_dir(tmp_path_factory, embedded_scenes):
 
 @pytest.fixture(scope="session")
 def training_data(training_dir):
-    return loading.load(training_dir, {"simple": 2, "complex": 1})
+    return training_set.load(training_dir, {"simple": 2, "complex": 1})
 
 
 @pytest.fixture(scope="session")

@@ -11,11 +11,11 @@ import pytest
 
 from attribution.errors import BadInput
 from clevr_xai import masks, vocabulary
-from clevr_xai.generation import render, scenes, visibility
+from clevr_xai.generation import geometry, render, scenes
 
 DIGEST = """
 import hashlib
-from clevr_xai import render, scenes
+from clevr_xai.generation import render, scenes
 scene = scenes.sample_scene(3, {index}, 96, 64)
 image, indices = render.render(scene, 96, 64, 4)
 print(hashlib.sha256(image.tobytes() + indices.tobytes()).hexdigest())
@@ -35,7 +35,7 @@ def test_masks_agree_with_the_ray_marcher(index):
     """Two programs trace the same pixel centres; they may differ where a ray grazes a rim."""
     scene = scenes.sample_scene(3, index)
     rendered = render.render_indices(scene, 480, 320)
-    marched = visibility.seen_objects(scene, 480, 320)
+    marched = geometry.seen_objects(scene, 480, 320)
     differ = rendered != marched
     assert differ.mean() < 0.001
     y, x = np.nonzero(differ)
@@ -47,7 +47,7 @@ def test_masks_agree_with_the_ray_marcher(index):
 
 def test_a_mask_image_is_read_back():
     scene = scenes.sample_scene(3, 2)
-    indices = visibility.seen_objects(scene, 480, 320)
+    indices = geometry.seen_objects(scene, 480, 320)
     picture = np.asarray(render.mask_image(indices).convert("RGB"))
     colors = [item["mask_color"] for item in scene["objects"]]
     np.testing.assert_array_equal(masks.object_indices(picture, colors), indices)
@@ -107,7 +107,7 @@ def test_a_process_with_tensorflow_renders_elsewhere_and_ends_well(tmp_path):
     """TensorFlow first and Mitsuba after it in one process would abort at its end."""
     script = tmp_path / "script.py"
     script.write_text(
-        "from clevr_xai import render, scenes\n"
+        "from clevr_xai.generation import render, scenes\n"
         "if __name__ == '__main__':\n"
         "    import tensorflow as tf\n"
         "    tf.constant(1.0) + 1.0\n"
@@ -122,7 +122,7 @@ def test_what_an_interrupt_leaves_of_a_picture_is_no_picture():
     """Mitsuba hears SIGINT while it renders, whoever ignores it, and gives what it has: a dark picture, half a mask."""
     program = (
         "import os, signal, threading, time\n"
-        "from clevr_xai import render, scenes\n"
+        "from clevr_xai.generation import render, scenes\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "scene = scenes.sample_scene(0, 1, 96, 64)\n"
         "render.render(scene, 96, 64, 1)\n"
@@ -138,3 +138,35 @@ def test_what_an_interrupt_leaves_of_a_picture_is_no_picture():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     assert done.stdout == "interrupted\n", done.stderr[-500:]
+
+
+MESHES = {"cube": render.cube_mesh, "cylinder": render.cylinder_mesh}
+
+
+@pytest.mark.parametrize("shape", ["cube", "cylinder"])
+def test_a_mesh_lies_on_the_surface_with_its_normals(shape):
+    vertices, normals, _ = MESHES[shape]()
+    np.testing.assert_allclose(geometry.distance(shape, vertices), 0, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1)
+    np.testing.assert_allclose(geometry.distance(shape, vertices + 0.1 * normals), 0.1, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", ["cube", "cylinder"])
+def test_a_mesh_is_closed_and_turned_outward(shape):
+    vertices, normals, faces = MESHES[shape]()
+    corners = vertices[faces]
+    area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    np.testing.assert_allclose(area.sum(axis=0), 0, atol=1e-9)  # a closed surface has no net area
+    real = np.linalg.norm(area, axis=1) > 1e-9
+    assert (np.einsum("fi,fi->f", area, normals[faces].mean(axis=1))[real] > 0).all()
+    # Steiner's formula: a solid widened by a ball has the volume V + A b + M b^2 + 4/3 pi b^3.
+    bevel = geometry.BEVEL[shape]
+    core = 1 - bevel
+    if shape == "cube":
+        volume, surface, curvature = 8 * core**3, 24 * core**2, 6 * np.pi * core
+    else:
+        volume, surface = 2 * np.pi * core**3, 6 * np.pi * core**2
+        curvature = np.pi**2 * core + 2 * np.pi * core
+    expected = volume + surface * bevel + curvature * bevel**2 + 4 / 3 * np.pi * bevel**3
+    measured = np.einsum("fi,fi->", corners[:, 0], area) / 6
+    assert expected * 0.995 < measured <= expected  # flat faces stay inside the round surface

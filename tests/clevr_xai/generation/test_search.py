@@ -5,8 +5,7 @@ import random
 import pytest
 
 from clevr_xai.generation import families
-from clevr_xai.generation.scene_index import SceneIndex
-from clevr_xai.generation.search import Search, overrepresented
+from clevr_xai.generation.search import SceneIndex, Search, overrepresented
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_remembering_failures_changes_nothing(file_and_index, embedded_scenes):
             counts = {answer: 100 * (answer != wanted) for answer in known.possible_answers}
             remembering = Search(known, SceneIndex(scene), counts, random.Random(0))
             forgetful = Search(known, SceneIndex(scene), counts, random.Random(1))
-            remembering.refused = forgetful.refused = set(counts) - {wanted}
+            remembering.rejected = forgetful.rejected = set(counts) - {wanted}
             forgetful.failed = _NeverFull()
             answers = [searched.run() is not None for searched in (remembering, forgetful)]
             assert answers[0] == answers[1]

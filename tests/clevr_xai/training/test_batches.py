@@ -1,110 +1,63 @@
-import dataclasses
+"""Batches: sampled questions, augmented images, sampled pairs of cells."""
 
 import numpy as np
 import pytest
 
-from clevr_xai.training import batches
-
-
-def square(row, column, side, item=1):
-    """(1, 128, 128), one object's pixels."""
-    owners = np.zeros((1, 128, 128), np.uint8)
-    owners[0, row : row + side, column : column + side] = item
-    return owners
-
-
-def test_a_cell_shows_the_object_with_most_of_its_pixels():
-    owners = square(7, 7, 16)  # all of the first cell's square
-    owners[0, 7:23, 23:33] = 2
-    owners[0, 7:23, 33:39] = 3  # less of the second cell's than object 2
-    owners[0, 39:44, 7:12] = 4  # 25 pixels are too few
-    owners[0, 71:76, 7:12] = 5
-    owners[0, 76, 7] = 5
-    shown = batches.shown_objects(owners)[0].reshape(7, 7)
-    assert shown[0, :3].tolist() == [0, 1, -1]
-    assert shown[2, 0] == -1 and shown[4, 0] == 4
-    assert (shown >= 0).sum() == 3
-
-
-def test_pixels_at_the_border_belong_to_the_cell_next_to_them():
-    shown = batches.shown_objects(square(120, 121, 7, item=10))[0]
-    assert shown[48] == 9
-    assert (shown[:48] == -1).all()
-
-
-def test_a_centre_counts_more_than_pixels():
-    owners = square(7, 7, 32)
-    centres = np.full((1, 3, 2), np.nan)
-    centres[0, 0] = 22.9, 22.9  # the first object's, in cell 0
-    centres[0, 1] = 32, 15  # the second's, in cell 1, of which it has no pixel left
-    centres[0, 2] = 31, 16  # comes later in the list
-    attributes = np.arange(12).reshape(1, 3, 4)
-    targets = batches.cell_targets(centres, owners, attributes)[0]
-    assert targets[0].tolist() == [0, 1, 2, 3, batches.CENTRE]
-    assert targets[1].tolist() == [4, 5, 6, 7, batches.CENTRE]
-    assert targets[7].tolist() == targets[8].tolist() == [0, 1, 2, 3, batches.PART]
-    assert (targets[[2, 9, 14, 48]] == -1).all()
+from clevr_xai.training import batches, targets
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_centres_and_owners_move_with_their_images(mirrored):
+def test_centres_and_segmentation_move_with_their_images(mirrored, monkeypatch):
+    monkeypatch.setattr(batches, "SHIFT", 5)
     images = np.zeros((20, 32, 32, 3), np.uint8)
     images[:, 10, 20] = 255
-    owners = images[..., 0] // 255
-    moved, moved_owners, centres = batches.augmented(
-        images, owners, np.tile(np.float32([20, 10]), (20, 1, 1)), np.random.default_rng(0), np.full(20, mirrored), 5
+    segmentation = images[..., 0] // 255
+    moved, moved_segmentation, centres = batches.move(
+        images, segmentation, np.tile(np.float32([20, 10]), (20, 1, 1)), np.random.default_rng(0), np.full(20, mirrored)
     )
     seen = set()
     for image, (column, row) in zip(moved, centres[:, 0], strict=True):
         assert image[int(row), int(column)].tolist() == [255] * 3
         assert image.sum() == 3 * 255
         seen.add((column, row))
-    np.testing.assert_array_equal(moved_owners, moved[..., 0] // 255)
+    np.testing.assert_array_equal(moved_segmentation, moved[..., 0] // 255)
     assert len(seen) > 10
     assert (images[:, 10, 20] == 255).all()
 
 
-def test_borders_are_repeated():
+def test_borders_are_repeated(monkeypatch):
+    monkeypatch.setattr(batches, "SHIFT", 3)
     images = np.full((1, 8, 8, 3), 7, np.uint8)
-    moved, _, _ = batches.augmented(
-        images, images[..., 0], np.zeros((1, 1, 2)), np.random.default_rng(0), np.zeros(1, bool), 3
-    )
+    moved, _, _ = batches.move(images, images[..., 0], np.zeros((1, 1, 2)), np.random.default_rng(0), np.zeros(1, bool))
     assert (moved == 7).all()
 
 
-@pytest.fixture(scope="module")
-def coded_data(training_data):
-    """With its rows' numbers for codes, mirrored ones negative."""
-    numbers = np.tile(np.arange(len(training_data.tokens), dtype=np.float32)[:, None] + 1, (1, 128))
-    return dataclasses.replace(training_data, codes=np.stack([numbers, -numbers]))
-
-
 @pytest.mark.parametrize(
-    "draw",
+    "make",
     [
         lambda data, rng: batches.reading_batch(data, rng, 5),
         lambda data, rng: batches.seeing_batch(data, rng, 3),
         lambda data, rng: batches.answering_batch(data, rng, 3, 4, 128),
     ],
 )
-def test_a_batch_follows_from_its_seed(coded_data, draw):
-    (inputs, targets), (again, same), (other, _) = (
-        draw(coded_data, np.random.default_rng(seed)) for seed in ((0, 1), (0, 1), (0, 2))
+def test_a_batch_follows_from_its_seed(coded_data, make):
+    (inputs, wanted), (again, same), (other, _) = (
+        make(coded_data, np.random.default_rng(seed)) for seed in ((0, 1), (0, 1), (0, 2))
     )
     for name, value in inputs.items():
         np.testing.assert_array_equal(value, again[name])
-    for name, value in targets.items():
+    for name, value in wanted.items():
         np.testing.assert_array_equal(value, same[name])
     assert any((value.shape != other[name].shape) or (value != other[name]).any() for name, value in inputs.items())
 
 
 def test_a_reading_batch_has_questions_with_their_programs(training_data):
-    inputs, targets = batches.reading_batch(training_data, np.random.default_rng(0), 200)
+    inputs, wanted = batches.reading_batch(training_data, np.random.default_rng(0), 200)
     assert inputs["question"].shape[1] % 8 == 0
-    assert targets["program"].shape == (200, 24)
+    assert wanted["program"].shape == (200, 24)
     known = {tuple(words): program for words, program in zip(training_data.tokens, training_data.programs, strict=True)}
     exchanged = 0
-    for words, program in zip(inputs["question"], targets["program"], strict=True):
+    for words, program in zip(inputs["question"], wanted["program"], strict=True):
         words = np.resize(np.append(words, np.zeros(99, np.int32)), training_data.tokens.shape[1])
         if tuple(words) not in known:
             words, program, exchanged = batches.MIRRORED_TOKENS[words], batches.MIRRORED_NODES[program], exchanged + 1
@@ -112,41 +65,44 @@ def test_a_reading_batch_has_questions_with_their_programs(training_data):
     assert exchanged > 3
 
 
-def test_questions_are_about_their_image_and_mirrored_with_it(coded_data):
-    inputs, targets = batches.answering_batch(coded_data, np.random.default_rng(0), 8, 6, 128)
+def test_questions_are_about_their_image_and_mirrored_with_it(coded_data, monkeypatch):
+    inputs, wanted = batches.answering_batch(coded_data, np.random.default_rng(0), 8, 6, 128)
     numbers = inputs["code"][..., 0]
     rows = np.abs(numbers).astype(int) - 1
-    np.testing.assert_array_equal(targets["answer"], coded_data.answers[rows])
+    np.testing.assert_array_equal(wanted["answer"], coded_data.answers[rows])
     assert (np.sign(numbers) == np.sign(numbers[:, :1])).all()
     assert len(np.unique(np.sign(numbers))) == 2
     images = coded_data.image_of[rows]
     assert (images == images[:, :1]).all()
     assert all(len(set(line)) == 6 for line in rows)  # none twice
-    unchanged = {"mirror": 0.0, "shift": 0, "relit": False}
-    straight, _ = batches.answering_batch(coded_data, np.random.default_rng(0), 8, 6, 128, **unchanged)
-    whole = coded_data.images[coded_data.image_of[straight["code"][:, 0, 0].astype(int) - 1]]
-    np.testing.assert_array_equal(straight["image"], whole)
-    relit, _ = batches.answering_batch(coded_data, np.random.default_rng(0), 8, 6, 128, **unchanged | {"relit": True})
-    altered = (relit["image"] != whole).mean(axis=(1, 2, 3))
-    assert altered.min() == 0 and altered.max() > 0.5  # some as they were
+    for name in ("MIRRORED", "SHIFT"):
+        monkeypatch.setattr(batches, name, 0)
+    jittered, _ = batches.answering_batch(coded_data, np.random.default_rng(0), 8, 6, 128)
+    original = coded_data.images[coded_data.image_of[jittered["code"][:, 0, 0].astype(int) - 1]]
+    altered = (jittered["image"] != original).mean(axis=(1, 2, 3))
+    assert altered.min() == 0 and altered.max() > 0.5  # some are unchanged
+    monkeypatch.setattr(batches, "JITTERED", 0)
+    unchanged, _ = batches.answering_batch(coded_data, np.random.default_rng(0), 8, 6, 128)
+    np.testing.assert_array_equal(unchanged["image"], original)
 
 
-def test_members_are_those_of_the_sets_and_rows_their_pairs(coded_data):
-    inputs, targets = batches.answering_batch(coded_data, np.random.default_rng(0), 4, 5, 128, shift=0)
+def test_members_are_those_of_the_sets_and_rows_their_pairs(coded_data, monkeypatch):
+    monkeypatch.setattr(batches, "SHIFT", 0)
+    inputs, wanted = batches.answering_batch(coded_data, np.random.default_rng(0), 4, 5, 128)
     rows = np.abs(inputs["code"][..., 0]).astype(int) - 1
     for image in range(4):
         centres = coded_data.centres[coded_data.image_of[rows[image, 0]]]
         number = (~np.isnan(centres[:, 0])).sum()
         for question in range(5):
             for node, found in enumerate(coded_data.sets[rows[image, question]]):
-                members = targets["members"][image, question, :, node]
+                members = wanted["members"][image, question, :, node]
                 assert (members[number:] == -1).all()
                 if found < 0:
                     assert (members == -1).all()
                 else:
                     assert sum(2**k for k in range(number) if members[k] == 1) == found
         assert not inputs["rows"][image, number:].any()
-        cells = np.flatnonzero(targets["cells"][image, :, 4] == batches.CENTRE)
+        cells = np.flatnonzero(wanted["cells"][image, :, 4] == targets.CENTRE)
         for pairs in inputs["rows"][image, :number]:
             first, second = inputs["pairs"][image, pairs > 0].T
             assert len(set(first)) == 1 and first[0] in cells
@@ -154,9 +110,9 @@ def test_members_are_those_of_the_sets_and_rows_their_pairs(coded_data):
 
 
 def test_all_pairs_of_centres_are_among_those_drawn(coded_data):
-    inputs, targets = batches.answering_batch(coded_data, np.random.default_rng(0), 4, 1, 128)
+    inputs, wanted = batches.answering_batch(coded_data, np.random.default_rng(0), 4, 1, 128)
     for image in range(4):
-        centres = np.flatnonzero(targets["cells"][image, :, 4] == batches.CENTRE)
+        centres = np.flatnonzero(wanted["cells"][image, :, 4] == targets.CENTRE)
         drawn = {tuple(pair) for pair in inputs["pairs"][image]}
         assert {(one, other) for one in centres for other in centres} <= drawn
         assert len(centres) > 1
@@ -166,3 +122,135 @@ def test_mirroring_is_an_involution():
     for table in (batches.MIRRORED_TOKENS, batches.MIRRORED_NODES):
         np.testing.assert_array_equal(table[table], np.arange(len(table)))
         assert (table != np.arange(len(table))).sum() == 2
+
+
+def images(number=400):
+    """Half gray 100, half gray 140: mean 120, all channels alike."""
+    values = np.full((number, 8, 8, 3), 100, np.uint8)
+    values[:, :, 4:] = 140
+    return values
+
+
+def test_the_same_draws_give_the_same_images_and_leave_the_given_ones():
+    given = images(5)
+    first, second = (batches.jitter_colors(given, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert first.dtype == np.uint8
+    np.testing.assert_array_equal(given, images(5))
+
+
+def test_every_jittered_image_differs():
+    given = images(2000)
+    assert not (batches.jitter_colors(given, np.random.default_rng(0)) == given).all(axis=(1, 2, 3)).any()
+
+
+def test_exposure_contrast_and_colour_stay_in_their_ranges(monkeypatch):
+    monkeypatch.setattr(batches, "FADED", 0.0)
+    monkeypatch.setattr(batches, "NOISE", 0.0)
+    altered = batches.jitter_colors(images(), np.random.default_rng(0)).astype(float)
+    green = altered[..., 1].mean(axis=(1, 2)) / 120
+    assert 1 / batches.GAIN - 0.02 <= green.min() < 0.7 and 1.5 < green.max() <= batches.GAIN + 0.02
+    contrast = (altered[:, :, 4:, 1].mean(axis=(1, 2)) - altered[:, :, :4, 1].mean(axis=(1, 2))) / (40 * green)
+    assert 1 - batches.CONTRAST - 0.04 <= contrast.min() < 0.8 and 1.2 < contrast.max() <= 1 + batches.CONTRAST + 0.04
+    warmth = altered[..., 0].mean(axis=(1, 2)) / altered[..., 2].mean(axis=(1, 2))
+    assert warmth.min() < 0.85 and warmth.max() > 1.18
+
+
+def test_some_images_are_faded_and_half_of_those_towards_black(monkeypatch):
+    for name in ("GAIN", "NOISE", "CONTRAST", "TEMPERATURE"):
+        monkeypatch.setattr(batches, name, 1.0 if name == "GAIN" else 0.0)
+    monkeypatch.setattr(batches, "BLACK", 0.5)
+    altered = batches.jitter_colors(images(4000), np.random.default_rng(0)).astype(float)
+    difference = altered[:, 0, 4, 0] - altered[:, 0, 0, 0]
+    faded = difference < 39
+    assert abs(faded.mean() - batches.FADED) < 0.03
+    share = 1 - difference[faded] / 40
+    level = (altered[faded, 0, 0, 0] - (1 - share) * 100) / np.maximum(share, 0.2)
+    dark = level[share > 0.5] < 3
+    assert 0.4 < dark.mean() < 0.6
+    even = difference == 0
+    assert abs(even[faded].mean() - batches.EVEN) < 0.06
+    assert abs((altered[even] == 0).all(axis=(1, 2, 3)).mean() - batches.BLACK) < 0.1
+
+
+def test_noise_is_within_its_range(monkeypatch):
+    monkeypatch.setattr(batches, "FADED", 0.0)
+    monkeypatch.setattr(batches, "CONTRAST", 0.0)
+    monkeypatch.setattr(batches, "GAIN", 1.0)
+    monkeypatch.setattr(batches, "TEMPERATURE", 0.0)
+    altered = batches.jitter_colors(np.full((300, 16, 16, 3), 128, np.uint8), np.random.default_rng(0))
+    deviations = altered.std(axis=(1, 2, 3))
+    assert deviations.max() < batches.NOISE * 1.15 and abs(deviations.mean() - batches.NOISE / 2) < 0.3
+
+
+def cells(rows, total=9):
+    found = np.zeros((len(rows), total), bool)
+    for row, chosen in enumerate(rows):
+        found[row, list(chosen)] = True
+    return found
+
+
+def sample(number, seed=0, centres=((0, 4), (2,)), shown=((0, 1, 4, 5), (2,))):
+    return batches.sample_pairs(cells(centres), cells(shown), number, np.random.default_rng(seed))
+
+
+def matrix(pairs, weights, total=9):
+    summed = np.zeros((total, total))
+    np.add.at(summed, tuple(pairs.T), weights)
+    return summed
+
+
+def test_pairs_of_centres_count_once_in_every_draw():
+    for seed in range(20):
+        pairs, weights = sample(12, seed)
+        for row, centres in enumerate(((0, 4), (2,))):
+            assert (matrix(pairs[row], weights[row])[np.ix_(centres, centres)] == 1).all()
+
+
+def test_weights_always_add_up_to_all_pairs():
+    for number in (8, 12, 30, 81):
+        _, weights = sample(number)
+        np.testing.assert_allclose(weights.sum(axis=1), 81, rtol=1e-6)
+
+
+def test_sums_are_right_in_expectation():
+    """The mean over draws of each pair's weight is 1, within five standard errors of it."""
+    samples = np.array([matrix(pairs[0], weights[0]) for pairs, weights in (sample(16, seed) for seed in range(3000))])
+    error = samples.std(axis=0) / np.sqrt(len(samples))
+    assert (np.abs(samples.mean(axis=0) - 1) <= 5 * error + 1e-6).all()
+    assert error.max() > 0
+
+
+def test_no_pair_is_drawn_twice():
+    pairs, weights = sample(40, 1)
+    for row in range(2):
+        used = [tuple(pair) for pair, weight in zip(pairs[row], weights[row], strict=True) if weight > 0]
+        assert len(set(used)) == len(used)
+
+
+@pytest.mark.parametrize("number", [81, 90])
+def test_as_many_as_there_are_means_all_once_and_more_fills_up(number):
+    pairs, weights = sample(number)
+    for row in range(2):
+        np.testing.assert_array_equal(matrix(pairs[row], weights[row]), 1)
+        assert (weights[row] == 0).sum() == number - 81
+
+
+def test_a_picture_full_of_objects_and_an_empty_one():
+    everything = range(9)
+    pairs, weights = sample(20, centres=((3,), ()), shown=(everything, ()))
+    np.testing.assert_allclose(weights.sum(axis=1), 81, rtol=1e-6)
+    assert matrix(pairs[0], weights[0])[3, 3] == 1
+    assert len(set(weights[1])) == 1  # one stratum, one weight
+
+
+def test_pairs_of_what_is_shown_are_drawn_more_often():
+    pairs, weights = sample(30)
+    shown = cells(((0, 1, 4, 5),))[0]
+    both = shown[pairs[0]].all(axis=1)
+    assert weights[0][both].max() < weights[0][~both].min()
+
+
+def test_too_few_pairs_are_refused():
+    with pytest.raises(ValueError, match="6 pairs are too few for images with 4 pairs of centres"):
+        sample(6)

@@ -1,12 +1,15 @@
-"""Sampled sums are those over all pairs when all are drawn."""
+"""Sums over sampled pairs, compared with those over all, and losses in closed form."""
 
 import dataclasses
 
+import keras
 import numpy as np
+import pytest
 
 from clevr_xai import relation_network
-from clevr_xai.training import batches
+from clevr_xai.training import batches, learner, targets
 from clevr_xai.training.learner import SampledRelations
+from clevr_xai.vocabulary import ANSWERS
 
 
 def test_a_sum_over_sampled_pairs_is_that_over_all_when_all_are_drawn():
@@ -34,12 +37,13 @@ def test_a_sum_over_sampled_pairs_is_that_over_all_when_all_are_drawn():
     )
 
 
-def test_a_step_on_all_pairs_answers_as_the_network_does(learner, training_data):
+def test_a_step_on_all_pairs_answers_as_the_network_does(make_learner, training_data, monkeypatch):
+    monkeypatch.setattr(batches, "MIRRORED", 1.0)
     """From codes of mirrored questions, too: the network that reads them itself gives the same logits."""
-    aided = learner()
+    aided = make_learner()
     training_data = dataclasses.replace(training_data, codes=aided.codes(training_data))
     rng = np.random.default_rng(0)
-    inputs, _ = batches.answering_batch(training_data, rng, 3, 4, 49 * 49, mirror=1.0)
+    inputs, _ = batches.answering_batch(training_data, rng, 3, 4, 49 * 49)
     found = aided.answering(4, 49 * 49)(inputs)["answer"]
     words = {
         tuple(code): row
@@ -51,3 +55,63 @@ def test_a_step_on_all_pairs_answers_as_the_network_does(learner, training_data)
         tokens = np.stack([words[tuple(code)] for code in inputs["code"][image].round(5)]).astype(np.int32)
         images = np.tile(inputs["image"][image] / np.float32(255), (4, 1, 1, 1))
         np.testing.assert_allclose(found[image], aided.network([images, tokens]), rtol=1e-3, atol=1e-4)
+
+
+def test_cells_that_are_right_and_sure_cost_nothing():
+    targets = np.full((1, 3, 5), -1, np.int32)
+    targets[0, 1] = [1, 7, 0, 2, targets.CENTRE]
+    logits = np.zeros((1, 3, 16), np.float32)
+    logits[0, :, 0] = [-40, 40, -40]
+    for position in (1 + 1, 3 + 7, 11 + 0, 13 + 2):
+        logits[0, 1, position] = 40
+    assert float(learner.cell_loss(targets, logits)[0]) == pytest.approx(0, abs=1e-6)
+    undecided = learner.cell_loss(targets, np.zeros_like(logits))
+    assert float(undecided[0]) == pytest.approx(np.log(2) + np.log(2 * 8 * 2 * 3**learner.SHAPE_WEIGHT), rel=1e-5)
+
+
+def test_members_count_where_there_are_an_object_and_a_set():
+    targets = np.full((1, 2, 3, 4), -1, np.int32)
+    targets[0, 0, 0, 0], targets[0, 1, 2, 3] = 1, 0
+    logits = np.zeros((1, 2, 3, 4), np.float32)
+    logits[0, 0, 0, 0] = 40  # right and sure; the other one undecided, and the rest does not count
+    assert float(learner.member_loss(targets, logits)[0]) == pytest.approx(4 * np.log(2) / 2, rel=1e-5)
+    assert float(learner.member_loss(np.full_like(targets, -1), logits)[0]) == 0
+
+
+def test_cells_that_show_a_part_count_less():
+    targets = np.zeros((1, 2, 5), np.int32)
+    targets[0, :, 4] = [targets.CENTRE, targets.PART]
+    logits = np.zeros((1, 2, 16), np.float32)
+    logits[0, :, 0] = 40  # both show an object: right
+    logits[0, 0, [1, 3, 11, 13]] = 40  # the centre's attributes are right, the part's undecided
+    expected = learner.PART_WEIGHT * np.log(2 * 8 * 2 * 3**learner.SHAPE_WEIGHT) / (1 + learner.PART_WEIGHT)
+    assert float(learner.cell_loss(targets, logits)[0]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_compared_pairs_weigh_as_much_as_all_the_others_together():
+    targets = np.array([[[1, 0, 0, -1]]], np.int32)
+    logits = np.zeros((1, 1, 4, 3), np.float32)
+    assert float(learner.compared_loss(targets, logits)[0]) == pytest.approx(2 * np.log(3), rel=1e-5)
+    logits[0, 0, 0, 1] = 40  # the compared pair is right and sure
+    assert float(learner.compared_loss(targets, logits)[0]) == pytest.approx(np.log(3), rel=1e-5)
+    assert float(learner.compared_loss(np.full_like(targets, -1), logits)[0]) == 0
+
+
+def test_operands_that_are_right_and_sure_cost_nothing_and_others_do_not_count():
+    targets = np.array([[[3, 4], [-1, -1]]], np.int32)
+    logits = np.zeros((1, 2, 2, len(ANSWERS)), np.float32)
+    assert float(learner.operand_loss(targets, logits)[0]) == np.float32(np.log(len(ANSWERS)))
+    logits[0, 0, 0, 3] = logits[0, 0, 1, 4] = 40
+    assert float(learner.operand_loss(targets, logits)[0]) < 1e-6
+    assert float(learner.operand_loss(np.full_like(targets, -1), logits)[0]) == 0
+
+
+def test_the_loss_is_that_of_each_entry_together():
+    wanted = np.zeros((1, targets.SLOTS, len(targets.SLOT_SIZES)), np.int32)
+    logits = np.zeros((1, targets.SLOTS, sum(targets.SLOT_SIZES)), np.float32)
+    undecided = 4 * np.log(targets.SLOT_SIZES).sum()
+    assert float(learner.phrase_loss(wanted, logits)[0]) == pytest.approx(undecided, rel=1e-5)
+    starts = np.cumsum([0, *targets.SLOT_SIZES[:-1]])
+    logits[..., starts] = 40
+    assert float(learner.phrase_loss(wanted, logits)[0]) == pytest.approx(0, abs=1e-5)
+    assert keras.ops.shape(learner.phrase_loss(wanted, logits)) == (1,)

@@ -1,8 +1,9 @@
-"""Stages take the steps they say, go on from a checkpoint, and are slow where they should be."""
+"""Stages: steps, rates, resumption; Muon for kernels of convolutions and Adam for everything else."""
 
 import dataclasses
 import json
 
+import keras
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from clevr_xai.training.learner import Learner
 
 
 def stage(steps=4, **settings):
-    return loop.Stage("seeing", steps, 1e-2, **settings)
+    return loop.Stage("seeing", 1e-2, steps=steps, **settings)
 
 
 @pytest.fixture
@@ -23,16 +24,16 @@ def seen(training_data):
 
 
 def test_rates_rise_stay_and_fall():
-    falling = loop.Stage("any", 1000, 0.5, constant=0.6)
+    falling = loop.Stage("any", 0.5, constant=0.6, steps=1000)
     assert falling.rate(0) == pytest.approx(0.5 / loop.WARM_UP)
     assert falling.rate(300) == falling.rate(600) == 0.5
     assert falling.rate(800) == pytest.approx(0.25)
     assert falling.rate(999) == pytest.approx(0.5 / 400)
-    assert loop.Stage("any", 1000, 0.5).rate(999) == 0.5
+    assert loop.Stage("any", 0.5, steps=1000).rate(999) == 0.5
 
 
-def test_a_stopped_stage_ends_with_the_same_weights(learner, seen, tmp_path, monkeypatch):
-    straight, stopped = learner().seeing, learner().seeing
+def test_a_stopped_stage_ends_with_the_same_weights(make_learner, seen, tmp_path, monkeypatch):
+    straight, stopped = make_learner().seeing, make_learner().seeing
     (tmp_path / "straight").mkdir()
     (tmp_path / "stopped").mkdir()
     loop.run(straight, stage(), seen, tmp_path / "straight", seed=0)
@@ -45,10 +46,10 @@ def test_a_stopped_stage_ends_with_the_same_weights(learner, seen, tmp_path, mon
             raise KeyboardInterrupt
         return seen(rng)
 
-    monkeypatch.setattr(loop, "SHOWN", 1)
+    monkeypatch.setattr(loop, "LOG_STEPS", 1)
     with pytest.raises(KeyboardInterrupt):
         loop.run(stopped, stage(), breaking, tmp_path / "stopped", seed=0, every=2)
-    fresh = learner(seed=1).seeing
+    fresh = make_learner(seed=1).seeing
     loop.run(fresh, stage(), seen, tmp_path / "stopped", seed=0)
     for one, other in zip(straight.variables, fresh.variables, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
@@ -56,16 +57,16 @@ def test_a_stopped_stage_ends_with_the_same_weights(learner, seen, tmp_path, mon
     assert steps == [1, 2, 3, 4]
 
 
-def test_a_checkpoint_of_another_network_is_refused(learner, seen, tmp_path):
-    loop.run(learner().seeing, stage(1), seen, tmp_path, seed=0)
+def test_a_checkpoint_of_another_network_is_refused(make_learner, seen, tmp_path):
+    loop.run(make_learner().seeing, stage(1), seen, tmp_path, seed=0)
     other = Learner(relation_network.build((6, 5), channels=4))
     with pytest.raises(BadInput, match="another network"):
         loop.run(other.seeing, stage(1), seen, tmp_path, seed=0)
 
 
 @pytest.mark.parametrize(("share", "moved"), [(0.0, {"relations", "f"}), (1.0, {"convolutions", "relations", "f"})])
-def test_convolutions_are_as_slow_as_a_stage_says(learner, training_data, tmp_path, share, moved):
-    aided = learner()
+def test_convolutions_are_as_slow_as_a_stage_says(make_learner, training_data, tmp_path, share, moved):
+    aided = make_learner()
     training_data = dataclasses.replace(training_data, codes=aided.codes(training_data))
 
     def kernels():
@@ -83,3 +84,75 @@ def test_convolutions_are_as_slow_as_a_stage_says(learner, training_data, tmp_pa
     )
     same = {name: all(map(np.array_equal, after, before[name])) for name, after in kernels().items()}
     assert {name for name in same if not same[name]} == moved
+
+
+def moved(shape, gradients, name="kernel", start=None, **settings):
+    """Return how far a variable has moved after some gradients."""
+    start = np.zeros(shape) if start is None else start
+    variable = keras.Variable(start, dtype="float32", name=name)
+    taken = loop.Muon(0.1, **settings)
+    for gradient in gradients:
+        taken.apply([keras.ops.convert_to_tensor(gradient, "float32")], [variable])
+    return variable.numpy() - start
+
+
+def test_all_singular_values_come_near_to_one():
+    generator = np.random.default_rng(0)
+    for rows, columns in ((27, 24), (216, 24), (5, 40)):
+        left, _ = np.linalg.qr(generator.normal(size=(rows, rows)))
+        right, _ = np.linalg.qr(generator.normal(size=(columns, columns)))
+        number = min(rows, columns)
+        values = np.geomspace(0.02, 1.0, number)
+        matrix = (left[:, :number] * values) @ right[:number]
+        found = np.asarray(loop.orthogonalise(keras.ops.convert_to_tensor(matrix, "float32")))
+        there = left[:, :number].T @ found @ right[:number].T
+        np.testing.assert_allclose(there, np.diag(np.diag(there)), atol=1e-4)  # the same singular vectors
+        assert 0.6 < np.diag(there).min() and np.diag(there).max() < 1.25
+
+
+def test_a_kernel_steps_as_far_whatever_the_gradients_size_and_direction():
+    generator = np.random.default_rng(1)
+    gradient = generator.normal(size=(3, 3, 8, 24))
+    step = moved(gradient.shape, [gradient])
+    assert np.sqrt((step**2).mean()) == pytest.approx(0.1 * loop.KERNEL_STEP, rel=0.2)
+    np.testing.assert_allclose(moved(gradient.shape, [1e3 * gradient]), step, atol=1e-4)
+    one = np.zeros_like(gradient)
+    one[..., 0] = 100 * gradient[..., 0]  # one channel's gradient is a hundred times the others'
+    lifted = moved(gradient.shape, [gradient + one])
+    size = np.sqrt((lifted**2).mean(axis=(0, 1, 2)))
+    assert size.max() / size.min() < 3
+    assert (step * gradient).sum() < 0  # downhill
+
+
+def test_everything_else_moves_as_adam_moves_it():
+    generator = np.random.default_rng(2)
+    for shape in ((7,), (5, 6)):
+        gradients = generator.normal(size=(4, *shape))
+        expected = keras.Variable(np.zeros(shape), dtype="float32")
+        adam = keras.optimizers.Adam(0.1)
+        for gradient in gradients:
+            adam.apply([keras.ops.convert_to_tensor(gradient, "float32")], [expected])
+        np.testing.assert_allclose(moved(shape, gradients), expected.numpy(), rtol=1e-6)
+
+
+def test_momentum_is_a_mean_over_steps():
+    """After steps up and down the second one's momentum still leads up, by Nesterov's sum of the last gradient."""
+    generator = np.random.default_rng(3)
+    one, other = generator.normal(size=(2, 3, 3, 4, 6))
+    momentum = 0.05 * 0.95 * one + 0.05 * other
+    ahead = keras.ops.convert_to_tensor(0.95 * momentum + 0.05 * other, "float32")
+    both, first = moved(one.shape, [one, other]), moved(one.shape, [one])
+    np.testing.assert_allclose(both - first, -0.1 * np.asarray(loop.kernel_step(ahead)), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 3, 2, 4)])
+def test_a_slow_variable_takes_a_share_of_the_others_step(shape):
+    gradients = [np.random.default_rng(4).normal(size=shape)] * 3
+    other = moved(shape, gradients, "relations_kernel", slow_share=0.25)
+    slow = moved(shape, gradients, "convolutions_kernel", slow_share=0.25)
+    np.testing.assert_allclose(slow, other * 0.25, rtol=1e-4, atol=1e-6)
+
+
+def test_only_a_convolutions_kernel_is_a_kernel():
+    assert loop._is_kernel(keras.Variable(np.zeros((3, 3, 2, 4))))
+    assert not any(loop._is_kernel(keras.Variable(np.zeros(shape))) for shape in ((4,), (3, 4), (2, 3, 4)))

@@ -7,11 +7,14 @@ import pytest
 import attribution
 from attribution.errors import BadInput
 from clevr_xai import dataset, layout, tokens
-from clevr_xai.training import loading, presets, stages, warm_start
-from clevr_xai.training.model_card import model_card
+from clevr_xai.training import stages, training_set, warm_start
 from clevr_xai.vocabulary import ANSWERS
 
-STEPS = dict.fromkeys(presets.STAGES, 1)
+STEPS = dict.fromkeys(stages.STAGES, 1)
+
+
+def train(*arguments, **settings):
+    stages.train(stages.Config(*arguments, **settings))
 
 
 @pytest.fixture(scope="module")
@@ -24,20 +27,19 @@ def validation_dir(training_dir, tmp_path_factory):
 
 
 def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation_dir, tmp_path, monkeypatch):
-    for module, name, value in (
-        (presets, "NUM_IMAGES", dict.fromkeys(STEPS, 2)),
-        (presets, "NUM_QUESTIONS", dict.fromkeys(STEPS, 2)),
-        (stages, "CHECKED", 4),
-    ):
-        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(stages, "NUM_IMAGES", 2)
+    monkeypatch.setattr(stages, "NUM_VALIDATION", 4)
+    for settings in stages.SETTINGS.values():
+        if "num_questions" in settings:
+            monkeypatch.setitem(settings, "num_questions", 2)
     directories = training_dir, validation_dir, tmp_path / "checkpoints"
-    stages.train(*directories, tmp_path / "first", ("simple",), STEPS, command="the command")
+    train(*directories, tmp_path / "first", ("simple",), STEPS, command="the command")
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
     assert "`the command`" in card and "Training scenes: 4, seed 5" in card
     logged = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
     assert logged == ["reading", "seeing", "small", "following", "final_simple"]
 
-    stages.train(*directories, tmp_path / "second", ("complex",), STEPS)
+    train(*directories, tmp_path / "second", ("complex",), STEPS)
     logged = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
     assert logged[5:] == ["final_complex"]  # the others are done
 
@@ -47,12 +49,14 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     (test_dir / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 7}}))
     further = {"start_from": str(tmp_path / "first"), "test_dir": test_dir, "precision": "bfloat16"}
     further["wordings"] = ("plain", "official")
-    fitted, told = [], warm_start.told
-    monkeypatch.setattr(warm_start, "told", lambda network, rows: fitted.append(rows) or told(network, rows))
-    stages.train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
+    fitted, encode = [], warm_start.encode_questions
+    monkeypatch.setattr(
+        warm_start, "encode_questions", lambda network, rows: fitted.append(rows) or encode(network, rows)
+    )
+    train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
     logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
     assert logged == ["reading", "seeing", "final_simple"]
-    plain = {tuple(row[row > 0]) for row in loading.load(training_dir, dict.fromkeys(dataset.KINDS, 4)).tokens}
+    plain = {tuple(row[row > 0]) for row in training_set.load(training_dir, dict.fromkeys(dataset.KINDS, 4)).tokens}
     assert {tuple(row[row > 0]) for rows in fitted for row in rows} == plain  # the wording of the first network
     third = (tmp_path / "third" / "MODEL_CARD.md").read_text()
     assert "starts from: an exported network" in third and "g in training: bfloat16" in third
@@ -78,15 +82,15 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     ("change", "message"),
     [
         ({"final_questions": ("easy",)}, "no questions 'easy'"),
-        ({"final_questions": ()}, "no questions; name"),
+        ({"final_questions": ()}, "questions: none given; name each once"),
         ({"wordings": ("plain", "french")}, "no wording 'french'"),
-        ({"wordings": ()}, "wording of no name"),
+        ({"wordings": ()}, "wording: none given"),
         ({"wordings": ("plain", "plain")}, "name each once"),
         ({"validation_dir": "training"}, "must differ"),
         ({"test_dir": "training"}, "--test_dir has the seed 5"),
         ({"output_dir": "there"}, "exists; remove it"),
-        ({"steps": STEPS | {"reading": 0}}, "only --start_from has one"),
-        ({"steps": STEPS | {"seeing": 0}}, "seeing_steps=0 leaves convolutions as they are, and only"),
+        ({"steps": STEPS | {"reading": 0}}, "reading_steps=0 keeps the question encoder"),
+        ({"steps": STEPS | {"seeing": 0}}, "seeing_steps=0 keeps the convolutions"),
         ({"start_from": "nowhere"}, "'nowhere' holds no network"),
         ({"checkpoint_dir": "a_file"}, "is a file; name a directory"),
     ],
@@ -105,17 +109,5 @@ def test_what_cannot_be_is_refused_in_one_line(change, message, training_dir, va
     }
     settings |= {name: places.get(value, value) if isinstance(value, str) else value for name, value in change.items()}
     with pytest.raises(BadInput, match=message) as caught:
-        stages.train(**settings)
+        train(**settings)
     assert "\n" not in str(caught.value)
-
-
-def test_the_card_counts_by_kind_family_and_answer():
-    right = np.array([True, False, True, True])
-    families = ["simple 0", "simple 3", "one_hop 2", "compare_integer 1"]
-    answers = np.array([ANSWERS.index(name) for name in ("cube", "red", "cube", "yes")])
-    card = model_card(right, families, answers, {"seed": 7}, [{"stage": "one", "steps": "10"}], "a command")
-    assert "| simple | 50.0 | 2 |" in card
-    assert "| one_hop | 100.0 | 1 |" in card
-    assert "| shape | 100.0 | 1 | 100.0 | 1 |" in card
-    assert "| colour | 0.0 | 1 | – | 0 |" in card
-    assert "| one | 10 |" in card and "seed: 7." in card

@@ -1,8 +1,117 @@
-import numpy as np
+"""Training sets: reading, questions as numbers, caching."""
 
-from clevr_xai import programs
+import dataclasses
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from attribution.errors import BadInput
+from clevr_xai import dataset, layout, programs
+from clevr_xai.generation import questions
 from clevr_xai.training import training_set
+from clevr_xai.training.batches import MIRRORED_NODES, MIRRORED_TOKENS
 from clevr_xai.vocabulary import ANSWERS, QUESTION_WORDS
+
+
+def test_questions_of_an_image_lie_together(training_data):
+    assert training_data.images.shape == (4, 128, 128, 3)
+    for image in range(4):
+        rows = range(*training_data.first_question[image : image + 2])
+        assert set(training_data.image_of[list(rows)]) == {image}
+        assert len(rows) > 10
+    assert training_data.first_question[-1] == len(training_data.answers)
+
+
+def test_rounds_have_different_questions(training_dir, training_data):
+    once = training_set.load(training_dir, {"simple": 1})
+    assert len(once.answers) < len(training_data.rows_of_kind()["simple"])
+    sentences = {tuple(row[row > 0]) for row in training_data.tokens}
+    assert len(sentences) > 0.9 * len(training_data.tokens)
+
+
+def test_parallel_processes_read_the_same(training_dir, monkeypatch):
+    monkeypatch.setattr(questions, "BLOCK", 1)
+    monkeypatch.setattr(training_set, "available_cores", lambda: 2)
+    found = []
+    for least in (5, 1):
+        monkeypatch.setattr(training_set, "_MIN_PARALLEL_BLOCKS", least)
+        found.append(training_set.load(training_dir, {"simple": 1, "complex": 1}))
+    for field in dataclasses.fields(found[0]):
+        np.testing.assert_array_equal(*(getattr(each, field.name) for each in found))
+    assert len(np.unique((found[0].tokens > 0).sum(axis=1))) > 4  # blocks' longest questions differ, and are padded
+
+
+def test_blocks_are_put_one_behind_the_other(training_dir, training_data, monkeypatch):
+    monkeypatch.setattr(questions, "BLOCK", 3)  # of four scenes: 3 and 1
+    data = training_set.load(training_dir, {"simple": 2, "complex": 1})
+    for name in ("images", "centres", "segmentation", "attributes"):
+        np.testing.assert_array_equal(getattr(data, name), getattr(training_data, name))
+    first = data.first_question[3]  # the first block's questions depend on its scenes alone
+    assert (data.image_of[:first] < 3).all() and (data.image_of[first:] == 3).all()
+    length = min(data.tokens.shape[1], training_data.tokens.shape[1])
+    np.testing.assert_array_equal(data.tokens[:first, :length], training_data.tokens[:first, :length])
+    assert not data.tokens[:first, length:].any()
+
+
+def test_each_wording_has_questions_of_its_own(training_dir):
+    rounds = {"simple": 2, "complex": 1}
+    plain, both = (
+        training_set.load(training_dir, rounds, wordings=names) for names in (["plain"], ["plain", "official"])
+    )
+    assert set(plain.wordings) == {"plain"} and set(both.wordings) == {"plain", "official"}
+    chosen = both.wordings == "plain"
+    width = plain.tokens.shape[1]
+    np.testing.assert_array_equal(both.tokens[chosen][:, :width], plain.tokens)
+    np.testing.assert_array_equal(both.programs[chosen], plain.programs)
+    counts = [np.count_nonzero(both.wordings == name) for name in ("plain", "official")]
+    assert abs(counts[0] - counts[1]) <= 2
+    programs = {name: {tuple(row) for row in both.programs[both.wordings == name]} for name in ("plain", "official")}
+    assert len(programs["plain"] & programs["official"]) < 0.2 * counts[0]
+
+
+def masks_of_all_objects(number):
+    """Return the ground truth of all objects in the first so many embedded images."""
+    data = dataset.Dataset("simple")
+    names = [question["image_filename"] for question in data.questions]
+    return data.masks("all_objects", [names.index(name) for name in sorted(set(names))[:number]])[0]
+
+
+def test_centres_are_where_the_masks_are(training_data):
+    for image, every in enumerate(masks_of_all_objects(4)):
+        for column, line in training_data.centres[image]:
+            if not np.isnan(column):  # a visible part may be hollow, its middle is next to it at most
+                around = every[int(line) - 3 : int(line) + 5, int(column) - 3 : int(column) + 5]
+                assert around.any()
+
+
+def test_owners_are_the_pixels_of_the_masks(training_data):
+    for image, every in enumerate(masks_of_all_objects(4)):
+        shown = training_data.segmentation[image] > 0
+        assert every[shown].all()  # the ground truth takes in every pixel that an object touches
+        assert shown.sum() > 0.8 * every.sum()
+        centres = training_data.centres[image]
+        number = (~np.isnan(centres[:, 0])).sum()
+        assert set(np.unique(training_data.segmentation[image])) == set(range(number + 1))
+        for position in range(number):
+            rows, columns = np.nonzero(training_data.segmentation[image] == position + 1)
+            np.testing.assert_allclose(centres[position], [columns.mean(), rows.mean()], atol=1)
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_data_of_the_embedded_sequence_are_refused(training_dir, tmp_path, seed):
+    copy = shutil.copytree(training_dir, tmp_path / "copy")
+    content = json.loads((copy / layout.SCENES).read_text())
+    (copy / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": seed}}))
+    with pytest.raises(BadInput, match="embedded"):
+        training_set.load(copy, {"simple": 1})
+
+
+def test_a_directory_without_data_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="generate_clevr_xai"):
+        training_set.load(tmp_path, {"simple": 1})
 
 
 def test_answers_are_those_of_the_programs(training_data):
@@ -24,11 +133,11 @@ def test_only_one_kind(training_data):
 def test_programs_are_read_from_their_end(asked):
     question = asked["complex"][3]
     nodes = training_set.program_nodes(question["program"])
-    assert len(nodes) == training_set.MOST_NODES
+    assert len(nodes) == training_set.MAX_NODES
     assert training_set.NODES[nodes[0]] == question["program"][-1]["type"]
     assert training_set.NODES[nodes[len(question["program"]) - 1]] == "scene"
     assert not any(nodes[len(question["program"]) :])
-    assert max(len(each["program"]) for each in asked["complex"]) <= training_set.MOST_NODES
+    assert max(len(each["program"]) for each in asked["complex"]) <= training_set.MAX_NODES
 
 
 def test_cells_are_those_whose_receptive_field_is_centred_nearest():
@@ -39,7 +148,7 @@ def test_cells_are_those_whose_receptive_field_is_centred_nearest():
 def test_sets_are_what_the_programs_find(asked, scene_of):
     for question in asked["complex"][:100]:
         found = training_set.found_sets(question["program"])
-        assert len(found) == training_set.MOST_NODES
+        assert len(found) == training_set.MAX_NODES
         outputs = programs.execute(question["program"], scene_of(question))[::-1]
         for node, output, bits in zip(question["program"][::-1], outputs, found, strict=False):
             if node["type"] == "unique":
@@ -52,9 +161,6 @@ def test_sets_are_what_the_programs_find(asked, scene_of):
 
 
 def test_mirrored_questions_keep_their_answers_in_mirrored_scenes(asked, scene_of):
-    """What the batches do to questions on mirrored images: left and right change places."""
-    from clevr_xai.training.batches import MIRRORED_NODES, MIRRORED_TOKENS
-
     words = ["", "", *QUESTION_WORDS]
     turned = {"left": "right", "right": "left"}
     assert [turned.get(word, word) for word in words] == [words[token] for token in MIRRORED_TOKENS]
@@ -72,3 +178,74 @@ def test_mirrored_questions_keep_their_answers_in_mirrored_scenes(asked, scene_o
         assert MIRRORED_NODES[nodes].tolist() == training_set.program_nodes(program)
         number += program != question["program"]
     assert number > 50
+
+
+ROUNDS = {"simple": 1}
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """The arguments with which data were read from their directory."""
+    found, load = [], training_set.load
+
+    def counted(*arguments):
+        found.append(arguments)
+        return load(*arguments)
+
+    monkeypatch.setattr(training_set, "load", counted)
+    return found
+
+
+def test_a_second_start_reads_the_same_from_one_file(training_dir, tmp_path, loads):
+    first, second = (training_set.load_cached(tmp_path / "set.npz", training_dir, ROUNDS) for _ in range(2))
+    assert len(loads) == 1
+    for field in dataclasses.fields(first):
+        one, other = getattr(first, field.name), getattr(second, field.name)
+        assert type(one) is type(other)
+        np.testing.assert_array_equal(one, other)
+    assert os.listdir(tmp_path) == ["set.npz"]
+
+
+@pytest.mark.parametrize("change", ["rounds", "number", "scenes", "wordings", "code"])
+def test_changed_data_are_read_again(training_dir, tmp_path, loads, change, monkeypatch):
+    arguments = [tmp_path / "set.npz", training_dir, ROUNDS, 3]
+    training_set.load_cached(*arguments)
+    if change == "scenes":
+        scenes = training_dir / layout.SCENES
+        os.utime(scenes, (1, 1))
+    elif change == "code":
+        monkeypatch.setattr(training_set, "code_fingerprint", lambda *objects, files: "other code")
+    elif change == "wordings":
+        arguments.append(["official"])
+    else:
+        arguments[2:] = ({"simple": 2}, 3) if change == "rounds" else (ROUNDS, 2)
+    again = training_set.load_cached(*arguments)
+    assert len(loads) == 2
+    assert len(again.images) == arguments[3]
+    training_set.load_cached(*arguments)
+    assert len(loads) == 2
+
+
+def test_a_directory_without_data_is_refused_and_nothing_written(tmp_path):
+    with pytest.raises(BadInput, match="generate_clevr_xai"):
+        training_set.load_cached(tmp_path / "set.npz", tmp_path, ROUNDS)
+    assert not any(tmp_path.iterdir())
+
+
+def test_codes_are_computed_once_a_checkpoint(training_data, tmp_path):
+    class Learner:
+        times = 0
+
+        def codes(self, data):
+            self.times += 1
+            return np.full((2, len(data.tokens), 3), self.times, np.float32)
+
+    learner, checkpoint, file = Learner(), tmp_path / "reading.npz", tmp_path / "codes.npy"
+    checkpoint.write_text(json.dumps("any"))
+    os.utime(checkpoint, (1, 1))
+    for expected in (1, 1):
+        assert (training_set.cached_codes(file, checkpoint, learner, training_data) == expected).all()
+    os.utime(file, (0, 0))  # older than the checkpoint
+    assert (training_set.cached_codes(file, checkpoint, learner, training_data) == 2).all()
+    fewer = training_data.only(["simple"])
+    assert training_set.cached_codes(file, checkpoint, learner, fewer).shape == (2, len(fewer.tokens), 3)

@@ -1,0 +1,163 @@
+"""Accuracies and logits on blank images, compared with direct counts."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from clevr_xai.training import evaluation, model_card, targets, training_set
+from clevr_xai.training.evaluation import BlankLogits
+from clevr_xai.training.training_set import NODES
+from clevr_xai.vocabulary import ANSWERS
+
+
+def test_accuracies_are_counted_by_kind(training_data, small_network):
+    rows = np.arange(len(training_data.answers))
+    images = training_data.images[training_data.image_of].astype(np.float32) / 255
+    logits = small_network.predict([images, training_data.tokens.astype(np.int32)], verbose=0)
+    right = logits.argmax(axis=1) == training_data.answers
+    np.testing.assert_array_equal(evaluation.correct_answers(small_network, training_data, rows, batch_size=50), right)
+    found = evaluation.accuracy_by_kind(small_network, training_data, rows)
+    kinds = training_data.rows_of_kind()
+    for kind in kinds:
+        assert found[kind] == pytest.approx(right[kinds[kind]].mean(), abs=1e-4)
+    assert found["families"]["simple"] == pytest.approx(found["simple"], abs=1e-3)
+    assert set(found) == {*kinds, "families"}
+    wordings = np.where(np.arange(len(rows)) % 3, "plain", "official")
+    found = evaluation.accuracy_by_kind(small_network, dataclasses.replace(training_data, wordings=wordings), rows)
+    for kind, chosen in kinds.items():
+        for wording in ("plain", "official"):
+            expected = right[chosen][wordings[chosen] == wording].mean()
+            assert found[f"{kind} {wording}"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_perfect_eye_sees_every_attribute(training_data):
+    class Perfect:
+        def predict(self, inputs, **_):
+            wanted = targets.cell_targets(training_data.centres, training_data.segmentation, training_data.attributes)
+            logits = np.zeros((*wanted.shape[:2], 16))
+            logits[..., 0] = np.where(wanted[..., 0] >= 0, 1, -1)
+            for position, start in enumerate((1, 3, 11, 13)):
+                np.put_along_axis(logits, start + np.maximum(wanted[..., position : position + 1], 0), 1, axis=-1)
+            return {"cells": logits}
+
+    found = evaluation.cell_accuracy(Perfect(), training_data)
+    assert found == dict.fromkeys(["presence", "size", "color", "material", "shape"], 1.0)
+
+
+def test_programs_count_as_read_when_every_node_is_right(training_data):
+    class Reader:
+        def predict(self, inputs, **_):
+            row = {tuple(words): number for number, words in enumerate(training_data.tokens)}
+            found = [training_data.programs[row[tuple(words)]] for words in inputs["question"]]
+            logits = np.eye(len(NODES))[np.array(found)]
+            logits[::4, 2] = 1  # one node of every fourth question undecided, and the first of equals is taken
+            return {"program": logits}
+
+    read = evaluation.program_accuracy(Reader(), training_data)
+    assert 0.7 < read < 0.8
+
+
+@pytest.fixture(scope="module")
+def data(training_dir):
+    return training_set.load(training_dir, {"simple": 1, "complex": 1})
+
+
+def test_the_object_asked_for_is_the_one_the_program_ends_at(data):
+    rows = data.rows_of_kind()["simple"]
+    pixels = evaluation.visible_pixels(data, rows)
+    for row, count in zip(rows, pixels, strict=True):
+        asked, unique = data.programs[row][:2]
+        assert training_set.NODES[asked].startswith("query_") and training_set.NODES[unique] == "unique"
+        found = [place for place in range(10) if data.sets[row][1] >> place & 1]
+        assert len(found) == 1
+        assert count == np.count_nonzero(data.segmentation[data.image_of[row]] == found[0] + 1) > 0
+
+
+def test_simple_questions_are_split_by_visible_pixels(data):
+    rows = data.rows_of_kind()["simple"]
+    correct = np.arange(len(rows)) % 3 > 0
+    found = evaluation.by_visible_pixels(data, rows, correct)
+    pixels = evaluation.visible_pixels(data, rows)
+    for name, low, high in (
+        ("0 to 39", 0, 40),
+        ("40 to 99", 40, 100),
+        ("100 to 199", 100, 200),
+        ("200 or more", 200, 1e9),
+    ):
+        np.testing.assert_array_equal(found.pop(name), correct[(pixels >= low) & (pixels < high)])
+    assert not found
+
+
+def test_rows_are_spread_over_all_images(data):
+    kinds = data.rows_of_kind()
+    rows = evaluation.spread_rows(data, 5)
+    assert len(rows) == len(set(rows)) == 10
+    for kind in ("simple", "complex"):
+        chosen = rows[np.isin(rows, kinds[kind])]
+        assert len(chosen) == 5 and chosen[0] == kinds[kind][0] and chosen[-1] == kinds[kind][-1]
+    assert sorted(evaluation.spread_rows(data, 10**6)) == list(range(len(data.answers)))
+
+
+class Linear:
+    """The logit of answer 1 follows the mean brightness and the question's first word; answer 0 is always zero."""
+
+    def __init__(self, slope, bias):
+        self.slope, self.bias = slope, bias
+
+    def predict_on_batch(self, inputs):
+        images, questions = inputs
+        bright = images.reshape(len(images), -1).mean(axis=1)
+        return np.stack([np.zeros(len(images)), self.slope * bright + self.bias + questions[:, 0]], axis=1)
+
+
+def blank_logits(network, words, answers, batch_size=64):
+    images = np.full((5, 4, 4, 3), 255, np.uint8) * np.array([1, 1, 0, 0, 0], np.uint8)[:, None, None, None]
+    data = SimpleNamespace(
+        images=images, image_of=np.arange(5), tokens=np.array(words)[:, None], answers=np.array(answers)
+    )
+    return evaluation.blank_logits(network, data, np.arange(5), batch_size)
+
+
+def test_logits_on_blank_images_are_those_of_the_correct_answer():
+    # Of answer 1: images 10, 11, -20; black -20, -19, -20; grey -5, -4, -5. Of answer 0 always zero.
+    # Leads of 19 and 18 are confident, those of 10 and 11 are not.
+    arguments = Linear(30.0, -20.0), [0, 1, 0, 1, 2], [1, 1, 1, 0, 0]
+    for batch_size in (1, 2, 64):
+        assert blank_logits(*arguments, batch_size) == BlankLogits(5, 4, 11.0, 0.0, 20.0, 5.0, 2)
+
+
+@pytest.mark.parametrize(("bias", "confident"), [(12.0, 2), (11.0, 0)])  # 1 - 6e-6 and 1 - 1.7e-5
+def test_confident_answers_are_counted_among_the_correct_ones(bias, confident):
+    found = blank_logits(Linear(0.0, bias), [0] * 5, [1, 1, 0, 0, 0])
+    assert (found.correct, found.confident) == (2, confident)
+
+
+def test_the_card_counts_by_kind_family_and_answer():
+    answers = np.array([ANSWERS.index(name) for name in ("cube", "red", "cube", "yes")])
+    files = np.array(["simple", "simple", "one_hop", "compare_integer"])
+    counted = SimpleNamespace(answers=answers, files=files, wordings=np.full(4, "plain"))
+    correct = np.array([True, False, True, True])
+    card = model_card.model_card(counted, correct, {"seed": 7}, [{"stage": "one", "steps": "10"}], "a command")
+    assert "| simple | 50.0 | 2 |" in card
+    assert "| one_hop | 100.0 | 1 |" in card
+    assert "| shape | 100.0 | 1 | 100.0 | 1 |" in card
+    assert "| colour | 0.0 | 1 | – | 0 |" in card
+    assert "| one | 10 |" in card and "seed: 7." in card
+
+
+def test_the_section_on_errors():
+    true, false = np.ones(9, bool), np.zeros(9, bool)
+    by_pixels = {"0 to 39": np.append(true[:1], false[:3]), "40 to 99": true[:0], "100 or more": true[:2]}
+    trained = {"simple": np.append(true, False), "complex": np.array([True, False])}
+    card = "\n".join(model_card.error_section(by_pixels, trained))
+    assert "| 0 to 39 | 25.0 | 4 |" in card and "| 40 to 99 | – | 0 |" in card
+    assert "90.0 % of 10 simple ones and 50.0 % of 2 complex ones correctly." in card
+
+
+def test_the_section_on_blank_images_names_those_out_of_range():
+    tame, wild = BlankLogits(10, 8, 9.0, 4.0, 3.0, 2.0, 4), BlankLogits(10, 0, 9.0, 4.0, 46.0, 2.0, 0)
+    assert "No blank image" in "\n".join(model_card.blank_section({"simple": tame}))
+    text = "\n".join(model_card.blank_section({"simple": tame, "complex": wild}))
+    assert "or further: black for complex questions." in text and "| 50.0 |" in text and "| – |" in text
