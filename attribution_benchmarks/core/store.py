@@ -1,17 +1,15 @@
-"""Scores on disk, found by what they were computed from.
+"""Scores in one SQLite database per directory, keyed by everything they depend on.
 
-A store is a directory with one SQLite database. Each series of scores has a key, which holds all that the scores depend
-on apart from the input: fingerprints of model and data, method, parameters, seed. It has one record for each input. A
-changed key finds no old scores. Each record has a checksum, so a damaged one is an error and never another number. A
-process that is killed loses the batch that it was writing, and nothing else. Several processes may write to one store;
-the first record of an input counts.
+Each series of scores has a key: fingerprints of model and data, method, parameters, seed. A changed key finds no old
+scores. A series has one record per input, each with a checksum, so a damaged record raises an error and never gives
+another number. A killed process loses only the batch that it was writing. Several processes may write to one store; the
+first record of an input counts.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import json
 import os
 import sqlite3
@@ -23,8 +21,8 @@ from typing import Any
 from attribution.errors import BadInput
 
 FILE = "scores.sqlite"
-_AT_ONCE = 256  # records in one query; bounds the memory
-_PATIENCE = 600  # seconds to wait for other processes that write
+_BATCH_SIZE = 256  # records in one query; bounds the memory
+_LOCK_TIMEOUT = 600  # seconds to wait for other processes that write
 _TABLES = """
 CREATE TABLE IF NOT EXISTS series (name TEXT PRIMARY KEY, key TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
@@ -39,22 +37,17 @@ class ScoreStore:
     Parameters
     ----------
     directory
-        Made when the first score is written; None keeps scores in memory alone.
+        Created when the first score is written; None keeps scores in memory only.
     """
 
-    def __init__(self, directory: str | os.PathLike | None):
+    def __init__(self, directory: str | os.PathLike[str] | None):
         self.directory = None if directory is None else os.fspath(directory)
-        self.path = None if directory is None else os.path.join(self.directory, FILE)
+        self.path = None if self.directory is None else os.path.join(self.directory, FILE)
         self._database: sqlite3.Connection | None = None
-        self._one_at_a_time = threading.RLock()
+        self._lock = threading.RLock()
 
     def series(self, **key: Any) -> Series:
-        """Return the series of scores with a key.
-
-        Parameters
-        ----------
-        **key
-            All that the scores depend on, apart from the input: strings, numbers, lists and mappings of them.
+        """Return the series of scores with a key: all that they depend on except the input, as plain JSON.
 
         Raises
         ------
@@ -64,24 +57,25 @@ class ScoreStore:
         return Series(self, key)
 
     def contents(self) -> dict[str, dict[str, Any]]:
-        """Return everything in the store: the key of each series, as JSON, to its records by input."""
-        keys = [json.loads(key) for (key,) in self.query("SELECT key FROM series ORDER BY name", ())]
+        """Return the key of each series, as JSON, to its records by input."""
+        keys = [json.loads(key) for (key,) in self.query("SELECT key FROM series ORDER BY name")]
         every = [self.series(**key) for key in keys]
         return {series.header: dict(zip(series, series.records(series), strict=True)) for series in every}
 
-    def query(self, statement: str, values: Iterable[Any]) -> list[tuple]:
-        """Return the rows of a query; none where nothing was written yet.
+    def query(self, statement: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; none if nothing was written yet.
 
         Raises
         ------
         BadInput
             If the database is damaged or cannot be read.
         """
-        with self._errors("cannot read scores from"), self._one_at_a_time:
-            database = self._connection(write=False)
-            return database.execute(statement, tuple(values)).fetchall() if database else []
+        with self._errors("cannot read scores from", "remove the file to compute again"), self._lock:
+            if self.path is not None and self._database is None and not os.path.lexists(self.path):
+                return []
+            return self._open().execute(statement, tuple(values)).fetchall()
 
-    def insert(self, series: Series, lines: Iterable[tuple[str, str]]) -> None:
+    def insert(self, series: Series, records: Mapping[str, str]) -> None:
         """Write records, as JSON, of inputs that have none, in one transaction.
 
         Raises
@@ -89,58 +83,52 @@ class ScoreStore:
         BadInput
             If they cannot be written.
         """
-        rows = [(series.name, json.dumps(name), line, _checksum(series.name, name, line)) for name, line in lines]
-        with self._errors("cannot write scores to"), self._one_at_a_time:
-            database = self._connection(write=True)
-            with database:
+        rows = [(series.name, json.dumps(name), line, series.checksum(name, line)) for name, line in records.items()]
+        with self._errors("cannot write scores to", "make room"), self._lock:
+            if self.directory is not None:
+                os.makedirs(self.directory, exist_ok=True)
+            with self._open() as database:
                 database.execute("BEGIN IMMEDIATE")
                 database.execute("INSERT OR IGNORE INTO series VALUES (?, ?)", (series.name, series.header))
                 database.executemany("INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?)", rows)
 
-    def _connection(self, write: bool) -> sqlite3.Connection | None:
-        """Return the open database; None where there is none yet and nothing is to be written."""
+    def _open(self) -> sqlite3.Connection:
         if self._database is None:
-            if self.path is None:
-                self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-                self._database.executescript(_TABLES)
-            elif write or os.path.lexists(self.path):
-                os.makedirs(self.directory, exist_ok=True)
-                database = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-                database.execute("PRAGMA trusted_schema = OFF")
-                database.execute("PRAGMA journal_mode = WAL")
-                database.execute("PRAGMA synchronous = NORMAL")  # a loss of power may lose a batch, never damage one
-                database.executescript(_TABLES)
-                if _schema(database) != _expected_schema():
-                    raise sqlite3.DatabaseError("it is not a store of scores")
-                self._database = database
+            database = sqlite3.connect(
+                self.path or ":memory:", timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+            )
+            database.execute("PRAGMA trusted_schema = OFF")
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")  # a power failure may lose a batch, never damage one
+            database.executescript(_TABLES)
+            if _schema(database) != _expected_schema():
+                raise sqlite3.DatabaseError("it is not a store of scores")
+            self._database = database
         return self._database
 
     @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
+    def _errors(self, problem: str, remedy: str) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-            said = error.strerror if isinstance(error, OSError) and error.strerror else error
-            remedy = "make room" if "write" in what else "remove the file to compute again"
-            raise BadInput(f"{what} {self.path}: {said}; {remedy}, or name another folder") from error
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise BadInput(f"{problem} {self.path}: {reason}; {remedy}, or name another folder") from error
 
 
 class Series:
-    """Scores of inputs under one key; a mapping from input to record that can only grow.
+    """Scores of inputs under one key; an append-only mapping from input to record.
 
     Attributes
     ----------
     key : dict
         What the scores depend on.
-    name : str
-        A hash of the key.
-    header : str
-        The key as JSON.
+    header, name : str
+        The key as JSON, and its hash.
     path : str or None
-        The store's file; None for scores that are kept in memory alone.
+        The store's file; None for scores in memory.
     """
 
-    def __init__(self, store: ScoreStore, key: Mapping):
+    def __init__(self, store: ScoreStore, key: Mapping[str, Any]):
         try:
             self.header = json.dumps(key, sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -152,7 +140,7 @@ class Series:
 
     def __len__(self) -> int:
         rows = self._store.query("SELECT COUNT(*) FROM records WHERE series = ?", (self.name,))
-        return rows[0][0] if rows else 0
+        return int(rows[0][0]) if rows else 0
 
     def __contains__(self, name: str) -> bool:
         return not self.missing([name])
@@ -165,12 +153,8 @@ class Series:
         return iter([json.loads(name) for (name,) in rows])
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Return those of the inputs that have no record, in their order."""
-        found = []
-        for some in _batches(names):
-            known = self._rows(some)
-            found += [name for name in some if name not in known]
-        return found
+        """Return the inputs without a record, in their order."""
+        return [name for batch, rows in self._rows(names) for name in batch if name not in rows]
 
     def records(self, names: Iterable[str]) -> Iterator[Any]:
         """Yield the records of inputs, in the order of the names.
@@ -182,60 +166,52 @@ class Series:
         BadInput
             If a record is damaged.
         """
-        for some in _batches(names):
-            found = self._rows(some)
-            for name in some:
-                line, checksum = found[name]
-                if not isinstance(line, str) or checksum != _checksum(self.name, name, line):
+        for batch, rows in self._rows(names):
+            for name in batch:
+                line, checksum = rows[name]
+                if not isinstance(line, str) or checksum != self.checksum(name, line):
                     raise self._damaged(f"the score of {name!r}")
                 yield json.loads(line)
 
     def append(self, records: Mapping[str, object]) -> None:
-        """Write records of inputs, in their order; an input that has one keeps it.
-
-        Parameters
-        ----------
-        records
-            Input name to a record of plain JSON values without NaN.
-        """
-        lines = [(name, json.dumps(record, sort_keys=True, allow_nan=False)) for name, record in records.items()]
+        """Write records of inputs, plain JSON without NaN; an input that has one keeps it."""
+        lines = {name: json.dumps(record, sort_keys=True, allow_nan=False) for name, record in records.items()}
         if lines:
             self._store.insert(self, lines)
-            if self.missing(records):
+            if self.missing(lines):
                 raise self._damaged("the table of records")
 
-    def _rows(self, names: list[str]) -> dict[str, tuple[Any, Any]]:
-        """Return record and checksum of those inputs that have a record."""
-        inputs = {json.dumps(name): name for name in names}  # any text can be stored so
-        marks = ",".join("?" * len(inputs))
-        rows = self._store.query(
-            f"SELECT input, record, checksum FROM records WHERE series = ? AND input IN ({marks})", (self.name, *inputs)
-        )
-        if any(name not in inputs for name, _, _ in rows):  # the index does not match the table
-            raise self._damaged("an index")
-        return {inputs[name]: (line, checksum) for name, line, checksum in rows}
+    def checksum(self, name: str, line: str) -> bytes:
+        """Return the checksum of an input's record."""
+        content = f"{self.name}\n{name}\n{line}".encode(errors="surrogatepass")
+        return hashlib.blake2b(content, digest_size=8).digest()
 
-    def _damaged(self, what: str) -> BadInput:
-        return BadInput(f"{what} in {self.path} is damaged; remove the file to compute again")
+    def _rows(self, names: Iterable[str]) -> Iterator[tuple[list[str], dict[str, tuple[Any, Any]]]]:
+        """Yield batches of inputs, with record and checksum of those that have a record."""
+        every = list(names)
+        for start in range(0, len(every), _BATCH_SIZE):
+            batch = every[start : start + _BATCH_SIZE]
+            inputs = {json.dumps(name): name for name in batch}  # any text can be stored as JSON
+            rows = self._store.query(
+                "SELECT input, record, checksum FROM records WHERE series = ? AND input IN "
+                f"({','.join('?' * len(inputs))})",
+                (self.name, *inputs),
+            )
+            if any(name not in inputs for name, _, _ in rows):  # the index does not match the table
+                raise self._damaged("an index")
+            yield batch, {inputs[name]: (line, checksum) for name, line, checksum in rows}
+
+    def _damaged(self, part: str) -> BadInput:
+        return BadInput(f"{part} in {self.path} is damaged; remove the file to compute again")
 
 
-def _schema(database: sqlite3.Connection) -> set[tuple]:
+def _schema(database: sqlite3.Connection) -> set[tuple[Any, ...]]:
     """Return the tables, indices, views and triggers of a database."""
     return set(database.execute("SELECT type, name, sql FROM sqlite_master"))
 
 
 @functools.cache
-def _expected_schema() -> set[tuple]:
+def _expected_schema() -> set[tuple[Any, ...]]:
     with closing(sqlite3.connect(":memory:")) as database:
         database.executescript(_TABLES)
         return _schema(database)
-
-
-def _checksum(series: str, name: str, line: str) -> bytes:
-    return hashlib.blake2b(f"{series}\n{name}\n{line}".encode(errors="surrogatepass"), digest_size=8).digest()
-
-
-def _batches(names: Iterable[str]) -> Iterator[list[str]]:
-    waiting = iter(names)
-    while some := list(itertools.islice(waiting, _AT_ONCE)):
-        yield some

@@ -136,13 +136,14 @@ def test_a_store_lists_all_that_it_holds(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_flipped_bits_never_give_another_number(tmp_path):
     """A damaged store is refused, or has lost records; what it returns is what was written."""
     store = written(tmp_path / "whole", 12)
     store.series(**KEY).append({"last": 1})  # a second transaction
     expected = {**RECORDS, "last": 1}
     snapshot = tmp_path / "snapshot.sqlite"
-    store.query("VACUUM INTO ?", (str(snapshot),))
+    store.query("VACUUM INTO ?", [str(snapshot)])
     content, refused = snapshot.read_bytes(), 0
     (tmp_path / "damaged").mkdir()
     generator = random.Random(0)
@@ -164,7 +165,7 @@ def test_flipped_bits_never_give_another_number(tmp_path):
 
 def test_a_changed_record_is_named(tmp_path):
     store = written(tmp_path, 12)
-    store.query("UPDATE records SET record = replace(record, '0.1428', '0.1429')", ())
+    store.query("UPDATE records SET record = replace(record, '0.1428', '0.1429')")
     with pytest.raises(BadInput, match=r"the score of 'image-1' in .* is damaged; remove the file to compute again"):
         list(store.series(**KEY).records(RECORDS))
 
