@@ -1,8 +1,7 @@
-"""Read what others wrote: nothing in it is run, its size is known before memory is taken, damage is one line.
+"""Read untrusted files: no code execution, bounded memory, one-line errors.
 
-A file that is shared may be cut off, or made to do harm. So it must be an ordinary file (a pipe would be waited for
-without end), a header may not promise more than the file holds, what is compressed may not grow without bound, and a
-name in it may not lead out of the data's directory.
+A file must be a regular one (a pipe would block), may not decompress without bound, and names in it may not lead out of
+the data's directory.
 """
 
 from __future__ import annotations
@@ -25,34 +24,43 @@ if TYPE_CHECKING:
     import numpy as np
     from PIL import Image
 
-MOST_JSON = 2 << 30  # bytes; COCO's own annotations have 0.45 GB
-MOST_ARRAY = 4 << 30  # bytes of one file of arrays
-MOST_PIXELS = 100_000_000  # of one picture
+_LARGEST_JSON = 2 << 30  # bytes; COCO's annotations have 0.45 GB
+_LARGEST_ARCHIVE = 4 << 30  # bytes of an .npz file, decompressed
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 _EIGHT_BITS, _SIXTEEN_BITS, _FLOAT = "8 bits", "16 bits", "floating point"
 _ORIENTATION = 0x0112  # of EXIF
-_DAMAGED = (EOFError, OSError, ValueError, TypeError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error)
+_DAMAGED = (
+    EOFError,
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    SyntaxError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @contextmanager
 def opened(path: str | os.PathLike, what: str = "file") -> Iterator[IO[bytes]]:
-    """Open an ordinary file to read; everything that is wrong with it inside the block is one line that names it.
+    """Open a regular file to read, and turn errors of the block into one line.
 
     Parameters
     ----------
     path
         The file.
     what
-        What it should be, for the message: "JSON file", "image", ...
+        Its expected content, for the message: "JSON file", "image", ...
 
     Raises
     ------
     BadInput
-        If it is missing, no ordinary file, or cannot be read as what it should be.
+        If it is missing, not a regular file, or cannot be read.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise BadInput(f"{path} is no ordinary file; expected a readable {what}")
+            raise BadInput(f"{path} is not a regular file; expected a readable {what}")
         with open(path, "rb") as file:
             yield file
     except BadInput:
@@ -62,14 +70,14 @@ def opened(path: str | os.PathLike, what: str = "file") -> Iterator[IO[bytes]]:
     except RecursionError as error:
         raise BadInput(f"{path} is not a readable {what}: it is nested too deeply") from error
     except MemoryError as error:
-        raise BadInput(f"{path} is not a readable {what}: it asks for more memory than there is") from error
+        raise BadInput(f"{path} is not a readable {what}: it needs more memory than available") from error
     except _DAMAGED as error:
-        said = reason(error) if isinstance(error, OSError) else str(error)
-        raise BadInput(f"{path} is not a readable {what}: {said or type(error).__name__}") from error
+        message = reason(error) if isinstance(error, OSError) else str(error)
+        raise BadInput(f"{path} is not a readable {what}: {message or type(error).__name__}") from error
 
 
 def read_json(path: str | os.PathLike) -> Any:
-    """Return the content of a JSON file in UTF-8, decompressed where its name ends in ``.gz``.
+    """Return the content of a JSON file in UTF-8, decompressed if its name ends in ``.gz``.
 
     Raises
     ------
@@ -79,67 +87,57 @@ def read_json(path: str | os.PathLike) -> Any:
     with opened(path, "JSON file") as file:
         source = gzip.GzipFile(fileobj=file) if pathlib.Path(path).suffix == ".gz" else file
         data = bytearray()
-        while part := source.read(1 << 20):  # a file object makes room for all that it is asked for
+        while part := source.read(1 << 20):  # one large read would allocate its size at once
             data += part
-            if len(data) > MOST_JSON:
-                raise ValueError(f"it has more than {MOST_JSON >> 30} GiB")
+            if len(data) > _LARGEST_JSON:
+                raise ValueError(f"it has more than {_LARGEST_JSON >> 30} GiB")
         return json.loads(data.decode("utf-8"))
 
 
 def read_array(path: str | os.PathLike) -> np.ndarray:
-    """Return the array of an ``.npy`` file that holds plain numbers.
+    """Return the array of an ``.npy`` file.
 
     Raises
     ------
     BadInput
-        If it is no such file, holds Python objects, or its header promises more than the file holds.
+        If it is not such a file, contains Python objects, or is cut off.
     """
+    import numpy as np
+
     with opened(path, "array") as file:
-        return _array(file, os.fstat(file.fileno()).st_size)
+        array = np.load(file, allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("it is an archive of arrays")
+        return array
 
 
-def read_arrays(path: str | os.PathLike, most: int = MOST_ARRAY) -> dict[str, np.ndarray]:
-    """Return the arrays of an ``.npz`` file by name, as ``read_array`` does.
+def read_arrays(path: str | os.PathLike, most: int = _LARGEST_ARCHIVE) -> dict[str, np.ndarray]:
+    """Return the arrays of an ``.npz`` file by name.
 
     Parameters
     ----------
     path
         The file.
     most
-        Bytes that it may have once it is decompressed.
+        Largest total size of the decompressed arrays, in bytes.
+
+    Raises
+    ------
+    BadInput
+        As ``read_array``, or if it is too large.
     """
-    with opened(path, "archive of arrays") as file, zipfile.ZipFile(file) as archive:
-        members = archive.infolist()
-        if sum(member.file_size for member in members) > most:
-            raise ValueError(f"it has more than {most:,} bytes")
-        found = {}
-        for member in members:
-            with archive.open(member) as stream:
-                found[member.filename.removesuffix(".npy")] = _array(stream, member.file_size)
-        return found
-
-
-def _array(file: IO[bytes], size: int) -> np.ndarray:
-    """Return the array of a stream of so many bytes."""
     import numpy as np
 
-    version = np.lib.format.read_magic(file)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
-        raise ValueError(f"format {version[0]}.{version[1]} of NumPy's files is none of 1.0 and 2.0")
-    shape, by_column, dtype = readers[version](file)
-    if dtype.hasobject:
-        raise ValueError("it holds Python objects, which may run code; only numbers are read")
-    promised = dtype.itemsize
-    for length in shape:
-        promised *= length
-    if promised > size or any(length < 0 for length in shape):
-        raise ValueError(f"its header promises {dtype} of shape {shape}, the file has {size:,} bytes")
-    data = file.read(promised)
-    if len(data) < promised:
-        raise EOFError("it is cut off")
-    array = np.frombuffer(data, dtype).copy() if promised else np.empty(0, dtype)
-    return array.reshape(shape, order="F" if by_column else "C")
+    with opened(path, "archive of arrays") as file:
+        archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise ValueError("it is one array")
+        if sum(member.file_size for member in archive.zip.infolist()) > most:
+            raise ValueError(f"it has more than {most:,} bytes")
+        arrays = dict(archive)
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("a member is not an array")
+        return arrays
 
 
 def read_picture(path: str | os.PathLike) -> Image.Image:
@@ -157,41 +155,35 @@ def read_picture(path: str | os.PathLike) -> Image.Image:
     return Image.fromarray(pixels if pixels.dtype == np.uint8 else np.rint(pixels).astype(np.uint8))
 
 
-def read_pixels(
-    path: str | os.PathLike, mode: str = "RGB", upright: bool = False, most_pixels: int = MOST_PIXELS
-) -> np.ndarray:
+def read_pixels(path: str | os.PathLike, mode: str = "RGB", upright: bool = False) -> np.ndarray:
     """Return the pixels of a picture, scaled by the range of the file's type.
 
     Parameters
     ----------
     path
-        A BMP, GIF, JPEG, PNG, TIFF or WebP file. The size in its header is checked before it is decoded.
+        A BMP, GIF, JPEG, PNG, TIFF or WebP file. Pillow's limit of pixels is checked before it is decoded.
     mode
-        ``"L"``, ``"RGB"`` or ``"RGBA"``: the channels wanted. Grey is repeated, an alpha channel that is not wanted
-        is dropped, a missing one is opaque.
+        ``"L"``, ``"RGB"`` or ``"RGBA"``. Grey is repeated, an alpha channel is dropped or opaque as needed.
     upright
-        Whether to apply the orientation that a camera wrote into the file. In TIFF it is always applied: there the
-        tag says how rows and columns are stored, and Pillow and OpenCV turn the picture while they decode it.
-    most_pixels
-        Larger pictures are refused.
+        Whether to apply the EXIF orientation. In TIFF it is always applied: Pillow and OpenCV rotate while decoding.
 
     Returns
     -------
     np.ndarray
-        ``(H, W, C)`` in [0, 255]. uint8 for up to 8 bits per sample. float32 for 16 bits, whose 65,535 becomes 255, and
-        for grey floating-point TIFF, whose range [0, 1] becomes [0, 255].
+        ``(H, W, C)`` in [0, 255]: uint8 for up to 8 bits per sample, float32 for 16 bits (65,535 becomes 255) and for
+        grey floating-point TIFF ([0, 1] becomes [0, 255]).
 
     Raises
     ------
     BadInput
-        If the file cannot be read, is cut off, has too many pixels, or samples whose range is not known: signed or
-        32-bit integers, floating point outside [0, 1].
+        If the file cannot be read, is cut off, has too many pixels, or samples of unknown range: signed or 32-bit
+        integers, floating point outside [0, 1].
     """
     import numpy as np
     from PIL import ImageOps
 
     with opened(path, "image") as file:
-        picture = _opened_picture(file, most_pixels)
+        picture = _opened_picture(file)
         depth = _depth(picture)
         orientation = picture.getexif().get(_ORIENTATION) if upright and picture.format != "TIFF" else None
         picture.load()
@@ -206,32 +198,27 @@ def read_pixels(
         return pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
 
 
-def _opened_picture(file: IO[bytes], most_pixels: int) -> Image.Image:
-    """Return a picture of which the header is read."""
+def _opened_picture(file: IO[bytes]) -> Image.Image:
+    """Return a picture of which only the header is read."""
     import warnings
 
     from PIL import Image, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
             picture = Image.open(file, formats=_FORMATS)
-    except Image.DecompressionBombError as error:
-        raise ValueError(f"it has more pixels than {most_pixels:,}") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ValueError(str(error)) from error
     except UnidentifiedImageError as error:
         raise ValueError(f"not a {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]} file that is supported") from error
-    if picture.width * picture.height > most_pixels:
-        raise ValueError(f"{picture.width} x {picture.height} pixels are more than {most_pixels:,}")
     if picture.format == "TIFF":
         _check_tiff_data(picture.tag_v2, os.fstat(file.fileno()).st_size)
     return picture
 
 
 def _check_tiff_data(tags: Mapping[int, Any], size: int) -> None:
-    """Raise EOFError if an uncompressed TIFF file of ``size`` bytes does not hold the samples that its header claims.
-
-    Neither Pillow nor OpenCV reports it: missing samples become zero or repeat others.
-    """
+    """Raise EOFError if an uncompressed TIFF file of ``size`` bytes is cut off; Pillow and OpenCV do not notice."""
     if tags.get(259, 1) != 1:  # Compression: the size of the samples is known only after decoding
         return
     needed = tags[256] * tags[257] * tags.get(277, 1) * max(tags.get(258, (1,))) // 8
@@ -243,13 +230,7 @@ def _check_tiff_data(tags: Mapping[int, Any], size: int) -> None:
 
 
 def _depth(picture: Image.Image) -> str:
-    """Return what a sample of a picture is, as the file's header says.
-
-    Raises
-    ------
-    ValueError
-        If its range is not known.
-    """
+    """Return the type of a picture's samples; raise ValueError if their range is unknown."""
     if picture.format == "TIFF":
         return _tiff_depth(picture.tag_v2)
     if picture.format == "PNG" and picture.tile and ";16" in str(picture.tile[0][3]):
@@ -262,8 +243,9 @@ def _tiff_depth(tags: Mapping[int, Any]) -> str:
     photometric, extra = tags.get(262), tags.get(338, (2,))  # PhotometricInterpretation, ExtraSamples
     if max(bits) <= 8 and kinds == {1}:
         return _EIGHT_BITS
-    together = tags.get(284, 1) == 1  # PlanarConfiguration: OpenCV scrambles channels that are stored separately
-    if bits == {16} and kinds == {1} and photometric in (1, 2) and tuple(extra) == (2,) and together:
+    # PlanarConfiguration 1: OpenCV mixes up channels that are stored separately.
+    supported = photometric in (1, 2) and tuple(extra) == (2,) and tags.get(284, 1) == 1
+    if bits == {16} and kinds == {1} and supported:
         return _SIXTEEN_BITS
     if bits == {32} and kinds == {3} and photometric == 1:
         return _FLOAT
@@ -277,7 +259,7 @@ def _tiff_depth(tags: Mapping[int, Any]) -> str:
 def _sixteen_bits(content: bytes, orientation: int | None, transparent: Any) -> np.ndarray:
     """Return a picture of 16 bits per sample as float32 in [0, 255], ``(H, W, C)``.
 
-    It is turned by EXIF's number. ``transparent`` is the sample that a PNG's tRNS chunk makes transparent.
+    ``orientation`` is EXIF's number, ``transparent`` the sample that a PNG's tRNS chunk makes transparent.
     """
     import cv2
     import numpy as np
@@ -328,21 +310,21 @@ def _in_mode(pixels: np.ndarray, mode: str) -> np.ndarray:
 
 
 def inside(directory: str | os.PathLike, name: object, source: str | os.PathLike) -> pathlib.Path:
-    """Return the path of a file that data name, which must lie in the data's directory.
+    """Return the path of a file named by data, which must be in the data's directory.
 
     Parameters
     ----------
     directory
-        Where the file lies.
+        The directory.
     name
-        What the data say: a name, or a path relative to the directory.
+        A name or relative path from the data.
     source
-        The file that says so, for the message.
+        The file that contains it, for the message.
 
     Raises
     ------
     BadInput
-        If it is no name, or leads out of the directory.
+        If it is not a name, or leads out of the directory.
     """
     if (
         not isinstance(name, str)
@@ -352,5 +334,5 @@ def inside(directory: str | os.PathLike, name: object, source: str | os.PathLike
         or os.path.isabs(name)
         or ".." in pathlib.PurePosixPath(name).parts
     ):
-        raise BadInput(f"{source} names {name!r}, which is no file in {directory}")
+        raise BadInput(f"{source} names {name!r}, which is not a file in {directory}")
     return pathlib.Path(directory) / name

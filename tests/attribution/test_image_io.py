@@ -265,7 +265,7 @@ def test_tiff_with_separate_channels_is_right_or_refused(tmp_path):
 @pytest.mark.parametrize("name", ["names.txt", "names.json"])
 def test_class_names_in_a_pipe_are_refused(name, tmp_path):
     os.mkfifo(tmp_path / name)
-    with pytest.raises(BadInput, match="is no ordinary file"):
+    with pytest.raises(BadInput, match="is not a regular file"):
         image_io.read_class_names(tmp_path / name)
 
 

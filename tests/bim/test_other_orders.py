@@ -112,7 +112,7 @@ def test_names_do_not_leave_the_set(copied, name):
     folder = copied / "dog_bedroom"
     for file, value in (("val.txt", "1"), ("val_loc.txt", "1,1,9,9")):
         (folder / file).write_text(f"{name} {value}\n")
-    with pytest.raises(BadInput, match="which is no file in"):
+    with pytest.raises(BadInput, match="which is not a file in"):
         dataset.load_set(str(copied), "dog_bedroom")
 
 

@@ -85,7 +85,7 @@ def test_a_file_that_is_cut_off_leaves_no_copy(store, monkeypatch, tmp_path):
 
 def test_a_name_that_leads_out_of_the_copy_is_refused(store, tmp_path):
     store.pipe_file(f"{ADDRESS}/../../../../evil", b"x")
-    with pytest.raises(BadInput, match=r"names '\.\./.*evil', which is no file in"):
+    with pytest.raises(BadInput, match=r"names '\.\./.*evil', which is not a file in"):
         remote_files.stage(ADDRESS)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name in ("evil", "a.json")]
 

@@ -306,7 +306,7 @@ def test_a_pipe_in_place_of_the_variables_is_refused(name, has_objects, exported
     pipe = tmp_path / "model" / "variables" / name
     pipe.unlink()
     os.mkfifo(pipe)
-    with pytest.raises(BadInput, match=f"{name} is no ordinary file"):
+    with pytest.raises(BadInput, match=f"{name} is not a regular file"):
         attribution.load_model(tmp_path / "model")
 
 
