@@ -7,13 +7,13 @@ Nothing is normalised out of sight: the ends of every scale are written under it
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from attribution.cli.no_mathtext import plain_text
 from attribution.errors import BadInput, listed
 
 SIGNED, POSITIVE = "RdBu_r", "viridis"  # white, hence invisible, at zero; dark at zero
@@ -25,6 +25,22 @@ REDUCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 SCALES = ("map", "method")
 _BAR = {"orientation": "horizontal", "fraction": 0.045, "pad": 0.03, "aspect": 28}  # of a colour scale
+
+
+_Plot = TypeVar("_Plot", bound=Callable)
+
+
+def no_mathtext(plot: _Plot) -> _Plot:
+    """Return a plotting function that takes names with two dollars as text; matplotlib would parse formulas."""
+
+    @functools.wraps(plot)
+    def without_formulas(*arguments, **options):
+        import matplotlib
+
+        with matplotlib.rc_context({"text.parse_math": False}):
+            return plot(*arguments, **options)
+
+    return without_formulas  # type: ignore[return-value]
 
 
 def without_channels(maps: np.ndarray, spatial_axes: int, channels: str = "sum") -> np.ndarray:
@@ -110,7 +126,7 @@ def overlaid(pixels: np.ndarray, colours: np.ndarray, strength: np.ndarray) -> n
     return grey * (1 - opacity) + colours * opacity
 
 
-@plain_text
+@no_mathtext
 def plot(
     maps: Any,
     inputs: np.ndarray,

@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 
-from attribution.cli.no_mathtext import plain_text
+from attribution.plotting import no_mathtext
 from attribution_benchmarks.cli.figures import save_figure
 from attribution_benchmarks.cli.picture_grid import PictureGrid
 from bim import regions, shown
@@ -27,7 +27,7 @@ MEMBER_TITLES = {
 }
 
 
-@plain_text
+@no_mathtext
 def write_pictures(
     directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
 ) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attribution.cli.no_mathtext import plain_text
+from attribution.plotting import no_mathtext
 from attribution_benchmarks.cli.figures import save_figure
 from attribution_benchmarks.cli.picture_grid import PictureGrid
 from clevr_xai import controls, methods, paper_table
@@ -23,7 +23,7 @@ SHOWN = "max-norm"  # pooling of the pictures; squares would show the peaks alon
 _OURS, _CONTROL, POSTER = "#3b5b92", "#a9a9a9", "#c8553d"
 
 
-@plain_text
+@no_mathtext
 def write_pictures(
     directory: str,
     measured: Measured,

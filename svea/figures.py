@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attribution.cli.no_mathtext import plain_text
+from attribution.plotting import no_mathtext
 from attribution_benchmarks.cli.figures import save_figure
 from svea import roe
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
@@ -24,7 +24,7 @@ _PAPER = "#c8553d"
 _BARS = {"method": _OURS, "control": "#a9a9a9", "peer": "#8f6bb3"}
 
 
-@plain_text
+@no_mathtext
 def save_figures(
     directory: pathlib.Path,
     data: Mnist1D,

@@ -1,4 +1,4 @@
-"""Run a command: parse its flags, call it, turn what the user did wrong into one line and exit code 2."""
+"""Run a command: parse its flags, call it, and report errors of the user in one line with exit code 2."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from attribution.file_io.paths import CACHE_VARIABLE, cache_at, reason
 from attribution.file_io.remote_files import stage_inputs, staged
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
-_SENT_AGAIN = 0.05  # seconds after which an interruption that Python ignored is sent again
+_RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent again
 
 
 def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues, description: str) -> None:
@@ -34,37 +34,37 @@ def run(main: Callable[[flags.FlagValues], None], flag_values: flags.FlagValues,
     Parameters
     ----------
     main
-        The command; it raises ``BadInput`` for what the user can mend.
+        The command; it raises ``BadInput`` for errors that the user can fix.
     flag_values
         The flags of this command.
     description
         The module's docstring, shown by ``--help`` above the flags.
     """
-    if sys.stdout is None:  # closed by whoever started the command
-        sys.exit(_said("error: standard output is closed; redirect it, for example to /dev/null", 2))
+    if sys.stdout is None:  # closed by the caller
+        sys.exit(_report("error: standard output is closed; redirect it, for example to /dev/null", 2))
     quiet_tensorflow()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors=_plainly())
+        sys.stdout.reconfigure(errors=_register_fallback())
     try:
         code = execute(main, flag_values, description, sys.argv)
-        if code == 130:  # the program ends now; another Ctrl-C would only end it with a traceback
+        if code == 130:  # another Ctrl-C at exit would only print a traceback
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         code = _flushed(code)
-    except BrokenPipeError:  # whoever read the output, such as head, has read enough
+    except BrokenPipeError:  # the reader, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     sys.exit(code)
 
 
 def _flushed(code: int) -> int:
-    """Write what standard output still holds; return the exit code, 2 where that fails."""
+    """Flush standard output; return the exit code, or 2 if that fails."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
-        return code or _said(f"error: cannot write to standard output: {reason(error)}; {_ROOM}", 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at exit
+        return code or _report(f"error: cannot write to standard output: {reason(error)}; {_REMEDY}", 2)
     return code
 
 
@@ -83,7 +83,7 @@ def execute(
     Returns
     -------
     int
-        0 when the command ended, 2 for bad input, 130 when interrupted.
+        0 for success, 2 for bad input, 130 for an interruption.
     """
     if any(argument in ("--help", "-help", "-h", "--helpshort", "--helpfull") for argument in argv[1:]):
         print(help_text(flag_values, description, main.__module__))
@@ -93,13 +93,13 @@ def execute(
         try:
             _parse_and_call(main, flag_values, argv)
         except KeyboardInterrupt:
-            return _said("interrupted", 130)
+            return _report("interrupted", 130)
         except BaseException as error:
             if not interrupted:
-                return _refused(error)
-        # An interruption can be lost: Python ignores what is raised in ``__del__`` and in callbacks of C code, and
-        # libraries in C++ replace it with an error of theirs.
-        return _said("interrupted", 130) if interrupted else 0
+                return _handle(error)
+        # An interruption can be lost: Python ignores exceptions in ``__del__`` and in callbacks of C code, and C++
+        # libraries replace them.
+        return _report("interrupted", 130) if interrupted else 0
 
 
 def _parse_and_call(
@@ -115,22 +115,21 @@ def _parse_and_call(
         main(flag_values)
 
 
-def _refused(error: BaseException) -> int:
+def _handle(error: BaseException) -> int:
     """Print the line of an error that the user can fix and return exit code 2; raise any other error again."""
     if isinstance(error, (BadInput, flags.Error)):
-        return _said(f"error: {printable(' '.join(str(error).split()))}", 2)
-    if isinstance(error, OSError) and error.errno in _OF_THE_FILE_SYSTEM:
+        return _report(f"error: {printable(' '.join(str(error).split()))}", 2)
+    if isinstance(error, OSError) and error.errno in _FILE_SYSTEM_ERRNOS:
         where = f"{error.filename}: " if error.filename is not None else ""
-        return _said(f"error: {printable(where + reason(error))}; {_ROOM}", 2)
+        return _report(f"error: {printable(where + reason(error))}; {_REMEDY}", 2)
     if isinstance(error, SystemExit) and not (isinstance(error.code, int) and error.code):
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return _said(
-            f"error: {printable(place.filename)}, line {place.lineno} ended the program before the command was "
-            "done; a method returns its maps and does not call sys.exit",
+        return _report(
+            f"error: {printable(place.filename)}, line {place.lineno} called sys.exit; a method must return its maps",
             2,
         )
-    if (told := _of_a_file_of_tensorflow(error)) is not None:
-        return _said(f"error: {printable(told)}; {_ROOM}", 2)
+    if (message := _tensorflow_file_error(error)) is not None:
+        return _report(f"error: {printable(message)}; {_REMEDY}", 2)
     raise error
 
 
@@ -142,7 +141,7 @@ def _check_working_directory() -> None:
 
 
 def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
-    """Return the arguments with those after ``--`` as ``--runner_options``, where a command has that flag."""
+    """Return the arguments with those after ``--`` as ``--runner_options``, if the command has that flag."""
     argv = list(argv)
     if "runner_options" not in flag_values or "--" not in argv:
         return argv
@@ -151,16 +150,16 @@ def _with_runner_options(flag_values: flags.FlagValues, argv: Sequence[str]) -> 
 
 
 def _check_numbers(flag_values: flags.FlagValues) -> None:
-    """Refuse NaN and infinity, which are on the right side of every bound, or of none."""
+    """Raise BadInput for NaN and infinity, which absl's bounds accept."""
     for name in flag_values:
         value = flag_values[name].value
         if isinstance(value, float) and not math.isfinite(value):
-            raise BadInput(f"--{name} is {value}; a finite number is needed")
+            raise BadInput(f"--{name} is {value}; expected a finite number")
 
 
 @contextlib.contextmanager
 def _trust(flag_values: flags.FlagValues):
-    """Pass ``--trust_model`` on to ``attribution.model.op_allowlist``, also in child processes."""
+    """Pass ``--trust_model`` to ``attribution.model.op_allowlist``, also in child processes."""
     before = os.environ.get(TRUST_VARIABLE)
     if "trust_model" in flag_values and flag_values.trust_model:
         os.environ[TRUST_VARIABLE] = "1"
@@ -171,8 +170,8 @@ def _trust(flag_values: flags.FlagValues):
             os.environ.pop(TRUST_VARIABLE, None)
 
 
-def settings_of(flag_values: flags.FlagValues) -> None:
-    """Let this process, which is not the command's own, work under the command's settings and on copies for good."""
+def apply_settings(flag_values: flags.FlagValues) -> None:
+    """Apply the settings of a command to this worker process, and stage its inputs, until it ends."""
     if "cache_dir" in flag_values and flag_values.cache_dir:
         os.environ[CACHE_VARIABLE] = os.path.abspath(flag_values.cache_dir)
     if "trust_model" in flag_values and flag_values.trust_model:
@@ -180,32 +179,31 @@ def settings_of(flag_values: flags.FlagValues) -> None:
     stage_inputs(flag_values)
 
 
-# What is wrong with the machine or the rights on it, and not with the program.
-_OF_THE_FILE_SYSTEM = {
+# Errors of the machine or of access rights, not of the program.
+_FILE_SYSTEM_ERRNOS = {
     errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO,
     errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ESTALE,
 }  # fmt: skip
-_ROOM = "make room, or name a place that can be used"
+_REMEDY = "make room, or name a place that can be used"
 
 
-def _of_a_file_of_tensorflow(error: BaseException) -> str | None:
-    """Return what was wrong with a file that TensorFlow wrote or read; None where the error says nothing of the kind.
+def _tensorflow_file_error(error: BaseException) -> str | None:
+    """Return the file and the system's message of a TensorFlow error for a file; None for other errors.
 
-    TensorFlow opens the files of SavedModels itself and has no ``errno``: it ends its message with the file's name and
-    the system's words.
+    TensorFlow has no ``errno``: its messages end with the file's name and the system's message.
     """
-    errors = sys.modules.get("tensorflow.python.framework.errors_impl")  # not imported here for the sake of this
+    errors = sys.modules.get("tensorflow.python.framework.errors_impl")  # not imported for this
     if errors is None or not isinstance(error, errors.OpError):
         return None
-    for number in _OF_THE_FILE_SYSTEM:
+    for number in _FILE_SYSTEM_ERRNOS:
         words = os.strerror(number)
         if found := re.search(rf"(\S+); {re.escape(words)}", error.message):
             return f"{found[1]}: {words}"
     return None
 
 
-def _said(line: str, code: int) -> int:
-    """Say how a command ended, as the last line and without what is left of a progress bar, and return its code."""
+def _report(line: str, code: int) -> int:
+    """Print how a command ended as the last line, after removing progress bars, and return its code."""
     if "tqdm" in sys.modules:
         for bar in list(getattr(sys.modules["tqdm"].tqdm, "_instances", ())):
             bar.leave = False
@@ -216,12 +214,12 @@ def _said(line: str, code: int) -> int:
 
 @contextlib.contextmanager
 def _interruptions() -> Iterator[list[int]]:
-    """Yield a list that is no longer empty once the keyboard has interrupted the command.
+    """Yield a list that is not empty after an interruption by the keyboard.
 
     Python ignores a ``KeyboardInterrupt`` raised in ``__del__`` or in a callback of C code. It is then sent again a
-    moment later, so that it stops the command wherever that is.
+    moment later.
     """
-    # Only where Python's own handler is at work: a shell starts what runs in the background deaf to the keyboard.
+    # Only with Python's own handler: a shell starts background jobs with interruptions ignored.
     if threading.current_thread() is not threading.main_thread() or (
         signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     ):
@@ -239,7 +237,7 @@ def _interruptions() -> Iterator[list[int]]:
         if not issubclass(ignored.exc_type, KeyboardInterrupt):
             report(ignored)
             return
-        timers.append(threading.Timer(_SENT_AGAIN, _interrupt_main_thread))
+        timers.append(threading.Timer(_RESEND_AFTER, _interrupt_main_thread))
         timers[-1].daemon = True
         timers[-1].start()
 
@@ -255,21 +253,21 @@ def _interruptions() -> Iterator[list[int]]:
 
 
 def _interrupt_main_thread() -> None:
-    """Send SIGINT to the main thread, also where it waits in a system call."""
+    """Send SIGINT to the main thread, even if it waits in a system call."""
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
     else:
         _thread.interrupt_main()
 
 
-def _plainly() -> str:
-    """Return the name of a way to write what an output's encoding lacks: a table keeps its width, and its meaning."""
+def _register_fallback() -> str:
+    """Register an error handler that replaces characters missing in the output's encoding, and return its name."""
     plain = {"–": "-", "−": "-", "×": "x", "±": "~", "α": "a", "β": "b", "ε": "e", "≥": ">", "≤": "<"}
 
-    def replaced(error):
+    def replace(error):
         if not isinstance(error, UnicodeEncodeError):
             raise error
         return "".join(plain.get(c, "?") for c in error.object[error.start : error.end]), error.end
 
-    codecs.register_error("attribution_benchmarks.plainly", replaced)
-    return "attribution_benchmarks.plainly"
+    codecs.register_error("attribution.plain", replace)
+    return "attribution.plain"

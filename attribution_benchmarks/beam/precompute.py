@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import flags
 
-from attribution.cli.run import settings_of
+from attribution.cli.run import apply_settings
 from attribution.errors import BadInput, print_line, printable
 from attribution.file_io.files import remove_stale
 from attribution.file_io.paths import cache_directory, is_remote
@@ -49,7 +49,7 @@ class CommandFactory:
         flag_values = copy.deepcopy(module.FLAGS)
         flag_values.unparse_flags()
         flag_values([self.name, *self.arguments])
-        settings_of(flag_values)
+        apply_settings(flag_values)
         return module.works(flag_values)
 
 

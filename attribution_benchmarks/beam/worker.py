@@ -14,9 +14,9 @@ WORKERS = "ATTRIBUTION_BENCHMARKS_WORKERS"  # directory in which workers registe
 
 def main() -> None:
     """Compute blocks until there are none."""
-    from attribution_benchmarks.cli.workers import end_with_the_parent
+    from attribution_benchmarks.cli.workers import end_with_parent
 
-    end_with_the_parent(int(os.environ[PARENT]))
+    end_with_parent(int(os.environ[PARENT]))
     (pathlib.Path(os.environ[WORKERS]) / str(os.getpid())).touch()
     logging.getLogger().addHandler(logging.NullHandler())  # else Beam logs every start to standard error
     from apache_beam.runners.worker import sdk_worker_main

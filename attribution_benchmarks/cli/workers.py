@@ -1,4 +1,4 @@
-"""Worker processes that leave the keyboard to their parent and end when it ends, however it does."""
+"""Worker processes that ignore Ctrl-C and end with the process that started them."""
 
 from __future__ import annotations
 
@@ -19,48 +19,47 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager
 def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Iterator]]:
-    """Yield ``mapped(function, tasks, chunk)``: results in the order of the tasks, computed in so many processes.
+    """Yield ``map(function, tasks, chunksize)``, which computes in worker processes and keeps the order of the tasks.
 
-    Processes are fresh ones: a forked copy would inherit the threads of TensorFlow or of the renderer half-way. With
-    one process or less, this one does the work. Functions are those of a module, tasks can be pickled, and results come
-    as they are asked for.
+    Workers are spawned, because threads of TensorFlow or of a renderer do not survive a fork. With ``number <= 1``,
+    this process computes.
 
     Raises
     ------
     BadInput
-        If the system ended one of the processes.
+        If the system killed a worker.
     """
     if number <= 1:
-        yield _here
+        yield lambda function, tasks, chunksize=1: map(function, tasks)
         return
     context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_the_parent, (os.getpid(),))
+    pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_parent, (os.getpid(),))
 
-    def mapped(function, tasks, chunk=1):
-        with _interrupts_ignored():  # the processes start with the tasks
-            return pool.map(function, tasks, chunksize=chunk)
+    def parallel_map(function, tasks, chunksize=1):
+        with _interrupts_ignored():  # workers are started here and inherit it
+            return pool.map(function, tasks, chunksize=chunksize)
 
     try:
-        yield mapped
+        yield parallel_map
         pool.shutdown()
     except concurrent.futures.process.BrokenProcessPool as error:
         raise BadInput(
-            "the system ended a worker process, perhaps for lack of memory; fewer processes at a time may help"
+            "the system ended a worker process, perhaps for lack of memory; use fewer processes at a time"
         ) from error
-    finally:  # after a failure, what has not begun is dropped, and what has ends by itself
+    finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 @contextlib.contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Start processes that ignore the keyboard from their first moment on, where they would only print a traceback."""
-    if threading.current_thread() is not threading.main_thread():  # Python lets no other thread say so
+    """Ignore Ctrl-C during the block, in the main thread; Python sets signal handlers in no other."""
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -70,33 +69,24 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def end_with_the_parent(parent: int) -> None:
-    """Arrange that this process ends when its parent does: else it would go on writing while the next run does.
+def end_with_parent(parent: int) -> None:
+    """Ignore Ctrl-C in this process, and end it when its parent ends, even by SIGKILL.
 
     Parameters
     ----------
     parent
-        Number of the process that started this one; it may have ended already.
+        Process id of the parent. If it has ended already, this process ends at once.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
-        # The kernel's own way, at once. Its "parent" is the thread that started this process, here the main one.
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    else:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     if os.getppid() != parent:
         os._exit(1)
 
-    def watch():
-        above = multiprocessing.parent_process()
-        if above is not None:
-            above.join()
-        while above is None and os.getppid() == parent:  # started by other means than multiprocessing
-            time.sleep(1)
-        os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _here(function: Callable, tasks: Iterable, chunk: int = 1) -> Iterator:
-    """Run tasks one after another in this process."""
-    return map(function, tasks)
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.cli.no_mathtext import plain_text
+from attribution.plotting import no_mathtext
 from clevr_xai import controls, methods, paper_table, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.pictures import POSTER
@@ -19,7 +19,7 @@ _MARKERS = "os^vDP"
 _ROW = 0.66  # of a row's height, over which many networks are spread
 
 
-@plain_text
+@no_mathtext
 def order_figure(found: Orders) -> Any:
     """Return a figure of one row a method and, below them, a control.
 

@@ -158,7 +158,7 @@ def test_code_that_ends_the_program_is_one_line(said, capsys):
 
     assert command(end)() == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"error: {__file__}, line ") and "ended the program" in error and error.count("\n") == 1
+    assert error.startswith(f"error: {__file__}, line ") and "called sys.exit" in error and error.count("\n") == 1
 
 
 def in_del(interrupt):

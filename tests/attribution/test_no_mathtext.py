@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution.cli.no_mathtext import plain_text
+from attribution.plotting import no_mathtext
 
 BROKEN = r"$\no_such_command{$"
 
@@ -27,7 +27,7 @@ def test_text_is_text_and_the_users_own_settings_stay():
     with pytest.raises(ValueError, match="no_such_command"):
         drawing()
     before = matplotlib.rcParams["text.parse_math"]
-    plain_text(drawing)()
+    no_mathtext(drawing)()
     assert matplotlib.rcParams["text.parse_math"] == before
 
 
