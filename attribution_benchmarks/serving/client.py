@@ -1,4 +1,4 @@
-"""Ask a server: deadlines, retries while it is away, batches cut to its limits, replies that are checked."""
+"""Requests to a server, with deadlines, retries, batches within its limits, and validated replies."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from attribution.errors import BadInput
-from attribution_benchmarks.serving.interface import ModelName, ServerError, Signature, parse_address
+from attribution.errors import BadInput, listed
+from attribution_benchmarks.serving.interface import ModelName, ServerError, Signature, TensorSpec, parse_address
 
-LONGEST_DEADLINE = 1_000_000  # seconds; timers know no more
-FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds between attempts; each wait is twice the one before
-# A server that shuts down cancels what it has begun; a client that never cancels can take that for "away".
-_AWAY = ("UNAVAILABLE", "CANCELLED")
+_LONGEST_DEADLINE = 1_000_000  # seconds; the limit of timers
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0  # seconds between attempts; each wait is twice the previous one
+# A server that shuts down cancels running requests; this client never does.
+_RETRIED = ("UNAVAILABLE", "CANCELLED")
 _TOO_MANY_ROWS = re.compile(r"larger than (?:the )?maximum (?:input )?batch size (\d+)?")
 _HINTS = {
     "UNAVAILABLE": "is the server running, and is this its port?",
@@ -27,7 +27,7 @@ _HINTS = {
 
 @dataclasses.dataclass
 class Counts:
-    """What a client has done: requests that were answered, rows in them, and attempts that had to be repeated."""
+    """Numbers of answered requests, of rows in them, and of repeated attempts."""
 
     requests: int = 0
     rows: int = 0
@@ -44,20 +44,18 @@ class Client:
     deadline
         Seconds that one request may take.
     retry_timeout
-        Seconds to go on trying, with growing waits, while a server that has answered before is away. One that never
-        answered is given up after ``connect_timeout``.
+        Seconds to retry, with growing waits, while a server that has answered before is unavailable.
     connect_timeout
-        See ``retry_timeout``.
+        The same for a server that has never answered.
     max_message_bytes
-        Largest request or reply. Requests are cut into batches that stay below it, and into smaller ones where the
-        server turns out to allow less.
+        Largest request or reply. Larger requests are split into batches, smaller ones if the server allows less.
     sleep
-        Called with seconds between attempts.
+        Waits for a number of seconds between attempts.
 
     Attributes
     ----------
     counts : Counts
-        What was asked so far.
+        Requests so far.
     """
 
     def __init__(
@@ -71,8 +69,8 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
     ):
         for name, seconds in (("deadline", deadline), ("retry_timeout", retry_timeout)):
-            if not (0 < seconds or (name == "retry_timeout" and seconds == 0)) or seconds > LONGEST_DEADLINE:
-                raise BadInput(f"a {name} must be above 0 and at most {LONGEST_DEADLINE:,} seconds, not {seconds}")
+            if not (0 < seconds or (name == "retry_timeout" and seconds == 0)) or seconds > _LONGEST_DEADLINE:
+                raise BadInput(f"a {name} must be above 0 and at most {_LONGEST_DEADLINE:,} seconds, not {seconds}")
         self.address = parse_address(address)
         self.deadline = deadline
         self.retry_timeout = retry_timeout
@@ -94,12 +92,12 @@ class Client:
 
     def status(self, model: ModelName) -> dict[int, str]:
         """Return the state of each of a model's versions, such as ``{1: "AVAILABLE"}``."""
-        return self._persist(f"{model}", lambda: _as_described(lambda: self._protocol.status(model, self.deadline)))
+        return self._persist(f"{model}", lambda: _description(lambda: self._protocol.status(model, self.deadline)))
 
     def signatures(self, model: ModelName) -> tuple[int | None, dict[str, Signature]]:
-        """Return the version that answers for a model, and its signatures by name."""
+        """Return the version of a model that is served, and its signatures by name."""
         version, found = self._persist(
-            f"{model}", lambda: _as_described(lambda: self._protocol.signatures(model, self.deadline))
+            f"{model}", lambda: _description(lambda: self._protocol.signatures(model, self.deadline))
         )
         self._signatures[model] = dict(sorted(found.items()))
         return version, self._signatures[model]
@@ -111,12 +109,12 @@ class Client:
         arrays: Mapping[str, np.ndarray],
         outputs: Sequence[str] | None = None,
     ) -> dict[str, np.ndarray]:
-        """Ask a signature of a model about some rows.
+        """Call a signature of a model with some rows.
 
         Parameters
         ----------
         model
-            Which model.
+            The model.
         signature
             Name of the signature.
         arrays
@@ -132,8 +130,8 @@ class Client:
         Raises
         ------
         ServerError
-            If the server refuses, is away for longer than ``retry_timeout``, or its reply is not what its own
-            description promises: an output or rows missing, another type or shape, NaN.
+            If the server refuses, is unavailable for longer than ``retry_timeout``, or its reply does not fit the
+            signature: a missing output or row, another type or shape, NaN.
         """
         if model not in self._signatures:
             self.signatures(model)
@@ -164,51 +162,51 @@ class Client:
         self.close()
 
     def _answer(self, model, signature, arrays, wanted, specs, rows):
-        """Return the checked reply to one request."""
-        asked = f"{model}, signature '{signature}'"
+        """Return the validated reply to one request."""
+        request = f"{model}, signature '{signature}'"
         reply = self._persist(
-            asked, lambda: self._protocol.predict(model, signature, arrays, wanted, specs, self.deadline)
+            request, lambda: self._protocol.predict(model, signature, arrays, wanted, specs, self.deadline)
         )
         try:
-            checked = {name: _checked(name, reply, specs, rows) for name in wanted}
+            checked = _checked(reply, wanted, specs, rows)
         except ServerError as error:
-            raise error.about(self._about(asked)) from error
+            raise error.about(self._about(request)) from error
         self.counts.requests += 1
         self.counts.rows += rows
         return checked
 
-    def _persist(self, asked: str, attempt: Callable):
-        """Return the result of an attempt, repeated while the server is away."""
-        retry_timeout = self.retry_timeout if self._answered else self.connect_timeout
-        end, wait = time.monotonic() + retry_timeout, FIRST_WAIT
+    def _persist(self, request: str, attempt: Callable):
+        """Return the result of an attempt, repeated while the server is unavailable."""
+        timeout = self.retry_timeout if self._answered else self.connect_timeout
+        end, wait = time.monotonic() + timeout, _FIRST_WAIT
         while True:
             try:
                 result = attempt()
                 self._answered = True
                 return result
             except ServerError as error:
-                if error.code not in _AWAY:
+                if error.code not in _RETRIED:
                     self._answered = self._answered or error.code != "DEADLINE_EXCEEDED"
-                    raise error.about(self._about(asked), _HINTS.get(error.code, "")) from error
+                    raise error.about(self._about(request), _HINTS.get(error.code, "")) from error
                 if time.monotonic() + wait > end:
-                    hint = f"given up after {retry_timeout:g} s; {_HINTS['UNAVAILABLE']}"
-                    raise error.about(self._about(asked), hint) from error
+                    hint = f"given up after {timeout:g} s; {_HINTS['UNAVAILABLE']}"
+                    raise error.about(self._about(request), hint) from error
             self.counts.retries += 1
             self._sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT)
+            wait = min(2 * wait, _LONGEST_WAIT)
 
-    def _about(self, asked: str) -> str:
-        return f"{self.address}, {asked}"
+    def _about(self, request: str) -> str:
+        return f"{self.address}, {request}"
 
     def _rows_at_once(self, model, signature, arrays) -> int:
-        """Return how many rows go into one request, as far as the limits are known."""
+        """Return the number of rows of one request, within the known limits."""
         total = len(next(iter(arrays.values())))
         row = max(1, self._protocol.size_of({name: array[:1] for name, array in arrays.items()}))
         by_size = max(1, int(0.9 * self._limit) // row)
         return min(by_size, self._rows_allowed.get((model, signature), total))
 
     def _allow_fewer_rows(self, model, signature, rows, error: ServerError) -> None:
-        """Remember a limit that the server, or the size of its replies, turned out to have; raise other errors."""
+        """Store a limit of rows found by an error; raise the error if it is not about a limit."""
         named = _TOO_MANY_ROWS.search(error.words)
         if rows == 1 or not (error.code == "RESOURCE_EXHAUSTED" or named):
             raise error
@@ -216,33 +214,40 @@ class Client:
         self._rows_allowed[model, signature] = limit if 0 < limit < rows else rows // 2
 
 
-def _checked(name: str, reply: Mapping[str, np.ndarray], specs: Signature | None, rows: int) -> np.ndarray:
-    """Return an output of a reply if it is what the server's description promises."""
-    if name not in reply:
-        have = ", ".join(f"'{known}'" for known in sorted(reply)) or "none"
-        raise ServerError("INVALID_REPLY", f"the reply has no output '{name}', only {have}")
-    array = reply[name]
-    spec = specs.outputs.get(name) if specs else None
+def _checked(
+    reply: Mapping[str, np.ndarray], wanted: Sequence[str], specs: Signature | None, rows: int
+) -> dict[str, np.ndarray]:
+    """Return the wanted outputs of a reply; raise ServerError if one is missing or invalid."""
+    for name in wanted:
+        if name not in reply:
+            known = listed(sorted(reply)) or "none"
+            raise ServerError("INVALID_REPLY", f"the reply has no output '{name}', only {known}")
+        if fault := _fault(reply[name], specs.outputs.get(name) if specs else None, rows):
+            raise ServerError("INVALID_REPLY", f"output '{name}' {fault}")
+    return {name: reply[name] for name in wanted}
+
+
+def _fault(array: np.ndarray, spec: TensorSpec | None, rows: int) -> str:
+    """Return how an output differs from its signature, or where it is not finite; empty if it is valid."""
     if array.shape[:1] != (rows,) or (spec and not spec.allows(array.shape)):
-        promised = f"{spec.shown()} with {rows} rows" if spec else f"{rows} rows"
-        raise ServerError("INVALID_REPLY", f"output '{name}' has shape {array.shape} instead of {promised}")
+        return f"has shape {array.shape} instead of {f'{spec.shown()} with ' if spec else ''}{rows} rows"
     if spec and spec.dtype is not None and array.dtype != spec.dtype:
-        raise ServerError("INVALID_REPLY", f"output '{name}' is of type {array.dtype} instead of {spec.dtype}")
+        return f"is of type {array.dtype} instead of {spec.dtype}"
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.argmin(np.isfinite(array.reshape(rows, -1)).all(axis=1)))
-        raise ServerError("INVALID_REPLY", f"output '{name}' has NaN or infinite values, first in row {row}")
-    return array
+        return f"has NaN or infinite values, first in row {row}"
+    return ""
 
 
-def _as_described(ask: Callable) -> Any:
-    """Return what a server says of a model, if it is built as TensorFlow Serving builds it."""
+def _description(request: Callable) -> Any:
+    """Return the description of a model; raise ServerError if it does not have TensorFlow Serving's form."""
     try:
-        return ask()
+        return request()
     except ServerError:  # a ValueError, too
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ServerError(
             "INVALID_REPLY",
-            "what it says of the model is not what TensorFlow Serving writes "
+            "the description of the model is not TensorFlow Serving's "
             f"({type(error).__name__}: {' '.join(str(error).split())[:120]}); is another program at this address?",
         ) from error

@@ -118,16 +118,12 @@ def parse_address(text: str) -> Address:
     expected = "expected grpc://host:8500 or http://host:8501"
     try:
         parts = urllib.parse.urlsplit(text)
-        if parts.hostname:
-            parts.hostname.encode("idna")  # as name resolution will
+        port = parts.port
+        (parts.hostname or "").encode("idna")  # as name resolution will
     except (ValueError, UnicodeError) as error:
         raise BadInput(f"{text!r} is not an address of a server; {expected}") from error
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment:
         raise BadInput(f"'{text}' is not an address of a server; {expected}")
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise BadInput(f"'{text}' has an invalid port; {expected}") from error
     path = parts.path.rstrip("/")
     if path and parts.scheme == "grpc":
         raise BadInput(f"'{text}' has a path, which gRPC does not support; {expected}")

@@ -61,17 +61,7 @@ class RestProtocol:
         inputs = {name: _to_json(array) for name, array in arrays.items()}
         body = {"signature_name": signature, "inputs": inputs}
         reply = self._request("POST", _path(model) + ":predict", deadline, json.dumps(body).encode())
-        outputs = reply.get("outputs")
-        if outputs is None:
-            raise ServerError(
-                "INVALID_REPLY", f"the reply has no 'outputs', only {', '.join(sorted(reply)) or 'nothing'}"
-            )
-        names = list(specs.outputs) if specs else list(wanted)
-        # A single output has no name in the reply. A mapping is then the encoding of bytes.
-        if not isinstance(outputs, Mapping) or set(outputs) == {"b64"}:
-            if len(names) != 1:
-                raise ServerError("INVALID_REPLY", "the reply has one output without a name")
-            outputs = {names[0]: outputs}
+        outputs = _named_outputs(reply, list(specs.outputs) if specs else list(wanted))
         return {
             name: _from_json(value, specs.outputs[name].dtype if specs and name in specs.outputs else None)
             for name, value in outputs.items()
@@ -119,18 +109,7 @@ class RestProtocol:
             code = "UNAUTHENTICATED" if isinstance(cause, ssl.SSLCertVerificationError) else "UNAVAILABLE"
             text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
             raise ServerError(code, text[0].lower() + text[1:]) from error
-        try:
-            reply = json.loads(content)
-        except (ValueError, RecursionError):
-            reply = None
-        if status != 200:
-            words = reply.get("error") if isinstance(reply, Mapping) else content.decode("utf-8", "replace")
-            raise ServerError(code_of(status), str(words or f"HTTP status {status}"))
-        if not isinstance(reply, Mapping):
-            raise ServerError(
-                "INVALID_REPLY", f"expected a JSON object, not {content[:60].decode('utf-8', 'replace')!r}"
-            )
-        return dict(reply)
+        return _decoded(status, content)
 
     def _exchange(
         self, session: requests.Session, verb: str, path: str, deadline: float, body: bytes | None
@@ -182,6 +161,33 @@ def _within(seconds: float, function: Callable[[], Any]) -> Any:
     if error is not None:
         raise error
     return result
+
+
+def _decoded(status: int, content: bytes) -> dict:
+    """Return the JSON object of a reply; raise ServerError for a refusal or anything else."""
+    try:
+        reply = json.loads(content)
+    except (ValueError, RecursionError):
+        reply = None
+    text = content.decode("utf-8", "replace")
+    if status != 200:
+        message = reply.get("error") if isinstance(reply, Mapping) else text
+        raise ServerError(code_of(status), str(message or f"HTTP status {status}"))
+    if not isinstance(reply, Mapping):
+        raise ServerError("INVALID_REPLY", f"expected a JSON object, not {text[:60]!r}")
+    return dict(reply)
+
+
+def _named_outputs(reply: Mapping, names: Sequence[str]) -> Mapping:
+    """Return the outputs of a reply by name; a single one has no name in it."""
+    outputs = reply.get("outputs")
+    if outputs is None:
+        raise ServerError("INVALID_REPLY", f"the reply has no 'outputs', only {', '.join(sorted(reply)) or 'nothing'}")
+    if isinstance(outputs, Mapping) and set(outputs) != {"b64"}:  # that mapping encodes bytes
+        return outputs
+    if len(names) != 1:
+        raise ServerError("INVALID_REPLY", "the reply has one output without a name")
+    return {names[0]: outputs}
 
 
 def _root_cause(error: BaseException) -> BaseException:

@@ -6,8 +6,6 @@ Every run that follows a disturbance must end with exit code 0 and the bytes of 
 that meets a full disk or missing rights must end with exit code 2 and one line, or with 0. Bad and hostile inputs are
 tried by ``tests/faults/test_bad_inputs.py``. Figures go to standard output, also those of a run that is interrupted,
 failures to standard error; exit code 1 with any.
-
-A run of a command that imports TensorFlow is three times in four a copy of this process, which has imported it once.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ import time
 from collections.abc import Mapping, Sequence
 
 import targets
-from forked import import_what_takes_long
 
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 KINDS = {"kills": 200, "races": 50, "disks": 50, "small_disks": 20, "rights": 20}  # and how many of each by default
@@ -60,30 +57,25 @@ class Attack:
         arguments = [*targets.CONSTRUCT, f"--data_dir={self.data}"]
         subprocess.run([sys.executable, *arguments], cwd=targets.ROOT, env=targets.environment(directory / "cache"),
                        check=True, capture_output=True)  # fmt: skip
-        if any(targets.TARGETS[name].imports_long for name in names):
-            import_what_takes_long()
-        self.whole, self.seconds = {}, {}  # by name; by name and whether cold
+        self.whole, self.seconds = {}, {}  # by name
         for name in names:
-            for cold in {True, not targets.TARGETS[name].imports_long}:
-                out, begun = self._fresh(name), time.monotonic()
-                code, said = self._finish(targets.started(name, out, self.data, cold))
-                self.seconds[name, cold] = time.monotonic() - begun
-                if code:
-                    sys.exit(f"{name}: an undisturbed run ended with {code}: {said[-500:]}")
-                if others := targets.differing(self.whole.setdefault(name, found := targets.content(out)), found):
-                    sys.exit(f"{name}: a second undisturbed run wrote other bytes: {others[:4]}")
-                self._forget(out)
+            out, begun = self._fresh(name), time.monotonic()
+            code, said = self._finish(targets.started(name, out, self.data))
+            self.seconds[name] = time.monotonic() - begun
+            if code:
+                sys.exit(f"{name}: an undisturbed run ended with {code}: {said[-500:]}")
+            self.whole[name] = targets.content(out)
+            self._forget(out)
 
     def kills(self, name: str) -> int:
         """Kill a run, perhaps again and again, and let the next one end; return how many were killed."""
         out, killed = self._fresh(name), 0
         for _ in range(self.random.choice((1, 1, 2, 4))):
-            cold = self._cold(name)
-            process = targets.started(name, out, self.data, cold)
+            process = targets.started(name, out, self.data)
             number = self.random.choice(SIGNALS)
             group = self.random.random() < 0.5
             try:
-                process.wait(timeout=self.random.uniform(0.02, 1.0) * self.seconds[name, cold])
+                process.wait(timeout=self.random.uniform(0.02, 1.0) * self.seconds[name])
             except subprocess.TimeoutExpired:
                 killed += 1
                 self._count("kills", name, number.name)
@@ -105,7 +97,7 @@ class Attack:
         together = self.random.choice((2, 2, 2, 8))
         running = []
         for _ in range(together):
-            running.append(targets.started(name, out, self.data, self._cold(name)))
+            running.append(targets.started(name, out, self.data))
             time.sleep(self.random.choice((0, 0, 0.3)))
         for process in running:
             code, said = self._finish(process, LONGEST * together / 2)
@@ -119,7 +111,7 @@ class Attack:
         """Let a run meet the end of the disk: no file may grow beyond a few pages."""
         out = self._fresh(name)
         size = 4096 * self.random.randint(0, 40)
-        process = targets.started(name, out, self.data, self._cold(name), lambda: _limit(size))
+        process = targets.started(name, out, self.data, lambda: _limit(size))
         self._refused("disks", name, process, f"with files of at most {size} bytes")
         self._again("disks", name, out)
         return 1
@@ -140,7 +132,7 @@ class Attack:
                 if copied.returncode:  # not even the data fit
                     self._count("small disks", name, "too small for the data")
                     return 1
-            self._refused("small disks", name, targets.started(name, out, self.data, self._cold(name)), f"on {size} kB")
+            self._refused("small disks", name, targets.started(name, out, self.data), f"on {size} kB")
             if list(out.rglob("*.unfinished")):
                 self._fail("small disks", f"{name}: left {next(out.rglob('*.unfinished')).name}")
             subprocess.run(["mount", "-o", "remount,size=1g", str(mount)], check=True)
@@ -151,9 +143,9 @@ class Attack:
 
     def rights(self, name: str) -> int:
         """Take the right to write at a random moment from a run that obeys it, even if root's."""
-        out, cold = self._fresh(name), self._cold(name)
-        process = targets.started(name, out, self.data, cold, None if os.getuid() else _obey_rights)
-        time.sleep(self.random.uniform(0.0, 1.0) * self.seconds[name, cold])
+        out = self._fresh(name)
+        process = targets.started(name, out, self.data, None if os.getuid() else _obey_rights)
+        time.sleep(self.random.uniform(0.0, 1.0) * self.seconds[name])
         folders = [out, *(path for path in out.rglob("*") if path.is_dir())]
         taken = self.random.choice((folders, [self.random.choice(folders)]))
         for folder in taken:
@@ -174,7 +166,7 @@ class Attack:
 
     def _again(self, kind: str, name: str, out: pathlib.Path) -> None:
         """Run a target to its end and compare what is there with an undisturbed run."""
-        code, said = self._finish(targets.started(name, out, self.data, self._cold(name)))
+        code, said = self._finish(targets.started(name, out, self.data))
         if code:
             self._fail(kind, f"{name}: the run afterwards ended with {code}: {said[-300:]}")
         elif others := targets.differing(self.whole[name], targets.content(out)):
@@ -182,9 +174,6 @@ class Attack:
             if self.keep:
                 shutil.copytree(out, os.path.join(self.keep, f"{kind}_{name}_{len(self.failures)}"))
         self._forget(out)
-
-    def _cold(self, name: str) -> bool:
-        return self.random.random() < 0.25 or not targets.TARGETS[name].imports_long
 
     def _fresh(self, name: str) -> pathlib.Path:
         out = pathlib.Path(tempfile.mkdtemp(dir=self.directory)) / "out"

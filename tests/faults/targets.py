@@ -10,8 +10,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from forked import Forked
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "saved_models"
 
@@ -26,13 +24,10 @@ class Target:
         After ``python``; ``{out}`` is the directory, ``{data}`` a finished small set of BIM's.
     begins_with_data
         Whether the directory begins as a copy of that set.
-    imports_long
-        Whether it imports TensorFlow, which takes longer than its work.
     """
 
     arguments: Sequence[str]
     begins_with_data: bool = False
-    imports_long: bool = False
 
 
 CONSTRUCT = ("scripts/construct_bim_dataset.py", "--drawn", "--num_train=1", "--num_val=2", "--jobs=2")
@@ -51,7 +46,6 @@ TARGETS = {
     "patches": Target(
         ("scripts/construct_delta_patch.py", "--steps=2", "--data_dir={out}"),
         begins_with_data=True,
-        imports_long=True,
     ),
     "svea": Target(
         (
@@ -62,7 +56,6 @@ TARGETS = {
             "--output={out}/deep/er/table.json",
             "--input_scores={out}/values.json",
         ),
-        imports_long=True,
     ),
     "bim": Target(
         (
@@ -77,7 +70,6 @@ TARGETS = {
             "--output={out}/table.csv",
             "--plot_dir={out}/a/b",
         ),
-        imports_long=True,
     ),
     "clevr_xai": Target(
         (
@@ -91,7 +83,6 @@ TARGETS = {
             "--output={out}/table.md",
             "--maps_dir={out}/maps",
         ),
-        imports_long=True,
     ),
 }
 
@@ -103,7 +94,7 @@ def environment(cache: pathlib.Path) -> dict[str, str]:
     return {**os.environ, **threads, **own, "TMPDIR": str(cache.parent)}
 
 
-def started(name: str, out: pathlib.Path, data: pathlib.Path, cold: bool = True, prepare=None):
+def started(name: str, out: pathlib.Path, data: pathlib.Path, prepare=None):
     """Start a target in a session of its own, so that it can be killed with all that it started.
 
     Parameters
@@ -112,16 +103,12 @@ def started(name: str, out: pathlib.Path, data: pathlib.Path, cold: bool = True,
         Of the target.
     out, data
         The directory it writes to, and a finished small set.
-    cold
-        Whether in a new interpreter; else, where importing takes long, in a copy of this process.
     prepare
         Called in the new process, before the command.
     """
     target = TARGETS[name]
     arguments = [part.format(out=out, data=data) for part in target.arguments]
     variables = environment(out.parent / "cache")
-    if target.imports_long and not cold:
-        return Forked(arguments, ROOT, variables, prepare)
     return subprocess.Popen(
         [sys.executable, *arguments], cwd=ROOT, env=variables, start_new_session=True, preexec_fn=prepare,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

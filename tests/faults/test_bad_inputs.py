@@ -69,6 +69,7 @@ def prepare(place, files, small_set):
                 path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commands", GROUPS, ids="-".join)
 def test_bad_inputs_end_in_one_line(commands, small_set, tmp_path):
     """Several run in one process; a hang or a crash is that process's end, and told with the case's name."""
@@ -98,6 +99,7 @@ def test_the_table_is_large_and_no_name_stands_twice():
     assert {case[1] for case in BAD.cases()} == {command for group in GROUPS for command in group}
 
 
+@pytest.mark.slow
 def test_kills_races_and_full_disks():
     """The quick part of ``tests/faults/attack.py``, which says how to run the whole."""
     begun = time.monotonic()
