@@ -1,86 +1,89 @@
-"""The inputs that a page shows, each with the maps of all methods, and the scores of all inputs behind a column."""
+"""Single inputs on the page: examples with the maps of all methods, and the scores of all inputs of each column."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report import painting
+from attribution_benchmarks.report import images
+from attribution_benchmarks.report.formatting import score
 from attribution_benchmarks.report.matrix import Column, Matrix
-from attribution_benchmarks.report.significance import Verdicts
+from attribution_benchmarks.report.significance import ColumnTests, group_of, rivals
 
 BUDGET = 3_600_000  # characters of pictures and maps; the rest of a page takes under half as much again
-_QUALITIES = (70, 50, 35, 22)
+_QUALITIES = (70, 50, 35, 22)  # of WebP
 _SHEET = 8  # maps or pictures side by side
-_NOTHING = 65535  # stands for a value that does not exist
+_MISSING = 65535  # instead of a missing score
+_PANELS = 7  # methods next to the input at the top of the page
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoredExample:
-    """An input that is shown, with its scores.
+    """An example with its scores.
 
     Attributes
     ----------
-    shown
+    example
         Picture and maps.
-    unit
-        Title of the table that it belongs to.
+    task
+        Title of its table.
     columns
-        Keys of the columns that score it, the matrix's order.
+        Keys of the columns that score it, in the matrix's order.
     values
         Column key -> method or control -> its score on this input.
-    places
-        Column key -> method -> its share of the inputs on which it does worse against the mean of all methods.
+    shares
+        Column key -> method -> share of the inputs on which its lead over the mean of all methods is smaller.
     """
 
-    shown: report_examples.Example
-    unit: str
+    example: report_examples.Example
+    task: str
     columns: tuple[str, ...]
     values: Mapping[str, Mapping[str, float]]
-    places: Mapping[str, Mapping[str, float]]
-
-
-def group_of(column: Column, groups: Sequence[InputScores]) -> InputScores | None:
-    """Return the scores of a column's inputs; None where there are none, or several."""
-    found = [group for group in groups if column.takes(group.where)]
-    return found[0] if len(found) == 1 else None
+    shares: Mapping[str, Mapping[str, float]]
 
 
 def examples(
     matrix: Matrix, results: Sequence[Any], scores: Mapping[str, Sequence[InputScores]]
 ) -> list[ScoredExample]:
-    """Return the inputs that the units drew, in the order of the units."""
+    """Return the examples of all tasks, in the order of the tasks."""
     found = []
-    for result in results:
-        if result.examples is None:
-            continue
-        names = {row["metric"] for row in result.document["rows"]}
-        columns = [
-            column
-            for column in matrix.columns
-            if column.benchmark == result.benchmark
-            and column.metric in names
-            and any(column.takes(row) for row in result.document["rows"])
-        ]
-        for one in report_examples.load(result.examples)[0]:
+    for result, (loaded, _) in _loaded(results):
+        columns = _columns_of(result, matrix)
+        for one in loaded:
             values: dict[str, dict] = {}
-            places: dict[str, dict] = {}
+            shares: dict[str, dict] = {}
             for column in columns:
-                group = group_of(column, scores.get(column.benchmark, ()))
+                group = group_of(column, scores)
                 if column.metric not in one.metrics or group is None or one.input not in group.inputs:
                     continue
                 place = list(group.inputs).index(one.input)
                 values[column.key] = {name: float(line[place]) for name, line in group.values.items()}
-                places[column.key] = _shares(group, matrix.methods, column.higher_is_better, place)
-            found.append(ScoredExample(one, result.title, tuple(values), values, places))
+                shares[column.key] = _shares(group, matrix.methods, column.higher_is_better, place)
+            found.append(ScoredExample(one, result.title, tuple(values), values, shares))
     return found
+
+
+def _loaded(results: Sequence[Any]) -> Iterator[tuple[Any, tuple[list, list]]]:
+    """Yield each result that has examples, with its examples and the pictures of its inputs."""
+    for result in results:
+        if result.examples is not None:
+            yield result, report_examples.load(result.examples)
+
+
+def _columns_of(result: Any, matrix: Matrix) -> list[Column]:
+    """Return the columns that take rows of a result's document."""
+    return [
+        column
+        for column in matrix.columns
+        if column.benchmark == result.benchmark and any(column.takes(row) for row in result.document["rows"])
+    ]
 
 
 def _shares(group: InputScores, methods: Sequence[str], higher: bool, place: int) -> dict[str, float]:
@@ -98,7 +101,7 @@ def _shares(group: InputScores, methods: Sequence[str], higher: bool, place: int
 def packed(
     found: Sequence[ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int = BUDGET
 ) -> dict:
-    """Return examples and pictures of inputs as plain JSON with data URLs, within a budget of characters.
+    """Return examples and pictures of inputs as JSON with data URLs, within a budget of characters.
 
     Parameters
     ----------
@@ -107,37 +110,22 @@ def packed(
     pictures
         Column key -> pictures of its inputs.
     budget
-        Pictures lose quality, and then examples fall away from the end of each table, until they fit.
+        If they do not fit, pictures lose quality. If that is not enough, examples are dropped from the end of the
+        table that has most.
     """
-    kept = list(found)
-
-    @functools.cache  # an example is encoded once a quality, however many fall away before the rest fits
-    def example(place: int, quality: int) -> dict:
-        return _example(found[place], quality)
-
-    places = {id(one): place for place, one in enumerate(found)}
+    encoded = functools.cache(lambda place, quality: _example(found[place], quality))
     sheets = functools.cache(functools.partial(_pictures, pictures))
+    kept = list(range(len(found)))
     while True:
-        best = None
-        better, worse = 0, len(_QUALITIES)  # the best that fits lies between, and is found by halving
-        while better < worse:
-            middle = (better + worse) // 2
-            quality = _QUALITIES[middle]
-            result = {
-                "examples": [example(places[id(one)], quality) for one in kept],
-                "pictures": sheets(quality),
-            }
+        for quality in _QUALITIES:
+            result = {"examples": [encoded(place, quality) for place in kept], "pictures": sheets(quality)}
             if _size(result) <= budget:
-                best, worse = result, middle
-            else:
-                better = middle + 1
-        if best is not None:
-            return best
+                return result
         if not kept:
             return {"examples": [], "pictures": {}}
-        counts = {one.unit: sum(other.unit == one.unit for other in kept) for one in kept}
-        largest = max(counts, key=lambda unit: counts[unit])
-        kept.remove(next(one for one in reversed(kept) if one.unit == largest))
+        tasks = [found[place].task for place in kept]
+        largest = max(tasks, key=tasks.count)
+        kept.remove(next(place for place in reversed(kept) if found[place].task == largest))
 
 
 def _size(value: Any) -> int:
@@ -150,9 +138,9 @@ def _size(value: Any) -> int:
 
 def _example(one: ScoredExample, quality: int) -> dict:
     return {
-        "unit": one.unit, "title": one.shown.title, "input": one.shown.input, "columns": list(one.columns),
+        "unit": one.task, "title": one.example.title, "input": one.example.input, "columns": list(one.columns),
         "values": {key: {name: _plain(value) for name, value in line.items()} for key, line in one.values.items()},
-        "views": [_view(view, quality) for view in one.shown.views],
+        "views": [_view(view, quality) for view in one.example.views],
     }  # fmt: skip
 
 
@@ -166,16 +154,16 @@ def _view(view: report_examples.ExampleView, quality: int) -> dict:
             "maps": base64.b64encode(maps.tobytes()).decode(),
         }  # fmt: skip
     return {
-        **found, "kind": "image", "picture": painting.webp(view.picture, 88), "width": view.picture.shape[1],
-        "height": view.picture.shape[0], "outline": "" if view.truth is None else painting.outline(view.truth),
+        **found, "kind": "image", "picture": images.webp(view.picture, 88), "width": view.picture.shape[1],
+        "height": view.picture.shape[0], "outline": "" if view.truth is None else images.outline(view.truth),
         "truth_size": [] if view.truth is None else [view.truth.shape[1], view.truth.shape[0]],
-        "maps": painting.webp(painting.sheet(maps, _SHEET), quality) if len(maps) else "",
+        "maps": images.webp(images.sheet(maps, _SHEET), quality) if len(maps) else "",
         "map_size": [*maps.shape[:0:-1]] if maps.ndim == 3 else [1, 1], "sheet": _SHEET,
     }  # fmt: skip
 
 
 def _pictures(pictures: Mapping[str, report_examples.InputPictures], quality: int) -> dict:
-    """Return the pictures of inputs, each set once, and which column has which."""
+    """Return each set of pictures once, and which column has which."""
     sets: list[dict] = []
     seen: dict[int, int] = {}
     for one in pictures.values():
@@ -189,7 +177,7 @@ def _pictures(pictures: Mapping[str, report_examples.InputPictures], quality: in
         else:
             height, width = one.pictures.shape[1:3]
             sets.append({"kind": "image", "width": width, "height": height, "sheet": _SHEET,
-                         "data": painting.webp(painting.sheet(one.pictures, _SHEET), quality)})  # fmt: skip
+                         "data": images.webp(images.sheet(one.pictures, _SHEET), quality)})  # fmt: skip
     return {
         "sets": sets,
         "of": {key: seen[id(one.pictures)] for key, one in pictures.items() if id(one.pictures) in seen},
@@ -201,53 +189,48 @@ def _unit(values: np.ndarray) -> np.ndarray:
     return np.divide(values - low, span, out=np.zeros(values.shape), where=span > 0)
 
 
-def pictures_of(matrix: Matrix, results: Sequence[Any], scores: Mapping) -> dict[str, report_examples.InputPictures]:
-    """Return the pictures of each column's inputs, in the order of its scores, where a unit kept them."""
+def pictures_of(
+    matrix: Matrix, results: Sequence[Any], scores: Mapping[str, Sequence[InputScores]]
+) -> dict[str, report_examples.InputPictures]:
+    """Return the pictures of each column's inputs, in the order of its scores, if its task stored them."""
     found = {}
-    for result in results:
-        if result.examples is None:
-            continue
-        for one in report_examples.load(result.examples)[1]:
-            for column in matrix.columns:
-                group = group_of(column, scores.get(column.benchmark, ()))
-                if (
-                    group is not None
-                    and column.benchmark == result.benchmark
-                    and column.metric in one.metrics
-                    and tuple(group.inputs) == one.inputs
-                    and any(column.takes(row) for row in result.document["rows"])
-                ):
+    for result, (_, loaded) in _loaded(results):
+        for column in _columns_of(result, matrix):
+            group = group_of(column, scores)
+            for one in loaded:
+                if group is not None and column.metric in one.metrics and tuple(group.inputs) == one.inputs:
                     found[column.key] = one
     return found
 
 
-def all_scores(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], verdicts: Sequence[Verdicts]) -> list[dict]:
-    """Return every input's score of every method and control, two bytes a score, for the page to compare.
+def all_scores(
+    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], tests: Mapping[str, ColumnTests]
+) -> list[dict]:
+    """Return the scores of all methods and controls on each input, two bytes per score.
 
-    A score is ``low + step * number``; 65535 stands for none. Each column names its strongest rival among the controls.
+    A score is ``low + step * number``; 65535 is a missing score. ``rival`` is the control with the best mean.
     """
-    judged = {verdict.column.key: verdict for verdict in verdicts}
     found = []
     for column in matrix.columns:
-        group = group_of(column, scores.get(column.benchmark, ()))
+        group = group_of(column, scores)
         if group is None or not len(group.inputs):
             continue
         names = [name for name in (*matrix.methods, *matrix.controls) if name in group.values]
         table = np.array([group.values[name] for name in names], float)
         finite = table[np.isfinite(table)]
         low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-        step = (high - low) / (_NOTHING - 1) or 1.0
-        numbers = np.full(table.shape, _NOTHING, np.uint16)
+        step = (high - low) / (_MISSING - 1) or 1.0
+        numbers = np.full(table.shape, _MISSING, np.uint16)
         numbers[np.isfinite(table)] = np.rint((finite - low) / step).astype(np.uint16)
-        rivals = [name for name in names if name in matrix.controls and name not in column.excluded]
+        controls = rivals(column, matrix, group) if column.key in tests else []
         sign = 1 if column.higher_is_better else -1
+        best = max(controls, key=lambda name: sign * matrix.cells[name, column.key]["value"], default="")
         found.append(
             {
                 "column": column.key, "title": column.label, "names": names, "low": low,
                 "step": step, "less": not column.higher_is_better, "digits": 1 if column.percent else 3,
                 "inputs": list(group.inputs), "numbers": base64.b64encode(numbers.astype("<u2").tobytes()).decode(),
-                "rival": max(rivals, key=lambda name: sign * matrix.cells[name, column.key]["value"])
-                if rivals and column.key in judged else "",
+                "rival": best,
             }
         )  # fmt: skip
     return found
@@ -255,3 +238,78 @@ def all_scores(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], verd
 
 def _plain(value: float) -> float | None:
     return round(value, 5) if np.isfinite(value) else None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Panel:
+    """A picture with its text; ``inside`` is trusted HTML."""
+
+    inside: str
+    title: str
+    text: str
+
+
+def hero(examples: Sequence[ScoredExample], matrix: Matrix, names: Any) -> dict | None:
+    """Return one example with maps of methods from the best to the worst; None if there is no example.
+
+    It is the one whose scores differ most, an image if there is one.
+    """
+    columns = {column.key: column for column in matrix.columns}
+    rated = [
+        (one.example.views[0].picture.ndim == 3 and len(one.example.views) == 1, one.example.views[0].picture.ndim == 3,
+         _spread(one, key, columns[key]), -place, key, one)
+        for place, one in enumerate(examples)
+        for key in one.columns[:1]
+    ]  # fmt: skip
+    if not rated:
+        return None
+    *_, key, one = max(rated, key=lambda rating: rating[:4])
+    column, view = columns[key], one.example.views[0]
+    sign = 1 if column.higher_is_better else -1
+    values = {name: one.values[key].get(name, np.nan) for name in view.maps}
+    ordered = sorted(
+        (name for name in values if np.isfinite(values[name])), key=lambda name: (-sign * values[name], name)
+    )
+    picked = _spread_out(ordered, names)
+    panels = [_Panel(_inside(view, None), "The input", "truth outlined" if view.truth is not None else "")]
+    panels += [_Panel(_inside(view, name), names(name), score(values[name], column)) for name in picked]
+    return {
+        "panels": panels,
+        "caption": f"“{one.example.title}” – {view.facts}. From the best to the worst {column.label} on this input; "
+        f"{'more' if column.higher_is_better else 'less'} is better.",
+    }
+
+
+def _spread(one: ScoredExample, key: str, column: Any) -> float:
+    values = [value for name, value in one.values[key].items() if name in one.example.views[0].maps and value == value]
+    return float(np.std(values)) if values else 0.0
+
+
+def _spread_out(ordered: Sequence[str], names: Any) -> list[str]:
+    """Return ``_PANELS`` methods evenly from the first to the last, custom ones among them."""
+    if len(ordered) <= _PANELS:
+        return list(ordered)
+    places = sorted({round(place) for place in np.linspace(0, len(ordered) - 1, _PANELS)})
+    for place, name in enumerate(ordered):
+        if names.is_custom(name) and place not in places:
+            nearest = min(places[1:-1], key=lambda other: abs(other - place))
+            places[places.index(nearest)] = place
+    return [ordered[place] for place in sorted(places)]
+
+
+def _inside(view: Any, method: str | None) -> str:
+    """Return a picture as HTML, with a method's map over it if one is given."""
+    if view.picture.ndim == 1:
+        drawn = images.signal_svg(view.picture, view.truth, None if method is None else view.maps[method])
+        return f'<span class="frame">{drawn}</span>'
+    height, width = view.picture.shape[:2]
+    pixels = view.picture if method is None else images.overlay(view.picture, view.maps[method])
+    over = ""
+    if view.truth is not None:
+        rows, columns = view.truth.shape
+        over = (
+            f'<svg class="over" viewBox="0 0 {columns} {rows}" preserveAspectRatio="none" aria-hidden="true">'
+            f'<path d="{images.outline(view.truth)}"/></svg>'
+        )
+    source = images.webp(pixels, 88)
+    return f'<span class="frame"><img src="{source}" width="{width}" height="{height}" alt="">{over}</span>'

@@ -1,6 +1,6 @@
-"""One matrix: methods by the metrics of all benchmarks, their ranks, what is blank, and whether the columns agree.
+"""The matrix of methods by metrics: scores, ranks, reasons of blanks, and agreement of the columns.
 
-Everything here is a function of the documents that the benchmarks write with ``--output=FILE.json``.
+Everything is computed from the documents that the benchmarks write with ``--output=FILE.json``.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ NOT_SCORED = "not scored in this benchmark"
 
 @dataclasses.dataclass(frozen=True)
 class Matrix:
-    """Scores of all methods under all columns that any benchmark gave.
+    """Scores of all methods on all columns.
 
     Attributes
     ----------
     columns
         Those with at least one row.
     methods, controls
-        Names; the methods that every column has come first, each group from the best mean rank to the worst.
+        Names. Methods that every column has come first; each group is sorted by mean rank.
     common
         The methods that every column has.
     cells
-        (name, column key) -> row of the benchmark's document; only where there is a value.
+        (name, column key) -> row of the benchmark's document, if it has a value.
     ranks
-        (method, column key) -> rank among the column's methods, 1 the best, ties sharing the mean.
+        (method, column key) -> rank among the column's methods, 1 is best, ties share the mean.
     blanks
         (method, column key) -> why there is no value.
     networks
-        Column key -> the networks that its documents name, as their manifests do.
+        Column key -> networks that its documents name.
     """
 
     columns: tuple[Column, ...]
@@ -48,20 +48,20 @@ class Matrix:
     networks: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def goodness(self, methods: Sequence[str]) -> np.ndarray:
-        """Return scores turned so that more is better, (methods, columns) float64; NaN where there is none."""
+        """Return scores with signs such that more is better, (methods, columns) float64; NaN if there is none."""
         return np.array([[self._good(name, column, np.nan) for column in self.columns] for name in methods]).reshape(
             len(methods), len(self.columns)
         )
 
     def above_baselines(self, method: str, column: Column) -> bool:
-        """Tell whether a method's score is better than that of every control without a network that is a rival."""
+        """Return whether a method's score is better than that of every control that is not excluded."""
         rivals = (self._good(name, column) for name in self.controls if name not in column.excluded)
         return self._good(method, column) > max(rivals, default=-np.inf)
 
     def baseline_on_top(self, column: Column) -> str | None:
-        """Return the control without a network that no method beats on a column, None where a method is best.
+        """Return the control that no method beats on a column; None if a method is best.
 
-        It has the trivial maximum, or a higher score than every method. Controls that know the truth do not count.
+        It has the trivial maximum, or a higher score than every method. Oracles do not count.
         """
         best = max(self._good(name, column) for name in self.methods)
         top = max((name for name in self.controls if column.excluded.get(name) != ORACLE), default=None,
@@ -72,9 +72,17 @@ class Matrix:
         return top if score > best or (score == best and top in column.excluded) else None
 
     def _good(self, name: str, column: Column, missing: float = -np.inf) -> float:
-        """Return a score turned so that more is better."""
+        """Return a score with the sign such that more is better."""
         row = self.cells.get((name, column.key))
         return missing if row is None else (1 if column.higher_is_better else -1) * row["value"]
+
+    def rank_counts(self) -> dict[str, int]:
+        """Return column key -> number of ranked methods."""
+        return {column.key: sum(key == column.key for _, key in self.ranks) for column in self.columns}
+
+    def groups(self) -> list[str]:
+        """Return the printed names of the benchmarks."""
+        return list(dict.fromkeys(column.group for column in self.columns))
 
 
 def build(
@@ -87,59 +95,32 @@ def build(
     Parameters
     ----------
     documents
-        What the benchmarks wrote, each with ``benchmark`` and ``rows``.
+        Each with ``benchmark`` and ``rows``.
     columns
         Columns to show.
     reasons
-        (method, benchmark) -> why a method was not scored there; a row's own ``reason`` comes first.
+        (method, benchmark) -> why a method was not scored there; a row's own ``reason`` takes precedence.
 
     Returns
     -------
     Matrix
-        Peers count as methods. A row without a value makes a blank with its reason, and so does one of fewer inputs
-        than the others of its column have: all that is ranked together is of the same inputs.
+        Third-party methods count as methods. A row without a value is a blank, and so is one of fewer inputs than the
+        others of its column: ranks compare scores of the same inputs only.
 
     Raises
     ------
     ValueError
-        If two rows claim the same place.
+        If two rows belong to one cell.
     """
-    cells, blanks, kinds, benchmarks, networks = {}, {}, {}, {}, {}
-    for document in documents:
-        for column in columns:
-            if column.benchmark != document["benchmark"]:
-                continue
-            for row in filter(column.takes, document["rows"]):
-                place = row["method"], column.key
-                if place in cells or place in blanks:
-                    raise ValueError(f"two rows of {place[0]!r} belong to the column {column.key!r}")
-                kinds.setdefault(row["method"], row["kind"])
-                networks[column.key] = tuple(document.get("manifest", {}).get("models", ()))
-                benchmarks[column.key] = column
-                if row["value"] is None:
-                    blanks[place] = row.get("reason") or "no value"
-                else:
-                    cells[place] = row
-    from scipy.stats import rankdata  # here, because it takes a third of a second
-
-    shown = tuple(column for column in columns if column.key in benchmarks)
+    cells, blanks, kinds, networks = _cells(documents, columns)
+    shown = tuple(column for column in columns if column.key in networks)
     names = [name for name, kind in kinds.items() if kind != "control"]
     for column in shown:
-        counts = {name: cells[name, column.key].get("n") or 0 for name in names if (name, column.key) in cells}
-        for name, count in counts.items():
-            if count < max(counts.values()):  # a rank among others would compare different inputs
-                blanks[name, column.key] = f"has a value for {count:,} of {max(counts.values()):,} inputs alone"
-                del cells[name, column.key]
-    for name in names:
-        for column in shown:
-            if (name, column.key) not in cells and (name, column.key) not in blanks:
-                blanks[name, column.key] = (reasons or {}).get((name, column.benchmark), NOT_SCORED)
-    ranks = {}
-    for column in shown:
-        ranked = [name for name in names if (name, column.key) in cells]
-        sign = -1 if column.higher_is_better else 1
-        places = rankdata([sign * cells[name, column.key]["value"] for name in ranked])
-        ranks.update({(name, column.key): float(rank) for name, rank in zip(ranked, places, strict=True)})
+        _blank_fewer_inputs(column, names, cells, blanks)
+        for name in names:
+            if (name, column.key) not in cells:
+                blanks.setdefault((name, column.key), (reasons or {}).get((name, column.benchmark), NOT_SCORED))
+    ranks = _ranks(shown, names, cells)
     common = [name for name in names if all((name, column.key) in cells for column in shown)]
     order = sorted(names, key=lambda name: (name not in common, _mean_share(name, shown, ranks)))
     return Matrix(
@@ -154,7 +135,48 @@ def build(
     )
 
 
-def _mean_share(name: str, columns, ranks) -> float:
+def _cells(documents: Iterable[Mapping], columns: Sequence[Column]) -> tuple[dict, dict, dict, dict]:
+    """Return cells, blanks, name -> kind of row, and column key -> networks."""
+    cells, blanks, kinds, networks = {}, {}, {}, {}
+    for document in documents:
+        for column in columns:
+            if column.benchmark != document["benchmark"]:
+                continue
+            for row in filter(column.takes, document["rows"]):
+                place = row["method"], column.key
+                if place in cells or place in blanks:
+                    raise ValueError(f"two rows of {place[0]!r} belong to the column {column.key!r}")
+                kinds.setdefault(row["method"], row["kind"])
+                networks[column.key] = tuple(document.get("manifest", {}).get("models", ()))
+                if row["value"] is None:
+                    blanks[place] = row.get("reason") or "no value"
+                else:
+                    cells[place] = row
+    return cells, blanks, kinds, networks
+
+
+def _blank_fewer_inputs(column: Column, names: Sequence[str], cells: dict, blanks: dict) -> None:
+    """Replace the cells of a column with fewer inputs than others by blanks."""
+    counts = {name: cells[name, column.key].get("n") or 0 for name in names if (name, column.key) in cells}
+    for name, count in counts.items():
+        if count < max(counts.values()):
+            blanks[name, column.key] = f"has a value for {count:,} of {max(counts.values()):,} inputs alone"
+            del cells[name, column.key]
+
+
+def _ranks(columns: Sequence[Column], names: Sequence[str], cells: Mapping) -> dict[tuple[str, str], float]:
+    from scipy.stats import rankdata  # here, because the import takes a third of a second
+
+    ranks = {}
+    for column in columns:
+        ranked = [name for name in names if (name, column.key) in cells]
+        sign = -1 if column.higher_is_better else 1
+        places = rankdata([sign * cells[name, column.key]["value"] for name in ranked])
+        ranks.update({(name, column.key): float(rank) for name, rank in zip(ranked, places, strict=True)})
+    return ranks
+
+
+def _mean_share(name: str, columns: Sequence[Column], ranks: Mapping) -> float:
     """Return a method's mean rank as a share of the column's number of methods."""
     counts = {column.key: sum(key == column.key for _, key in ranks) for column in columns}
     shares = [ranks[name, column.key] / counts[column.key] for column in columns if (name, column.key) in ranks]
@@ -163,19 +185,19 @@ def _mean_share(name: str, columns, ranks) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """Whether columns rank the common methods alike.
+    """Agreement of the columns on the ranking of the common methods.
 
     Attributes
     ----------
     overall
-        Over all columns.
+        Of all columns.
     within
-        Benchmark's printed name -> over its own columns.
+        Benchmark's printed name -> of its own columns.
     between
-        Over the benchmarks, each with the mean rank its columns give; columns of one benchmark share their inputs, so
-        these are the judges that are independent.
+        Of the benchmarks, each with the mean rank of its columns. Columns of one benchmark share their inputs, so only
+        these rankings are independent.
     correlations, counts
-        Of every two columns, over all methods that both have.
+        Rank correlation of every two columns over the methods that both have, and their number.
     """
 
     overall: Concordance
@@ -184,20 +206,34 @@ class Agreement:
     correlations: np.ndarray
     counts: np.ndarray
 
+    def rows(self) -> list[dict]:
+        """Return Kendall's W over all columns, between and within benchmarks; nothing for a single benchmark.
+
+        ``chance`` is its expectation for independent columns.
+        """
+        if len(self.within) < 2:
+            return []
+        named = {"all columns": self.overall, "between benchmarks": self.between}
+        named |= {f"within {group}": within for group, within in self.within.items()}
+        return [
+            {"over": name, **concordance._asdict(), "chance": concordance.chance} for name, concordance in named.items()
+        ]
+
 
 def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None = None) -> Agreement:
-    """Return how far the columns agree; ``overall``, ``within`` and ``between`` over the common methods, by family.
+    """Return the agreement of the columns; permutations and intervals are over families of methods.
 
-    ``families`` is method -> family; a method that it does not hold is a family by itself.
+    ``families`` is method -> family; a method that it lacks is its own family.
     """
     from scipy.stats import rankdata
 
     scores = matrix.goodness(matrix.common)
-    groups = list(dict.fromkeys(column.group for column in matrix.columns))
-    members = {group: [i for i, column in enumerate(matrix.columns) if column.group == group] for group in groups}
+    members = {
+        group: [i for i, column in enumerate(matrix.columns) if column.group == group] for group in matrix.groups()
+    }
     of_common = [(families or {}).get(name, name) for name in matrix.common]
 
-    def concordance(columns):
+    def concordance(columns: np.ndarray) -> Concordance:
         return kendalls_w(columns, seed=seed, families=of_common)
 
     ranks = rankdata(scores, axis=0) if scores.size else scores

@@ -1,7 +1,4 @@
-"""One HTML page of everything: headline, matrix, a card a method, maps to look at, every metric's table, what it means.
-
-The page is a function of what the benchmarks wrote. It loads nothing: style, script and pictures stand inside it.
-"""
+"""The report as one HTML page. Style, script and pictures are inside it; it loads nothing."""
 
 from __future__ import annotations
 
@@ -9,185 +6,166 @@ import json
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report import cards, gallery, headline, painting, power, sections, summary
+from attribution_benchmarks.report import cards, gallery, images, sections, summary
+from attribution_benchmarks.report.formatting import enumeration
 from attribution_benchmarks.report.matrix import Agreement, Matrix
-from attribution_benchmarks.report.matrix_table import agreement_rows, number, span
-from attribution_benchmarks.report.sections import Result
-from attribution_benchmarks.report.significance import Verdicts
+from attribution_benchmarks.report.results import ReportData, Result
+from attribution_benchmarks.report.significance import ColumnTests, oracle_power
 
 _FOLDER = pathlib.Path(__file__).parent
-LARGEST = 5_600_000  # characters of a page, about
+_LARGEST = 5_600_000  # characters of a page, about
+_MARKUP = 600_000  # characters of it without pictures, maps and charts, at most
 
 
 def page(
     matrix: Matrix,
     agreement: Agreement,
-    verdicts: Sequence[Verdicts],
-    results: Sequence[Result],
-    definitions: Sequence[Benchmark],
-    titles: Mapping[str, str],
-    settings: Mapping[str, str],
-    own: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    scores: Mapping[str, Sequence[InputScores]] | None = None,
+    tests: Mapping[str, ColumnTests],
+    data: ReportData,
     compared: Mapping | None = None,
-    families: Mapping[str, str] | None = None,
 ) -> str:
     """Return the page.
 
     Parameters
     ----------
-    matrix, agreement, verdicts
-        Of the documents in ``results``.
-    results
-        In the order of the page.
-    definitions
-        The benchmarks, in the order of their sections.
-    titles
-        Method or control -> name to print.
-    settings
-        What to say of the run: ``command`` and any other words.
-    own
-        Methods of the user's own, to be marked.
-    notes
-        Sentences for the top of the page: what a user's own method or model was refused for, for instance.
-    scores
-        Benchmark -> its input scores.
+    matrix, agreement, tests
+        Of the documents in ``data``; tests by column key.
+    data
+        Results of the run.
     compared
-        From ``compared.difference``; None where no other report is beside it.
-    families
-        Method -> family, as of ``matrix.agreement``.
+        From ``report_diff.difference``.
 
     Returns
     -------
     str
-        HTML; the same arguments give the same bytes.
+        HTML; deterministic.
     """
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    scores = scores or {}
-    judged = {verdict.column.key: verdict for verdict in verdicts}
-    named = sections.Names(titles, own, families)
-    examples = gallery.examples(matrix, results, scores)
-    benchmarks = [sections.benchmark(definition, matrix, judged, results, named) for definition in definitions]
-    every_score = gallery.all_scores(matrix, scores, verdicts)
-    taken = sum(len(picture.source) for benchmark in benchmarks for picture in benchmark["pictures"])
-    taken += sum(len(one["numbers"]) for one in every_score)
-    taken += sum(len(panel["svg"]) for one in benchmarks for trend in one["trends"] for panel in trend["panels"])
-    packed = gallery.packed(examples, gallery.pictures_of(matrix, results, scores), LARGEST - 600_000 - taken)
-    kept = [one for one in examples if (one.unit, one.shown.input, one.columns) in _kept(packed)]
-    every_card = cards.cards(matrix, judged, kept, named, {one.name: one.title for one in definitions})
-    lines = sections.matrix_lines(matrix, judged, named)
-    data = {
-        "titles": {name: named(name) for name in (*matrix.methods, *matrix.controls)},
-        "order": list(matrix.methods),
-        "own": [name for name in matrix.methods if named.own(name)],
-        "ramp": painting.RAMP,
-        "columns": [
-            {
-                "key": column.key, "label": column.label, "title": column.title, "group": column.group,
-                "less": not column.higher_is_better, "digits": 1 if column.percent else 3,
-            }
-            for column in matrix.columns
-        ],
-        "cells": sections.told(matrix, judged, named),
-        "gallery": packed["examples"],
-        "pictures": packed["pictures"],
-        "scores": every_score,
-    }  # fmt: skip
-    units: dict[str, list] = {}
-    for place, one in enumerate(kept):
-        units.setdefault(one.unit, []).append((place, one.shown.title))
-    return environment.from_string((_FOLDER / "page.html.jinja").read_text(encoding="utf-8")).render(
-        style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
-        script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
-        # Nothing in the data may end the script that holds it.
-        data=json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
-        settings=settings,
-        heading=f"Attribution methods on {_joined([definition.title for definition in definitions])}",
-        headline=headline.headline(matrix, judged, named, [name for name in own if name in matrix.methods]),
-        facts=headline.facts(matrix),
-        hero=headline.hero(kept, matrix, named),
-        settings_differ=", ".join(definition.method_note for definition in definitions if definition.method_note),
-        notes=[*notes, *(f"{result.title} is missing: {result.failed}" for result in results if result.failed)],
-        summary=summary.sentences(matrix, agreement, verdicts, titles, _reasons(definitions)),
-        groups=sections.groups(matrix),
-        families=list(dict.fromkeys(line["family"] for line in lines)),
-        lines=lines,
-        any_untested=any(verdict.untested(name) for verdict in verdicts for name in verdict.tested),
-        controls=sections.control_lines(matrix, named),
-        blanks=sections.blanks(matrix, named),
-        concordances=[
-            {
-                **row,
-                "over": row["over"][0].upper() + row["over"][1:],
-                "w": number(row["w"]),
-                "interval": span(row["low"], row["high"]),
-                "chance": number(row["chance"]),
-                "p": number(row["p_value"], 4),
-            }
-            for row in agreement_rows(agreement)
-        ],
-        power=sections.power_lines(power.ranked(matrix, scores), named),
-        common=[titles.get(name, name) for name in matrix.common],
-        correlations=sections.correlations(matrix, agreement),
+    return environment.from_string(_file("page.html.jinja")).render(
+        style=_file("page.css"),
+        script=_file("page.js"),
+        settings=data.settings,
+        heading=f"Attribution methods on {enumeration(one.title for one in data.definitions)}",
+        settings_differ=", ".join(one.method_note for one in data.definitions if one.method_note),
+        notes=[*data.notes, *(f"{one.title} is missing: {one.failed}" for one in data.results if one.failed)],
         columns=matrix.columns,
-        benchmarks=benchmarks,
-        cards=[one for one in every_card if not one["own"]],
-        own_cards=[one for one in every_card if one["own"]],
-        scripted=bool(kept),
-        gallery=list(units.items()),
-        drilled=[one["title"] for one in every_score],
         compared=compared,
-        own=own,
-        files=_files(results),
-        manifest=json.dumps(_manifest(results), indent=1, ensure_ascii=False),
-        commands=[(result.title, result.document["manifest"]["command"]) for result in results if result.document],
-        versions=next((result.document["manifest"]["versions"] for result in results if result.document), {}),
+        own=data.custom,
+        **_findings(matrix, agreement, tests, data),
+        **_inputs(matrix, tests, data),
+        **_provenance(data.results),
     )
 
 
-def _kept(packed: Mapping) -> set[tuple]:
-    return {(one["unit"], one["input"], tuple(one["columns"])) for one in packed["examples"]}
+def _file(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def _reasons(definitions: Sequence[Benchmark]) -> dict[str, str]:
-    """Return a benchmark's printed name -> why its figures differ from the paper's."""
-    return {definition.title: definition.beside_paper for definition in definitions if definition.beside_paper}
+def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTests], data: ReportData) -> dict:
+    """Return the variables of headline, matrix, summary, agreement and power."""
+    names = data.names
+    lines = sections.matrix_lines(matrix, tests, names)
+    reasons = {one.title: one.beside_paper for one in data.definitions if one.beside_paper}
+    return {
+        "headline": summary.headline(matrix, tests, names, [name for name in data.custom if name in matrix.methods]),
+        "facts": summary.sizes(matrix),
+        "summary": summary.summary(matrix, agreement, tests, names, reasons),
+        "groups": sections.groups(matrix),
+        "families": list(dict.fromkeys(line["family"] for line in lines)),
+        "lines": lines,
+        "any_untested": any(one.untested_controls(name) for one in tests.values() for name in one.tested),
+        "controls": sections.control_lines(matrix, names),
+        "blanks": sections.blanks(matrix, names),
+        "concordances": sections.concordances(agreement),
+        "power": sections.power_lines(oracle_power(matrix, data.scores), names),
+        "common": [names(name) for name in matrix.common],
+        "correlations": sections.correlations(matrix, agreement),
+    }
 
 
-def _joined(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _inputs(matrix: Matrix, tests: Mapping[str, ColumnTests], data: ReportData) -> dict:
+    """Return the variables of benchmarks, examples and cards, and the data of the script.
+
+    Examples get the space that the charts and scores leave.
+    """
+    names = data.names
+    benchmarks = [sections.benchmark(one, matrix, tests, data.results, names) for one in data.definitions]
+    scores = gallery.all_scores(matrix, data.scores, tests)
+    taken = _MARKUP + sum(len(picture.source) for one in benchmarks for picture in one["pictures"])
+    taken += sum(len(one["numbers"]) for one in scores)
+    taken += sum(len(panel["svg"]) for one in benchmarks for trend in one["trends"] for panel in trend["panels"])
+    examples = gallery.examples(matrix, data.results, data.scores)
+    pictures = gallery.pictures_of(matrix, data.results, data.scores)
+    packed = gallery.packed(examples, pictures, _LARGEST - taken)
+    kept = {(one["unit"], one["input"], tuple(one["columns"])) for one in packed["examples"]}
+    examples = [one for one in examples if (one.task, one.example.input, one.columns) in kept]
+    every_card = cards.cards(matrix, tests, examples, names, {one.name: one.title for one in data.definitions})
+    by_task: dict[str, list] = {}
+    for place, one in enumerate(examples):
+        by_task.setdefault(one.task, []).append((place, one.example.title))
+    shown = (*matrix.methods, *matrix.controls)
+    script_data = {
+        "titles": {name: names(name) for name in shown},
+        "order": list(matrix.methods),
+        "own": [name for name in matrix.methods if names.is_custom(name)],
+        "ramp": images.RAMP,
+        "columns": sections.script_columns(matrix),
+        "cells": sections.cell_details(matrix, tests, names),
+        "gallery": packed["examples"],
+        "pictures": packed["pictures"],
+        "scores": scores,
+    }
+    return {
+        "benchmarks": benchmarks,
+        "hero": gallery.hero(examples, matrix, names),
+        "scripted": bool(examples),
+        "gallery": list(by_task.items()),
+        "drilled": [one["title"] for one in scores],
+        "cards": [one for one in every_card if not one["own"]],
+        "own_cards": [one for one in every_card if one["own"]],
+        # No "<" in the data can end the script element.
+        "data": json.dumps(script_data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
+    }
+
+
+def _provenance(results: Sequence[Result]) -> dict:
+    """Return the variables of files, commands, manifests and versions."""
+    manifests = {result.title: result.document["manifest"] for result in results if result.document}
+    described = {
+        result.name: {key: value for key, value in result.document["manifest"].items() if key != "versions"}
+        for result in results
+        if result.document
+    }
+    return {
+        "files": _files(results),
+        "manifest": json.dumps(described, indent=1, ensure_ascii=False),
+        "commands": [(title, one["command"]) for title, one in manifests.items()],
+        "versions": next((one["versions"] for one in manifests.values()), {}),
+    }
 
 
 def _files(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return what there is -> its files, each with its place beside the page."""
+    """Return title -> files, each with its path relative to the page."""
     kinds = {"text": "txt", "CSV": "csv", "JSON": "json", "Markdown": "md"}
 
     def tables(stem: str, shown: Sequence[str] = tuple(kinds)) -> list[tuple[str, str]]:
         return [(kind, f"tables/{stem}.{kinds[kind]}") for kind in shown]
 
-    found = [("The matrix", tables("matrix")), ("Agreement", tables("agreement", ("text", "JSON", "Markdown")))]
-    found.append(("Every paired test", [("CSV", "tables/pairs.csv")]))
+    found = [
+        ("The matrix", tables("matrix")),
+        ("Agreement", tables("agreement", ("text", "JSON", "Markdown"))),
+        ("Every paired test", [("CSV", "tables/pairs.csv")]),
+    ]
     for result in results:
         if result.document:
             found.append((result.title, tables(result.name)))
             if result.pictures:
-                drawn = [
-                    (path.stem.replace("_", " "), f"pictures/{result.name}/{path.name}") for path in result.pictures
+                pictures = [
+                    (one.stem.replace("_", " "), f"pictures/{result.name}/{one.name}") for one in result.pictures
                 ]
-                found.append((f"{result.title}: pictures", drawn))
-    return [*found, ("What all was computed from", [("manifest", "manifest.json")])]
-
-
-def _manifest(results) -> dict:
-    return {
-        result.name: {key: value for key, value in result.document["manifest"].items() if key != "versions"}
-        for result in results
-        if result.document
-    }
+                found.append((f"{result.title}: pictures", pictures))
+    return [*found, ("Fingerprints of models and data", [("manifest", "manifest.json")])]

@@ -1,23 +1,29 @@
-"""Write what stands above the single tables: matrix, paired tests, agreement, manifest and page.
+"""Write the files above the single tables: matrix, paired tests, agreement, manifest and page.
 
-Everything is a function of the files that the units left, so it can be written again without computing a score.
+They are computed from the files of the tasks, so they can be written again without computing a score.
 """
 
 from __future__ import annotations
 
+import csv
+import dataclasses
+import io
 import json
+import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attribution.file_io.files import atomic_write
 from attribution_benchmarks.core import manifest, tables
-from attribution_benchmarks.core.definition import Benchmark, Column
 from attribution_benchmarks.core.fingerprint import code_fingerprint
-from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.report import matrix as matrices
-from attribution_benchmarks.report import matrix_table, page, report_diff, sections, significance, summary
-from attribution_benchmarks.report.page import Result
+from attribution_benchmarks.report import page, report_diff, significance, summary
+from attribution_benchmarks.report.formatting import Names, cell_score, detectable, interval, number, rank
+from attribution_benchmarks.report.matrix import Agreement, Matrix
+from attribution_benchmarks.report.results import ReportData
+from attribution_benchmarks.report.sections import control_cell
+from attribution_benchmarks.report.significance import ColumnTests
 from attribution_benchmarks.stats import comparisons
 from attribution_benchmarks.stats.comparisons import CachedTests
 
@@ -28,112 +34,177 @@ FILES = (
     "manifest.json",
     "index.html",
 )
+LEGEND = (
+    "* best, or not significantly different from the best (no method has it where a baseline scores higher); † not "
+    "significantly above every baseline; ° beats every baseline it was compared with, which are fewer than those of "
+    "others (no mark where the inputs are too few); ‡ no method is tested against it: it knows the truth, or its score "
+    "is fixed by definition; in brackets: rank"
+)
 
 
-def publish(
-    directory: pathlib.Path,
-    results: Sequence[Result],
-    scores: Mapping[str, Sequence[InputScores]],
-    definitions: Sequence[Benchmark],
-    columns: Sequence[Column],
-    titles: Mapping[str, str],
-    settings: Mapping[str, str],
-    reasons: Mapping[tuple[str, str], str] | None = None,
-    own: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    seed: int = 0,
-    other: report_diff.Other | None = None,
-    families: Mapping[str, str] | None = None,
-) -> str:
-    """Write ``FILES`` below a directory, each whole or not at all; paired tests are kept in its store of scores.
+def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherReport | None = None) -> str:
+    """Write ``FILES`` into a directory, each atomically; paired tests are cached in its store of scores.
 
     Parameters
     ----------
     directory
-        The report's.
-    results
-        What the units gave, failed ones included.
-    scores
-        Benchmark -> its input scores.
-    definitions
-        The benchmarks, in the order of the page.
-    columns
-        Of the matrix.
-    titles, settings, own, notes
-        As of ``report.page``.
-    reasons
-        As of ``matrix.build``.
-    seed
-        Of draws and permutations.
+        Output directory of the report.
+    data
+        Results of the run.
     other
         Another report to compare with.
-    families
-        As of ``matrix.agreement``.
 
     Returns
     -------
     str
         Matrix and agreement as text.
     """
-    documents = [result.document for result in results if result.document]
-    built = matrices.build(documents, columns, reasons)
-    agreement = matrices.agreement(built, seed, families)
-    judged = significance.judge(built, scores, seed, _tests(directory, seed))
-    rows = matrix_table.long_rows(built, judged)
+    built = matrices.build(data.documents, data.columns, data.reasons)
+    agreement = matrices.agreement(built, data.seed, data.families)
+    tests = significance.compare_columns(built, data.scores, data.seed, _cache(directory, data.seed))
+    rows = long_rows(built, tests)
     described = {
         "benchmark": "all",
-        "command": settings["command"],
-        "seed": seed,
+        "command": data.settings["command"],
+        "seed": data.seed,
         "tables": {
             result.name: {"failed": result.failed} if result.document is None else dict(result.document["manifest"])
-            for result in results
+            for result in data.results
         },
     }
-    parts, marked = [], []
-    for markdown, shown in ((False, parts), (True, marked)):
-        shown += [
-            matrix_table.wide(built, judged, titles, markdown),
-            matrix_table.LEGEND + "\n",
-            summary.scope(built) + "\n",
-            *([matrix_table.power_table(judged, markdown)] if judged else []),
-        ]
-    agreed, marked_agreed = (
-        list(filter(None, (matrix_table.agreement_table(agreement, markdown),
-                           matrix_table.correlation_table(built, agreement, markdown))))
-        for markdown in (False, True)
-    )  # fmt: skip
-    folder = directory / "tables"
-    atomic_write(folder / "matrix.txt", "\n".join(parts))
-    atomic_write(folder / "matrix.md", "\n".join(marked))
-    atomic_write(folder / "matrix.csv", tables.to_csv(rows))
-    atomic_write(folder / "matrix.json", tables.to_json(rows, described))
-    atomic_write(folder / "pairs.csv", pairs_csv(matrix_table.pair_rows(judged)))
-    atomic_write(folder / "agreement.txt", "\n".join(agreed))
-    atomic_write(folder / "agreement.md", "\n".join(marked_agreed))
-    atomic_write(folder / "agreement.json", _json(matrix_table.concordance_document(built, agreement)))
-    atomic_write(directory / "manifest.json", _json(described))
-    changed = report_diff.difference(built, scores, other, sections.Names(titles, own), seed) if other else None
-    atomic_write(
-        directory / "index.html",
-        page.page(
-            built, agreement, judged, results, definitions, titles, settings, own, notes, scores, changed, families
-        ),
+    changed = report_diff.difference(built, data.scores, other, data.names, data.seed) if other else None
+    scope = summary.scope(built)
+    matrix_text, matrix_markdown = (
+        "\n".join(_matrix_parts(built, tests, data.names, scope, markdown)) for markdown in (False, True)
     )
-    return "\n".join([*parts, *agreed])
+    agreement_text, agreement_markdown = (
+        "\n".join(_agreement_parts(built, agreement, markdown)) for markdown in (False, True)
+    )
+    files = {
+        "tables/matrix.txt": matrix_text,
+        "tables/matrix.md": matrix_markdown,
+        "tables/matrix.csv": tables.to_csv(rows),
+        "tables/matrix.json": tables.to_json(rows, described),
+        "tables/pairs.csv": _pairs_csv(list(tests.values())),
+        "tables/agreement.txt": agreement_text,
+        "tables/agreement.md": agreement_markdown,
+        "tables/agreement.json": _json(agreement_document(built, agreement)),
+        "manifest.json": _json(described),
+        "index.html": page.page(built, agreement, tests, data, changed),
+    }
+    for name, text in files.items():
+        atomic_write(directory / name, text)
+    return "\n".join([matrix_text, agreement_text])
 
 
-def _tests(directory: pathlib.Path, seed: int) -> CachedTests:
-    """Return the tests that are kept beside the scores: most pairs are those of the run before."""
+def _cache(directory: pathlib.Path, seed: int) -> CachedTests:
+    """Return the cache of paired tests next to the scores."""
     depends = {"tests": code_fingerprint(comparisons.compare_pairs), "draws": comparisons.DRAWS, "seed": seed}
     store = ScoreStore(str(directory / "work" / "scores"))
     return CachedTests(store.series(**depends, versions=manifest.versions()))
 
 
-def pairs_csv(rows: Sequence[Mapping]) -> str:
-    """Return paired tests as comma-separated values, in the order of their keys; what does not exist is empty."""
-    import csv
-    import io
+def long_rows(matrix: Matrix, tests: Mapping[str, ColumnTests] | None = None) -> list[dict]:
+    """Return one row per method or control and column, blanks included.
 
+    Keys are those of ``core.tables``, and ``benchmark``, ``column``, ``rank``; with paired tests also ``better_than``
+    (methods), ``level_with_best``, ``not_above`` (controls), ``marks`` and ``untested``; ``aside`` of an excluded
+    control; ``reason`` of a blank.
+    """
+    return [
+        _long_row(name, column, matrix, (tests or {}).get(column.key))
+        for name in (*matrix.methods, *matrix.controls)
+        for column in matrix.columns
+        # A benchmark may lack a control.
+        if (name, column.key) in matrix.cells or (name, column.key) in matrix.blanks
+    ]
+
+
+def _long_row(name: str, column: matrices.Column, matrix: Matrix, tests: ColumnTests | None) -> dict:
+    place = name, column.key
+    source = matrix.cells.get(place, {})
+    row = {
+        "method": name,
+        "metric": column.metric,
+        **{key: source.get(key) for key in ("value", "low", "high", "n", "paper")},
+        "kind": source.get("kind") or ("control" if name in matrix.controls else "method"),
+        "benchmark": column.benchmark,
+        "column": column.key,
+        "rank": matrix.ranks.get(place),
+    }
+    if tests and name in tests.tested:
+        row["better_than"] = tests.beaten_by(name)
+        row["level_with_best"] = name in tests.tied_with_best(matrix)
+        row["not_above"] = tests.fails_controls(name)
+        row["marks"] = tests.marks(name, matrix)
+        if tests.untested_controls(name):
+            row["untested"] = tests.untested_controls(name)
+    if name in column.excluded:
+        row["aside"] = column.excluded[name]
+    if place in matrix.blanks:
+        row["reason"] = matrix.blanks[place]
+    return row
+
+
+def _table(markdown: bool, header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    return (tables.markdown_table if markdown else tables.text_table)(header, body)
+
+
+def _matrix_parts(
+    matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, scope: str, markdown: bool
+) -> Iterator[str]:
+    yield wide_table(matrix, tests, names, markdown)
+    yield LEGEND + "\n"
+    yield scope + "\n"
+    if tests:
+        yield _detectable_table(list(tests.values()), markdown)
+
+
+def wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, markdown: bool = False) -> str:
+    """Return a table of methods, then controls, by columns: scores, ranks in brackets, and marks as of ``LEGEND``."""
+    body = []
+    for name in matrix.methods:
+        line = [names(name)]
+        for column in matrix.columns:
+            row = matrix.cells.get((name, column.key))
+            marks = tests[column.key].marks(name, matrix) if row and column.key in tests else ""
+            line.append(f"{cell_score(row, column)} ({rank(matrix.ranks[name, column.key])}){marks}" if row else "–")
+        body.append(line)
+    if matrix.controls and not markdown:
+        body.append([])
+    for name in matrix.controls:
+        body.append([names(name), *(control_cell(matrix, name, column) for column in matrix.columns)])
+    return _table(markdown, ["method", *(column.label for column in matrix.columns)], body)
+
+
+def _detectable_table(tests: Sequence[ColumnTests], markdown: bool) -> str:
+    """Return a table of the independent inputs of each column, and of the differences found with 80 % power."""
+    body = [
+        [
+            one.column.label,
+            f"{one.independent_inputs():,}",
+            detectable(one.detectable_between_methods(), one.column),
+            detectable(one.detectable_above_controls(), one.column),
+        ]
+        for one in tests
+    ]
+    return _table(markdown, ["detectable differences", "independent inputs", "between methods", "above controls"], body)
+
+
+def _pairs_csv(tests: Sequence[ColumnTests]) -> str:
+    """Return all paired tests as comma-separated values; missing values are empty."""
+    rows = [
+        {
+            "benchmark": one.column.benchmark,
+            "column": one.column.key,
+            "family": family,
+            **dict(zip(test._fields, test, strict=True)),
+            "better": one.better(test),
+        }
+        for one in tests
+        for family, pairs in (("methods", one.methods), ("controls", one.controls))
+        for test in pairs
+    ]
     stream = io.StringIO()
     names = list(rows[0]) if rows else ["benchmark", "column", "family", "first", "second"]
     writer = csv.DictWriter(stream, names, lineterminator="\n")
@@ -144,5 +215,58 @@ def pairs_csv(rows: Sequence[Mapping]) -> str:
     return stream.getvalue()
 
 
-def _json(document) -> str:
+def _agreement_parts(matrix: Matrix, agreement: Agreement, markdown: bool) -> Iterator[str]:
+    if agreement.rows():
+        yield agreement_table(agreement, markdown)
+    yield correlation_table(matrix, agreement, markdown)
+
+
+def agreement_table(agreement: Agreement, markdown: bool = False) -> str:
+    """Return a table of Kendall's W with intervals and p-values, which are over families of methods."""
+    header = ["Kendall's W", "W", "95 %", "by chance", "p", "columns", "methods", "families"]
+    body = [
+        [
+            row["over"],
+            number(row["w"]),
+            interval(row["low"], row["high"]),
+            number(row["chance"]),
+            number(row["p_value"], 4),
+            *(str(row[key]) for key in ("judges", "methods", "families")),
+        ]
+        for row in agreement.rows()
+    ]
+    return _table(markdown, header, body)
+
+
+def correlation_table(matrix: Matrix, agreement: Agreement, markdown: bool = False) -> str:
+    """Return a table of Spearman's correlations of every two columns, with the number of common methods in brackets."""
+    body = []
+    for i, column in enumerate(matrix.columns):
+        cells = [
+            f"{number(agreement.correlations[i, j])} ({agreement.counts[i, j]})" if i != j else "–"
+            for j in range(len(matrix.columns))
+        ]
+        body.append([column.label, *cells])
+    return _table(markdown, ["Spearman (methods)", *(column.label for column in matrix.columns)], body)
+
+
+def agreement_document(matrix: Matrix, agreement: Agreement) -> dict:
+    """Return W and the correlations as JSON; None for what is not finite."""
+    return {
+        "common_methods": list(matrix.common),
+        "columns": [
+            {**{key: value for key, value in dataclasses.asdict(column).items() if key != "where"}, **column.where}
+            for column in matrix.columns
+        ],
+        "kendalls_w": [{key: _finite(value) for key, value in row.items()} for row in agreement.rows()],
+        "spearman": [[_finite(float(value)) for value in line] for line in agreement.correlations],
+        "shared_methods": agreement.counts.tolist(),
+    }
+
+
+def _finite(value):
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _json(document: Mapping) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,4 +1,4 @@
-"""Two reports side by side: what changed between them, tested input by input where both scored the same inputs."""
+"""Differences between two reports, tested input by input if both scored the same inputs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from attribution.errors import BadInput
 from attribution.file_io.reading import read_json
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report.gallery import group_of
+from attribution_benchmarks.report.formatting import cell_score, number, score
 from attribution_benchmarks.report.matrix import Column, Matrix
-from attribution_benchmarks.report.matrix_table import number, shown
-from attribution_benchmarks.stats.comparisons import LEVEL, compare_pairs
+from attribution_benchmarks.report.significance import group_of
+from attribution_benchmarks.stats.comparisons import LEVEL, PairComparison, compare_pairs
 
 
-class Other:
-    """A finished report, read from its directory.
+class OtherReport:
+    """A finished report.
 
     Parameters
     ----------
     directory
-        Of the other report.
+        Its output directory.
 
     Raises
     ------
@@ -35,7 +35,7 @@ class Other:
         path = directory / "tables" / "matrix.json"
         try:
             document = read_json(path)
-            self.rows = {(_name(row["method"]), row["column"]): row for row in document["rows"]}
+            self.rows = {(_function(row["method"]), row["column"]): row for row in document["rows"]}
             self.command = document["manifest"]["command"]
         except (BadInput, KeyError, TypeError, AttributeError) as error:
             raise BadInput(
@@ -43,91 +43,94 @@ class Other:
                 "scripts/reproduce_tables.py"
             ) from error
         self.directory = directory
-        self.groups: dict[str, list[InputScores]] = {}
+        self.scores: dict[str, list[InputScores]] = {}
         for values in sorted((directory / "work").glob("*.values.json")):
             groups = input_scores.load(values)
-            self.groups.setdefault(read_json(values)["benchmark"], []).extend(groups)
+            self.scores.setdefault(read_json(values)["benchmark"], []).extend(groups)
+
+    def row(self, name: str, column: Column) -> Mapping | None:
+        """Return the row of a method or control; None if it has no score."""
+        row = self.rows.get((_function(name), column.key))
+        return row if row and row.get("value") is not None else None
+
+    def methods(self) -> set[str]:
+        """Return the names of the methods, of custom ones the function's."""
+        return {name for (name, _), row in self.rows.items() if row["kind"] != "control"}
 
 
 def difference(
-    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], other: Other, named: Any, seed: int = 0
+    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], other: OtherReport, names: Any, seed: int = 0
 ) -> dict:
-    """Return what changed since another report, column by column, as plain values for the page.
+    """Return what changed since another report, by column, as plain data for the page.
 
-    A method of one's own is the same in both if its function has the same name, wherever its file is.
+    Custom methods are the same if their functions have the same name.
     """
-    names = [*matrix.methods, *matrix.controls]
     columns = []
     for column in matrix.columns:
         both = [
             name
-            for name in names
-            if (name, column.key) in matrix.cells and (_then(other, name, column) or {}).get("value") is not None
+            for name in (*matrix.methods, *matrix.controls)
+            if (name, column.key) in matrix.cells and other.row(name, column)
         ]
         if not both:
             continue
         tests = _tests(column, both, scores, other, seed)
-        lines = []
-        for name in both:
-            now, then = matrix.cells[name, column.key], _then(other, name, column)
-            change = now["value"] - then["value"]
-            test = tests.get(name)
-            lines.append(
-                {
-                    "title": named(name), "own": named.own(name), "now": shown(now, column),
-                    "then": shown(then, column), "change": _change(change, column),
-                    "rank": _ranks(matrix.ranks.get((name, column.key)), then.get("rank")),
-                    "p": "" if test is None or math.isnan(test.p_corrected) else number(test.p_corrected, 3),
-                    "significant": bool(test and test.p_corrected < LEVEL),
-                    "better": change != 0 and (change > 0) == column.higher_is_better,
-                }
-            )  # fmt: skip
-        columns.append(
-            {
-                "title": column.label, "lines": lines, "tested": bool(tests),
-                "changed": sum(line["significant"] for line in lines),
-            }
-        )  # fmt: skip
-    ours = {_name(name) for name in matrix.methods}
-    theirs = {name for name, column in other.rows if other.rows[name, column]["kind"] != "control"}
+        lines = [_line(name, column, matrix, other, tests.get(name), names) for name in both]
+        changed = sum(line["significant"] for line in lines)
+        columns.append({"title": column.label, "lines": lines, "tested": bool(tests), "changed": changed})
+    ours, theirs = set(map(_function, matrix.methods)), other.methods()
     return {
         "directory": str(other.directory), "command": other.command, "columns": columns,
-        "only_here": [named(name) for name in matrix.methods if _name(name) not in theirs],
-        "only_there": sorted(map(named, theirs - ours)),
+        "only_here": [names(name) for name in matrix.methods if _function(name) not in theirs],
+        "only_there": sorted(map(names, theirs - ours)),
         "changed": sum(column["changed"] for column in columns),
         "tests": sum(len(column["lines"]) for column in columns if column["tested"]),
     }  # fmt: skip
 
 
-def _name(name: str) -> str:
-    """Return a method's name; of one's own its function alone."""
+def _line(
+    name: str, column: Column, matrix: Matrix, other: OtherReport, test: PairComparison | None, names: Any
+) -> dict:
+    now, then = matrix.cells[name, column.key], other.row(name, column) or {}
+    change = now["value"] - then["value"]
+    return {
+        "title": names(name), "own": names.is_custom(name), "now": cell_score(now, column),
+        "then": cell_score(then, column), "change": _signed(change, column),
+        "rank": _ranks(matrix.ranks.get((name, column.key)), then.get("rank")),
+        "p": "" if test is None or math.isnan(test.p_corrected) else number(test.p_corrected, 3),
+        "significant": bool(test and test.p_corrected < LEVEL),
+        "better": change != 0 and (change > 0) == column.higher_is_better,
+    }  # fmt: skip
+
+
+def _function(name: str) -> str:
+    """Return a method's name, of a custom one the function's."""
     return name.rpartition(":")[2]
 
 
-def _then(other: Other, name: str, column: Column) -> Mapping | None:
-    return other.rows.get((_name(name), column.key))
-
-
-def _tests(column, names, scores, other, seed) -> dict:
-    """Return the paired tests of now against then, Holm's correction over the column; none where inputs differ."""
-    ours = group_of(column, scores.get(column.benchmark, ()))
-    theirs = group_of(column, other.groups.get(column.benchmark, ()))
-    if ours is None or theirs is None or not ours.inputs:
+def _tests(
+    column: Column,
+    names: Sequence[str],
+    scores: Mapping[str, Sequence[InputScores]],
+    other: OtherReport,
+    seed: int,
+) -> dict[str, PairComparison]:
+    """Return Holm-corrected paired tests of now against then; none if the inputs differ."""
+    ours, theirs = group_of(column, scores), group_of(column, other.scores)
+    if ours is None or theirs is None or not ours.inputs or set(ours.inputs) != set(theirs.inputs):
         return {}
     place = {name: number for number, name in enumerate(theirs.inputs)}
-    if set(ours.inputs) != set(place):
-        return {}
     order = [place[name] for name in ours.inputs]
-    then = {_name(name): [line[one] for one in order] for name, line in theirs.values.items()}
-    common = [name for name in names if name in ours.values and _name(name) in then]
+    then = {_function(name): [line[one] for one in order] for name, line in theirs.values.items()}
+    common = [name for name in names if name in ours.values and _function(name) in then]
     values: dict[str, Any] = {f"now {name}": ours.values[name] for name in common}
-    values |= {f"then {name}": then[_name(name)] for name in common}
+    values |= {f"then {name}": then[_function(name)] for name in common}
     pairs = [(f"now {name}", f"then {name}") for name in common]
     return dict(zip(common, compare_pairs(values, pairs, ours.clusters, seed=seed), strict=True))
 
 
-def _change(change: float, column: Column) -> str:
-    text = number(abs(change), 1 if column.percent else 3)
+def _signed(change: float, column: Column) -> str:
+    text = score(abs(change), column)
     return "0" if float(text) == 0 else f"{'+' if change > 0 else '−'}{text}"
 
 

@@ -42,10 +42,9 @@ from attribution_benchmarks.core.report_examples import FILE
 from attribution_benchmarks.metrics import registry
 from attribution_benchmarks.report import presets, publish, scheduler
 from attribution_benchmarks.report.forkserver import CommandFailed
-from attribution_benchmarks.report.matrix_table import counted
-from attribution_benchmarks.report.page import Result
-from attribution_benchmarks.report.report_diff import Other
-from attribution_benchmarks.report.sections import shown_path
+from attribution_benchmarks.report.formatting import count_of, shown_path
+from attribution_benchmarks.report.report_diff import OtherReport
+from attribution_benchmarks.report.results import ReportData, Result
 from attribution_benchmarks.report.task_runner import TaskRunner, only_run
 
 FLAGS = flags.FlagValues()
@@ -166,7 +165,7 @@ class _Request:
     metrics: Mapping[str, Metric]
     model: str
     fingerprints: Mapping[str, str]
-    other: Other | None
+    other: OtherReport | None
 
     @property
     def custom(self) -> list[str]:
@@ -188,7 +187,7 @@ def _checked(flag_values: flags.FlagValues) -> _Request:
     model, directory = flag_values.model, pathlib.Path(flag_values.output_dir)
     if model and not pathlib.Path(model).is_dir():
         raise BadInput(f"--model={model}: there is no such directory; name a SavedModel")
-    other = Other(pathlib.Path(flag_values.compare)) if flag_values.compare else None
+    other = OtherReport(pathlib.Path(flag_values.compare)) if flag_values.compare else None
     if directory.exists() and not directory.is_dir():
         raise BadInput(f"--output_dir={directory} is a file; name a directory")
     fingerprints = _fingerprints(benchmarks, methods, metrics, model)
@@ -355,21 +354,20 @@ def _publish(
         "lead": _lead(flag_values.quick, request),
         "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
     }
-    return publish.publish(
-        request.directory,
-        [outcome.result for outcome in outcomes],
-        scores,
-        definitions,
-        [column for one in definitions for column in presets.columns_of(one, metrics)],
-        titles(definitions, request.custom),
-        settings,
-        reasons,
-        request.custom,
-        _notes(outcomes),
-        flag_values.seed,
-        request.other,
-        families(definitions, request.methods),
+    data = ReportData(
+        results=[outcome.result for outcome in outcomes],
+        scores=scores,
+        definitions=definitions,
+        columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
+        titles=titles(definitions, request.custom),
+        settings=settings,
+        reasons=reasons,
+        custom=request.custom,
+        notes=_notes(outcomes),
+        seed=flag_values.seed,
+        families=families(definitions, request.methods),
     )
+    return publish.publish(request.directory, data, request.other)
 
 
 def _notes(outcomes: Sequence[_Outcome]) -> list[str]:
@@ -385,7 +383,7 @@ def _notes(outcomes: Sequence[_Outcome]) -> list[str]:
 def _lead(quick: bool, request: _Request) -> str:
     """Return the sentences below the report's heading."""
     custom = request.custom
-    text = f"Attribution maps compared with known ground truth, on {counted(len(request.benchmarks), 'benchmark')}."
+    text = f"Attribution maps compared with known ground truth, on {count_of(len(request.benchmarks), 'benchmark')}."
     if quick:
         text += " A quick run, with few inputs: its intervals are wide."
     if custom:

@@ -1,197 +1,271 @@
-"""What the numbers say, in plain words; every sentence is made from computed figures."""
+"""Sentences that state the results: the headline of the page and its summary. Every number in them is computed."""
 
 from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from attribution_benchmarks.report.matrix import Agreement, Matrix
-from attribution_benchmarks.report.matrix_table import counted, least, number, shown, span
-from attribution_benchmarks.report.significance import Verdicts
+from attribution_benchmarks.report.formatting import (
+    cell_score,
+    count_of,
+    detectable,
+    enumeration,
+    interval,
+    number,
+    ordinal,
+    percentages,
+)
+from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
+from attribution_benchmarks.report.significance import (
+    INSENSITIVE,
+    BaselineRecord,
+    ColumnTests,
+    baseline_record,
+    describe_count,
+    describe_records,
+)
 from attribution_benchmarks.stats.comparisons import LEVEL
 from attribution_benchmarks.stats.correlation import Concordance
 
 _AT_MOST = 4  # names in one sentence
-_LEVEL_WITH = (
-    f"“Level with” means not told apart by paired tests, corrected after Holm, p ≥ {LEVEL}; it is said only where most "
-    "others are told apart."
+_TIED_WITH = (
+    f"“Tied with” means not significantly different in paired tests, Holm-corrected, p ≥ {LEVEL}; it is stated only if "
+    "at least half of the other methods do differ."
 )
 _COUNTS = {2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}
-_WELL = 0.6  # a mean rank correlation from which judges agree well
+_AGREE_WELL = 0.6  # mean rank correlation
 
 
-def sentences(
+def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any, custom: Sequence[str]) -> tuple[str, str]:
+    """Return the main result, and a sentence that qualifies it or an empty one.
+
+    It is about the first custom method, or else about the methods that beat every baseline on most metrics. Methods
+    that keep their score for a wrong class are named in the qualification.
+    """
+    if not matrix.methods:
+        return "Nothing has been scored", ""
+    if custom:
+        return _about(custom[0], matrix, tests, names)
+    if not any(one.has_power_for_controls() for one in tests.values()):
+        return "A first look: the inputs are too few to compare methods with the baselines", ""
+    records = {name: baseline_record(name, tests.values(), matrix) for name in matrix.methods}
+    most = max(one.beats for one in records.values())
+    top = [name for name, one in records.items() if one.beats == most]
+    if most == 0:
+        return f"No method beats every baseline on {describe_count(records[top[0]], 'any of ')}", ""
+    passing = [name for name in top if not records[name].kept]
+    named = passing or top
+    text = f"{_methods(named, names)} {describe_records([records[name] for name in named])}"
+    if not passing:
+        return text, _best_passing(records, names)
+    qualification = _keeping([name for name in top if name not in passing], records, names)
+    if any(one.known for one in records.values()):
+        qualification += _untested([name for name in passing if not records[name].known], names)
+    return text + ("" if most == records[top[0]].metrics else ", the most of any method"), " ".join(qualification)
+
+
+def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> tuple[str, str]:
+    """Return on how many metrics a method beats every baseline, and its best and worst rank."""
+    counts = matrix.rank_counts()
+    placed = sorted(
+        (matrix.ranks[name, column.key] / counts[column.key], place, column)
+        for place, column in enumerate(matrix.columns)
+        if (name, column.key) in matrix.ranks
+    )
+    if not placed:
+        return f"{names(name)} fits none of the benchmarks", ""
+    ends = [placed[0][2], *([placed[-1][2]] if len(placed) > 1 else [])]
+    ranks = [f"{ordinal(math.floor(matrix.ranks[name, one.key]))} of {counts[one.key]} on {one.label}" for one in ends]
+    places = f"Best rank: {'; worst: '.join(ranks)}."
+    silent = [one.label for one in ends if one.key not in tests or not tests[one.key].has_power(matrix)]
+    if silent:
+        places += f" The inputs are too few to distinguish methods on {enumeration(silent)}."
+    record = baseline_record(name, (one for one in tests.values() if name in one.tested), matrix)
+    if not record.metrics:
+        return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", places
+    return f"{names(name)} {describe_records([record])}", places
+
+
+def _keeping(methods: Sequence[str], records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
+    """Return what methods that beat the baselines as often as the best keep of their score for a wrong class."""
+    if not methods:
+        return []
+    shares = percentages(share for name in methods for share in records[name].kept.values())
+    do, keep, their = ("does", "keeps", "its") if len(methods) == 1 else ("do", "keep", "their")
+    return [f"{_methods(methods, names)} {do} so too, but {keep} {shares} of {their} score for a wrong class."]
+
+
+def _untested(methods: Sequence[str], names: Any) -> list[str]:
+    return [f"Not compared with another class: {_methods(methods, names)}."] if methods else []
+
+
+def _best_passing(records: Mapping[str, BaselineRecord], names: Any) -> str:
+    """Return the best methods among those that are not known to keep their score for a wrong class."""
+    passing = {name: one for name, one in records.items() if not one.kept}
+    most = max((one.beats for one in passing.values()), default=0)
+    if most == 0:
+        return f"Every method that beats all baselines on a metric keeps more than {100 * INSENSITIVE:.0f} % on one."
+    first = [name for name, one in passing.items() if one.beats == most]
+    text = f"{_methods(first, names)} {describe_records([passing[name] for name in first])}"
+    unknown = _untested([name for name in first if not records[name].known], names)
+    return " ".join([f"Of the methods that do not, {text}, the most.", *unknown])
+
+
+def _methods(methods: Sequence[str], names: Any) -> str:
+    """Return "a, b and c", or the number of methods if there are more than three."""
+    return f"{len(methods)} methods" if len(methods) > 3 else enumeration(map(names, methods))
+
+
+def sizes(matrix: Matrix) -> list[tuple[str, str]]:
+    """Return the size of the run: numbers, each with what it counts."""
+    inputs = [row["n"] for row in matrix.cells.values()]
+    least, most = (f"{end(inputs):,}" if inputs else "" for end in (min, max))
+    counts = {
+        "method": len(matrix.methods), "control": len(matrix.controls), "metric": len(matrix.columns),
+        "benchmark": len(matrix.groups()),
+    }  # fmt: skip
+    found = [(str(count), noun if count == 1 else f"{noun}s") for noun, count in counts.items()]
+    return [*found, (least if least == most else f"{least}–{most}", "inputs per score")]
+
+
+def summary(
     matrix: Matrix,
     agreement: Agreement,
-    verdicts: Sequence[Verdicts],
-    titles: Mapping[str, str],
+    tests: Mapping[str, ColumnTests],
+    names: Any,
     reasons: Mapping[str, str] | None = None,
 ) -> list[tuple[str, list[str]]]:
-    """Say what the matrix shows.
+    """Return headings with their paragraphs.
 
     Parameters
     ----------
-    matrix, agreement, verdicts
-        Of the same documents.
-    titles
-        Method or control -> name to print.
+    matrix, agreement, tests
+        Of the same documents; tests by column key.
+    names
+        ``formatting.Names``.
     reasons
-        Benchmark as printed -> why its figures differ from the paper's.
-
-    Returns
-    -------
-    list of (str, list of str)
-        A heading and its paragraphs each.
+        Printed name of a benchmark -> why its scores differ from the paper's.
     """
     if not matrix.methods:
         return [("Nothing scored", ["No benchmark has given a score."])]
     found = [
-        ("What was scored", [f"{scope(matrix)} {_LEVEL_WITH}"]),
-        *((f"Best on {group}", list(_leaders(group, matrix, verdicts, titles))) for group in _groups(matrix)),
-        ("Against the baselines", list(_controls(matrix, verdicts, titles))),
-        *([("Do the benchmarks agree?", _agreement(matrix, agreement))] if len(_groups(matrix)) > 1 else []),
-        ("All-rounders", list(_all_rounders(matrix, verdicts, titles))),
-        ("Beside the papers", list(_papers(matrix, reasons or {}))),
+        ("What was scored", [f"{scope(matrix)} {_TIED_WITH}"]),
+        *((f"Best on {group}", list(_leaders(group, matrix, tests, names))) for group in matrix.groups()),
+        ("Against the baselines", list(filter(None, (_controls(one, matrix, names) for one in tests.values())))),
+        ("Do the benchmarks agree?", _agreement(matrix, agreement) if len(matrix.groups()) > 1 else []),
+        ("All-rounders", list(_all_rounders(matrix, list(tests.values()), names))),
+        ("Compared with the papers", list(_papers(matrix, reasons or {}))),
     ]
     return [(heading, texts) for heading, texts in found if texts]
 
 
-def in_words(found: Concordance) -> str:
-    """Say how far judges agree: by the mean rank correlation of every two of them, in fifths, and whether by chance.
-
-    It is (m W - 1) / (m - 1) for m judges. W itself is 1 / m where they know nothing of each other, and would look
-    like agreement where there are few of them.
-    """
-    mean = (found.judges * found.w - 1) / (found.judges - 1)
-    words = next(
-        (words for bound, words in ((0.2, "hardly agree"), (0.4, "agree little"), (0.6, "agree in part"),
-                                    (0.8, "agree well")) if mean < bound),
-        "agree very well",
-    )  # fmt: skip
-    chance = "" if found.p_value < LEVEL else ", no more than chance would have it"
-    interval = f" (95 % {span(found.low, found.high)})" if math.isfinite(found.low) else ""
-    return (
-        f"{words}{chance} (mean rank correlation {number(mean)}, Kendall's W = {number(found.w)}{interval}, "
-        f"{number(found.chance)} expected by chance, {_p(found.p_value)})"
-    )
-
-
-def _groups(matrix: Matrix) -> list[str]:
-    return list(dict.fromkeys(column.group for column in matrix.columns))
-
-
 def scope(matrix: Matrix) -> str:
-    """Say how many methods were scored on how many metrics, and on how many inputs."""
+    """Return how many methods were scored on how many metrics, and on how many inputs."""
     counts = []
-    for group in _groups(matrix):
-        sizes = sorted(
-            {
-                matrix.cells[name, column.key]["n"]
-                for column in matrix.columns
-                if column.group == group
-                for name in matrix.methods
-                if (name, column.key) in matrix.cells
-            }
+    for group in matrix.groups():
+        keys = {column.key for column in matrix.columns if column.group == group}
+        inputs = sorted(
+            {row["n"] for (name, key), row in matrix.cells.items() if key in keys and name in matrix.methods}
         )
-        if sizes:
-            span = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+        if inputs:
+            span = f"{inputs[0]:,}" if len(inputs) == 1 else f"{inputs[0]:,} to {inputs[-1]:,}"
             counts.append(f"{group} {span}")
-    size = f"{counted(len(matrix.methods), 'method')} on {counted(len(matrix.columns), 'metric')}"
+    size = f"{count_of(len(matrix.methods), 'method')} on {count_of(len(matrix.columns), 'metric')}"
     on_all = f" Methods with a score on all metrics: {len(matrix.common)}." if len(matrix.columns) > 1 else ""
-    return f"{size}; inputs behind a figure: {_listed(counts)}.{on_all}"
+    return f"{size}; inputs per score: {enumeration(counts)}.{on_all}"
 
 
-def _leaders(group, matrix, verdicts, titles):
-    judged = {verdict.column.key: verdict for verdict in verdicts}
+def _leaders(group: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> Iterator[str]:
+    """Yield which methods are best on each metric of a benchmark."""
     for column in matrix.columns:
         ranked = sorted((rank, name) for (name, key), rank in matrix.ranks.items() if key == column.key)
-        if column.group != group or not ranked:
-            continue
-        best, level, verdict = ranked[0][1], None, judged.get(column.key)
-        baseline = matrix.baseline_on_top(column)
-        if baseline:
-            yield _no_best(column, baseline, best, matrix, titles)
-            continue
-        if verdict:
-            best, *level = verdict.level_with_best(matrix)
-        text = f"{column.title}: {titles.get(best, best)} ({shown(matrix.cells[best, column.key], column)})"
-        if level and not verdict.tells_best(matrix):
-            text += f", not told apart from {len(level)} of the {len(verdict.tested) - 1} others: {_too_few(verdict)}"
-        elif level is not None:
-            names = _listed([titles.get(name, name) for name in level], _AT_MOST)
-            text += f", level with {names}" if level else ", alone at the top"
-        yield f"{text}."
+        if column.group == group and ranked:
+            baseline = matrix.baseline_on_top(column)
+            best = ranked[0][1]
+            if baseline:
+                yield _no_best(column, baseline, best, matrix, names)
+            else:
+                yield _best(column, best, tests.get(column.key), matrix, names)
 
 
-def _no_best(column, baseline, best, matrix, titles) -> str:
-    """Say that a column names no best method, because a control without a network has the highest score."""
-    value, highest = (shown(matrix.cells[name, column.key], column) for name in (baseline, best))
-    why = (
-        "has the trivial maximum"
-        if baseline in column.excluded
-        else "uses no network and scores higher than any method"
-    )
+def _best(column: Column, best: str, tests: ColumnTests | None, matrix: Matrix, names: Any) -> str:
+    tied: list[str] = []
+    if tests:
+        best, *tied = tests.tied_with_best(matrix)
+    text = f"{column.title}: {names(best)} ({cell_score(matrix.cells[best, column.key], column)})"
+    if tests is None:
+        return f"{text}."
+    if not tied:
+        return f"{text}, significantly better than all others."
+    if tests.has_power(matrix):
+        return f"{text}, tied with {enumeration(map(names, tied), _AT_MOST)}."
+    others = f"{len(tied)} of the {len(tests.tested) - 1} others"
+    return f"{text}, not significantly different from {others}: {_too_few(tests)}."
+
+
+def _no_best(column: Column, baseline: str, best: str, matrix: Matrix, names: Any) -> str:
+    """Return that a column names no best method, because a control has the highest score."""
+    value, highest = (cell_score(matrix.cells[name, column.key], column) for name in (baseline, best))
+    trivial = baseline in column.excluded
+    why = "has the trivial maximum" if trivial else "uses no network and scores higher than any method"
     return (
-        f"{column.title}: no method is named best. “{titles.get(baseline, baseline)}” {why} ({value}); the best "
-        f"method has {highest}."
+        f"{column.title}: no method is named best. “{names(baseline)}” {why} ({value}); the best method has {highest}."
     )
 
 
-def _too_few(verdict: Verdicts) -> str:
-    """Say what the inputs of a column cannot tell."""
-    smallest = verdict.detectable_between_methods()
-    inputs = f"{verdict.independent_inputs():,} independent inputs"
-    if math.isinf(smallest):
-        return f"{inputs} are too few to tell any two methods apart"
-    return f"{inputs} are too few for differences below {least(smallest, verdict.column)}"
+def _too_few(tests: ColumnTests) -> str:
+    """Return what the inputs of a column are too few for."""
+    smallest = tests.detectable_between_methods()
+    what = "to distinguish any two methods"
+    if not math.isinf(smallest):
+        what = f"for differences below {detectable(smallest, tests.column)}"
+    return f"{tests.independent_inputs():,} independent inputs are too few {what}"
 
 
-def _controls(matrix, verdicts, titles):
-    for verdict in verdicts:
-        if not verdict.controls or not verdict.tested:
-            continue
-        label, count = verdict.column.label + _on_networks(matrix, verdict.column), len(verdict.tested)
-        if not verdict.tells_controls():
-            inputs = f"{verdict.independent_inputs():,} independent inputs"
-            yield f"{label}: {inputs} are too few to find any of {count} methods above every baseline."
-            continue
-        failing = [missed for missed in map(verdict.kinds_not_above, verdict.tested) if missed]
-        if not failing:
-            yield f"{label}: all {count} methods are above every baseline."
-            continue
-        unseen = f"; leads below {least(verdict.detectable_above_controls(), verdict.column)} go unseen"
-        often = collections.Counter(titles.get(name, name) for missed in failing for name in missed)
-        control, times = min(often.items(), key=lambda item: (-item[1], item[0]))
-        if times == count:
-            whom = _listed([f"“{name}”" for name, missed in sorted(often.items()) if missed == count])
-            yield f"{label}: not one of the {count} methods is significantly above {whom}{unseen}."
-        else:
-            whom = f"“{control}”" if times == len(failing) else f"every baseline, {times} of them not above “{control}”"
-            yield f"{label}: {len(failing)} of {count} methods are not significantly above {whom}{unseen}."
-
-
-def _on_networks(matrix, column) -> str:
-    """Return ", on the network saved_models/mine/first": a verdict holds for the networks that were scored."""
-    names = matrix.networks.get(column.key, ())
-    if not names:
+def _controls(tests: ColumnTests, matrix: Matrix, names: Any) -> str:
+    """Return how many methods are not above every baseline of a column; empty if it has no controls."""
+    if not tests.controls or not tests.tested:
         return ""
-    return f", on the network{'' if len(names) == 1 else 's'} {_listed(names, _AT_MOST)}"
+    label, count = tests.column.label + _on_networks(matrix, tests.column), len(tests.tested)
+    if not tests.has_power_for_controls():
+        inputs = f"{tests.independent_inputs():,} independent inputs"
+        return f"{label}: {inputs} are too few to find any of {count} methods above every baseline."
+    failing = [failed for failed in map(tests.failed_kinds, tests.tested) if failed]
+    if not failing:
+        return f"{label}: all {count} methods are above every baseline."
+    often = collections.Counter(names(kind) for failed in failing for kind in failed)
+    control, times = min(often.items(), key=lambda item: (-item[1], item[0]))
+    if times == count:
+        whom = enumeration(f"“{name}”" for name, failed in sorted(often.items()) if failed == count)
+        text = f"none of the {count} methods is significantly above {whom}"
+    else:
+        whom = f"“{control}”" if times == len(failing) else f"every baseline, {times} of them not above “{control}”"
+        text = f"{len(failing)} of {count} methods are not significantly above {whom}"
+    smallest = detectable(tests.detectable_above_controls(), tests.column)
+    return f"{label}: {text}; leads below {smallest} are not detected."
 
 
-def _agreement(matrix, agreement) -> list[str]:
+def _on_networks(matrix: Matrix, column: Column) -> str:
+    """Return ", on the network saved_models/mine/first": tests hold for the networks that were scored."""
+    networks = matrix.networks.get(column.key, ())
+    if not networks:
+        return ""
+    return f", on the network{'' if len(networks) == 1 else 's'} {enumeration(networks, _AT_MOST)}"
+
+
+def _agreement(matrix: Matrix, agreement: Agreement) -> list[str]:
     overall, between = agreement.overall, agreement.between
     if not math.isfinite(overall.w):
-        return ["Too few methods were scored under all metrics to say."]
+        return ["Too few methods were scored on all metrics to tell."]
     found = [
-        f"Over the {overall.methods} methods that they all rank, the {overall.judges} metrics {in_words(overall)}.",
+        f"Over the {overall.methods} methods that they all rank, the {overall.judges} metrics {describe(overall)}."
     ]
     if math.isfinite(between.w):
-        found.append(
-            f"The {between.judges} benchmarks, one voice each, {in_words(between)}. {places_in_words(between)}"
-        )
+        found.append(f"The {between.judges} benchmarks, equally weighted, {describe(between)}. {predictive(between)}")
     pairs = [
         (agreement.correlations[i, j], first, second)
         for i, first in enumerate(matrix.columns)
@@ -199,89 +273,96 @@ def _agreement(matrix, agreement) -> list[str]:
         if i < j and first.group != second.group and np.isfinite(agreement.correlations[i, j])
     ]
     if len(pairs) > 1:
-        least, most = min(pairs, key=lambda pair: pair[0]), max(pairs, key=lambda pair: pair[0])
+        (low, *least), (high, *most) = (end(pairs, key=lambda pair: pair[0]) for end in (min, max))
+        alike, unlike = (" and ".join(column.label for column in pair) for pair in (most, least))
         found.append(
-            f"Of metrics of different benchmarks, {_pair(most)} rank most alike (Spearman {number(most[0])}), "
-            f"{_pair(least)} least ({number(least[0])})."
+            f"Of metrics of different benchmarks, {alike} rank most alike (Spearman {number(high)}), "
+            f"{unlike} least ({number(low)})."
         )
     return found
 
 
-def places_in_words(found: Concordance) -> str:
-    """Say whether a rank on one benchmark predicts that on another, or that the benchmarks are too few to test it."""
-    places = "a method's place on one benchmark", "its place on another"
+def describe(found: Concordance) -> str:
+    """Return how well rankings agree: by their mean rank correlation, and whether by chance.
+
+    The mean correlation of every two of m rankings is (m W - 1) / (m - 1). W itself is 1 / m for independent rankings,
+    which would look like agreement if they are few.
+    """
+    mean = _mean_correlation(found, found.w)
+    steps = ((0.2, "hardly agree"), (0.4, "agree little"), (0.6, "agree in part"), (0.8, "agree well"))
+    words = next((words for limit, words in steps if mean < limit), "agree very well")
+    chance = "" if found.p_value < LEVEL else ", no more than by chance"
+    bounds = f" (95 % {interval(found.low, found.high)})" if math.isfinite(found.low) else ""
+    p = "p < 0.001" if found.p_value < 0.001 else f"p = {number(found.p_value, 3)}"
+    return (
+        f"{words}{chance} (mean rank correlation {number(mean)}, Kendall's W = {number(found.w)}{bounds}, "
+        f"{number(found.chance)} expected by chance, {p})"
+    )
+
+
+def predictive(found: Concordance) -> str:
+    """Return whether a rank on one benchmark predicts that on another, or that this cannot be tested."""
     if found.p_value < LEVEL:
-        return f"{places[0].capitalize()} says something about {places[1]}."
-    most = (found.judges * found.high - 1) / (found.judges - 1)
-    if most < _WELL:
-        return f"{places[0].capitalize()} is no reliable sign of {places[1]}."
+        return "A method's rank on one benchmark predicts its rank on another better than chance."
+    if _mean_correlation(found, found.high) < _AGREE_WELL:
+        return "A method's rank on one benchmark does not reliably predict its rank on another."
     return f"{_COUNTS.get(found.judges, found.judges)} benchmarks are too few to test whether they rank methods alike."
 
 
-def _pair(pair) -> str:
-    return " and ".join(column.label for column in pair[1:])
+def _mean_correlation(found: Concordance, w: float) -> float:
+    return (found.judges * w - 1) / (found.judges - 1)
 
 
-def _all_rounders(matrix, verdicts, titles):
-    if len(verdicts) < 2:
+def _all_rounders(matrix: Matrix, tests: Sequence[ColumnTests], names: Any) -> Iterator[str]:
+    """Yield which methods are tied with the best on most metrics, and which metrics name no best method."""
+    naming = [one for one in tests if one.names_best(matrix)]
+    if len(tests) < 2 or not matrix.common:
         return
-    telling = [verdict for verdict in verdicts if verdict.names_best(matrix)]
-    counts = {name: sum(name in verdict.level_with_best(matrix) for verdict in telling) for name in matrix.common}
-    if not counts:
-        return
-    silent = [verdict.column.label for verdict in verdicts if not verdict.names_best(matrix)]
+    silent = [one.column.label for one in tests if one not in naming]
     if silent:
         yield (
-            f"{len(silent)} of {len(verdicts)} metrics name no best method and are not counted: "
-            f"{_listed(silent, _AT_MOST)}."
+            f"{len(silent)} of {len(tests)} metrics name no best method and are not counted: "
+            f"{enumeration(silent, _AT_MOST)}."
         )
-    if not telling:
+    if not naming:
         return
+    counts = {name: sum(name in one.tied_with_best(matrix) for one in naming) for name in matrix.common}
     top = max(counts.values())
-    names = [titles.get(name, name) for name, count in counts.items() if count == top]
-    metrics = f"all {len(telling)} metrics" if len(telling) > 1 else "the one metric"
+    best = [names(name) for name, count in counts.items() if count == top]
+    metrics = f"all {len(naming)} metrics" if len(naming) > 1 else "the one metric"
     metrics += " that do" if silent else ""
-    if top == len(telling):
-        yield f"Best, or level with the best, on {metrics}: {_listed(names, _AT_MOST)}."
+    if top == len(naming):
+        yield f"Best, or tied with the best, on {metrics}: {enumeration(best, _AT_MOST)}."
     else:
-        yield (
-            f"No method is best or level with the best on {metrics}. "
-            f"{_listed(names, _AT_MOST)} {'is' if len(names) == 1 else 'are'} so on {top}."
-        )
+        are = "is" if len(best) == 1 else "are"
+        yield f"No method is best or tied with the best on {metrics}. {enumeration(best, _AT_MOST)} {are} so on {top}."
 
 
-def _papers(matrix: Matrix, reasons: Mapping[str, str]):
-    """Say of each benchmark how many of the paper's figures lie inside our intervals, and why others do not."""
-    told = False
-    for group in _groups(matrix):
+def _papers(matrix: Matrix, reasons: Mapping[str, str]) -> Iterator[str]:
+    """Yield for each benchmark how many of the paper's scores lie inside our intervals, and why others do not."""
+    compared = False
+    for group in matrix.groups():
         keys = {column.key for column in matrix.columns if column.group == group}
         rows = [row for (_, key), row in matrix.cells.items() if key in keys and row.get("paper") is not None]
         why = f" {reasons[group]}" if group in reasons else ""
-        spread = {
-            metric: float(np.ptp([row["paper"] for row in rows if row["metric"] == metric]))
-            for metric in {row["metric"] for row in rows}
-        }
         if rows:
-            told = True
-            inside = [row for row in rows if row["low"] <= row["paper"] <= row["high"]]
-            text = f"{group}: {len(inside)} of the paper's {len(rows)} figures lie inside our 95 % intervals"
-            wide = sum(row["high"] - row["low"] > spread[row["metric"]] / 2 for row in inside)
-            if wide:
-                text += f", {wide} of these inside one half as wide as all of the paper's figures, which says little"
-            yield f"{text}.{why}"
+            compared = True
+            yield f"{group}: {_inside(rows)}.{why}"
         elif why:
-            yield f"{group}: no figure of the paper's to compare with.{why}"
-    if told:
-        yield "Intervals tell of other inputs, not of another network; ours and the papers' are not the same networks."
+            yield f"{group}: the paper has no comparable score.{why}"
+    if compared:
+        yield "The intervals cover other inputs, not other networks; ours are not the papers' networks."
 
 
-def _p(value: float) -> str:
-    return "p < 0.001" if value < 0.001 else f"p = {number(value, 3)}"
-
-
-def _listed(names: Sequence[str], at_most: int | None = None) -> str:
-    """Return "a, b and c"; "a, b and 3 others" where there are more than wanted."""
-    names = list(names)
-    if at_most is not None and len(names) > at_most:
-        names = [*names[: at_most - 1], f"{len(names) - at_most + 1} others"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
+def _inside(rows: Sequence[Mapping]) -> str:
+    """Return how many published scores lie inside our intervals, and how many of these intervals are uninformative."""
+    spread = {
+        metric: float(np.ptp([row["paper"] for row in rows if row["metric"] == metric]))
+        for metric in {row["metric"] for row in rows}
+    }
+    inside = [row for row in rows if row["low"] <= row["paper"] <= row["high"]]
+    text = f"{len(inside)} of the paper's {len(rows)} scores lie inside our 95 % intervals"
+    wide = sum(row["high"] - row["low"] > spread[row["metric"]] / 2 for row in inside)
+    if wide:
+        text += f"; {wide} of these intervals are wider than half the range of the paper's scores, and little evidence"
+    return text

@@ -102,7 +102,7 @@ def built(documents):
 
 @pytest.fixture(scope="session")
 def judged(built, groups):
-    return significance.judge(built, groups)
+    return significance.compare_columns(built, groups)
 
 
 TOY = '''

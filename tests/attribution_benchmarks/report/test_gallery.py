@@ -10,8 +10,9 @@ from PIL import Image
 
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report import cards, gallery, headline, matrix, painting, sections, significance
-from attribution_benchmarks.report.sections import Result
+from attribution_benchmarks.report import cards, formatting, gallery, images, matrix, sections, significance, summary
+from attribution_benchmarks.report.formatting import Names
+from attribution_benchmarks.report.results import Result
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def test_an_example_has_the_scores_of_its_input_and_no_other(built, results, gro
     led = np.array([groups["svea"][0].values[name] for name in built.methods])
     led = led - led.mean(axis=0)
     place = list(built.methods).index("good")
-    assert signal.places["svea roe_test"]["good"] == pytest.approx(np.mean(led[place] < led[place][7]))
+    assert signal.shares["svea roe_test"]["good"] == pytest.approx(np.mean(led[place] < led[place][7]))
 
 
 def test_every_score_comes_back_from_two_bytes(built, groups, judged):
@@ -47,7 +48,7 @@ def test_every_score_comes_back_from_two_bytes(built, groups, judged):
     for one in found:
         column = next(column for column in built.columns if column.key == one["column"])
         numbers = np.frombuffer(base64.b64decode(one["numbers"]), "<u2").reshape(len(one["names"]), -1)
-        group = gallery.group_of(column, groups[column.benchmark])
+        group = significance.group_of(column, groups)
         wanted = np.array([group.values[name] for name in one["names"]])
         np.testing.assert_allclose(one["low"] + one["step"] * numbers, wanted, atol=np.ptp(wanted) / 60000)
         assert one["rival"] == "random"  # the template's position is a bound and no rival
@@ -74,7 +75,7 @@ def test_pictures_lose_quality_and_then_examples_fall_away_until_they_fit(built,
 
 def test_maps_of_a_sheet_are_where_the_page_looks_for_them():
     maps = np.arange(11 * 4 * 6, dtype=np.uint8).reshape(11, 4, 6)
-    sheet = painting.sheet(maps, 8)
+    sheet = images.sheet(maps, 8)
     assert sheet.shape == (8, 48)
     for number in range(11):
         row, column = number // 8 * 4, number % 8 * 6
@@ -84,21 +85,21 @@ def test_maps_of_a_sheet_are_where_the_page_looks_for_them():
 def test_an_outline_is_the_edge_of_the_mask():
     mask = np.zeros((5, 7), bool)
     mask[1:4, 2:6] = True
-    assert sorted(painting.outline(mask).replace("M", " M").split(" M")[1:]) == ["2 1h4", "2 1v3", "2 4h4", "6 1v3"]
-    assert painting.outline(np.zeros((3, 3), bool)) == ""
+    assert sorted(images.outline(mask).replace("M", " M").split(" M")[1:]) == ["2 1h4", "2 1v3", "2 4h4", "6 1v3"]
+    assert images.outline(np.zeros((3, 3), bool)) == ""
 
 
 def test_where_a_map_is_zero_the_picture_shows_and_where_it_is_most_its_colour():
     picture = np.full((4, 4, 3), 100, np.uint8)
-    over = painting.laid_over(picture, np.repeat([[0, 0, 255, 255]], 4, axis=0).astype(np.uint8), strength=1.0)
+    over = images.overlay(picture, np.repeat([[0, 0, 255, 255]], 4, axis=0).astype(np.uint8), strength=1.0)
     assert (over[:, 0] == 115).all()
-    np.testing.assert_array_equal(over[0, 3], painting.coloured(np.array([255]))[0].astype(np.uint8))
-    with Image.open(io.BytesIO(base64.b64decode(painting.webp(over).partition(",")[2]))) as opened:
+    np.testing.assert_array_equal(over[0, 3], images.coloured(np.array([255]))[0].astype(np.uint8))
+    with Image.open(io.BytesIO(base64.b64decode(images.webp(over).partition(",")[2]))) as opened:
         assert opened.size == (4, 4)
 
 
 def test_the_ramp_of_colours_grows_lighter_all_the_way():
-    linear = (painting.coloured(np.arange(256)) / 255) ** 2.2
+    linear = (images.coloured(np.arange(256)) / 255) ** 2.2
     assert (np.diff(linear @ [0.2126, 0.7152, 0.0722]) > -1e-9).all()
 
 
@@ -125,13 +126,12 @@ def test_signed_maps_keep_their_zero_and_their_sign():
 
 
 def test_a_card_says_what_the_tests_found(built, judged, results, groups):
-    named = sections.Names({"best": "The Best"}, ["twin"])
-    by_column = {verdict.column.key: verdict for verdict in judged}
-    found = cards.cards(built, by_column, gallery.examples(built, results, groups), named, {"bim": "BIM"})
+    named = Names({"best": "The Best"}, ["twin"])
+    found = cards.cards(built, judged, gallery.examples(built, results, groups), named, {"bim": "BIM"})
     assert found[0]["name"] == "twin"  # the user's own first
     best = next(one for one in found if one["name"] == "best")
     assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
-    assert best["verdicts"][0].startswith("Best, or level with the best, on 4 of 4 metrics that can tell: SVEA ROE")
+    assert best["verdicts"][0].startswith("Best, or tied with the best, on 4 of 4 metrics that name a best method:")
     bad = next(one for one in found if one["name"] == "bad")
     assert bad["verdicts"][1].startswith(
         "Does not beat every baseline on any of 4 metrics; not significantly above: SVEA"
@@ -142,17 +142,16 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
 
 
 def test_the_headline_is_of_ones_own_method_and_else_of_the_controls(built, judged):
-    by_column = {verdict.column.key: verdict for verdict in judged}
-    named = sections.Names({"best": "The Best"}, [])
-    (text, more) = headline.headline(built, by_column, named, [])
+    named = Names({"best": "The Best"}, [])
+    (text, more) = summary.headline(built, judged, named, [])
     assert text.endswith("and The Best beat every baseline on 3 of 4 metrics, the most of any method") or (
         text == "The Best and good beat every baseline on all 4 metrics"
     )
     assert more == ""
-    said, places = headline.headline(built, by_column, named, ["bad"])
+    said, places = summary.headline(built, judged, named, ["bad"])
     assert said == "bad does not beat every baseline on any of 4 metrics"
-    assert places.startswith("Its best place: ") and "too few" not in places
-    assert headline.headline(built, {}, named, [])[0].startswith("A first look")
+    assert places.startswith("Best rank: ") and "too few" not in places
+    assert summary.headline(built, {}, named, [])[0].startswith("A first look")
 
 
 def with_wrong_class(groups, **kept):
@@ -171,12 +170,11 @@ def with_wrong_class(groups, **kept):
 def test_the_headline_crowns_no_method_that_keeps_its_score_for_another_class(documents, groups, columns):
     """SVEA's ROE test alone, where the scores are positive: 0.98 of the best's score is for a wrong class, too."""
     built = matrix.build(documents[:1], columns[:1])
-    named = sections.Names({"best": "The Best"}, [])
+    named = Names({"best": "The Best"}, [])
 
     def said(**kept):
-        judged = significance.judge(built, with_wrong_class(groups, **kept))
-        by_column = {verdict.column.key: verdict for verdict in judged}
-        return headline.headline(built, by_column, named, []), cards.sentences("best", built, by_column, named)
+        judged = significance.compare_columns(built, with_wrong_class(groups, **kept))
+        return summary.headline(built, judged, named, []), cards.sentences("best", built, judged, named)
 
     every = {"good": 0.3, "twin": 0.9, "bad": 0.9}
     (text, more), sentences = said(best=0.5, **every)
@@ -195,9 +193,9 @@ def test_the_headline_crowns_no_method_that_keeps_its_score_for_another_class(do
         "class"
     )
     assert more == "Every method that beats all baselines on a metric keeps more than 80 % on one."
-    own = sections.Names({}, ["best"])
-    judged = {one.column.key: one for one in significance.judge(built, with_wrong_class(groups, best=0.98, **every))}
-    assert headline.headline(built, judged, own, ["best"])[0] == (
+    own = Names({}, ["best"])
+    judged = significance.compare_columns(built, with_wrong_class(groups, best=0.98, **every))
+    assert summary.headline(built, judged, own, ["best"])[0] == (
         "best beats every baseline on the one metric, but keeps 98 % of its score for a wrong class on 1 metric"
     )
 
@@ -207,8 +205,8 @@ def test_a_method_that_leads_by_keeping_its_score_is_named_with_what_it_keeps(do
     scores = {**with_wrong_class(groups, best=0.98), "svea": groups["svea"]}
 
     def said():
-        by_column = {one.column.key: one for one in significance.judge(built, scores)}
-        return headline.headline(built, by_column, sections.Names({}, []), [])
+        by_column = significance.compare_columns(built, scores)
+        return summary.headline(built, by_column, Names({}, []), [])
 
     assert said() == (
         "best beats every baseline on all 4 metrics, but keeps 98 % of its score for a wrong class on 2 metrics",
@@ -233,16 +231,16 @@ def test_less_of_a_score_is_kept_the_other_way_round_where_less_is_better(docume
     (group,) = [one for one in groups["svea"] if one.where["metric"] == "drop"]
     flat = {name: np.full(len(group.inputs), 10.0) for name in group.values}
     group = InputScores(group.where, group.inputs, {**flat, "best/wrong_class": 4 * flat["best"]})
-    (verdict,) = significance.judge(built, {"svea": [group]})
-    assert verdict.kept_for_another_class("best", built) == pytest.approx(0.25)
-    assert verdict.kept_for_another_class("good", built) is None
+    (verdict,) = significance.compare_columns(built, {"svea": [group]}).values()
+    assert verdict.wrong_class_share("best", built) == pytest.approx(0.25)
+    assert verdict.wrong_class_share("good", built) is None
 
 
 @pytest.mark.parametrize(
     ("number", "word"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (22, "22nd")]
 )
 def test_places_have_their_endings(number, word):
-    assert cards.ordinal(number) == word
+    assert formatting.ordinal(number) == word
 
 
 def test_a_method_that_escaped_the_controls_of_others_has_a_sign_of_its_own(built, groups):
@@ -254,9 +252,9 @@ def test_a_method_that_escaped_the_controls_of_others_has_a_sign_of_its_own(buil
                 **{f"{name}/wrong_class": np.asarray(group.values[name]) - 1 for name in ("best", "bad")},
             }, group.clusters) for group in found
         ]  # fmt: skip
-    judged = significance.judge(built, tested)
-    roe = judged[0]
-    assert roe.untested("best") == [] and roe.untested("good") == ["wrong_class"]
+    judged = significance.compare_columns(built, tested)
+    roe = judged["svea roe_test"]
+    assert roe.untested_controls("best") == [] and roe.untested_controls("good") == ["wrong_class"]
     assert roe.marks("good", built) == "°" and "°" not in roe.marks("best", built)
     assert "†" in roe.marks("bad", built)
 
@@ -273,18 +271,18 @@ def test_several_random_networks_are_one_kind_and_each_must_be_beaten(built, gro
                     asked[f"{name}/random_weights#{number}"] = np.asarray(group.values[name]) + shift
             values = {**group.values, **asked}
             tested[benchmark].append(InputScores(group.where, group.inputs, values, group.clusters))
-    judged = significance.judge(built, tested)
-    roe = judged[0]
-    assert roe.kinds_not_above("best") == {} and roe.marks("best", built) == "*"
-    assert roe.kinds_not_above("bad")["random_weights"] == (2, 3) and "†" in roe.marks("bad", built)
-    assert roe.kinds_untested("good") == {"random_weights": (2, 3)} and roe.marks("good", built) == "°"
-    assert sorted(roe.own_maps("bad", 1.0)["random_weights"]) == pytest.approx([0, 2, 3])
-    named = sections.Names({"random_weights": "random nets"}, [])
-    assert significance.in_words(roe.kinds_not_above("bad"), named)[-1] == "“random nets” (2 of 3)"
-    told = sections.told(built, {verdict.column.key: verdict for verdict in judged}, named)
+    judged = significance.compare_columns(built, tested)
+    roe = judged["svea roe_test"]
+    assert roe.failed_kinds("best") == {} and roe.marks("best", built) == "*"
+    assert roe.failed_kinds("bad")["random_weights"] == (2, 3) and "†" in roe.marks("bad", built)
+    assert roe.untested_kinds("good") == {"random_weights": (2, 3)} and roe.marks("good", built) == "°"
+    assert sorted(roe.scores_under_controls("bad", 1.0)["random_weights"]) == pytest.approx([0, 2, 3])
+    named = Names({"random_weights": "random nets"}, [])
+    assert significance.quoted_kinds(roe.failed_kinds("bad"), named)[-1] == "“random nets” (2 of 3)"
+    told = sections.cell_details(built, judged, named)
     of_bad = " | ".join(told["bad"][0])
-    assert "its own maps under 3 “random nets”" in of_bad
+    assert "its maps under 3 “random nets”" in of_bad
     assert "not significantly above “random nets” (2 of 3): difference -" in of_bad
     of_good = " | ".join(told["good"][0])
-    assert "its own map under “random nets”: " in of_good
-    assert "not tested against its own map under “random nets” (2 of 3): too costly" in of_good
+    assert "its map under “random nets”: " in of_good
+    assert "not tested against its map under “random nets” (2 of 3): too expensive" in of_good

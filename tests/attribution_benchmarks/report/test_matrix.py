@@ -11,7 +11,8 @@ from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.report import matrix, matrix_table, significance
+from attribution_benchmarks.report import matrix, publish, significance
+from attribution_benchmarks.report.formatting import Names
 
 KEYS = ["svea roe_test", "svea drop", "bim mcs", "clevr_xai mass simple"]
 
@@ -107,22 +108,22 @@ def test_correlations_are_scipys_over_shared_methods(built):
 
 
 def test_the_verdicts_know_better_level_and_not_above(built, judged):
-    verdict = {found.column.key: found for found in judged}["svea roe_test"]
-    assert verdict.level_with_best(built) == ["best"]
+    verdict = judged["svea roe_test"]
+    assert verdict.tied_with_best(built) == ["best"]
     assert set(verdict.beaten_by("best")) == {"good", "twin", "bad"}
     assert set(verdict.beaten_by("good")) == {"bad"}  # its twin has the same shift
-    assert verdict.not_above("good") == []  # the template's position is a bound, no control to beat
-    assert verdict.not_above("bad") == ["random"]
+    assert verdict.fails_controls("good") == []  # the template's position is a bound, no control to beat
+    assert verdict.fails_controls("bad") == ["random"]
 
 
 def test_a_control_set_aside_is_shown_and_tested_by_nobody(documents, groups, columns):
     aside = [replace(column, excluded={"random": TRIVIAL_MAX}) for column in columns]
     found = matrix.build(documents, aside)
     assert ("random", "bim mcs") in found.cells
-    by_key = {verdict.column.key: verdict for verdict in significance.judge(found, groups)}
-    assert by_key["bim mcs"].controls == [] and by_key["bim mcs"].not_above("bad") == []
+    by_key = significance.compare_columns(found, groups)
+    assert by_key["bim mcs"].controls == [] and by_key["bim mcs"].fails_controls("bad") == []
     assert by_key["bim mcs"].marks("bad", found) == ""
-    rows = [row for row in matrix_table.long_rows(found) if row["method"] == "random"]
+    rows = [row for row in publish.long_rows(found) if row["method"] == "random"]
     assert {row["aside"] for row in rows} == {"ceiling"}
 
 
@@ -147,47 +148,47 @@ def test_agreement_counts_the_methods_of_one_family_once(built):
 
 
 def test_the_verdicts_follow_the_metrics_direction(judged):
-    by_key = {found.column.key: found for found in judged}
-    assert list(by_key) == KEYS
-    for verdict in judged:
-        assert verdict.not_above("bad") == ["random"] and verdict.not_above("best") == []
+    assert list(judged) == KEYS
+    for verdict in judged.values():
+        assert verdict.fails_controls("bad") == ["random"] and verdict.fails_controls("best") == []
         assert "bad" in verdict.beaten_by("best")
 
 
 def test_clusters_make_the_tests_of_questions_more_careful(built, groups):
     alone = {"clevr_xai": [replace(group, clusters=None) for group in groups["clevr_xai"]]}
-    (naive,), (honest,) = (significance.judge(built, scores) for scores in (alone, {"clevr_xai": groups["clevr_xai"]}))
+    naive = significance.compare_columns(built, alone)[KEYS[3]]
+    honest = significance.compare_columns(built, {"clevr_xai": groups["clevr_xai"]})[KEYS[3]]
     assert [test.difference for test in naive.methods] == pytest.approx([test.difference for test in honest.methods])
     assert [test.low for test in naive.methods] != [test.low for test in honest.methods]
 
 
 def test_without_scores_of_inputs_there_are_no_verdicts(built):
-    assert matrix_table.long_rows(built)[0].keys() & {"better_than", "not_above"} == set()
-    assert significance.judge(built, {}) == []
+    assert publish.long_rows(built)[0].keys() & {"better_than", "not_above"} == set()
+    assert significance.compare_columns(built, {}) == {}
 
 
 def test_long_rows_hold_every_place_once(built, judged):
-    rows = matrix_table.long_rows(built, judged)
+    rows = publish.long_rows(built, judged)
     assert len({(row["method"], row["column"]) for row in rows}) == len(rows) == len(built.cells) + len(built.blanks)
     blank = next(row for row in rows if (row["method"], row["column"]) == ("twin", "bim mcs"))
     assert blank["value"] is None and blank["reason"] == "too slow"
 
 
 def test_the_wide_table_marks_the_best_and_those_that_beat_no_control(built, judged):
-    lines = matrix_table.wide(built, judged, {"best": "The best"}).splitlines()
+    lines = publish.wide_table(built, judged, Names({"best": "The best"})).splitlines()
     best, bad = (next(line for line in lines if line.startswith(name)) for name in ("The best", "bad"))
     assert best.count("(1)*") == 4 and "†" not in best
     assert bad.count("†") == 4
     truth = next(line for line in lines if line.startswith("template_position"))
     assert truth.count("‡") == 2 and not any("‡" in line for line in lines if not line.startswith("template"))
-    assert matrix_table.wide(built, judged, {}, markdown=True).startswith("| method | SVEA ROE test % |")
+    assert publish.wide_table(built, judged, Names({}), markdown=True).startswith("| method | SVEA ROE test % |")
 
 
 def test_tables_of_agreement_show_numbers_and_dashes(built):
     found = matrix.agreement(built)
-    text = matrix_table.agreement_table(found)
+    text = publish.agreement_table(found)
     assert "between benchmarks" in text and "1.00" in text and "–" in text
-    assert "1.00 (4)" in matrix_table.correlation_table(built, found)
-    document = matrix_table.concordance_document(built, found)
+    assert "1.00 (4)" in publish.correlation_table(built, found)
+    document = publish.agreement_document(built, found)
     assert document["common_methods"] == ["best", "good", "bad"]
     assert document["columns"][3]["questions"] == "simple"

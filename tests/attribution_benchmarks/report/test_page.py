@@ -10,9 +10,10 @@ import pytest
 from PIL import Image
 
 from attribution_benchmarks.core.definition import TRIVIAL_MAX, Column
-from attribution_benchmarks.report import matrix, matrix_table, pictures, publish, sections, significance, summary
-from attribution_benchmarks.report.page import Result
+from attribution_benchmarks.report import images, matrix, publish, significance, summary
+from attribution_benchmarks.report.formatting import Names, cell_score
 from attribution_benchmarks.report.page import page as render_page
+from attribution_benchmarks.report.results import ReportData, Result
 from attribution_benchmarks.stats.correlation import Concordance
 
 SETTINGS = {"command": "python scripts/reproduce_tables.py", "lead": "Three benchmarks.", "footer": "Made here."}
@@ -38,9 +39,15 @@ def results(documents, tmp_path_factory, drawn_inputs):
     ]  # fmt: skip
 
 
+def rendered(built, tests, results, definitions, titles=TITLES, scores=None, **data):
+    """Return the page of some results."""
+    data = ReportData(results, scores or {}, definitions, built.columns, titles, SETTINGS, **data)
+    return render_page(built, matrix.agreement(built), tests, data)
+
+
 @pytest.fixture(scope="session")
 def page(built, judged, results, definitions, groups):
-    return render_page(built, matrix.agreement(built), judged, results, definitions, TITLES, SETTINGS, scores=groups)
+    return rendered(built, judged, results, definitions, scores=groups)
 
 
 class Outline(html.parser.HTMLParser):
@@ -99,15 +106,13 @@ def test_every_table_has_a_caption_every_heading_cell_a_scope_and_every_picture_
 def test_every_score_stands_on_the_page(page, built):
     for (_, key), row in built.cells.items():
         column = next(column for column in built.columns if column.key == key)
-        assert sections.shown(row, column) in page
+        assert cell_score(row, column) in page
 
 
 def test_what_others_wrote_is_text_and_no_markup(built, judged, documents, results, columns, definitions):
     renamed = json.loads(json.dumps(documents).replace('"best"', json.dumps(OWN)))
     own = matrix.build(renamed, columns)
-    text = render_page(
-        own, matrix.agreement(own), [], results, definitions, {}, SETTINGS, own=[OWN], notes=["<script>x</script>"]
-    )
+    text = rendered(own, {}, results, definitions, {}, custom=[OWN], notes=["<script>x</script>"])
     outline = Outline(text)
     assert outline.tags.count("script") == 2 and OWN in "".join(outline.text)
     assert text.count('class="badge">yours') == 1 + 1 + 4
@@ -116,27 +121,27 @@ def test_what_others_wrote_is_text_and_no_markup(built, judged, documents, resul
 
 def test_a_unit_that_failed_is_named_at_the_top(built, judged, results, definitions):
     failed = [*results[:2], Result("x", "clevr_xai", "The third table", "", None, failed="no network")]
-    text = render_page(built, matrix.agreement(built), judged, failed, definitions, TITLES, SETTINGS)
+    text = rendered(built, judged, failed, definitions)
     assert "The third table is missing: no network" in text
 
 
 def test_pictures_are_embedded_smaller_and_the_same_each_time(tmp_path):
     path = tmp_path / "mcs_examples.png"
     Image.fromarray(np.random.default_rng(1).integers(0, 255, (300, 3200, 3), np.uint8)).save(path)
-    found = pictures.embed(path, {})
+    found = images.embed(path, {})
     assert (found.width, found.height) == (1600, 150)
-    assert found.source.startswith("data:image/webp;base64,") and found == pictures.embed(path, {})
+    assert found.source.startswith("data:image/webp;base64,") and found == images.embed(path, {})
 
 
 def said(built, judged, titles=TITLES):
-    return dict(summary.sentences(built, matrix.agreement(built), judged, titles))
+    return dict(summary.summary(built, matrix.agreement(built), judged, Names(titles)))
 
 
 def test_the_summary_names_the_best_and_who_is_level(built, judged):
     found = said(built, judged)
     cell = built.cells["best", "svea roe_test"]["value"]
-    assert f"ROE test %: The Best ({cell:.1f}), alone at the top." in found["Best on SVEA"]
-    assert found["All-rounders"] == ["Best, or level with the best, on all 4 metrics: The Best."]
+    assert f"ROE test %: The Best ({cell:.1f}), significantly better than all others." in found["Best on SVEA"]
+    assert found["All-rounders"] == ["Best, or tied with the best, on all 4 metrics: The Best."]
 
 
 def test_the_summary_says_which_methods_are_not_above_a_control(built, judged):
@@ -155,10 +160,10 @@ def test_the_summary_says_when_nobody_beats_a_control(documents, groups, columns
         name: np.asarray(column) + (5 if name == "random" else 0) for name, column in group.values.items()
     }) for group in groups["svea"][:1]]}  # fmt: skip
     built = matrix.build(lifted, columns)
-    lines = said(built, significance.judge(built, scores))["Against the baselines"]
+    lines = said(built, significance.compare_columns(built, scores))["Against the baselines"]
     (line,) = lines
     assert line.startswith(
-        "SVEA ROE test %, on the network nets/a: not one of the 4 methods is significantly above “Random map”; leads"
+        "SVEA ROE test %, on the network nets/a: none of the 4 methods is significantly above “Random map”; leads"
     )
 
 
@@ -168,17 +173,15 @@ def few_inputs(documents, groups, columns, n):
         name: column[:n] for name, column in group.values.items()
     }) for group in groups["svea"]]}  # fmt: skip
     built = matrix.build(json.loads(json.dumps(documents[:1])), columns)
-    judged = significance.judge(built, scores)
+    judged = significance.compare_columns(built, scores)
     return built, judged, said(built, judged)
 
 
 def test_a_quick_run_says_what_it_cannot_tell_and_praises_nobody(documents, groups, columns):
     built, judged, found = few_inputs(documents, groups, columns, 6)
     best = found["Best on SVEA"][0]
-    assert (
-        "not told apart from 3 of the 3 others: 6 independent inputs are too few to tell any two methods apart" in best
-    )
-    assert "level with" not in "".join(found["Best on SVEA"])
+    assert "not significantly different from 3 of the 3 others: 6 independent inputs are too few" in best
+    assert "tied with" not in "".join(found["Best on SVEA"])
     assert found["Against the baselines"][0] == (
         "SVEA ROE test %, on the network nets/a: 6 independent inputs are too few to find any of 4 methods above "
         "every baseline."
@@ -186,15 +189,14 @@ def test_a_quick_run_says_what_it_cannot_tell_and_praises_nobody(documents, grou
     assert found["All-rounders"] == [
         "2 of 2 metrics name no best method and are not counted: SVEA ROE test % and SVEA Drop %."
     ]
-    assert not any(verdict.marks(name, built) for verdict in judged for name in built.methods)
+    assert not any(verdict.marks(name, built) for verdict in judged.values() for name in built.methods)
 
 
 def test_the_difference_that_would_be_seen_shrinks_with_the_inputs(documents, groups, columns):
-    _, few, _ = few_inputs(documents, groups, columns, 12)
-    _, many, _ = few_inputs(documents, groups, columns, 200)
-    assert many[0].independent_inputs() == 200
-    assert 0 < many[0].detectable_between_methods() < few[0].detectable_between_methods() / 2
-    assert many[0].detectable_above_controls() < many[0].detectable_between_methods()
+    few, many = (few_inputs(documents, groups, columns, n)[1]["svea roe_test"] for n in (12, 200))
+    assert many.independent_inputs() == 200
+    assert 0 < many.detectable_between_methods() < few.detectable_between_methods() / 2
+    assert many.detectable_above_controls() < many.detectable_between_methods()
 
 
 def test_the_summary_compares_with_the_papers(documents, columns):
@@ -203,10 +205,12 @@ def test_the_summary_compares_with_the_papers(documents, columns):
     for row, paper in zip(rows, (rows[0]["value"], 1e6, rows[2]["low"]), strict=False):
         row["paper"] = paper
     found = matrix.build(printed, columns)
-    told = summary.sentences(found, matrix.agreement(found), [], {}, {"SVEA": "It differs.", "BIM": "Other images."})
-    lines = dict(told)["Beside the papers"]
-    assert lines[0].startswith("SVEA: 2 of the paper's 3 figures lie") and lines[0].endswith(" It differs.")
-    assert lines[1] == "BIM: no figure of the paper's to compare with. Other images."
+    told = summary.summary(
+        found, matrix.agreement(found), {}, Names({}), {"SVEA": "It differs.", "BIM": "Other images."}
+    )
+    lines = dict(told)["Compared with the papers"]
+    assert lines[0].startswith("SVEA: 2 of the paper's 3 scores lie") and lines[0].endswith(" It differs.")
+    assert lines[1] == "BIM: the paper has no comparable score. Other images."
 
 
 def test_an_interval_as_wide_as_the_papers_figures_is_no_agreement(documents, columns):
@@ -215,38 +219,41 @@ def test_an_interval_as_wide_as_the_papers_figures_is_no_agreement(documents, co
     for place, row in enumerate(rows[:3]):
         row["paper"], row["low"], row["high"] = row["value"] + place, row["value"] - 5, row["value"] + 5
     found = matrix.build(printed, columns)
-    (line, _) = dict(summary.sentences(found, matrix.agreement(found), [], {}))["Beside the papers"]
-    assert "3 of the paper's 3 figures" in line and "3 of these inside one half as wide as all of the paper's" in line
+    (line, _) = dict(summary.summary(found, matrix.agreement(found), {}, Names({})))["Compared with the papers"]
+    assert (
+        "3 of the paper's 3 scores" in line
+        and "3 of these intervals are wider than half the range of the paper's scores" in line
+    )
 
 
 @pytest.mark.parametrize(
     ("w", "judges", "p_value", "words"),
     [
         (1.0, 3, 0.001, "agree very well (mean rank correlation 1.00"),
-        (0.5, 2, 0.6, "hardly agree, no more than chance would have it (mean rank correlation 0.00"),
-        (0.63, 2, 0.16, "agree little, no more than chance would have it"),
+        (0.5, 2, 0.6, "hardly agree, no more than by chance (mean rank correlation 0.00"),
+        (0.63, 2, 0.16, "agree little, no more than by chance"),
         (0.7, 10, 0.0001, "agree well (mean rank correlation 0.67"),
     ],
 )
 def test_agreement_in_words_is_measured_against_what_chance_gives(w, judges, p_value, words):
-    assert summary.in_words(Concordance(w, p_value, judges, 12)).startswith(words)
+    assert summary.describe(Concordance(w, p_value, judges, 12)).startswith(words)
 
 
 @pytest.mark.parametrize(
     ("p_value", "high", "words"),
     [
-        (0.01, 0.9, "A method's place on one benchmark says something about its place on another."),
-        (0.5, 0.5, "A method's place on one benchmark is no reliable sign of its place on another."),
+        (0.01, 0.9, "A method's rank on one benchmark predicts its rank on another better than chance."),
+        (0.5, 0.5, "A method's rank on one benchmark does not reliably predict its rank on another."),
         (0.5, 0.97, "Three benchmarks are too few to test whether they rank methods alike."),
         (0.5, float("nan"), "Three benchmarks are too few to test whether they rank methods alike."),
     ],
 )
 def test_that_benchmarks_do_not_agree_is_said_only_where_it_is_known(p_value, high, words):
-    assert words in summary.places_in_words(Concordance(0.4, p_value, 3, 12, 0.1, high, 5))
+    assert words in summary.predictive(Concordance(0.4, p_value, 3, 12, 0.1, high, 5))
 
 
 def test_kendalls_w_is_printed_with_its_interval_and_what_chance_gives():
-    said = summary.in_words(Concordance(0.373, 0.6, 3, 15, 0.0, 0.964, 5))
+    said = summary.describe(Concordance(0.373, 0.6, 3, 15, 0.0, 0.964, 5))
     assert "Kendall's W = 0.37 (95 % 0.00 to 0.96), 0.33 expected by chance, p = 0.600)" in said
 
 
@@ -264,35 +271,34 @@ def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, group
     rows["random"]["value"] = best + lead
     chosen = [replace(columns[0], excluded={**columns[0].excluded, **aside}), columns[1]]
     built = matrix.build(lifted, chosen)
-    judged = significance.judge(built, groups)
+    judged = significance.compare_columns(built, groups)
     found = said(built, judged)
     assert found["Best on SVEA"][0] == (
         f"ROE test %: no method is named best. “Random map” {why} ({best + lead:.1f}); the best method has {best:.1f}."
     )
     assert "1 of 2 metrics name no best method and are not counted: SVEA ROE test %." in found["All-rounders"]
-    assert "*" not in judged[0].marks("best", built) and "*" in judged[1].marks("best", built)
+    assert "*" not in judged["svea roe_test"].marks("best", built) and "*" in judged["svea drop"].marks("best", built)
     rows["random"]["value"] = best - 0.01
-    assert "alone at the top" in said(matrix.build(lifted, chosen), judged)["Best on SVEA"][0]
+    assert "significantly better than all others" in said(matrix.build(lifted, chosen), judged)["Best on SVEA"][0]
 
 
 def test_a_page_of_one_benchmark_and_one_metric_has_no_agreement_and_no_doubled_label(documents, groups, definitions):
     gridpg = Column("svea", "roe_test", "GridPG", "GridPG")
     built = matrix.build(documents[:1], [gridpg])
-    judged = significance.judge(built, groups)
+    judged = significance.compare_columns(built, groups)
     defined = [replace(definitions[0], title="GridPG")]
     result = Result("svea", "svea", "Table", "A note.", documents[0], "printed")
-    agreement = matrix.agreement(built)
-    text = render_page(built, agreement, judged, [result], defined, TITLES, SETTINGS, scores=groups)
+    text = rendered(built, judged, [result], defined, scores=groups)
     assert "GridPG GridPG" not in text and "GridPG: GridPG" not in text
     assert "Kendall" not in text and 'id="agreement"' not in text and '#agreement"' not in text
-    assert dict(summary.sentences(built, agreement, judged, TITLES)).keys() >= {"Best on GridPG"}
+    assert dict(summary.summary(built, matrix.agreement(built), judged, Names(TITLES))).keys() >= {"Best on GridPG"}
     assert "Do the benchmarks agree?" not in text and "1 metric;" in text
-    assert matrix_table.agreement_table(agreement) == ""
+    assert matrix.agreement(built).rows() == []
 
 
 def test_nothing_scored_is_said(results, columns):
     empty = matrix.build([], columns)
-    assert summary.sentences(empty, matrix.agreement(empty), [], {}) == [
+    assert summary.summary(empty, matrix.agreement(empty), {}, Names({})) == [
         ("Nothing scored", ["No benchmark has given a score."])
     ]
 
@@ -301,9 +307,8 @@ def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, 
     (tmp_path / "tables").mkdir()
     written = []
     for _ in range(2):
-        text = publish.publish(
-            tmp_path, results, groups, definitions, columns, TITLES, SETTINGS, {("twin", "bim"): "too slow"}
-        )
+        reasons = {("twin", "bim"): "too slow"}
+        text = publish.publish(tmp_path, ReportData(results, groups, definitions, columns, TITLES, SETTINGS, reasons))
         found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*.*")}
         tests = {name for name in found if name.startswith("work/scores/")}
         assert len(tests) == 1 and set(found) - tests == set(publish.FILES)

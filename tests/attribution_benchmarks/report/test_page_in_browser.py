@@ -16,8 +16,8 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from attribution_benchmarks.report import matrix
-from attribution_benchmarks.report.page import Result
 from attribution_benchmarks.report.page import page as render_page
+from attribution_benchmarks.report.results import ReportData, Result
 
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 OWN = "twin"  # scored in two of three benchmarks, as a user's own method may be
@@ -52,18 +52,10 @@ def address(judged, documents, columns, groups, drawn_inputs, tmp_path_factory, 
         for document in documents
     ]  # fmt: skip
     settings = {"command": "python scripts/reproduce_tables.py " + "--methods=a.py:b " * 20, "lead": "", "footer": ""}
-    text = render_page(
-        built,
-        matrix.agreement(built),
-        judged,
-        results,
-        definitions,
-        {},
-        settings,
-        own=[OWN],
-        notes=["/a/long/path/without/any/space/" * 4],
-        scores=groups,
+    data = ReportData(
+        results, groups, definitions, columns, {}, settings, custom=[OWN], notes=["/a/long/path/without/any/space/" * 4]
     )
+    text = render_page(built, matrix.agreement(built), judged, data)
     page = directory / "index.html"
     page.write_text(text, encoding="utf-8")
     return page.as_uri()

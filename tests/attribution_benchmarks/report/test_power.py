@@ -7,7 +7,8 @@ import pytest
 
 from attribution_benchmarks.core.definition import ORACLE, Column
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report import matrix, power, sections
+from attribution_benchmarks.report import matrix, sections, significance
+from attribution_benchmarks.report.formatting import Names
 
 TRUTH = np.array([1.0, 1, 1, 1, 1, 1, 1, 1])
 COLUMNS = (
@@ -39,14 +40,14 @@ def scored():
 
 
 def test_metrics_stand_in_the_order_of_the_control_that_they_tell_least(scored):
-    found = power.ranked(*scored)
+    found = significance.oracle_power(*scored)
     assert [one.column.metric for one in found] == ["sharp", "cost", "blunt"]  # without a truth there is no telling
     sharp, cost, blunt = found
-    assert {each.control: (each.share, each.n) for each in sharp.told} == {"edges": (1, 8), "random": (1, 8)}
-    assert {each.control: (each.share, each.n) for each in cost.told} == {"edges": (1, 8), "random": (1, 7)}
-    assert [(each.control, each.share) for each in blunt.told] == [("edges", 0.5), ("random", 1)]
-    assert blunt.told[0].low < 0.5 < blunt.told[0].high and blunt.value == 1
-    (line,) = sections.power_lines([blunt], sections.Names({"edges": "Edges", "truth": "The truth"}, []))
+    assert {each.control: (each.share, each.n) for each in sharp.shares} == {"edges": (1, 8), "random": (1, 8)}
+    assert {each.control: (each.share, each.n) for each in cost.shares} == {"edges": (1, 8), "random": (1, 7)}
+    assert [(each.control, each.share) for each in blunt.shares] == [("edges", 0.5), ("random", 1)]
+    assert blunt.shares[0].low < 0.5 < blunt.shares[0].high and blunt.value == 1
+    (line,) = sections.power_lines([blunt], Names({"edges": "Edges", "truth": "The truth"}, []))
     assert (line["control"], line["least"], line["others"]) == ("Edges", "0.50", "random 1.00")
     assert line["truth"] == "The truth (1.000)" and line["direction"] == "more"
 
@@ -56,5 +57,5 @@ def test_a_control_that_has_its_figure_by_construction_is_no_rival(scored):
     columns = [
         dataclasses.replace(column, excluded={**column.excluded, "edges": "ceiling"}) for column in built.columns
     ]
-    found = power.ranked(dataclasses.replace(built, columns=tuple(columns)), groups)
-    assert {tuple(each.control for each in one.told) for one in found} == {("random",)}
+    found = significance.oracle_power(dataclasses.replace(built, columns=tuple(columns)), groups)
+    assert {tuple(each.control for each in one.shares) for one in found} == {("random",)}

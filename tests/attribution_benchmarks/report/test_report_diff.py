@@ -9,8 +9,10 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.definition import Trend
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report import matrix, matrix_table, report_diff, sections, trends
+from attribution_benchmarks.report import charts, matrix, publish, report_diff
+from attribution_benchmarks.report.formatting import Names
 from attribution_benchmarks.report.page import page as render_page
+from attribution_benchmarks.report.results import ReportData
 
 
 @pytest.fixture
@@ -18,7 +20,7 @@ def other(tmp_path, built, groups):
     """A report in which the method "bad" was better by 0.1 on SVEA's inputs, and all else alike."""
     (tmp_path / "tables").mkdir()
     (tmp_path / "work").mkdir()
-    rows = matrix_table.long_rows(built)
+    rows = publish.long_rows(built)
     for row in rows:
         if (row["method"], row["column"]) == ("bad", "svea roe_test"):
             row["value"] += 0.1
@@ -35,7 +37,7 @@ def other(tmp_path, built, groups):
 
 
 def test_what_changed_is_found_input_by_input_whatever_their_order(other, built, groups):
-    found = report_diff.difference(built, groups, report_diff.Other(other), sections.Names({}, []))
+    found = report_diff.difference(built, groups, report_diff.OtherReport(other), Names({}, []))
     first = found["columns"][0]
     changed = {line["title"]: line for line in first["lines"]}
     assert first["tested"] and first["changed"] == found["changed"] == 1
@@ -56,21 +58,20 @@ def test_a_method_of_ones_own_is_found_again_wherever_its_file_is(other, documen
         ]
     }  # fmt: skip
     built = matrix.build(renamed, columns)
-    found = report_diff.difference(built, moved, report_diff.Other(other), sections.Names({}, ["elsewhere/my.py:bad"]))
+    found = report_diff.difference(built, moved, report_diff.OtherReport(other), Names({}, ["elsewhere/my.py:bad"]))
     assert found["only_here"] == found["only_there"] == [] and found["changed"] == 1
 
 
 def test_a_folder_that_holds_no_report_is_refused_in_one_line(tmp_path):
     with pytest.raises(BadInput, match=r"--compare=.* holds no finished report .*; name an --output_dir of"):
-        report_diff.Other(tmp_path)
+        report_diff.OtherReport(tmp_path)
 
 
 def test_the_page_shows_the_comparison(other, built, judged, groups, definitions):
-    found = report_diff.difference(built, groups, report_diff.Other(other), sections.Names({}, []))
-    text = render_page(
-        built, matrix.agreement(built), judged, [], definitions, {}, {"command": "", "lead": "", "footer": ""},
-        scores=groups, compared=found,
-    )  # fmt: skip
+    found = report_diff.difference(built, groups, report_diff.OtherReport(other), Names({}, []))
+    settings = {"command": "", "lead": "", "footer": ""}
+    data = ReportData([], groups, definitions, built.columns, {}, settings)
+    text = render_page(built, matrix.agreement(built), judged, data, found)
     assert 'id="compared"' in text and "−0.1 worse" in text
 
 
@@ -81,9 +82,9 @@ def test_curves_have_bands_where_there_are_intervals_and_say_their_figures():
         for place in (1, 2, 3)
     ]
     trend = Trend("m", "A trend", "How to read it.", "step", "steps")
-    found = trends.charts_of(trend, [*rows, {"metric": "other"}], sections.Names({}, ["own<i>"]))
+    found = charts.line_charts(trend, [*rows, {"metric": "other"}], Names({}, ["own<i>"]))
     first, second = found["panels"]  # controls come last
     assert (first["title"], first["own"], second["control"]) == ("own<i>", True, True)
     assert "1: 0.10 (0.00 to 0.50)" in first["text"] and "1: 0.10 (– to 0.50)" in second["text"]
     assert first["svg"].count("<circle") == 3 and 'class="band" points=""' in second["svg"]
-    assert trends.charts_of(trend, [{"metric": "other"}], sections.Names({}, [])) is None
+    assert charts.line_charts(trend, [{"metric": "other"}], Names({}, [])) is None

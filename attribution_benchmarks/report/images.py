@@ -1,30 +1,32 @@
-"""Paints maps over pictures, and packs pictures for a page: WebP inside the page, nothing to ask for."""
+"""Images inside the page: maps over pictures, outlines of masks, signals as SVG, everything else as WebP data URLs."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
-from typing import Any
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-# A ramp whose lightness rises evenly, so that it reads in grey and by colour-blind eyes; from nothing to most.
+# Colour map of evenly increasing lightness, readable in grey and with colour blindness.
 RAMP = ("#03051a", "#2b1c45", "#5b1e5a", "#921c5b", "#c8244f", "#ea4a3e", "#f4875f", "#f6b48f", "#faebdd")
-OUTLINE = "#19e3ff"  # seen against the ramp and most pictures
-EFFORT = 2  # of WebP, from 0 to 6: pictures are a fiftieth larger than by the usual 4, in half of the time
-_ZERO = 127  # of maps with a sign, see ``scoring.shown.MapPicture``
+OUTLINE = "#19e3ff"  # visible on the colour map and on most pictures
+_EFFORT = 2  # of WebP, 0 to 6: 2 % larger than by the default 4, in half of the time
+_WIDEST = 1600  # pixels; the page shows at most half as many, and dense screens have two per CSS pixel
+_ZERO = 127  # of signed maps, see ``core.report_examples.MapPicture``
 
 
 def coloured(map_bytes: np.ndarray) -> np.ndarray:
-    """Return a map in the ramp's colours, (H, W, 3) float64 from 0 to 255."""
+    """Return the colours of a uint8 map, (H, W, 3) float64 in [0, 255]."""
     stops = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in RAMP], float)
     places = np.linspace(0, 255, len(stops))
     return np.stack([np.interp(map_bytes, places, stops[:, channel]) for channel in range(3)], axis=-1)
 
 
-def laid_over(picture: np.ndarray, map_bytes: np.ndarray, strength: float = 0.85) -> np.ndarray:
-    """Return a picture in grey with a map over it: the stronger the map, the more of its colour; (H, W, 3) uint8."""
+def overlay(picture: np.ndarray, map_bytes: np.ndarray, strength: float = 0.85) -> np.ndarray:
+    """Return a picture in grey blended with the colours of a uint8 map, (H, W, 3) uint8."""
     from PIL import Image
 
     height, width = picture.shape[:2]
@@ -35,7 +37,7 @@ def laid_over(picture: np.ndarray, map_bytes: np.ndarray, strength: float = 0.85
 
 
 def outline(mask: np.ndarray) -> str:
-    """Return the edges of a mask's pixels as an SVG path in units of pixels; runs are one line each.
+    """Return the edges of a mask as an SVG path in units of pixels.
 
     Parameters
     ----------
@@ -59,12 +61,12 @@ def webp(pixels: np.ndarray, quality: int = 82) -> str:
     from PIL import Image
 
     stream = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(stream, "WEBP", quality=quality, method=EFFORT)
+    Image.fromarray(np.ascontiguousarray(pixels)).save(stream, "WEBP", quality=quality, method=_EFFORT)
     return f"data:image/webp;base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 
 def sheet(pictures: Sequence[np.ndarray] | np.ndarray, columns: int = 8) -> np.ndarray:
-    """Return pictures of one size side by side, so many a line; what is left over is zero."""
+    """Return pictures of one size in a grid; empty places are zero."""
     stacked = np.asarray(pictures)
     lines = -(-len(stacked) // columns)
     blank = np.zeros((lines * columns - len(stacked), *stacked.shape[1:]), stacked.dtype)
@@ -73,20 +75,20 @@ def sheet(pictures: Sequence[np.ndarray] | np.ndarray, columns: int = 8) -> np.n
     return np.swapaxes(grid, 1, 2).reshape(lines * height, columns * width, *stacked.shape[3:])
 
 
-def line_of(values: np.ndarray, top: float, height: float) -> str:
-    """Return numbers as an SVG polyline's points, one unit apart, the largest at ``top``; ``height`` is the span."""
+def _polyline(values: np.ndarray, top: float, height: float) -> str:
+    """Return numbers as points of an SVG polyline, one unit apart, between ``top`` and ``top + height``."""
     values = np.asarray(values, float)
     low, span = values.min(), np.ptp(values) or 1.0
     return " ".join(f"{place}.5,{top + height * (1 - (value - low) / span):.1f}" for place, value in enumerate(values))
 
 
 def signal_svg(signal: Any, truth: Any, map_bytes: np.ndarray | None) -> str:
-    """Return a signal above its map as SVG, 60 units high; the true place is a band."""
+    """Return a signal above its map as SVG, 60 units high; the truth is a band."""
     count = len(signal)
     parts = [f'<svg class="signal" viewBox="0 0 {count} 60" preserveAspectRatio="none" aria-hidden="true">']
     if truth is not None:
         parts += [f'<rect class="true" x="{place}" y="0" width="1" height="60"/>' for place in np.flatnonzero(truth)]
-    parts.append(f'<polyline class="wave" points="{line_of(signal, 3, 30)}"/>')
+    parts.append(f'<polyline class="wave" points="{_polyline(signal, 3, 30)}"/>')
     if map_bytes is not None:
         bars = (np.asarray(map_bytes, float) - _ZERO) / (255 - _ZERO)
         for place, value in enumerate(bars):
@@ -96,3 +98,54 @@ def signal_svg(signal: Any, truth: Any, map_bytes: np.ndarray | None) -> str:
                 parts.append(f'<rect class="{sign}" x="{place + 0.1:.1f}" y="{top:.1f}" width=".8" '
                              f'height="{10 * abs(value):.1f}"/>')  # fmt: skip
     return "".join([*parts, "</svg>"])
+
+
+class Picture(NamedTuple):
+    """A picture of the page.
+
+    Attributes
+    ----------
+    source
+        Data URL.
+    width, height
+        Pixels.
+    alt, caption
+        Text alternative; caption.
+    link
+        Path of the file relative to the page.
+    """
+
+    source: str
+    width: int
+    height: int
+    alt: str
+    caption: str
+    link: str = ""
+
+
+def embed(path: pathlib.Path, texts: Mapping[str, tuple[str, str]], title: str = "", link: str = "") -> Picture:
+    """Return a PNG as a picture of the page, at most 1,600 pixels wide.
+
+    Parameters
+    ----------
+    path
+        The PNG.
+    texts
+        File name or its first word -> text alternative and caption.
+    title
+        Precedes both, if a benchmark has several pictures of one name.
+    link
+        Path of the file relative to the page.
+    """
+    from PIL import Image
+
+    with Image.open(path) as opened:
+        image = opened.convert("RGB")
+    if image.width > _WIDEST:
+        height = round(image.height * _WIDEST / image.width)
+        image = image.resize((_WIDEST, height), Image.Resampling.LANCZOS)
+    named = path.stem.replace("_", " ")
+    keys = path.stem, path.stem.split("_")[0]
+    known = next((texts[key] for key in keys if key in texts), (f"Example maps: {named}.", f"{named.capitalize()}."))
+    alt, caption = (f"{title}. {text}" if title else text for text in known)
+    return Picture(webp(np.asarray(image)), image.width, image.height, alt, caption, link)

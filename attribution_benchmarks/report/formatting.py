@@ -1,0 +1,117 @@
+"""Numbers and names as text: what tables, sentences and the page share."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from attribution_benchmarks.core.definition import Column
+
+
+class Names:
+    """Printed names of methods and controls.
+
+    Parameters
+    ----------
+    titles
+        Method or control -> printed name.
+    custom
+        Methods of the user.
+    families
+        Method -> family.
+    """
+
+    def __init__(
+        self, titles: Mapping[str, str], custom: Sequence[str] = (), families: Mapping[str, str] | None = None
+    ):
+        self._titles, self._custom, self._families = titles, set(custom), families or {}
+
+    def __call__(self, name: str) -> str:
+        """Return the printed name of a method, a control, or a method under a control condition."""
+        method, _, control = name.rpartition("/")
+        if name not in self._titles and control in self._titles:
+            return f"{self._titles.get(method, method)} under “{self._titles[control]}”"
+        return self._titles.get(name, name)
+
+    def is_custom(self, name: str) -> bool:
+        """Return whether a method is the user's."""
+        return name in self._custom
+
+    def family(self, name: str) -> str:
+        """Return a method's family; its name if it has none."""
+        return self._families.get(name, name)
+
+    def path(self, name: str) -> str:
+        """Return ``shown_path`` of a custom method; empty for a built-in one."""
+        return shown_path(name) if name in self._custom else ""
+
+
+def shown_path(path: str) -> str:
+    """Return a path as given; of an absolute one only the name, so that a shared page reveals no directory."""
+    pure = pathlib.PurePath(path)
+    return pure.name if pure.is_absolute() else path
+
+
+def number(value: float | None, decimals: int = 2) -> str:
+    """Return a number with fixed decimals, a rounded zero without sign; a dash if it is not finite."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def score(value: float | None, column: Column) -> str:
+    """Return a score of a column: one decimal for percentages, three otherwise."""
+    return number(value, 1 if column.percent else 3)
+
+
+def cell_score(row: Mapping | None, column: Column) -> str:
+    """Return the score of a row; a dash if there is no row."""
+    return score(row["value"] if row else None, column)
+
+
+def cell_interval(row: Mapping, column: Column) -> str:
+    """Return the interval of a row's score."""
+    return f"{score(row['low'], column)} to {score(row['high'], column)}"
+
+
+def interval(low: float, high: float) -> str:
+    """Return an interval; a dash if it is not finite."""
+    return f"{number(low)} to {number(high)}" if math.isfinite(low) and math.isfinite(high) else "–"
+
+
+def detectable(value: float, column: Column) -> str:
+    """Return a smallest detectable difference; "none" if it is infinite."""
+    return "none" if math.isinf(value) else score(value, column)
+
+
+def rank(value: float) -> str:
+    """Return a rank, with one decimal only for ties."""
+    return number(value, 1).removesuffix(".0")
+
+
+def count_of(count: int, noun: str) -> str:
+    """Return "1 metric" or "2 metrics"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def percentages(shares: Iterable[float]) -> str:
+    """Return "97 to 100 %", the smallest and the largest of some shares."""
+    ordered = sorted(shares)
+    ends = [f"{100 * share:.0f}" for share in (ordered[0], ordered[-1])]
+    return f"{' to '.join(dict.fromkeys(ends))} %"
+
+
+def ordinal(value: int) -> str:
+    """Return "1st", "2nd", "11th"."""
+    ending = "th" if 10 <= value % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+    return f"{value}{ending}"
+
+
+def enumeration(names: Iterable[str], at_most: int | None = None) -> str:
+    """Return "a, b and c"; "a, b and 3 others" if there are more than ``at_most``; "none" if there are none."""
+    names = list(names)
+    if at_most is not None and len(names) > at_most:
+        names = [*names[: at_most - 1], f"{len(names) - at_most + 1} others"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
