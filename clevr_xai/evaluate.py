@@ -43,7 +43,7 @@ from attribution_benchmarks.beam.flags import check_precompute_flags, define_pre
 from attribution_benchmarks.beam.precompute import precompute_from_flags
 from attribution_benchmarks.cli.bundled_models import default_model, shown_model
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
-from attribution_benchmarks.core import degenerate_maps, input_scores, manifest, tables
+from attribution_benchmarks.core import input_scores, manifest, tables
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.metric import Metric
@@ -51,6 +51,7 @@ from attribution_benchmarks.core.random_weights import MOST, NETWORKS, RANDOM_WE
 from attribution_benchmarks.core.random_weights import network as random_network
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics import registry as metric_registry
+from attribution_benchmarks.metrics.per_sample import DROP, UNIFORM
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.pooling import POOLINGS, pool
@@ -154,12 +155,12 @@ class _DegenerateMaps(flags.EnumParser):
     """Parse ``--degenerate_maps``; accepts the former value "left_out" for one release."""
 
     def parse(self, argument: str) -> str:
-        return super().parse(degenerate_maps.DROP if argument == "left_out" else argument)
+        return super().parse(DROP if argument == "left_out" else argument)
 
 
 flags.DEFINE(
-    _DegenerateMaps(degenerate_maps.CHOICES),
-    "degenerate_maps", degenerate_maps.UNIFORM,
+    _DegenerateMaps([UNIFORM, DROP]),
+    "degenerate_maps", UNIFORM,
     "treatment of maps that are zero everywhere: score them as the uniform map, so that all methods are scored on the "
     "same questions, or drop and count them",
     flag_values=FLAGS, serializer=flags.ArgumentSerializer(),

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.core.degenerate_maps import DROP, UNIFORM
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
+from attribution_benchmarks.metrics.per_sample import DROP, UNIFORM, PerSampleMetric
 from clevr_xai import masks
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import QuestionBatch
@@ -54,7 +53,7 @@ class Measured:
     positions
         Pixels of an image.
     degenerate_maps
-        Of ``degenerate_maps.CHOICES``: what ``counted`` makes of a pooled map that is zero everywhere.
+        "uniform" or "drop": how ``counted`` treats a pooled map that is zero everywhere.
     gaps
         Method of Integrated Gradients -> (n,) share by which the sum of its map misses the difference of the scores.
     shared

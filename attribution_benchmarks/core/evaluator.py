@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core import degenerate_maps
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.store import ScoreStore, Series
@@ -185,8 +184,9 @@ class Evaluator:
                 if series is None or not series.missing(names):
                     continue
                 try:
-                    asked = self.explainer.again(source) if measure.again else self.explainer.scores
-                    records = measure.to_records(degenerate_maps.measured(measure, maps, explained, asked))
+                    explain = self.explainer.explain_function(source) if measure.needs_explainer else None
+                    numbers = measure.compute(maps, explained, explain or self.explainer.scores)
+                    records = measure.to_records(numbers)
                 except BadInput as error:
                     raise BadInput(f"'{source.name}' cannot be scored: {error}") from error
                 series.append(dict(zip(names, records, strict=True)))

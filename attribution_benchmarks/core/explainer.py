@@ -76,9 +76,9 @@ class Explainer:
         """Return a batch with its targets set, by default the classes that the model of the run predicts."""
         return with_targets(batch, self.scores)
 
-    def again(self, source: MapSource) -> Again:
+    def explain_function(self, source: MapSource) -> ExplainFunction:
         """Return what explains other inputs, targets or networks by a source's method."""
-        return Again(self, source.method)
+        return ExplainFunction(self, source.method)
 
     def key(self, source: MapSource) -> dict:
         """Return what a source's maps depend on besides model and inputs: method, parameters, control, code, seed."""
@@ -118,7 +118,7 @@ class Explainer:
         )  # fmt: skip
 
 
-class Again:
+class ExplainFunction:
     """Explains by one method, for metrics that compare maps with others; equal to another of the same method."""
 
     def __init__(self, explainer: Explainer, method: str):
@@ -137,7 +137,7 @@ class Again:
         return self.explainer._explained(model or self.model, [self.method], batch)[self.method]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Again) and (other.explainer, other.method) == (self.explainer, self.method)
+        return isinstance(other, ExplainFunction) and (other.explainer, other.method) == (self.explainer, self.method)
 
     def __hash__(self) -> int:
         return hash((id(self.explainer), self.method))

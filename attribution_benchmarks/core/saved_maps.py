@@ -119,7 +119,7 @@ class SavedMaps:
         """Return a batch with its targets set where the run has a model, by default the classes that it predicts."""
         return batch if self._scores is None else with_targets(batch, self._scores)
 
-    def again(self, source: MapSource) -> Any:
+    def explain_function(self, source: MapSource) -> Any:
         """Refuse: maps that were saved cannot be made again.
 
         Raises

@@ -10,6 +10,7 @@ from attribution_benchmarks.core.memoize_last import memoize_last
 from attribution_benchmarks.core.metric import Metric, of_maps
 from attribution_benchmarks.exact import shapley
 from attribution_benchmarks.exact.problems import HAND_SET, NAMES
+from attribution_benchmarks.metrics.map_values import spearman
 from attribution_benchmarks.metrics.model_queries import Scores
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
@@ -38,15 +39,6 @@ def distance(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
     known = ours * theirs > 0
     cosine = np.divide(product, np.sqrt(ours * theirs), out=np.zeros(len(maps)), where=known)
     return np.where(theirs > 0, np.sqrt(1 - np.clip(cosine, 0, 1) ** 2), np.nan)
-
-
-def rank_correlation(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Return Spearman's correlation of a map and the truth, (N,) in [-1, 1]; 0 for a map of one value."""
-    from scipy.stats import rankdata
-
-    first, second = (rankdata(values, axis=1) - (values.shape[1] + 1) / 2 for values in (maps, exact))
-    spread = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
-    return np.divide((first * second).sum(axis=1), spread, out=np.zeros(len(maps)), where=spread > 0)
 
 
 def sign_errors(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -112,7 +104,7 @@ OVERALL = (
     ),
     _against_truth(
         "rank_correlation",
-        rank_correlation,
+        spearman,
         title="Rank correlation",
         better="more",
         about="Spearman's correlation of a map with the exact Shapley values. Between -1 and 1; more is better.",

@@ -25,8 +25,8 @@ from attribution_benchmarks.cli.bundled_models import shown_model
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.memoize_last import memoize_last
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.metrics.map_values import evidence, flat
-from attribution_benchmarks.metrics.model_queries import Again, changed_scores, originals
+from attribution_benchmarks.metrics.map_values import evidence, flat, spearman
+from attribution_benchmarks.metrics.model_queries import Explain, changed_scores, originals
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 FILE = pathlib.Path("assets") / "deletions.json"
@@ -101,33 +101,31 @@ def deletions_of(model: Any) -> Deletions:
 
 
 @memoize_last
-def _costs(batch: Batch, again: Again) -> tuple[np.ndarray, np.ndarray]:
+def _costs(batch: Batch, explain: Explain) -> tuple[np.ndarray, np.ndarray]:
     """Return each position's segment, and how far the target's score falls without each segment, (N, segments)."""
-    deletions, pictures = deletions_of(again.model), batch.pictures
+    deletions, pictures = deletions_of(explain.model), batch.pictures
     spatial = positions(pictures.shape)
     if len(deletions.segments) != len(spatial) or any(
         parts > size for parts, size in zip(deletions.segments, spatial, strict=True)
     ):
         raise BadInput(f"the network's segments, {list(deletions.segments)}, do not fit inputs of positions {spatial}")
-    whole, targets = originals(batch, again.scores)
+    whole, targets = originals(batch, explain.scores)
     rows = np.arange(len(batch))
 
     def changes():
         for segment in range(deletions.count):
             yield from enumerate(deletions.without(pictures, segment))
 
-    asked = np.stack(list(changed_scores(batch, again.scores, changes()))).reshape(deletions.count, *whole.shape)
+    asked = np.stack(list(changed_scores(batch, explain.scores, changes()))).reshape(deletions.count, *whole.shape)
     return deletions.numbered(spatial).reshape(-1), (whole[rows, targets] - asked[:, rows, targets]).T
 
 
-def in_domain_deletion(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
+def in_domain_deletion(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return how a map's sums over segments rank with what deleting each segment alone costs, (N,) in [-1, 1].
 
     Spearman's correlation over segments; 0 for a map of equal sums, NaN where no deletion changes the score.
     """
-    from attribution_benchmarks.metrics.sanity import spearman
-
-    numbers, costs = _costs(batch, again)
+    numbers, costs = _costs(batch, explain)
     values = flat(evidence(maps, batch))
     sums = np.stack([values[:, numbers == segment].sum(axis=1) for segment in range(costs.shape[1])], axis=1)
     size = np.abs(sums).max(axis=1, keepdims=True)
@@ -143,7 +141,7 @@ METRICS = (
         "score, on a network that was trained with segments deleted: Spearman's correlation. Between -1 and 1; more is "
         "better.",
         source="Hesse, Schaub-Meyer and Roth, Benchmarking the Attribution Quality of Vision Models, NeurIPS 2024",
-        measure=PerSampleMetric("in_domain_deletion", in_domain_deletion, again=True, check=deletions_of),
+        measure=PerSampleMetric("in_domain_deletion", in_domain_deletion, needs_explainer=True, check=deletions_of),
         on_request=True,
         bounds=(-1.0, 1.0),
         cost="one pass an input and segment, the same for all maps",

@@ -7,6 +7,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution.methods.perturbation import positions
 from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.stats import correlation
 
 
 def magnitude(maps: np.ndarray, batch: Batch) -> np.ndarray:
@@ -39,6 +40,11 @@ def flat(values: np.ndarray) -> np.ndarray:
 def ratio(above: np.ndarray, below: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
     """Return a quotient where the divisor is positive, and something else where it is not, (N,) float64."""
     return np.divide(above, below, out=np.full(np.shape(below), otherwise), where=np.asarray(below) > 0)
+
+
+def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return Spearman's rank correlation of two maps of each input, (N,) float64; 0 where one is constant."""
+    return np.nan_to_num(correlation.spearman(flat(first), flat(second)))
 
 
 def _with_channels(maps: np.ndarray, batch: Batch) -> np.ndarray:

@@ -14,8 +14,8 @@ from attribution_benchmarks.core.memoize_last import memoize_last
 Scores = Callable[[object], np.ndarray]
 
 
-class Again(Protocol):
-    """Explains a batch again by the same method, see ``explainer.Explainer.again``; ``model`` is the run's."""
+class Explain(Protocol):
+    """Explains a batch by the method of a map source, see ``Explainer.explain_function``; ``model`` is the run's."""
 
     model: Any
 

@@ -1,4 +1,4 @@
-"""What is kept of a map: a few numbers, computed when the map is made, from which all metrics follow."""
+"""Per-sample metrics: a few numbers of each map, computed when the map is made and stored."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution_benchmarks.core.batch import Batch, MapSource
 
-Scores = Callable[[object], np.ndarray]
+Array = npt.NDArray[np.float64]
+UNIFORM: Literal["uniform"] = "uniform"
+DROP: Literal["drop"] = "drop"
 
 
 @dataclasses.dataclass(frozen=True)
 class PerSampleMetric:
-    """A function of maps whose numbers are kept.
+    """A function of maps whose numbers are stored.
 
     Attributes
     ----------
@@ -23,58 +26,79 @@ class PerSampleMetric:
         In the keys of the store.
     function
         ``function(maps, batch, scores)`` returns (N, width) numbers, NaN where undefined. ``maps`` are
-        (N, positions...) or (N, positions..., channels); ``scores(inputs)`` asks the model about
-        (M, ...) other inputs and returns (M, classes). A measure that asks no model ignores it.
+        (N, positions...) or (N, positions..., channels); ``scores(inputs)`` returns the model's scores of (M, ...)
+        other inputs, (M, classes).
     width
         Numbers of a map.
     digits
-        Significant digits that are kept; all of them where None.
+        Significant digits that are stored; all of them where None.
     of_controls
-        Whether maps under a control are measured too, and those of controls.
+        Whether it is computed of maps under a control and of model-independent baselines, too.
     methods
         Methods whose maps are measured; all where None.
     degenerate_maps
-        What becomes of a map that is zero everywhere and for which a number is undefined: ``"uniform"`` counts it as
-        the map that is the same everywhere, ``"drop"`` leaves the number NaN. See ``degenerate_maps.measured``.
-    again
-        Whether it needs maps of other inputs, targets or networks: ``function(maps, batch, again)``, where
-        ``again(batch, model=None)`` explains by the same method, and ``again.scores`` asks the model.
+        Treatment of a map that is zero everywhere and has an undefined number. ``"uniform"`` scores it as the uniform
+        map, which says as little; ``"drop"`` leaves NaN. Methods with dropped maps are scored on other inputs than the
+        rest, mostly on easier ones, so their ranks are not comparable.
+    needs_explainer
+        Whether it needs maps of other inputs, targets or networks: ``function(maps, batch, explain)``, where
+        ``explain(batch, model=None)`` uses the same method, and ``explain.scores`` returns the model's scores.
     check
-        ``check(model)`` raises ``BadInput`` for a model that it is not of, before anything is explained; None where it
-        is of all.
+        ``check(model)`` raises ``BadInput`` for a model that the metric does not support, before anything is explained.
     """
 
     name: str
-    function: Callable[[np.ndarray, Batch, Any], np.ndarray]
+    function: Callable[[npt.NDArray[Any], Batch, Any], npt.NDArray[Any]]
     width: int = 1
     digits: int | None = None
     of_controls: bool = True
     methods: tuple[str, ...] | None = None
-    degenerate_maps: Literal["uniform", "drop"] = "drop"
-    again: bool = False
+    degenerate_maps: Literal["uniform", "drop"] = DROP
+    needs_explainer: bool = False
     check: Callable[[Any], object] | None = None
 
     def applies_to(self, source: MapSource) -> bool:
-        """Tell whether a source's maps are measured."""
+        """Return whether a source's maps are measured."""
         if source.control and not self.of_controls:
             return False
         return self.methods is None or source.method in self.methods
 
-    def to_records(self, numbers: np.ndarray) -> list[str]:
-        """Return each map's numbers as one line of text: a tenth of the memory of as many Python numbers."""
+    def compute(self, maps: npt.NDArray[Any], batch: Batch, scores: Any) -> Array:
+        """Return the numbers of maps, (N, width) float64, NaN where undefined.
+
+        Parameters
+        ----------
+        maps, batch, scores
+            Arguments of ``function``.
+        """
+        numbers = np.asarray(self.function(maps, batch, scores), np.float64).reshape(len(maps), -1)
+        if self.degenerate_maps == DROP:
+            return numbers
+        zero = ~maps.reshape(len(maps), -1).any(axis=1)
+        undefined = np.flatnonzero(np.isnan(numbers).any(axis=1) & zero)
+        if len(undefined):
+            uniform = np.ones_like(maps[undefined])
+            numbers = numbers.copy()
+            numbers[undefined] = np.reshape(
+                self.function(uniform, batch.take(undefined.tolist()), scores), (len(undefined), -1)
+            )
+        return numbers
+
+    def to_records(self, numbers: npt.ArrayLike) -> list[str]:
+        """Return each map's numbers as one line of text: a tenth of the memory of Python numbers."""
         numbers = np.asarray(numbers, np.float64)
         numbers = numbers.reshape(len(numbers), -1)
         if numbers.shape[1] != self.width:
-            raise ValueError(f"measure '{self.name}' gave {numbers.shape[1]} numbers a map, not {self.width}")
-        return [" ".join(map(self._text, line.tolist())) for line in numbers]
+            raise ValueError(f"metric '{self.name}' gave {numbers.shape[1]} numbers a map, not {self.width}")
+        return [" ".join(map(self._text, line)) for line in numbers.tolist()]
 
-    def from_record(self, record: str) -> np.ndarray:
+    def from_record(self, record: str) -> Array:
         """Return the (width,) float64 numbers of a record.
 
         Raises
         ------
         ValueError, AttributeError
-            If it is none of this measure's.
+            If it is not a record of this metric.
         """
         numbers = np.array(record.split(), np.float64)
         if numbers.shape != (self.width,):

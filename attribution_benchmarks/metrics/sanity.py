@@ -22,8 +22,8 @@ from attribution_benchmarks.core.controls import runner_up
 from attribution_benchmarks.core.memoize_last import memoize_last
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import graph_order, with_shuffled_weights
-from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
-from attribution_benchmarks.metrics.model_queries import Again
+from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio, spearman
+from attribution_benchmarks.metrics.model_queries import Explain
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 STAGES = 4  # groups of variables, from the output to the input
@@ -31,22 +31,6 @@ COPIES = 8  # noisy ones that sMPRT averages over
 NOISE = 0.05  # standard deviation as a share of an input's range, of sMPRT's copies and of Max-Sensitivity
 DRAWS = 10  # noisy inputs of Max-Sensitivity, as captum's ``sensitivity_max`` has by default
 BINS = 100  # of the histogram whose entropy is a map's complexity
-
-
-def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return Spearman's rank correlation of two maps of each input, (N,); 0 where one is the same everywhere.
-
-    Parameters
-    ----------
-    first, second
-        (N, positions...).
-    """
-    from scipy.stats import rankdata
-
-    first, second = (rankdata(flat(values), axis=1) for values in (first, second))
-    first, second = (ranks - ranks.mean(axis=1, keepdims=True) for ranks in (first, second))
-    spread = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
-    return ratio((first * second).sum(axis=1), spread, 0.0)
 
 
 def ssim(first: np.ndarray, second: np.ndarray, radius: int = 3) -> np.ndarray:
@@ -134,8 +118,8 @@ def _scaled(maps: np.ndarray, batch: Batch) -> np.ndarray:
 
 
 @memoize_last
-def _cascade(maps: np.ndarray, batch: Batch, again: Again) -> list[np.ndarray]:
-    return [again(batch, randomised(again.model, stage)) for stage in _stages(again.model)]
+def _cascade(maps: np.ndarray, batch: Batch, explain: Explain) -> list[np.ndarray]:
+    return [explain(batch, randomised(explain.model, stage)) for stage in _stages(explain.model)]
 
 
 def _similarities(compare: Callable, maps: np.ndarray, changed: list[np.ndarray], batch: Batch) -> np.ndarray:
@@ -145,46 +129,46 @@ def _similarities(compare: Callable, maps: np.ndarray, changed: list[np.ndarray]
     return np.stack([np.nanmean(each, axis=0), *each], axis=1)
 
 
-def cascading(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
+def cascading(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return Spearman's correlation with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
-    return _similarities(spearman, maps, _cascade(maps, batch, again), batch)
+    return _similarities(spearman, maps, _cascade(maps, batch, explain), batch)
 
 
-def cascading_ssim(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
+def cascading_ssim(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return structural similarity with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
-    return _similarities(ssim, maps, _cascade(maps, batch, again), batch)
+    return _similarities(ssim, maps, _cascade(maps, batch, explain), batch)
 
 
-def independent(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
+def independent(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return Spearman's correlation with the maps of networks with one random group, (N, 1 + STAGES), mean first."""
-    models = (randomised(again.model, stage, True) for stage in _stages(again.model))
-    return _similarities(spearman, maps, [again(batch, model) for model in models], batch)
+    models = (randomised(explain.model, stage, True) for stage in _stages(explain.model))
+    return _similarities(spearman, maps, [explain(batch, model) for model in models], batch)
 
 
-def efficient(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
+def efficient(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return how much more complex the map of the wholly random network is, as a share of the map's own, (N,)."""
-    before, after = complexity(_scaled(maps, batch)), complexity(_scaled(_cascade(maps, batch, again)[-1], batch))
+    before, after = complexity(_scaled(maps, batch)), complexity(_scaled(_cascade(maps, batch, explain)[-1], batch))
     return ratio(after - before, before)
 
 
-def smooth(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
+def smooth(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return as ``cascading``, of maps averaged over noisy copies of each input, (N, 1 + STAGES), the mean first."""
     copies = list(_noisy(batch, COPIES, "sMPRT"))
 
     def averaged(model) -> np.ndarray:
-        return np.mean([_scaled(again(copy, model), batch) for copy in copies], axis=0)
+        return np.mean([_scaled(explain(copy, model), batch) for copy in copies], axis=0)
 
-    ever_more_random = [averaged(randomised(again.model, stage)) for stage in _stages(again.model)]
-    return _similarities(spearman, averaged(again.model), ever_more_random, batch)
+    ever_more_random = [averaged(randomised(explain.model, stage)) for stage in _stages(explain.model)]
+    return _similarities(spearman, averaged(explain.model), ever_more_random, batch)
 
 
-def other_class(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
+def other_class(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return Spearman's correlation with the map of the runner-up class, (N,)."""
-    asked = dataclasses.replace(batch, targets=runner_up(again.scores(batch.inputs), batch.targets))
-    return spearman(_scaled(maps, batch), _scaled(again(asked), batch))
+    asked = dataclasses.replace(batch, targets=runner_up(explain.scores(batch.inputs), batch.targets))
+    return spearman(_scaled(maps, batch), _scaled(explain(asked), batch))
 
 
-def max_sensitivity(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
+def max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return the largest distance of a map to those of noisy inputs, all scaled to norm 1, (N,) in [0, 2].
 
     max over ``DRAWS`` of ‖a / ‖a‖ - a' / ‖a'‖‖₂, for the map a of the input, the map a' of a noisy copy and the same
@@ -200,7 +184,7 @@ def max_sensitivity(maps: np.ndarray, batch: Batch, again: Again) -> np.ndarray:
     """
     scaled = _of_norm_1(maps)
     moved = [
-        np.linalg.norm(_of_norm_1(again(copy)) - scaled, axis=1) for copy in _noisy(batch, DRAWS, "max_sensitivity")
+        np.linalg.norm(_of_norm_1(explain(copy)) - scaled, axis=1) for copy in _noisy(batch, DRAWS, "max_sensitivity")
     ]
     return np.where(scaled.any(axis=1), np.max(moved, axis=0), np.nan)
 
@@ -226,7 +210,7 @@ _HEDSTROM = "Hedström et al., A Fresh Look at Sanity Checks for Saliency Maps, 
 
 
 def _metric(name: str, function: Callable, title: str, width: int = 1, **described) -> Metric:
-    measure = PerSampleMetric(name, function, width=width, digits=6, of_controls=False, again=True)
+    measure = PerSampleMetric(name, function, width=width, digits=6, of_controls=False, needs_explainer=True)
     return Metric(name, title, measure=measure, on_request=True, **described)
 
 

@@ -3,8 +3,8 @@
     python tools/docs/document_metrics.py
     python tools/docs/document_metrics.py --measure --num_imgs=24
 
-The second first measures which metrics tell the truth from a random map and from the image's edges, on drawn images of
-objects and the network that names them, and keeps the figures in docs/metrics_power.json.
+The second first measures which metrics distinguish the ground truth from a random map and from an edge detector, on
+sampled images of objects and the network that classifies them, and writes the figures to docs/metrics_power.json.
 
 Cost: seconds, and with --measure a minute on two cores.
 """
@@ -14,39 +14,80 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
+from collections.abc import Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+import numpy as np  # noqa: E402
 from absl import flags  # noqa: E402
 
 from attribution import cli  # noqa: E402
 from attribution.file_io.files import atomic_write  # noqa: E402
+from attribution_benchmarks.core.metric import Metric  # noqa: E402
+from attribution_benchmarks.metrics import faithfulness, in_domain, localisation, sanity  # noqa: E402
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
 
 POWER = ROOT / "docs" / "metrics_power.json"
 EXAMPLE = "python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4"
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output", str(ROOT / "docs" / "metrics.md"), "file to write", flag_values=FLAGS)
-flags.DEFINE_bool("measure", False, "measure the metrics' power anew", flag_values=FLAGS)
+flags.DEFINE_bool("measure", False, "measure the metrics' power again", flag_values=FLAGS)
 flags.DEFINE_integer("num_imgs", 24, "images to measure on", 2, flag_values=FLAGS)
 
 
-def main(values: flags.FlagValues) -> None:
-    """Measure if asked to, and write the page."""
-    from attribution_benchmarks.metrics import metric_docs
+_CONTROLS = {"random": "random map", "edge_detector": "edge detector"}
+_TRUTH = "ground_truth"
+_PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
+    (
+        "Localisation",
+        "Does a map point where the truth says that it should? Positions count by their magnitude: absolute values, "
+        "summed over channels.",
+        localisation.METRICS,
+    ),
+    (
+        "Faithfulness",
+        "Does the network's answer change with what a map says it depends on? Positions count by their evidence: "
+        "signed values, summed over channels. Probabilities are of the explained class.",
+        (*faithfulness.METRICS, *in_domain.METRICS),
+    ),
+    (
+        "Sanity",
+        "Does a map depend on what was learnt and what was asked, and little on noise? Such metrics explain again, so "
+        "that saved maps and controls that know no network have none.",
+        sanity.METRICS,
+    ),
+)
+_HEAD = """# Metrics of every benchmark
 
+Generated from the entries in `attribution_benchmarks/scoring` by `python tools/docs/document_metrics.py`; do not edit.
+
+Name them with `--metrics`, beside a benchmark's own ([benchmarks.md](benchmarks.md)) and yours
+([extend.md](extend.md)):
+
+```bash
+EXAMPLE
+```
+
+A report has them in its matrix when asked for, by the same flag of `scripts/reproduce_tables.py`. A pass is a forward
+pass of one input; they are filled across inputs and steps, and what does not depend on a map is asked once. Curves
+(`insertion`, `deletion`) and stages (`randomisation`) are kept in the store behind the score.
+"""
+
+
+def main(values: flags.FlagValues) -> None:
+    """Write the page, with --measure after measuring the power."""
     if values.measure:
         command = f"python tools/docs/document_metrics.py --measure --num_imgs={values.num_imgs}"
-        power = metric_docs.summary(*measured(values.num_imgs), command, EXAMPLE)
+        power = summary(*measured(values.num_imgs), command, EXAMPLE)
         atomic_write(POWER, json.dumps(power, indent=1) + "\n")
     power = json.loads(POWER.read_text(encoding="utf-8"))
-    atomic_write(pathlib.Path(values.output), metric_docs.page(power))
+    atomic_write(pathlib.Path(values.output), page(power))
 
 
 def measured(images: int) -> tuple[dict, str]:
     """Return metric -> map -> one value an image, and what was scored, in words."""
     from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM
-    from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
     from bim.dataset import resolve_data_dir
     from bim.evaluate import Benchmark
     from bim.metrics import SAVED_MODELS
@@ -54,7 +95,7 @@ def measured(images: int) -> tuple[dict, str]:
     shared = {
         name: metric
         for name, metric in METRIC_REGISTRY.items()
-        if metric.measure.of_controls and not metric.measure.again
+        if metric.measure.of_controls and not metric.measure.needs_explainer
     }
     controls = (RANDOM, EDGE_DETECTOR, GROUND_TRUTH)
     benchmark = Benchmark(resolve_data_dir(""), SAVED_MODELS, {}, None, controls, shared, images, progress=True)
@@ -66,6 +107,113 @@ def measured(images: int) -> tuple[dict, str]:
         for name, columns in found.shared.items()
     }
     return values, f"BIM's {int(counted.sum())} of {len(drawn)} drawn images that the network of objects names rightly"
+
+
+def page(power: Mapping) -> str:
+    """Return the whole page as Markdown.
+
+    Parameters
+    ----------
+    power
+        From ``summary``.
+    """
+    lines = [
+        _HEAD.replace("EXAMPLE", power["example"]),
+        "| name | metric | better | from | costs |",
+        "|---|---|---|---|---|",
+    ]
+    for metric in METRIC_REGISTRY.values():
+        cells = (f"[`{metric.name}`](#{metric.name})", metric.title, metric.better, _range(metric), metric.cost)
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", *_power_lines(power)]
+    for heading, about, metrics in _PARTS:
+        lines += ["", f"## {heading}", "", about]
+        for metric in metrics:
+            lines += ["", *_sheet(metric)]
+    return "\n".join(lines) + "\n"
+
+
+def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, command: str, example: str) -> dict:
+    """Return what ``page`` shows of power.
+
+    Parameters
+    ----------
+    values
+        Metric -> map ("ground_truth", "random", "edge_detector") -> one value an input.
+    inputs
+        What was scored, in words.
+    command
+        That did it.
+    example
+        A command that names some of the metrics.
+    """
+    metrics = {}
+    for name, columns in values.items():
+        sign = 1 if METRIC_REGISTRY[name].better == "more" else -1
+        truth = np.asarray(columns[_TRUTH])
+        entry = {"means": {each: _rounded(float(np.nanmean(column))) for each, column in columns.items()}, "wins": {}}
+        for control in _CONTROLS:
+            better = sign * (truth - np.asarray(columns[control]))
+            better = better[np.isfinite(better)]
+            entry["wins"][control] = _rounded(float(np.mean(better > 0) + np.mean(better == 0) / 2))
+        metrics[name] = entry
+    return {"inputs": inputs, "command": command, "example": example, "metrics": metrics}
+
+
+def ranked(power: Mapping) -> list[str]:
+    """Return the metrics from the one that tells the truth from every control most often to the one that does least."""
+
+    def key(name: str):
+        wins = power["metrics"][name]["wins"].values()
+        return -min(wins), -sum(wins), name
+
+    return sorted(power["metrics"], key=key)
+
+
+def _range(metric: Metric) -> str:
+    low, high = metric.bounds
+    return f"{low:g} upwards" if np.isinf(high) else f"{low:g} to {high:g}"
+
+
+def _rounded(number: float) -> float:
+    return round(number, 3)
+
+
+def _power_lines(power: Mapping) -> list[str]:
+    lines = [
+        "## Which metrics tell a good map from a random one",
+        "",
+        f"The truth itself as a map, against maps that ask no network: {power['inputs']}. “Told” is the share of "
+        "inputs on which the truth gets the better value, ties as one half: 1.000 never errs, 0.500 is a coin. Metrics "
+        "are ranked by the control that they tell least well.",
+        "",
+        f"| metric | better | ground truth | {' | '.join(_CONTROLS.values())} | "
+        f"{' | '.join(f'told from {title}' for title in _CONTROLS.values())} |",
+        "|---|---|" + "---:|" * (1 + 2 * len(_CONTROLS)),
+    ]
+    for name in ranked(power):
+        entry = power["metrics"][name]
+        figures = [entry["means"][_TRUTH], *(entry["means"][control] for control in _CONTROLS)]
+        figures += [entry["wins"][control] for control in _CONTROLS]
+        cells = [f"[`{name}`](#{name})", METRIC_REGISTRY[name].better, *(f"{figure:.3f}" for figure in figures)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, "", f"`{power['command']}` measures it anew."]
+
+
+def _sheet(metric: Metric) -> list[str]:
+    return [
+        f'<a id="{metric.name}"></a>',
+        "",
+        f"### {metric.title}, `{metric.name}`",
+        "",
+        metric.about,
+        "",
+        f"- **Source.** {metric.source}",
+        f"- **Range.** {_range(metric)}; {metric.better} is better",
+        f"- **Cost.** {metric.cost}",
+        f"- **A random map gets** {metric.chance}",
+        f"- **Known against it.** {metric.criticism}",
+    ]
 
 
 if __name__ == "__main__":

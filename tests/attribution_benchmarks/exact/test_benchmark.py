@@ -30,9 +30,9 @@ def test_metrics_by_hand():
     assert metrics.distance(-truth, truth) == metrics.distance(zero, truth) == 1
     assert metrics.distance(np.array([[2.0, 0, 0, 0]]), truth) == pytest.approx(1 / np.sqrt(5))
     assert np.isnan(metrics.distance(truth, zero))
-    assert metrics.rank_correlation(truth, truth) == pytest.approx(1)
-    assert metrics.rank_correlation(-truth, truth) == pytest.approx(-1)
-    assert metrics.rank_correlation(np.ones((1, 4)), truth) == 0
+    assert metrics.spearman(truth, truth) == pytest.approx(1)
+    assert metrics.spearman(-truth, truth) == pytest.approx(-1)
+    assert metrics.spearman(np.ones((1, 4)), truth) == 0
     assert metrics.sign_errors(np.array([[5.0, 5.0, 5.0, 5.0]]), truth) == 0.5
     assert metrics.sign_errors(zero, truth) == 1 and metrics.sign_errors(truth, truth) == 0
     on = np.array([[False, True, False, False]])

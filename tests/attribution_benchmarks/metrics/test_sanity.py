@@ -130,20 +130,20 @@ def test_similarity_in_closed_form():
 
 def test_saved_maps_cannot_be_made_again(tmp_path):
     with pytest.raises(BadInput, match="--from_maps makes no maps"):
-        SavedMaps({"mine": tmp_path}).again(MapSource("mine"))
+        SavedMaps({"mine": tmp_path}).explain_function(MapSource("mine"))
 
 
-def on_blocks_of_its_own(maps, batch, again):
+def on_blocks_of_its_own(maps, batch, explain):
     """A metric that forgets the targets."""
-    return again(Batch(batch.inputs, batch.seeds), sanity.randomised(again.model, 1)).reshape(len(batch), -1)[:, 0]
+    return explain(Batch(batch.inputs, batch.seeds), sanity.randomised(explain.model, 1)).reshape(len(batch), -1)[:, 0]
 
 
-AGAIN = {
+EXPLAINING = {
     name: metric.measure
     for name, metric in METRIC_REGISTRY.items()
-    if metric.measure.again and not metric.measure.check
+    if metric.measure.needs_explainer and not metric.measure.check
 }
-AGAIN["on_blocks_of_its_own"] = PerSampleMetric("own", on_blocks_of_its_own, again=True)
+EXPLAINING["on_blocks_of_its_own"] = PerSampleMetric("own", on_blocks_of_its_own, needs_explainer=True)
 COUNT = 300
 
 
@@ -172,10 +172,10 @@ def classes(model):
     return explained
 
 
-@pytest.mark.parametrize("name", AGAIN)
+@pytest.mark.parametrize("name", EXPLAINING)
 def test_every_metric_explains_the_class_of_the_trained_network(classes, name):
     """Networks with random weights and noisy inputs are classified otherwise, and that class must not be explained."""
-    found, first, second = classes([AGAIN[name]])
+    found, first, second = classes([EXPLAINING[name]])
     assert len(found) > 1
     np.testing.assert_array_equal(found[0], first)
     for other in found[1:]:

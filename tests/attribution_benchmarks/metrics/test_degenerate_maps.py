@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.core.degenerate_maps import measured
 from attribution_benchmarks.core.metric import of_maps
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
@@ -36,30 +35,29 @@ def share(maps, batch, scores):
 
 
 def test_a_metric_that_is_undefined_there_takes_the_uniform_map(batch, maps):
-    found = measured(of_maps("share", share).measure, maps, batch, None)[:, 0]
+    found = of_maps("share", share).measure.compute(maps, batch, None)[:, 0]
     area = 6 / 30
     np.testing.assert_allclose(found[[1, 3]], [2 * area, 4 * area])  # each with its own truth
     np.testing.assert_array_equal(found[[0, 2]], share(maps, batch, None)[[0, 2]])
-    left_out = measured(PerSampleMetric("share", share), maps, batch, None)[:, 0]
+    left_out = PerSampleMetric("share", share).compute(maps, batch, None)[:, 0]
     assert np.isnan(left_out).tolist() == [False, True, False, True]
 
 
 def test_a_metric_that_has_a_value_of_zeros_keeps_it(batch, maps):
-    found = measured(
-        of_maps("size", lambda maps, batch, scores: np.abs(maps).sum((1, 2, 3))).measure, maps, batch, None
-    )
+    size = of_maps("size", lambda maps, batch, scores: np.abs(maps).sum((1, 2, 3)))
+    found = size.measure.compute(maps, batch, None)
     assert found[[1, 3], 0].tolist() == [0, 0] and (found[[0, 2], 0] > 0).all()
 
 
 def test_nan_for_another_reason_stays(batch, maps):
     nothing = of_maps("nothing", lambda maps, batch, scores: np.full(len(maps), np.nan))
-    assert np.isnan(measured(nothing.measure, maps, batch, None)).all()
+    assert np.isnan(nothing.measure.compute(maps, batch, None)).all()
 
 
 @pytest.mark.parametrize("name", [name for name, metric in METRIC_REGISTRY.items() if metric.masks])
 def test_metrics_of_all_benchmarks_that_look_at_masks(name, batch, maps):
     zeros, ones = (
-        measured(METRIC_REGISTRY[name].measure, level(maps), batch, None) for level in (np.zeros_like, np.ones_like)
+        METRIC_REGISTRY[name].measure.compute(level(maps), batch, None) for level in (np.zeros_like, np.ones_like)
     )
     np.testing.assert_array_equal(zeros, ones)
     assert np.isfinite(zeros).all()
