@@ -2,6 +2,7 @@
 
 python tools/measure.py             # prints the table
 python tools/measure.py --modules   # adds the number of modules that two commands load (a minute)
+python tools/measure.py --walk      # adds the number of files whose functions two commands call (a minute)
 python tools/measure.py --types     # adds the number of errors of mypy --strict (some minutes)
 python tools/measure.py --check     # exit code 1 where a measure exceeds its limit in LIMITS
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import pathlib
 import re
 import subprocess
@@ -32,17 +34,41 @@ LIMITS = {
     "public names": 1_100,
     "imports of attribution_benchmarks by attribution": 50,
 }
-# Run in a process of its own: a module as a command, then the names of the modules that it has loaded.
-_LOADED = """
-import runpy, sys
+# Run in a process of its own: a module as a command; then the number of modules that it has loaded, and the files whose
+# functions it has called. Calls while a module is imported do not count.
+_PROBE = """
+import runpy, sys, threading
+top, *sys.argv[1:] = sys.argv[1:]
+ours = {ours!r}
+entered, importing = set(), threading.local()
+
+def profile(frame, event, argument):
+    code = frame.f_code
+    if event not in ("call", "return") or not code.co_filename.startswith(top):
+        return
+    if code.co_name == "<module>":
+        if frame.f_globals.get("__name__") != "__main__":
+            importing.depth = getattr(importing, "depth", 0) + (1 if event == "call" else -1)
+    elif event == "call" and not getattr(importing, "depth", 0):
+        path = code.co_filename[len(top) + 1:]
+        if path.split("/")[0] in ours:
+            entered.add(path)
+
 module, *sys.argv[1:] = sys.argv[1:]
 sys.argv[0] = module
+if {walk!r}:
+    import keras, sklearn.svm  # slow under a profile
+    threading.setprofile(profile)
+    sys.setprofile(profile)
 try:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
-except SystemExit:
-    pass
-ours = sorted(name for name in sys.modules if name.split(".")[0] in {ours!r})
-print("\\nloaded", len(ours))
+except SystemExit as error:
+    ended = error.code
+sys.setprofile(None)
+print("\\nloaded", sum(name.split(".")[0] in ours for name in sys.modules))
+print("entered", len(entered))
+print(*sorted(entered), sep="\\n", file=sys.stderr)
+sys.exit(ended)
 """
 
 
@@ -88,19 +114,48 @@ def imports(package: str, of: str) -> int:
     return count
 
 
-def loaded_modules(module: str, *arguments: str) -> int:
-    """Return how many modules of this project a command has loaded when it ends."""
-    with tempfile.TemporaryDirectory() as cache:
-        result = subprocess.run(
-            [sys.executable, "-c", _LOADED.replace("{ours!r}", repr(OURS)), module, *arguments, f"--cache_dir={cache}"],
-            cwd=TOP,
-            capture_output=True,
-            text=True,
-        )
-    found = re.search(r"^loaded (\d+)$", result.stdout, re.MULTILINE)
-    if not found:
+def run_probe(walk: bool, cache: str, module: str, *arguments: str) -> dict[str, int]:
+    """Run a command; return how many modules of this project it loads and, if ``walk``, of how many it calls functions.
+
+    With ``walk``, the names of the latter files go to standard error.
+    """
+    probe = _PROBE.replace("{ours!r}", repr(OURS)).replace("{walk!r}", repr(walk))
+    result = subprocess.run(
+        [sys.executable, "-c", probe, str(TOP), module, *arguments],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(TOP), "ATTRIBUTION_BENCHMARKS_CACHE": cache},
+    )
+    found = dict(re.findall(r"^(loaded|entered) (\d+)$", result.stdout, re.MULTILINE))
+    if result.returncode or len(found) < 2:
         raise RuntimeError(f"{module} ended with an error: {result.stderr[-500:]}")
-    return int(found[1])
+    if walk:
+        files = [line for line in result.stderr.splitlines() if re.fullmatch(r"[\w/]+\.py", line)]
+        print(f"{module} calls functions of: {' '.join(files)}", file=sys.stderr)
+    return {name: int(number) for name, number in found.items()}
+
+
+def measure_commands(walk: bool) -> dict[str, int]:
+    """Return how many modules two commands load and, if ``walk``, how many files they enter."""
+    picture = next((TOP / "clevr_xai" / "embedded" / "images").glob("*.png"))
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        explain = (
+            "attribution.explain",
+            "--model=saved_models/bim/obj",
+            f"--image={picture}",
+            f"--output={folder}/a.png",
+        )
+        metrics = ("bim.metrics", "--metrics=MCS", "--methods=gradient", "--num_imgs=2")
+        if walk:
+            run_probe(False, folder, *metrics, f"--scores_dir={folder}/first")  # draws the images, once for all runs
+        for command in (explain, metrics):
+            counts = run_probe(walk, folder, *command)
+            found[f"modules loaded by {command[0]}"] = counts["loaded"]
+            if walk:
+                found[f"files entered by {command[0]}"] = counts["entered"]
+    return found
 
 
 def strict_errors() -> int:
@@ -123,15 +178,8 @@ def measures(arguments: argparse.Namespace) -> dict[str, int]:
         "public names": public_names(code),
         "imports of attribution_benchmarks by attribution": imports("attribution", "attribution_benchmarks"),
     }
-    if arguments.modules:
-        with tempfile.TemporaryDirectory() as folder:
-            picture = next((TOP / "clevr_xai" / "embedded" / "images").glob("*.png"))
-            found["modules loaded by attribution.explain"] = loaded_modules(
-                "attribution.explain", "--model=saved_models/bim/obj", f"--image={picture}", f"--output={folder}/a.png"
-            )
-        found["modules loaded by bim.metrics"] = loaded_modules(
-            "bim.metrics", "--metrics=MCS", "--methods=gradient", "--num_imgs=2"
-        )
+    if arguments.modules or arguments.walk:
+        found |= measure_commands(arguments.walk)
     if arguments.types:
         found["errors of mypy --strict"] = strict_errors()
     return found
@@ -142,6 +190,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, text in (
         ("modules", "count the modules that two commands load"),
+        ("walk", "count the files whose functions two commands call"),
         ("types", "count the errors of mypy --strict"),
         ("check", "exit with 1 where a measure exceeds its limit"),
     ):
