@@ -42,3 +42,11 @@ def test_every_page_is_in_the_navigation_of_the_site():
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2].partition("\nplugins:")[0]
     listed = re.findall(r"[\w/]+\.md", navigation)
     assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in SITE)
+
+
+def test_the_architecture_names_files_that_exist():
+    text = (DOCS / "architecture.md").read_text("utf-8")
+    named = re.findall(r"`([\w/]+\.py)`", text)
+    folders = [ROOT, ROOT / "attribution", ROOT / "attribution_benchmarks"]
+    assert len(named) > 10
+    assert [name for name in named if not any((folder / name).exists() for folder in folders)] == []
