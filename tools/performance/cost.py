@@ -1,18 +1,20 @@
-"""What gradients and relevance cost beside the passes they are made of, and how much memory they take.
+"""CPU time of gradients and relevance beside the passes that they need, and peak memory of methods.
 
     python tools/performance/cost.py
 
-writes its part of RESULTS.md. F is a compiled forward pass of the live Keras network, G a compiled gradient
-with respect to its input. Each method runs beside the passes that it cannot do without, round by round in one process
-on one thread; a figure is the median over rounds of the ratio of two CPU times taken one after the other. Memory is the
-peak of a process of its own, over one that only calls the file's signature (``memory.py``).
+writes two parts of RESULTS.md. The first divides each method's CPU time by that of the gradients G that it cannot do
+without, compiled from the live Keras network: medians over rounds in one process on one thread. Memory is the peak of
+anonymous resident memory of a process for each run (Linux), compared with a process that only calls the file's
+signature; pages of libraries, which the system's cache keeps or drops, are not in it.
 """
 
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import typing
 
@@ -27,7 +29,7 @@ FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, batch_size=4, output=str(pathlib.Path(__file__).with_name("RESULTS.md")))
 flags.DEFINE_integer("repeats", 3, "rounds", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_integer("num_imgs", 4, "images to explain", lower_bound=1, flag_values=FLAGS)
-flags.DEFINE_string("child", "", "explain by this method from --saved_model and print the peak", flag_values=FLAGS)
+flags.DEFINE_string("child", "", "run this on --saved_model and print the peak", flag_values=FLAGS)
 flags.DEFINE_string("saved_model", "", "SavedModel of the child", flag_values=FLAGS)
 
 SAMPLES = 2
@@ -41,47 +43,75 @@ METHODS = {
     "lrp_attn": ({}, 1),
     "lrp_alpha1beta0": ({}, 1),
 }
-SIGNATURE = "the signature"
-GOALS = {"gradients": 1.15, "relevance": 2.5, "megabytes": 300}
+SIGNATURE, SCORES = "the file's signature, by TensorFlow", "scores, by this project"
+# Few samples, masks and channels: memory does not grow with them, as pairs of lines show.
+MEMORY_RUNS = {
+    SIGNATURE: {},
+    SCORES: {},
+    "Integrated Gradients, 10 points": {"integrated_gradients": {"points": 10}},
+    "Integrated Gradients, 30 points": {"integrated_gradients": {"points": 30}},
+    "SmoothGrad, 10 samples": {"smoothgrad": {"samples": 10}},
+    "RISE, 20 masks": {"rise": {"masks": 20}},
+    "RISE, 100 masks": {"rise": {"masks": 100}},
+    "Score-CAM, 64 channels": {"score_cam": {"layer": "conv1_relu_1"}},
+    "Score-CAM, 256 channels": {"score_cam": {"layer": "conv2_block3_out_1"}},
+    "SISE, 64 channels": {"sise": {"layer": "conv1_relu_1"}},
+    "LRP-α1β0": {"lrp_alpha1beta0": {}},
+    "seven methods of one pass together": {
+        name: {}
+        for name in ("gradient", "gradient_x_input", "grad_cam", "grad_cam_plus_plus", "xgrad_cam")
+        + ("guided_backprop", "deconvnet")
+    },
+}
 
 
 class Network(typing.NamedTuple):
-    """A network, how the table calls it, and the methods of ``METHODS`` that say nothing new of it."""
+    """A network, its title in the table, and the methods of ``METHODS`` that equal another one on it."""
 
     title: str
     build: str
-    left_out: tuple = ()
+    dropped: tuple = ()
 
 
 NETWORKS = (
-    Network("EfficientNetB0, 224x224", "efficientnet", left_out=("lrp_attn",)),  # without attention it is lrp_epsilon
+    Network("EfficientNetB0, 224x224", "efficientnet", dropped=("lrp_attn",)),  # without attention it is lrp_epsilon
     Network("ViT, 2.8 million parameters, 112x112", "small_vit"),
 )
 
 
-def passes(network):
-    """Return the compiled gradient of a live network's first score."""
-    import tensorflow as tf
+class Peak(threading.Thread):
+    """Peak of this process's anonymous resident memory in MB, read every few milliseconds."""
 
-    @tf.function(reduce_retracing=True)
-    def gradient(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            score = network(x, training=False)[:, 0]
-        return tape.gradient(score, x)
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.value = 0.0
+        self._ended = threading.Event()
 
-    return gradient
+    def run(self):
+        while not self._ended.wait(0.005):
+            self.read()
+
+    def read(self):
+        status = pathlib.Path("/proc/self/status").read_text()
+        self.value = max(self.value, int(re.search(r"RssAnon:\s*(\d+) kB", status)[1]) / 1024)
+
+    def stop(self):
+        self._ended.set()
+        self.join()
+        self.read()
+        return self.value
 
 
-def times(network, directory, methods, values):
+def measure_times(network, directory, methods, values):
     """Return method -> (ratios of its CPU time to that of its passes, its CPU seconds), one of each a round."""
+    import networks
     import numpy as np
     import tensorflow as tf
 
     import attribution
 
     images = np.random.default_rng(0).random((values.num_imgs, *network.input_shape[1:]), dtype=np.float32)
-    model, gradient = attribution.load_model(directory), passes(network)
+    model, gradient = attribution.load_model(directory), networks.compiled_gradient(network)
 
     def floor():
         for start in range(0, len(images), values.batch_size):
@@ -95,63 +125,69 @@ def times(network, directory, methods, values):
         function(*arguments)
         return time.process_time() - start
 
-    found = {name: ([], []) for name in methods}
+    measured = {name: ([], []) for name in methods}
     for number in range(values.repeats + 1):  # a first round traces and compiles
         for name in methods:
             own, below = seconds(ours, name), seconds(floor)
             if number:
-                found[name][0].append(own / (METHODS[name][1] * below))
-                found[name][1].append(own)
+                measured[name][0].append(own / (METHODS[name][1] * below))
+                measured[name][1].append(own)
             print(f"round {number}: {name} {own:.2f} s, G {below:.2f} s", file=sys.stderr, flush=True)
-    return found
+    return measured
 
 
-def peaks(directory, methods, values):
-    """Return what runs -> peak of its process in MB."""
+def peaks(directory, runs, values):
+    """Return run -> peak of its process in MB."""
     found = {}
-    for label in (SIGNATURE, *methods):
-        command = [sys.executable, __file__, f"--child={label}", f"--saved_model={directory}"]
+    for run in runs:
+        command = [sys.executable, __file__, f"--child={run}", f"--saved_model={directory}"]
         command += [f"--batch_size={values.batch_size}", f"--num_imgs={values.num_imgs}"]
-        found[label] = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        print(f"{label}: {found[label]:.0f} MB", file=sys.stderr, flush=True)
+        found[run] = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(f"{run}: {found[run]:.0f} MB", file=sys.stderr, flush=True)
     return found
 
 
 def child(values):
-    """Explain by one method and print the peak in MB."""
-    from memory import Peak
-
+    """Run one method, or one of ``MEMORY_RUNS``, and print the peak in MB."""
     peak = Peak()
     peak.start()
     import numpy as np
-    import tensorflow as tf
 
     import attribution
 
+    def images(shape):
+        return np.random.default_rng(0).random((values.num_imgs, *shape[1:]), dtype=np.float32)
+
     if values.child == SIGNATURE:
+        import tensorflow as tf
+
         call = tf.saved_model.load(values.saved_model).signatures["serving_default"]
         (spec,) = call.structured_input_signature[1].values()
-        images = np.random.default_rng(0).random((values.num_imgs, *spec.shape[1:]), dtype=np.float32)
-        for start in range(0, len(images), values.batch_size):
-            call(tf.constant(images[start : start + values.batch_size]))
+        pixels = images(spec.shape)
+        for start in range(0, len(pixels), values.batch_size):
+            call(tf.constant(pixels[start : start + values.batch_size]))
     else:
         model = attribution.load_model(values.saved_model)
         (spec,) = model.inputs.values()
-        images = np.random.default_rng(0).random((values.num_imgs, *spec.shape[1:]), dtype=np.float32)
-        options = METHODS[values.child][0]
-        attribution.explain(values.child, model, images, 0, batch_size=values.batch_size, **options)
+        pixels = images(spec.shape)
+        if values.child == SCORES:
+            model.scores(pixels, values.batch_size)
+        else:
+            chosen = MEMORY_RUNS.get(values.child) or {values.child: METHODS[values.child][0]}
+            methods = {name: (name, options) for name, options in chosen.items()}
+            attribution.explain_many(methods, model, pixels, 0, batch_size=values.batch_size)
     print(peak.stop())
 
 
-def table(name, found, megabytes):
+def cost_table(title, measured, megabytes):
     """Return a network's measurements as Markdown."""
     lines = [
-        f"## {name}",
+        f"## {title}",
         "",
         "| method | passes | times its passes | rounds | CPU s | MB above the signature |",
         "|---|---|---|---|---|---|",
     ]
-    for method, (ratios, seconds) in found.items():
+    for method, (ratios, seconds) in measured.items():
         count = METHODS[method][1]
         lines.append(
             f"| `{method}` | {'G' if count == 1 else f'{count} G'} | {statistics.median(ratios):.2f} | "
@@ -161,35 +197,51 @@ def table(name, found, megabytes):
     return "\n".join(lines)
 
 
+def memory_part(values):
+    """Return the part on ResNet-50's memory as Markdown."""
+    import networks
+
+    with tempfile.TemporaryDirectory() as directory:
+        networks.resnet50().export(directory, verbose=False)
+        found = peaks(directory, MEMORY_RUNS, values)
+    lines = [
+        "# Memory",
+        "",
+        f"ResNet-50 at 224x224 (102 MB of weights), {values.num_imgs} images, batches of {values.batch_size}; peak "
+        "of a process's anonymous memory, including TensorFlow. Methods share one copy of the weights, and a second "
+        "one in which batch normalization is folded into the layers.",
+        "",
+        "| run | peak, MB | above the signature, MB |",
+        "|---|---|---|",
+        *(f"| {label} | {peak:.0f} | {peak - found[SIGNATURE]:+.0f} |" for label, peak in found.items()),
+    ]
+    return "\n".join(lines)
+
+
 def main(values):
-    """Measure both networks and write the tables."""
+    """Measure the networks and write both parts."""
     if values.child:
         return child(values)
-    import keras
     import networks
-    import results
-    import tensorflow as tf
 
-    keras.utils.disable_interactive_logging()
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    version = networks.use_one_thread()
     parts = [
         "# Cost beside the passes",
-        f"TensorFlow {tf.__version__}, CPU, one thread, {values.num_imgs} images in batches of {values.batch_size}, "
+        f"TensorFlow {version}, CPU, one thread, {values.num_imgs} images in batches of {values.batch_size}, "
         f"{values.repeats} rounds. G is one compiled gradient of the live Keras network; SmoothGrad and Integrated "
-        f"Gradients take {SAMPLES}. Goals: {GOALS['gradients']} for gradients, {GOALS['relevance']} for relevance "
-        f"and {GOALS['megabytes']} MB above a forward pass by the file's signature.",
+        f"Gradients take {SAMPLES}. Goals: 1.15 for gradients, 2.5 for relevance and 300 MB above a forward pass by "
+        "the file's signature.",
     ]
     for chosen in NETWORKS:
         network = getattr(networks, chosen.build)()
-        methods = [name for name in METHODS if name not in chosen.left_out]
+        methods = [name for name in METHODS if name not in chosen.dropped]
         with tempfile.TemporaryDirectory() as directory:
             network.export(directory, verbose=False)
-            found = times(network, directory, methods, values)
-            parts.append(table(chosen.title, found, peaks(directory, methods, values)))
-    text = "\n\n".join(parts)
-    print(text)
-    results.write(pathlib.Path(values.output), text)
+            measured = measure_times(network, directory, methods, values)
+            parts.append(cost_table(chosen.title, measured, peaks(directory, [SIGNATURE, *methods], values)))
+    for text in ("\n\n".join(parts), memory_part(values)):
+        print(text)
+        networks.write_part(pathlib.Path(values.output), text)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,40 @@
-"""The networks whose explanations are timed; weights are random, because time does not depend on them."""
+"""What the measurements share: networks of random weights, one thread, compiled passes, and the file of results."""
 
+import pathlib
+import re
 import typing
 
 import keras
+import tensorflow as tf
+
+
+def use_one_thread():
+    """Restrict TensorFlow to one thread and return its version."""
+    keras.utils.disable_interactive_logging()  # tf-explain's occlusion shows Keras's progress bar
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    return tf.__version__
+
+
+def compiled_gradient(network):
+    """Return a compiled function: the gradient of the first score of a live network."""
+
+    @tf.function(reduce_retracing=True)
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            score = network(x, training=False)[:, 0]
+        return tape.gradient(score, x)
+
+    return gradient
+
+
+def write_part(path: pathlib.Path, text: str) -> None:
+    """Replace the part of a file that has the same heading of the first level; append it if there is none."""
+    known = re.split(r"(?m)^(?=# )", path.read_text(encoding="utf-8")) if path.exists() else []
+    parts = {part.split("\n", 1)[0]: part.strip() for part in known if part.strip()}
+    parts[text.split("\n", 1)[0]] = text.strip()
+    path.write_text("\n\n".join(parts.values()) + "\n", encoding="utf-8")
 
 
 def small_resnet():

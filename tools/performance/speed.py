@@ -1,15 +1,16 @@
 """CPU time of every method, ours and other libraries', interleaved in one process.
 
-    python tools/performance/environment.py && .venv-benchmarks/bin/python tools/performance/speed.py
+    python3 -m venv .venv-benchmarks
+    .venv-benchmarks/bin/pip install -e . saliency tensorflow-probability deprecated 'torch>=2.4'
+    .venv-benchmarks/bin/pip install --no-deps xplique==2.0.2 'captum>=0.8,<0.10' 'tf-keras>=2.20,<2.22'
+    .venv-benchmarks/bin/python tools/performance/speed.py
 
-prints a Markdown table and writes it to tools/performance/RESULTS.md. Every figure is a ratio of CPU times of the same
-work on the same machine in the same minutes, on one thread; absolute times would say more about the machine. ``floor``
-is what the method's passes cost alone: F, a compiled forward pass of the live Keras network, and G, a compiled gradient
-with respect to the input, both in full batches. With ``--times=FILE`` each time is kept as soon as it was taken, and
-not taken again.
+prints a Markdown table and writes it to tools/performance/RESULTS.md. xplique pins an older TensorFlow and captum an
+older NumPy than they run on. Numbers are ratios of CPU times of the same work on the same machine in the same minutes,
+on one thread. ``floor`` is the time of the method's passes alone: F, a compiled forward pass of the live Keras network,
+and G, a compiled gradient with respect to the input, both in full batches.
 """
 
-import json
 import pathlib
 import statistics
 import sys
@@ -18,11 +19,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-import contenders
-import keras
+import competitors
 import networks
 import numpy as np
-import results
 import tensorflow as tf
 from absl import flags
 
@@ -34,40 +33,8 @@ FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, batch_size=16, output=str(pathlib.Path(__file__).with_name("RESULTS.md")))
 flags.DEFINE_integer("repeats", 3, "rounds through all libraries", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_list("networks", list(networks.NETWORKS), "networks to time", flag_values=FLAGS)
-flags.DEFINE_list("libraries", list(contenders.LIBRARIES), "libraries to time beside ours", flag_values=FLAGS)
+flags.DEFINE_list("libraries", list(competitors.LIBRARIES), "libraries to time beside ours", flag_values=FLAGS)
 flags.DEFINE_list("only", [], "methods to time, as the table calls them; by default all", flag_values=FLAGS)
-flags.DEFINE_string("times", "", "file of JSON lines to keep times in and take up again", flag_values=FLAGS)
-
-
-class Times:
-    """CPU seconds by network, method, library and round, kept on file."""
-
-    def __init__(self, path, setting):
-        self._path = pathlib.Path(path) if path else None
-        self._setting = setting
-        self._seconds = {}
-        if self._path and self._path.exists():
-            for line in self._path.read_text().splitlines():
-                entry = json.loads(line)
-                if entry["setting"] == setting:
-                    self._seconds[tuple(entry["of"])] = entry["seconds"]
-
-    def missing(self, *of):
-        return of not in self._seconds
-
-    def add(self, seconds, *of):
-        self._seconds[of] = seconds
-        if self._path:
-            with self._path.open("a") as file:
-                file.write(json.dumps({"setting": self._setting, "of": of, "seconds": seconds}) + "\n")
-
-    def of(self, network):
-        """Return method -> library -> round -> CPU seconds."""
-        found = {}
-        for (name, method, library, number), seconds in self._seconds.items():
-            if name == network:
-                found.setdefault(method, {}).setdefault(library, {})[number] = seconds
-        return found
 
 
 def floors(network, model, size, work):
@@ -77,13 +44,6 @@ def floors(network, model, size, work):
     def forward(x):
         return network(x, training=False)
 
-    @tf.function(reduce_retracing=True)
-    def gradient(x):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            score = network(x, training=False)[:, 0]
-        return tape.gradient(score, x)
-
     def passes(function, count):
         def run(x, _):
             rows = np.arange(count * len(x)) % len(x)
@@ -92,6 +52,7 @@ def floors(network, model, size, work):
 
         return run
 
+    gradient = networks.compiled_gradient(network)
     relus = [name for name in model.layers() if model.graph.nodes[name].op == "Relu"]
     backward, many = passes(gradient, 1), passes(gradient, work.samples)
     return {
@@ -120,8 +81,8 @@ def warming(method, work, size):
     return 2 if method in ("Score-CAM", "RISE", "occlusion") else size
 
 
-def measure(name, values, times):
-    """Take the times of a network that are missing, round by round through all libraries."""
+def measure(name, values):
+    """Time a network round by round through all libraries; return method -> library -> CPU seconds of each round."""
     spec = networks.NETWORKS[name]
     network, work, size = spec.build(), spec.work, values.batch_size
     with tempfile.TemporaryDirectory() as directory:
@@ -130,45 +91,39 @@ def measure(name, values, times):
     side = network.input_shape[1]
     images = np.random.default_rng(0).random((work.images, side, side, 3), dtype=np.float32)
     targets = np.zeros(len(images), np.int64)
-    runs = {"floor": floors(network, model, size, work), "ours": contenders.ours(model, size, work)}
-    runs |= {library: contenders.LIBRARIES[library](network, size, work) for library in values.libraries}
-    for method in runs["ours"]:
-        if values.only and method not in values.only:
-            continue
+    runs = {"floor": floors(network, model, size, work), "ours": competitors.ours(model, size, work)}
+    runs |= {library: competitors.LIBRARIES[library](network, size, work) for library in values.libraries}
+    times = {}
+    for method in [one for one in runs["ours"] if not values.only or one in values.only]:
         named = {library: methods[method] for library, methods in runs.items() if method in methods}
-        rows = slice(images_of(method, work))
-        warm, first = set(), warming(method, work, size)
-        for number in range(values.repeats):
+        rows, first = slice(images_of(method, work)), warming(method, work, size)
+        for run in named.values():
+            run(images[:first], targets[:first])
+        times[method] = {library: [] for library in named}
+        for _ in range(values.repeats):
             for library, run in named.items():
-                if times.missing(name, method, library, number):
-                    if library not in warm:
-                        run(images[:first], targets[:first])
-                        warm.add(library)
-                    start = time.process_time()
-                    run(images[rows], targets[rows])
-                    times.add(time.process_time() - start, name, method, library, number)
-        print(f"{name}: {method} {ratios(times.of(name)[method])}", file=sys.stderr)
+                start = time.process_time()
+                run(images[rows], targets[rows])
+                times[method][library].append(time.process_time() - start)
+        print(f"{name}: {method} {ratios(times[method])}", file=sys.stderr)
+    return times
 
 
 def ratios(seconds):
-    """Return library -> median over rounds of its CPU time by ours."""
-    own = seconds["ours"]
+    """Return library -> median over rounds of its CPU time divided by ours."""
     return {
-        library: statistics.median(theirs[number] / own[number] for number in theirs if number in own)
-        for library, theirs in seconds.items()
-        if set(theirs) & set(own)
+        library: statistics.median(theirs / own for theirs, own in zip(rounds, seconds["ours"], strict=True))
+        for library, rounds in seconds.items()
     }
 
 
 def spread(times):
     """Return the largest difference between two rounds of the same work, as a share of their mean."""
-    found = [
-        (max(rounds.values()) - min(rounds.values())) / statistics.mean(rounds.values())
+    return max(
+        (max(rounds) - min(rounds)) / statistics.mean(rounds)
         for by_library in times.values()
         for rounds in by_library.values()
-        if len(rounds) > 1
-    ]
-    return max(found, default=None)
+    )
 
 
 def table(name, times, libraries):
@@ -181,9 +136,7 @@ def table(name, times, libraries):
         f"and for occlusion, with {work.patches**2} patches; SmoothGrad, VarGrad and Integrated Gradients with "
         f"{work.samples} gradients, RISE with {work.masks} masks.",
     ]
-    apart = spread(times)
-    if apart is not None:
-        lines[-1] += f" Two rounds of the same work differ by {100 * apart:.0f} % at most."
+    lines[-1] += f" Two rounds of the same work differ by {100 * spread(times):.0f} % at most."
     lines += [
         "",
         f"| method | CPU ms an image | multiple of the floor | {' | '.join(libraries)} |",
@@ -192,12 +145,12 @@ def table(name, times, libraries):
     for method, seconds in times.items():
         found = ratios(seconds)
         cells = [
-            (f"{found[library]:.2f}" + (" *" if (library, method) in contenders.NOT_THE_METHOD else ""))
+            (f"{found[library]:.2f}" + (" *" if (library, method) in competitors.NOT_THE_METHOD else ""))
             if library in found
             else ""
             for library in libraries
         ]
-        own = 1000 * statistics.median(seconds["ours"].values()) / images_of(method, work)
+        own = 1000 * statistics.median(seconds["ours"]) / images_of(method, work)
         lines.append(f"| {method} | {own:.0f} | {1 / found['floor']:.2f} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -207,14 +160,8 @@ def main(values):
     unknown = set(values.networks) - set(networks.NETWORKS)
     if unknown:
         raise BadInput(f"no network {min(unknown)!r}; there are {listed(networks.NETWORKS)}")
-    keras.utils.disable_interactive_logging()  # tf-explain's occlusion shows Keras's progress bar
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    parts = []
-    for name in values.networks:
-        times = Times(values.times, [values.batch_size, *networks.NETWORKS[name].work])
-        measure(name, values, times)
-        parts.append(table(name, times.of(name), values.libraries))
+    networks.use_one_thread()
+    parts = [table(name, measure(name, values), values.libraries) for name in values.networks]
     text = "\n\n".join(
         [
             "# Speed",
@@ -230,7 +177,7 @@ def main(values):
         ]
     )
     print(text)
-    results.write(pathlib.Path(values.output), text + "\n")
+    networks.write_part(pathlib.Path(values.output), text)
 
 
 if __name__ == "__main__":

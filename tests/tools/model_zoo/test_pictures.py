@@ -11,7 +11,7 @@ import attribution
 from attribution.errors import BadInput
 from tools.model_zoo import drawn_scenes, pictures
 from tools.model_zoo.families import FAMILIES
-from tools.performance import results
+from tools.performance import networks
 
 
 def test_a_network_is_explained_from_the_command_line_and_shown(tmp_path, monkeypatch):
@@ -62,11 +62,11 @@ def test_a_smaller_picture_is_still_the_picture(tmp_path):
     assert np.abs(small[:, :370] - 0).max() <= 2 and np.abs(small[:, 390:] - 200).max() <= 2
 
 
-def test_each_program_writes_its_part_of_the_results(tmp_path):
+def test_each_program_replaces_its_part_of_the_results(tmp_path):
     path = tmp_path / "RESULTS.md"
-    results.write(path, "# Speed\n\n## a\n\nold\n")
-    results.write(path, "# Cost\n\nfirst")
-    results.write(path, "# Speed\n\n## a\n\nnew\n")
+    networks.write_part(path, "# Speed\n\n## a\n\nold\n")
+    networks.write_part(path, "# Cost\n\nfirst")
+    networks.write_part(path, "# Speed\n\n## a\n\nnew\n")
     assert path.read_text() == "# Speed\n\n## a\n\nnew\n\n# Cost\n\nfirst\n"
 
 
