@@ -85,18 +85,19 @@ def _known_properties(name: str) -> dict:
 
 def sentences(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list[str]:
     """Return what the tests of all columns found for a method, and how many of them have enough inputs."""
-    labels = {column.key: column.label for column in matrix.columns}
     tested = [one for one in tests.values() if name in one.tested]
     if not tested:
         return ["No paired test: the scores of single inputs are not known."]
+    return [_best(name, matrix, tested), *_against_baselines(name, matrix, tested, names)]
+
+
+def _best(name: str, matrix: Matrix, tested: Sequence[ColumnTests]) -> str:
     naming = [one for one in tested if one.names_best(matrix)]
     if not naming:
-        best = "No metric names a best method with these inputs."
-    else:
-        top = [labels[one.column.key] for one in naming if name in one.tied_with_best(matrix)]
-        best = f"Best, or tied with the best, on {len(top)} of {len(naming)} metrics that name a best method"
-        best += f": {enumeration(top, _AT_MOST)}." if top else "."
-    return [best, *_against_baselines(name, matrix, tested, names)]
+        return "No metric names a best method with these inputs."
+    top = [one.column.label for one in naming if name in one.tied_with_best(matrix)]
+    best = f"Best, or tied with the best, on {len(top)} of {len(naming)} metrics that name a best method"
+    return best + (f": {enumeration(top, _AT_MOST)}." if top else ".")
 
 
 def _against_baselines(name: str, matrix: Matrix, tested: Sequence[ColumnTests], names: Any) -> list[str]:
@@ -105,18 +106,14 @@ def _against_baselines(name: str, matrix: Matrix, tested: Sequence[ColumnTests],
         return ["The inputs are too few to find any method above every baseline."]
     record = baseline_record(name, tested, matrix)
     text = describe_records([record._replace(kept={})])
-    failed = [
-        f"{one.column.label} ({enumeration(quoted_kinds(kinds, names), 3)})"
-        for one in powered
-        if (kinds := one.failed_kinds(name))
-    ]
-    partly = [one.column.label for one in powered if one.untested_controls(name) and not one.fails_controls(name)]
+    failed = [(one, quoted_kinds(one.failed_kinds(name), names)) for one in powered if one.failed_kinds(name)]
     if failed:
-        text += f"; not significantly above: {enumeration(failed, _AT_MOST)}"
+        which = [f"{one.column.label} ({enumeration(kinds, 3)})" for one, kinds in failed]
+        text += f"; not significantly above: {enumeration(which, _AT_MOST)}"
+    partly = [one.column.label for one in powered if one.marks(name, matrix).endswith("°")]
     if partly:
-        text += (
-            f"; above every baseline it was compared with, but with fewer than others: {enumeration(partly, _AT_MOST)}"
-        )
+        text += "; above every baseline it was compared with, which are fewer than those of others: "
+        text += enumeration(partly, _AT_MOST)
     found = [f"{text[0].upper()}{text[1:]}."]
     if record.kept:
         found.append(

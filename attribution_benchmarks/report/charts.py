@@ -137,7 +137,7 @@ def _panel(line: Sequence[Mapping], along: str, places: Sequence, scale: Scale, 
     upper = [f"{x(row[along]):.1f},{y(row['high']):.1f}" for row in known]
     lower = [f"{x(row[along]):.1f},{y(row['low']):.1f}" for row in reversed(known)]
     points = " ".join(f"{x(row[along]):.1f},{y(row['value']):.1f}" for row in line)
-    ends = [places[0], places[-1]] if len(places) > 1 else places
+    ends = dict.fromkeys((places[0], places[-1]))
     parts = [f'<svg class="trend {kind}" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-hidden="true" focusable="false">']
     for value in dict.fromkeys((scale.low, 0.0, scale.high)):
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')

@@ -210,43 +210,32 @@ def all_scores(
 
     A score is ``low + step * number``; 65535 is a missing score. ``rival`` is the control with the best mean.
     """
-    found = []
-    for column in matrix.columns:
-        group = group_of(column, scores)
-        if group is None or not len(group.inputs):
-            continue
-        names = [name for name in (*matrix.methods, *matrix.controls) if name in group.values]
-        table = np.array([group.values[name] for name in names], float)
-        finite = table[np.isfinite(table)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-        step = (high - low) / (_MISSING - 1) or 1.0
-        numbers = np.full(table.shape, _MISSING, np.uint16)
-        numbers[np.isfinite(table)] = np.rint((finite - low) / step).astype(np.uint16)
-        controls = rivals(column, matrix, group) if column.key in tests else []
-        sign = 1 if column.higher_is_better else -1
-        best = max(controls, key=lambda name: sign * matrix.cells[name, column.key]["value"], default="")
-        found.append(
-            {
-                "column": column.key, "title": column.label, "names": names, "low": low,
-                "step": step, "less": not column.higher_is_better, "digits": 1 if column.percent else 3,
-                "inputs": list(group.inputs), "numbers": base64.b64encode(numbers.astype("<u2").tobytes()).decode(),
-                "rival": best,
-            }
-        )  # fmt: skip
-    return found
+    groups = [(column, group_of(column, scores)) for column in matrix.columns]
+    return [
+        _scores(column, group, matrix, column.key in tests) for column, group in groups if group and len(group.inputs)
+    ]
+
+
+def _scores(column: Column, group: InputScores, matrix: Matrix, tested: bool) -> dict:
+    names = [name for name in (*matrix.methods, *matrix.controls) if name in group.values]
+    table = np.array([group.values[name] for name in names], float)
+    finite = table[np.isfinite(table)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    step = (high - low) / (_MISSING - 1) or 1.0
+    numbers = np.full(table.shape, _MISSING, np.uint16)
+    numbers[np.isfinite(table)] = np.rint((finite - low) / step).astype(np.uint16)
+    best = max if column.higher_is_better else min
+    controls = rivals(column, matrix, group) if tested else []
+    return {
+        "column": column.key, "title": column.label, "names": names, "low": low,
+        "step": step, "less": not column.higher_is_better, "digits": 1 if column.percent else 3,
+        "inputs": list(group.inputs), "numbers": base64.b64encode(numbers.astype("<u2").tobytes()).decode(),
+        "rival": best(controls, key=lambda name: matrix.cells[name, column.key]["value"], default=""),
+    }  # fmt: skip
 
 
 def _plain(value: float) -> float | None:
     return round(value, 5) if np.isfinite(value) else None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Panel:
-    """A picture with its text; ``inside`` is trusted HTML."""
-
-    inside: str
-    title: str
-    text: str
 
 
 def hero(examples: Sequence[ScoredExample], matrix: Matrix, names: Any) -> dict | None:
@@ -254,35 +243,39 @@ def hero(examples: Sequence[ScoredExample], matrix: Matrix, names: Any) -> dict 
 
     It is the one whose scores differ most, an image if there is one.
     """
-    columns = {column.key: column for column in matrix.columns}
-    rated = [
-        (one.example.views[0].picture.ndim == 3 and len(one.example.views) == 1, one.example.views[0].picture.ndim == 3,
-         _spread(one, key, columns[key]), -place, key, one)
-        for place, one in enumerate(examples)
-        for key in one.columns[:1]
-    ]  # fmt: skip
-    if not rated:
+    scored = [one for one in examples if one.columns]
+    if not scored:
         return None
-    *_, key, one = max(rated, key=lambda rating: rating[:4])
-    column, view = columns[key], one.example.views[0]
-    sign = 1 if column.higher_is_better else -1
-    values = {name: one.values[key].get(name, np.nan) for name in view.maps}
-    ordered = sorted(
-        (name for name in values if np.isfinite(values[name])), key=lambda name: (-sign * values[name], name)
-    )
-    picked = _spread_out(ordered, names)
-    panels = [_Panel(_inside(view, None), "The input", "truth outlined" if view.truth is not None else "")]
-    panels += [_Panel(_inside(view, name), names(name), score(values[name], column)) for name in picked]
+    one = max(scored, key=_interest)
+    column = next(column for column in matrix.columns if column.key == one.columns[0])
+    view, values = one.example.views[0], _values(one)
+    sign = -1 if column.higher_is_better else 1
+    picked = _spread_out(sorted(values, key=lambda name: (sign * values[name], name)), names)
+    first = {"inside": _inside(view, None), "title": "The input", "text": ""}
+    if view.truth is not None:
+        first["text"] = "truth outlined"
+    panels = [
+        {"inside": _inside(view, name), "title": names(name), "text": score(values[name], column)} for name in picked
+    ]
     return {
-        "panels": panels,
+        "panels": [first, *panels],
         "caption": f"“{one.example.title}” – {view.facts}. From the best to the worst {column.label} on this input; "
         f"{'more' if column.higher_is_better else 'less'} is better.",
     }
 
 
-def _spread(one: ScoredExample, key: str, column: Any) -> float:
-    values = [value for name, value in one.values[key].items() if name in one.example.views[0].maps and value == value]
-    return float(np.std(values)) if values else 0.0
+def _values(one: ScoredExample) -> dict[str, float]:
+    """Return the scores of methods with a map, by the example's first column."""
+    values = one.values[one.columns[0]]
+    return {name: values[name] for name in one.example.views[0].maps if np.isfinite(values.get(name, np.nan))}
+
+
+def _interest(one: ScoredExample) -> tuple[bool, bool, float]:
+    """Return a sort key: a single image, an image, the spread of the scores."""
+    views = one.example.views
+    is_image = views[0].picture.ndim == 3
+    values = list(_values(one).values())
+    return is_image and len(views) == 1, is_image, float(np.std(values)) if values else 0.0
 
 
 def _spread_out(ordered: Sequence[str], names: Any) -> list[str]:

@@ -114,25 +114,17 @@ def build(
     """
     cells, blanks, kinds, networks = _cells(documents, columns)
     shown = tuple(column for column in columns if column.key in networks)
-    names = [name for name, kind in kinds.items() if kind != "control"]
+    controls = tuple(name for name, kind in kinds.items() if kind == "control")
+    names = [name for name in kinds if name not in controls]
     for column in shown:
         _blank_fewer_inputs(column, names, cells, blanks)
         for name in names:
             if (name, column.key) not in cells:
                 blanks.setdefault((name, column.key), (reasons or {}).get((name, column.benchmark), NOT_SCORED))
     ranks = _ranks(shown, names, cells)
-    common = [name for name in names if all((name, column.key) in cells for column in shown)]
-    order = sorted(names, key=lambda name: (name not in common, _mean_share(name, shown, ranks)))
-    return Matrix(
-        shown,
-        tuple(order),
-        tuple(name for name, kind in kinds.items() if kind == "control"),
-        tuple(name for name in order if name in common),
-        cells,
-        ranks,
-        blanks,
-        networks,
-    )
+    common = {name for name in names if all((name, column.key) in cells for column in shown)}
+    order = tuple(sorted(names, key=lambda name: (name not in common, _mean_share(name, shown, ranks))))
+    return Matrix(shown, order, controls, order[: len(common)], cells, ranks, blanks, networks)
 
 
 def _cells(documents: Iterable[Mapping], columns: Sequence[Column]) -> tuple[dict, dict, dict, dict]:
@@ -228,9 +220,8 @@ def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None 
     from scipy.stats import rankdata
 
     scores = matrix.goodness(matrix.common)
-    members = {
-        group: [i for i, column in enumerate(matrix.columns) if column.group == group] for group in matrix.groups()
-    }
+    groups = np.array([column.group for column in matrix.columns])
+    members = {group: np.flatnonzero(groups == group) for group in matrix.groups()}
     of_common = [(families or {}).get(name, name) for name in matrix.common]
 
     def concordance(columns: np.ndarray) -> Concordance:

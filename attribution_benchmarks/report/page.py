@@ -90,28 +90,24 @@ def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTe
 def _inputs(matrix: Matrix, tests: Mapping[str, ColumnTests], data: ReportData) -> dict:
     """Return the variables of benchmarks, examples and cards, and the data of the script.
 
-    Examples get the space that the charts and scores leave.
+    Examples get the space that charts, pictures and scores leave.
     """
     names = data.names
     benchmarks = [sections.benchmark(one, matrix, tests, data.results, names) for one in data.definitions]
     scores = gallery.all_scores(matrix, data.scores, tests)
-    taken = _MARKUP + sum(len(picture.source) for one in benchmarks for picture in one["pictures"])
-    taken += sum(len(one["numbers"]) for one in scores)
-    taken += sum(len(panel["svg"]) for one in benchmarks for trend in one["trends"] for panel in trend["panels"])
-    examples = gallery.examples(matrix, data.results, data.scores)
+    found = gallery.examples(matrix, data.results, data.scores)
     pictures = gallery.pictures_of(matrix, data.results, data.scores)
-    packed = gallery.packed(examples, pictures, _LARGEST - taken)
+    packed = gallery.packed(found, pictures, _LARGEST - _MARKUP - _size(benchmarks, scores))
     kept = {(one["unit"], one["input"], tuple(one["columns"])) for one in packed["examples"]}
-    examples = [one for one in examples if (one.task, one.example.input, one.columns) in kept]
+    examples = [one for one in found if (one.task, one.example.input, one.columns) in kept]
     every_card = cards.cards(matrix, tests, examples, names, {one.name: one.title for one in data.definitions})
     by_task: dict[str, list] = {}
     for place, one in enumerate(examples):
         by_task.setdefault(one.task, []).append((place, one.example.title))
-    shown = (*matrix.methods, *matrix.controls)
     script_data = {
-        "titles": {name: names(name) for name in shown},
+        "titles": {name: names(name) for name in (*matrix.methods, *matrix.controls)},
         "order": list(matrix.methods),
-        "own": [name for name in matrix.methods if names.is_custom(name)],
+        "own": list(filter(names.is_custom, matrix.methods)),
         "ramp": images.RAMP,
         "columns": sections.script_columns(matrix),
         "cells": sections.cell_details(matrix, tests, names),
@@ -122,14 +118,19 @@ def _inputs(matrix: Matrix, tests: Mapping[str, ColumnTests], data: ReportData) 
     return {
         "benchmarks": benchmarks,
         "hero": gallery.hero(examples, matrix, names),
-        "scripted": bool(examples),
         "gallery": list(by_task.items()),
         "drilled": [one["title"] for one in scores],
-        "cards": [one for one in every_card if not one["own"]],
-        "own_cards": [one for one in every_card if one["own"]],
+        "cards": every_card,
         # No "<" in the data can end the script element.
         "data": json.dumps(script_data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
+
+
+def _size(benchmarks: Sequence[Mapping], scores: Sequence[Mapping]) -> int:
+    """Return the number of characters of pictures, line charts and scores."""
+    pictures = [picture.source for one in benchmarks for picture in one["pictures"]]
+    panels = [panel["svg"] for one in benchmarks for trend in one["trends"] for panel in trend["panels"]]
+    return sum(map(len, [*pictures, *panels, *(one["numbers"] for one in scores)]))
 
 
 def _provenance(results: Sequence[Result]) -> dict:

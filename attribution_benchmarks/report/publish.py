@@ -162,16 +162,16 @@ def _matrix_parts(
 
 def wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, markdown: bool = False) -> str:
     """Return a table of methods, then controls, by columns: scores, ranks in brackets, and marks as of ``LEGEND``."""
-    body = []
-    for name in matrix.methods:
-        line = [names(name)]
-        for column in matrix.columns:
-            row = matrix.cells.get((name, column.key))
-            marks = tests[column.key].marks(name, matrix) if row and column.key in tests else ""
-            line.append(f"{cell_score(row, column)} ({rank(matrix.ranks[name, column.key])}){marks}" if row else "–")
-        body.append(line)
-    if matrix.controls and not markdown:
-        body.append([])
+
+    def cell(name: str, column: matrices.Column) -> str:
+        row = matrix.cells.get((name, column.key))
+        if row is None:
+            return "–"
+        marks = tests[column.key].marks(name, matrix) if column.key in tests else ""
+        return f"{cell_score(row, column)} ({rank(matrix.ranks[name, column.key])}){marks}"
+
+    body = [[names(name), *(cell(name, column) for column in matrix.columns)] for name in matrix.methods]
+    body += [[]] if matrix.controls and not markdown else []
     for name in matrix.controls:
         body.append([names(name), *(control_cell(matrix, name, column) for column in matrix.columns)])
     return _table(markdown, ["method", *(column.label for column in matrix.columns)], body)

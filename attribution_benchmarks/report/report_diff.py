@@ -7,6 +7,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from attribution.errors import BadInput
 from attribution.file_io.reading import read_json
 from attribution_benchmarks.core import input_scores
@@ -65,19 +67,8 @@ def difference(
 
     Custom methods are the same if their functions have the same name.
     """
-    columns = []
-    for column in matrix.columns:
-        both = [
-            name
-            for name in (*matrix.methods, *matrix.controls)
-            if (name, column.key) in matrix.cells and other.row(name, column)
-        ]
-        if not both:
-            continue
-        tests = _tests(column, both, scores, other, seed)
-        lines = [_line(name, column, matrix, other, tests.get(name), names) for name in both]
-        changed = sum(line["significant"] for line in lines)
-        columns.append({"title": column.label, "lines": lines, "tested": bool(tests), "changed": changed})
+    compared = (_column(column, matrix, scores, other, names, seed) for column in matrix.columns)
+    columns = [column for column in compared if column["lines"]]
     ours, theirs = set(map(_function, matrix.methods)), other.methods()
     return {
         "directory": str(other.directory), "command": other.command, "columns": columns,
@@ -86,6 +77,25 @@ def difference(
         "changed": sum(column["changed"] for column in columns),
         "tests": sum(len(column["lines"]) for column in columns if column["tested"]),
     }  # fmt: skip
+
+
+def _column(
+    column: Column,
+    matrix: Matrix,
+    scores: Mapping[str, Sequence[InputScores]],
+    other: OtherReport,
+    names: Any,
+    seed: int,
+) -> dict:
+    both = [
+        name
+        for name in (*matrix.methods, *matrix.controls)
+        if (name, column.key) in matrix.cells and other.row(name, column)
+    ]
+    tests = _tests(column, both, scores, other, seed)
+    lines = [_line(name, column, matrix, other, tests.get(name), names) for name in both]
+    changed = sum(line["significant"] for line in lines)
+    return {"title": column.label, "lines": lines, "tested": bool(tests), "changed": changed}
 
 
 def _line(
@@ -121,11 +131,10 @@ def _tests(
         return {}
     place = {name: number for number, name in enumerate(theirs.inputs)}
     order = [place[name] for name in ours.inputs]
-    then = {_function(name): [line[one] for one in order] for name, line in theirs.values.items()}
-    common = [name for name in names if name in ours.values and _function(name) in then]
-    values: dict[str, Any] = {f"now {name}": ours.values[name] for name in common}
-    values |= {f"then {name}": then[_function(name)] for name in common}
-    pairs = [(f"now {name}", f"then {name}") for name in common]
+    then = {f"then {_function(name)}": np.asarray(line)[order] for name, line in theirs.values.items()}
+    common = [name for name in names if name in ours.values and f"then {_function(name)}" in then]
+    values = {**ours.values, **then}
+    pairs = [(name, f"then {_function(name)}") for name in common]
     return dict(zip(common, compare_pairs(values, pairs, ours.clusters, seed=seed), strict=True))
 
 

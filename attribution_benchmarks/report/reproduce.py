@@ -346,9 +346,6 @@ def _publish(
     for task, outcome in zip(tasks, outcomes, strict=True):
         if task.input_scores and outcome.result.document:
             scores[task.benchmark] += input_scores.load(runner.values_file(task))
-    reasons = {(method, one.name): reason for one in definitions for method, reason in one.reasons.items()}
-    for outcome in outcomes:
-        reasons.update(outcome.reasons)
     settings = {
         "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
         "lead": _lead(flag_values.quick, request),
@@ -361,13 +358,21 @@ def _publish(
         columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
         titles=titles(definitions, request.custom),
         settings=settings,
-        reasons=reasons,
+        reasons=_reasons(definitions, outcomes),
         custom=request.custom,
         notes=_notes(outcomes),
         seed=flag_values.seed,
         families=families(definitions, request.methods),
     )
     return publish.publish(request.directory, data, request.other)
+
+
+def _reasons(definitions: Sequence[Benchmark], outcomes: Sequence[_Outcome]) -> dict[tuple[str, str], str]:
+    """Return (method, benchmark) -> why it has no scores there."""
+    reasons = {(method, one.name): reason for one in definitions for method, reason in one.reasons.items()}
+    for outcome in outcomes:
+        reasons.update(outcome.reasons)
+    return reasons
 
 
 def _notes(outcomes: Sequence[_Outcome]) -> list[str]:

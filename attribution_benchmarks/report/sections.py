@@ -29,6 +29,7 @@ from attribution_benchmarks.report.significance import (
     kind_of,
     quoted_kinds,
 )
+from attribution_benchmarks.stats.comparisons import PairComparison
 
 _EXCLUDED = "‡"  # mark of an excluded control
 
@@ -107,7 +108,13 @@ def _details(
         yield f"the paper has {row['paper']:g}, {'inside' if inside else 'outside'} our interval"
     if tests is None or name not in tests.tested:
         yield "not tested: the scores of single inputs are not known"
-        return
+    else:
+        yield from _test_details(name, row, column, matrix, tests, names)
+
+
+def _test_details(
+    name: str, row: Mapping, column: Column, matrix: Matrix, tests: ColumnTests, names: Any
+) -> Iterator[str]:
     beaten = tests.beaten_by(name)
     which = f": {', '.join(map(names, beaten))}" if 0 < len(beaten) <= 6 else ""
     yield f"significantly better than {len(beaten)} of {len(tests.tested) - 1} other methods{which}"
@@ -128,20 +135,24 @@ def _control_details(name: str, row: Mapping, column: Column, tests: ColumnTests
         else:
             yield f"its map under “{names(kind)}”: {ends[0]}"
     failed = [test for test in tests.controls if test.first == name and tests.better(test) != name]
-    kinds = tests.failed_kinds(name)
-    for kind, words in zip(kinds, quoted_kinds(kinds, names), strict=True):
-        of_kind = [test for test in failed if kind_of(condition_of(test) or test.second) == kind]
-        worst = max(of_kind, key=lambda test: test.p_corrected)
-        largest = ", the largest of these" if len(of_kind) > 1 else ""
-        yield (
-            f"not significantly above {words}: difference {number(worst.difference, 3)}, p = "
-            f"{number(worst.p_corrected, 3)} after Holm{largest}"
-        )
+    for kind, counts in tests.failed_kinds(name).items():
+        yield _failed_kind(kind, counts, failed, names)
     untested = quoted_kinds(tests.untested_kinds(name), names)
     if untested:
         yield f"not tested against its map under {', '.join(untested)}: too expensive"
     if not failed:
         yield f"significantly above every control{' it was tested against' if untested else ''}"
+
+
+def _failed_kind(kind: str, counts: tuple[int, int], failed: Sequence[PairComparison], names: Any) -> str:
+    """Return the least significant test of a method against a kind of control."""
+    of_kind = [test for test in failed if kind_of(condition_of(test) or test.second) == kind]
+    worst = max(of_kind, key=lambda test: test.p_corrected)
+    (words,) = quoted_kinds({kind: counts}, names)
+    return (
+        f"not significantly above {words}: difference {number(worst.difference, 3)}, p = "
+        f"{number(worst.p_corrected, 3)} after Holm" + (", the largest of these" if len(of_kind) > 1 else "")
+    )
 
 
 def power_lines(found: Sequence[OraclePower], names: Any) -> list[dict]:
@@ -229,13 +240,10 @@ def benchmark(
     """Return a benchmark's section: metrics, curves, pictures, and the output of its commands."""
     own = [result for result in results if result.benchmark == definition.name]
     columns = [column for column in matrix.columns if column.benchmark == definition.name]
-    rows = [row for result in own for row in result.rows]
-    trends = [(trend, rows) for trend in definition.trends]
-    with_curve = [metric for metric in METRIC_REGISTRY.values() if metric.curve]
-    trends += [(curve_trend(metric, result.title), result.rows) for metric in with_curve for result in own]
-    curves = [(trend.metric, chart) for trend, rows in trends if (chart := charts.line_charts(trend, rows, names))]
+    curves = _curves(definition, own, names)
     drawn = {metric for metric, _ in curves}
     columned = {column.metric for column in columns}
+    other_metrics = dict.fromkeys(row["metric"] for result in own for row in result.rows)
     return {
         "id": definition.name.replace("_", "-"),
         "name": definition.title,
@@ -243,15 +251,25 @@ def benchmark(
         "about": definition.about,
         "metrics": [_metric(column, matrix, tests.get(column.key), names, definition) for column in columns],
         "others": [
-            definition.more_metrics[metric]
-            for metric in dict.fromkeys(row["metric"] for row in rows)
-            if metric not in columned | drawn and metric in definition.more_metrics
+            about
+            for metric, about in ((one, definition.more_metrics.get(one)) for one in other_metrics)
+            if about is not None and metric not in columned | drawn
         ],
         "trends": [chart for _, chart in curves],
         "controls": _controls(definition, columns, matrix, tests, names),
         "pictures": _pictures(definition, columns, own, drawn),
         "results": own,
     }
+
+
+def _curves(definition: Benchmark, results: Sequence[Result], names: Any) -> list[tuple[str, dict]]:
+    """Return pairs of metric and chart: the benchmark's trends, and the curves of each table."""
+    rows = [row for result in results for row in result.rows]
+    trends = [(trend, rows) for trend in definition.trends]
+    with_curve = [metric for metric in METRIC_REGISTRY.values() if metric.curve]
+    trends += [(curve_trend(metric, result.title), result.rows) for metric in with_curve for result in results]
+    charted = [(trend.metric, charts.line_charts(trend, rows, names)) for trend, rows in trends]
+    return [(metric, chart) for metric, chart in charted if chart]
 
 
 def curve_trend(metric: Any, title: str) -> Trend:
@@ -266,38 +284,28 @@ def _controls(
     definition: Benchmark, columns: Sequence[Column], matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any
 ) -> list[tuple[str, str]]:
     """Return the printed name of each control that a benchmark has or applies to methods, and its description."""
+    found = [name for name in matrix.controls if any((name, column.key) in matrix.cells for column in columns)]
+    compared = [test for column in columns if column.key in tests for test in tests[column.key].controls]
+    found += sorted({kind_of(condition_of(test)) for test in compared if condition_of(test)})
     about = {control.name: control.about for control in definition.controls}
-    own = [name for name in matrix.controls if any((name, column.key) in matrix.cells for column in columns)]
-    conditions = {
-        kind_of(condition)
-        for column in columns
-        if column.key in tests
-        for test in tests[column.key].controls
-        if (condition := condition_of(test))
-    }
-    return [(names(control), about[control]) for control in (*own, *sorted(conditions)) if about.get(control)]
+    return [(names(control), about[control]) for control in found if about.get(control)]
 
 
 def _pictures(
     definition: Benchmark, columns: Sequence[Column], results: Sequence[Result], drawn: set[str]
 ) -> list[images.Picture]:
     """Return a benchmark's pictures except bars and curves, which the page draws, and truths without a column."""
-    stems = [path.stem for result in results for path in result.pictures]
-    ambiguous = len(set(stems)) < len(stems)
+    files = [(result, path) for result in results for path in result.pictures]
+    ambiguous = len({path.stem for _, path in files}) < len(files)
     bars = {f"{metric}_scores" for metric in (*(column.metric for column in columns), *drawn)}
     with_truth = [column for column in columns if column.where]
+    prefixes = tuple(f"{column.metric}_" for column in with_truth)
     truths = {f"{column.metric}_{column.where['ground_truth']}" for column in with_truth}
-
-    def is_shown(stem: str) -> bool:
-        of_metric = any(stem.startswith(f"{column.metric}_") for column in with_truth)
-        return stem not in bars and (not of_metric or stem in truths)
-
     return [
         images.embed(path, definition.pictures, result.title.rpartition(": ")[2].capitalize() if ambiguous else "",
                      f"pictures/{result.name}/{path.name}")
-        for result in results
-        for path in result.pictures
-        if is_shown(path.stem)
+        for result, path in files
+        if path.stem in truths or not (path.stem in bars or path.stem.startswith(prefixes))
     ]  # fmt: skip
 
 
@@ -310,30 +318,20 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: An
     controls = [name for name in matrix.controls if (name, column.key) in matrix.cells]
     rows = {name: matrix.cells[name, column.key] for name in (*methods, *controls)}
     scale = charts.scale_of(list(rows.values()), column.percent)
-    sign = 1 if column.higher_is_better else -1
     rivals = [rows[name]["value"] for name in controls if name not in column.excluded]
-    reference = max(rivals, key=lambda value: sign * value) if rivals else None
-    lines = []
-    for name, row in rows.items():
-        tested = tests if tests and name in tests.tested else None
-        marks = tested.marks(name, matrix) if tested else ""
-        lines.append(
-            {
-                "title": names(name),
-                "own": names.is_custom(name),
-                "control": name in controls,
-                "bound": _excluded(name, [column]),
-                "value": repr(row["value"]),
-                "text": cell_score(row, column),
-                "interval": cell_interval(row, column),
-                "bar": charts.bar({**row, "kind": "own" if names.is_custom(name) else row["kind"]}, scale, reference),
-                "paper": "" if row.get("paper") is None else f"{row['paper']:g}",
-                "better_than": len(tested.beaten_by(name)) if tested else "",
-                "best": "*" in marks,
-                "marks": marks,
-            }
-        )
-    sizes = sorted({row["n"] for row in rows.values()})
+    reference = (max if column.higher_is_better else min)(rivals, default=None)
+    tested = set(tests.tested) if tests else set()
+    lines = [
+        {
+            **_line(name, row, column, names),
+            "control": name in controls,
+            "bar": charts.bar({**row, "kind": "own" if names.is_custom(name) else row["kind"]}, scale, reference),
+            "better_than": len(tests.beaten_by(name)) if tests and name in tested else "",
+            "marks": tests.marks(name, matrix) if tests and name in tested else "",
+        }
+        for name, row in rows.items()
+    ]
+    sizes = [f"{size:,}" for size in sorted({row["n"] for row in rows.values()})]
     return {
         "key": column.key.replace(" ", "-").replace("_", "-"),
         "title": column.label,
@@ -342,12 +340,25 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: An
         "direction": "more is better" if column.higher_is_better else "less is better",
         "shows": ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in column.where.items()),
         "lines": lines,
-        "inputs": f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}",
-        "beats": [_beaten(name, tests, names) for name in methods if tests and name in tests.tested],
+        "inputs": " to ".join(dict.fromkeys((sizes[0], sizes[-1]))),
+        "beats": [_beaten(name, tests, names) for name in methods if tests and name in tested],
         "papers": any(line["paper"] for line in lines),
         "tested": tests is not None,
         "power": _power(tests) if tests else "",
         "reference": None if reference is None else score(reference, column),
+    }
+
+
+def _line(name: str, row: Mapping, column: Column, names: Any) -> dict:
+    """Return a line of a metric's table, without bar and tests."""
+    return {
+        "title": names(name),
+        "own": names.is_custom(name),
+        "bound": _excluded(name, [column]),
+        "value": repr(row["value"]),
+        "text": cell_score(row, column),
+        "interval": cell_interval(row, column),
+        "paper": "" if row.get("paper") is None else f"{row['paper']:g}",
     }
 
 

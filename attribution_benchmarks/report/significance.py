@@ -340,18 +340,23 @@ def oracle_power(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], se
     seed
         Of the bootstrap.
     """
-    found = []
-    for column in matrix.columns:
-        group = group_of(column, scores)
-        oracles = [name for name, why in column.excluded.items() if why == ORACLE and group and name in group.values]
-        if group is None or not oracles:
-            continue
-        values = np.asarray(group.values[oracles[0]], np.float64)
-        shares = [_share_above(group, values, name, column, seed) for name in rivals(column, matrix, group)]
-        shares = sorted((one for one in shares if one.n), key=lambda one: (one.share, one.control))
-        if shares:
-            found.append(OraclePower(column, oracles[0], float(np.nanmean(values)), tuple(shares)))
-    return sorted(found, key=lambda one: (-one.shares[0].share, -float(np.mean([each.share for each in one.shares]))))
+    groups = [(column, group_of(column, scores)) for column in matrix.columns]
+    found = [_power(column, group, matrix, seed) for column, group in groups if group]
+    return sorted(
+        (one for one in found if one and one.shares),
+        key=lambda one: (-one.shares[0].share, -float(np.mean([each.share for each in one.shares]))),
+    )
+
+
+def _power(column: Column, group: InputScores, matrix: Matrix, seed: int) -> OraclePower | None:
+    """Return the power of a column; None if it has no oracle."""
+    oracles = [name for name, why in column.excluded.items() if why == ORACLE and name in group.values]
+    if not oracles:
+        return None
+    values = np.asarray(group.values[oracles[0]], np.float64)
+    shares = [_share_above(group, values, name, column, seed) for name in rivals(column, matrix, group)]
+    known = sorted((one for one in shares if one.n), key=lambda one: (one.share, one.control))
+    return OraclePower(column, oracles[0], float(np.nanmean(values)), tuple(known))
 
 
 def _share_above(group: InputScores, truth: np.ndarray, name: str, column: Column, seed: int) -> ControlShare:

@@ -52,11 +52,15 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any, custo
         return _about(custom[0], matrix, tests, names)
     if not any(one.has_power_for_controls() for one in tests.values()):
         return "A first look: the inputs are too few to compare methods with the baselines", ""
-    records = {name: baseline_record(name, tests.values(), matrix) for name in matrix.methods}
-    most = max(one.beats for one in records.values())
-    top = [name for name, one in records.items() if one.beats == most]
-    if most == 0:
-        return f"No method beats every baseline on {describe_count(records[top[0]], 'any of ')}", ""
+    return _best_methods({name: baseline_record(name, tests.values(), matrix) for name in matrix.methods}, names)
+
+
+def _best_methods(records: Mapping[str, BaselineRecord], names: Any) -> tuple[str, str]:
+    """Return which methods beat every baseline on most metrics, and which of them keep their score."""
+    top = _top(records)
+    best = records[top[0]]
+    if best.beats == 0:
+        return f"No method beats every baseline on {describe_count(best, 'any of ')}", ""
     passing = [name for name in top if not records[name].kept]
     named = passing or top
     text = f"{_methods(named, names)} {describe_records([records[name] for name in named])}"
@@ -64,30 +68,39 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any, custo
         return text, _best_passing(records, names)
     qualification = _keeping([name for name in top if name not in passing], records, names)
     if any(one.known for one in records.values()):
-        qualification += _untested([name for name in passing if not records[name].known], names)
-    return text + ("" if most == records[top[0]].metrics else ", the most of any method"), " ".join(qualification)
+        qualification += _untested(passing, records, names)
+    return text + ("" if best.beats == best.metrics else ", the most of any method"), " ".join(qualification)
+
+
+def _top(records: Mapping[str, BaselineRecord]) -> list[str]:
+    """Return the methods that beat every baseline on most metrics."""
+    most = max((one.beats for one in records.values()), default=0)
+    return [name for name, one in records.items() if one.beats == most]
 
 
 def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> tuple[str, str]:
     """Return on how many metrics a method beats every baseline, and its best and worst rank."""
-    counts = matrix.rank_counts()
-    placed = sorted(
-        (matrix.ranks[name, column.key] / counts[column.key], place, column)
-        for place, column in enumerate(matrix.columns)
-        if (name, column.key) in matrix.ranks
-    )
-    if not placed:
+    record = baseline_record(name, (one for one in tests.values() if name in one.tested), matrix)
+    ends = _extreme_columns(name, matrix)
+    if not ends:
         return f"{names(name)} fits none of the benchmarks", ""
-    ends = [placed[0][2], *([placed[-1][2]] if len(placed) > 1 else [])]
+    counts = matrix.rank_counts()
     ranks = [f"{ordinal(math.floor(matrix.ranks[name, one.key]))} of {counts[one.key]} on {one.label}" for one in ends]
-    places = f"Best rank: {'; worst: '.join(ranks)}."
+    text = f"Best rank: {'; worst: '.join(ranks)}."
     silent = [one.label for one in ends if one.key not in tests or not tests[one.key].has_power(matrix)]
     if silent:
-        places += f" The inputs are too few to distinguish methods on {enumeration(silent)}."
-    record = baseline_record(name, (one for one in tests.values() if name in one.tested), matrix)
+        text += f" The inputs are too few to distinguish methods on {enumeration(silent)}."
     if not record.metrics:
-        return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", places
-    return f"{names(name)} {describe_records([record])}", places
+        return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", text
+    return f"{names(name)} {describe_records([record])}", text
+
+
+def _extreme_columns(name: str, matrix: Matrix) -> list[Column]:
+    """Return the columns of a method's best and worst relative rank; fewer if it has fewer than two ranks."""
+    counts = matrix.rank_counts()
+    ranked = [column for column in matrix.columns if (name, column.key) in matrix.ranks]
+    ranked.sort(key=lambda column: matrix.ranks[name, column.key] / counts[column.key])
+    return ranked if len(ranked) < 2 else [ranked[0], ranked[-1]]
 
 
 def _keeping(methods: Sequence[str], records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
@@ -99,20 +112,20 @@ def _keeping(methods: Sequence[str], records: Mapping[str, BaselineRecord], name
     return [f"{_methods(methods, names)} {do} so too, but {keep} {shares} of {their} score for a wrong class."]
 
 
-def _untested(methods: Sequence[str], names: Any) -> list[str]:
-    return [f"Not compared with another class: {_methods(methods, names)}."] if methods else []
+def _untested(methods: Sequence[str], records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
+    """Return which methods were not compared with a wrong class."""
+    unknown = [name for name in methods if not records[name].known]
+    return [f"Not compared with another class: {_methods(unknown, names)}."] if unknown else []
 
 
 def _best_passing(records: Mapping[str, BaselineRecord], names: Any) -> str:
     """Return the best methods among those that are not known to keep their score for a wrong class."""
     passing = {name: one for name, one in records.items() if not one.kept}
-    most = max((one.beats for one in passing.values()), default=0)
-    if most == 0:
+    first = _top(passing)
+    if not first or passing[first[0]].beats == 0:
         return f"Every method that beats all baselines on a metric keeps more than {100 * INSENSITIVE:.0f} % on one."
-    first = [name for name, one in passing.items() if one.beats == most]
     text = f"{_methods(first, names)} {describe_records([passing[name] for name in first])}"
-    unknown = _untested([name for name in first if not records[name].known], names)
-    return " ".join([f"Of the methods that do not, {text}, the most.", *unknown])
+    return " ".join([f"Of the methods that do not, {text}, the most.", *_untested(first, records, names)])
 
 
 def _methods(methods: Sequence[str], names: Any) -> str:
@@ -167,10 +180,7 @@ def scope(matrix: Matrix) -> str:
     """Return how many methods were scored on how many metrics, and on how many inputs."""
     counts = []
     for group in matrix.groups():
-        keys = {column.key for column in matrix.columns if column.group == group}
-        inputs = sorted(
-            {row["n"] for (name, key), row in matrix.cells.items() if key in keys and name in matrix.methods}
-        )
+        inputs = sorted({row["n"] for row in _rows(matrix, group) if row["method"] in matrix.methods})
         if inputs:
             span = f"{inputs[0]:,}" if len(inputs) == 1 else f"{inputs[0]:,} to {inputs[-1]:,}"
             counts.append(f"{group} {span}")
@@ -237,16 +247,19 @@ def _controls(tests: ColumnTests, matrix: Matrix, names: Any) -> str:
     failing = [failed for failed in map(tests.failed_kinds, tests.tested) if failed]
     if not failing:
         return f"{label}: all {count} methods are above every baseline."
+    smallest = detectable(tests.detectable_above_controls(), tests.column)
+    return f"{label}: {_failing(failing, count, names)}; leads below {smallest} are not detected."
+
+
+def _failing(failing: Sequence[Mapping], count: int, names: Any) -> str:
+    """Return how many of a number of methods fail which controls."""
     often = collections.Counter(names(kind) for failed in failing for kind in failed)
     control, times = min(often.items(), key=lambda item: (-item[1], item[0]))
     if times == count:
         whom = enumeration(f"“{name}”" for name, failed in sorted(often.items()) if failed == count)
-        text = f"none of the {count} methods is significantly above {whom}"
-    else:
-        whom = f"“{control}”" if times == len(failing) else f"every baseline, {times} of them not above “{control}”"
-        text = f"{len(failing)} of {count} methods are not significantly above {whom}"
-    smallest = detectable(tests.detectable_above_controls(), tests.column)
-    return f"{label}: {text}; leads below {smallest} are not detected."
+        return f"none of the {count} methods is significantly above {whom}"
+    whom = f"“{control}”" if times == len(failing) else f"every baseline, {times} of them not above “{control}”"
+    return f"{len(failing)} of {count} methods are not significantly above {whom}"
 
 
 def _on_networks(matrix: Matrix, column: Column) -> str:
@@ -266,20 +279,25 @@ def _agreement(matrix: Matrix, agreement: Agreement) -> list[str]:
     ]
     if math.isfinite(between.w):
         found.append(f"The {between.judges} benchmarks, equally weighted, {describe(between)}. {predictive(between)}")
+    return found + _extreme_pairs(matrix, agreement)
+
+
+def _extreme_pairs(matrix: Matrix, agreement: Agreement) -> list[str]:
+    """Return which metrics of different benchmarks rank most and least alike, if there are several such pairs."""
     pairs = [
         (agreement.correlations[i, j], first, second)
         for i, first in enumerate(matrix.columns)
         for j, second in enumerate(matrix.columns)
         if i < j and first.group != second.group and np.isfinite(agreement.correlations[i, j])
     ]
-    if len(pairs) > 1:
-        (low, *least), (high, *most) = (end(pairs, key=lambda pair: pair[0]) for end in (min, max))
-        alike, unlike = (" and ".join(column.label for column in pair) for pair in (most, least))
-        found.append(
-            f"Of metrics of different benchmarks, {alike} rank most alike (Spearman {number(high)}), "
-            f"{unlike} least ({number(low)})."
-        )
-    return found
+    if len(pairs) < 2:
+        return []
+    (low, *least), (high, *most) = (end(pairs, key=lambda pair: pair[0]) for end in (min, max))
+    alike, unlike = (" and ".join(column.label for column in pair) for pair in (most, least))
+    return [
+        f"Of metrics of different benchmarks, {alike} rank most alike (Spearman {number(high)}), "
+        f"{unlike} least ({number(low)})."
+    ]
 
 
 def describe(found: Concordance) -> str:
@@ -314,44 +332,51 @@ def _mean_correlation(found: Concordance, w: float) -> float:
 
 
 def _all_rounders(matrix: Matrix, tests: Sequence[ColumnTests], names: Any) -> Iterator[str]:
-    """Yield which methods are tied with the best on most metrics, and which metrics name no best method."""
-    naming = [one for one in tests if one.names_best(matrix)]
+    """Yield which metrics name no best method, and which methods are tied with the best on most others."""
     if len(tests) < 2 or not matrix.common:
         return
+    naming = [one for one in tests if one.names_best(matrix)]
     silent = [one.column.label for one in tests if one not in naming]
     if silent:
-        yield (
-            f"{len(silent)} of {len(tests)} metrics name no best method and are not counted: "
-            f"{enumeration(silent, _AT_MOST)}."
-        )
-    if not naming:
-        return
-    counts = {name: sum(name in one.tied_with_best(matrix) for one in naming) for name in matrix.common}
+        listed = enumeration(silent, _AT_MOST)
+        yield f"{len(silent)} of {len(tests)} metrics name no best method and are not counted: {listed}."
+    if naming:
+        metrics = f"all {len(naming)} metrics" if len(naming) > 1 else "the one metric"
+        yield _most_often_best(naming, matrix, f"{metrics} that do" if silent else metrics, names)
+
+
+def _most_often_best(naming: Sequence[ColumnTests], matrix: Matrix, metrics: str, names: Any) -> str:
+    counts = collections.Counter(dict.fromkeys(matrix.common, 0))
+    for one in naming:
+        counts.update(name for name in one.tied_with_best(matrix) if name in counts)
     top = max(counts.values())
     best = [names(name) for name, count in counts.items() if count == top]
-    metrics = f"all {len(naming)} metrics" if len(naming) > 1 else "the one metric"
-    metrics += " that do" if silent else ""
+    listed = enumeration(best, _AT_MOST)
     if top == len(naming):
-        yield f"Best, or tied with the best, on {metrics}: {enumeration(best, _AT_MOST)}."
-    else:
-        are = "is" if len(best) == 1 else "are"
-        yield f"No method is best or tied with the best on {metrics}. {enumeration(best, _AT_MOST)} {are} so on {top}."
+        return f"Best, or tied with the best, on {metrics}: {listed}."
+    are = "is" if len(best) == 1 else "are"
+    return f"No method is best or tied with the best on {metrics}. {listed} {are} so on {top}."
 
 
 def _papers(matrix: Matrix, reasons: Mapping[str, str]) -> Iterator[str]:
     """Yield for each benchmark how many of the paper's scores lie inside our intervals, and why others do not."""
     compared = False
     for group in matrix.groups():
-        keys = {column.key for column in matrix.columns if column.group == group}
-        rows = [row for (_, key), row in matrix.cells.items() if key in keys and row.get("paper") is not None]
+        rows = [row for row in _rows(matrix, group) if row.get("paper") is not None]
         why = f" {reasons[group]}" if group in reasons else ""
+        compared = compared or bool(rows)
         if rows:
-            compared = True
             yield f"{group}: {_inside(rows)}.{why}"
         elif why:
             yield f"{group}: the paper has no comparable score.{why}"
     if compared:
         yield "The intervals cover other inputs, not other networks; ours are not the papers' networks."
+
+
+def _rows(matrix: Matrix, group: str) -> list[Mapping]:
+    """Return the rows of a benchmark."""
+    keys = {column.key for column in matrix.columns if column.group == group}
+    return [row for (_, key), row in matrix.cells.items() if key in keys]
 
 
 def _inside(rows: Sequence[Mapping]) -> str:
