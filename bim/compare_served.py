@@ -1,4 +1,4 @@
-"""Compare two served models on the same images: predictions, explanations, model contrast, and speed."""
+"""Compare two served models on the same images: accuracy, explanations, model contrast, latency and throughput."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from bim.layout import MODEL_NAMES
 from bim.measure import input_side, network_inputs
 
 PERCENTILES = (50, 90, 99)
-LABEL_SETS = ("obj", "scene")  # the same images, labelled with their object and with their scene
+LABEL_SETS = ("obj", "scene")  # the same images with two kinds of labels
 
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """What two models did on the same N images.
+    """Results of two models on the same N images.
 
     Attributes
     ----------
     names
-        Of both models, as the user typed them.
+        Names of the models.
     kinds
-        What each tells, ``"obj"`` or ``"scene"``.
+        Labels that each model predicts, ``"obj"`` or ``"scene"``.
     predicted, labels
         (2, N) int64.
     attributions
-        Method name -> (2, N) float64 in [0, 1]: the mean of each scaled map over the object.
+        Method name -> (2, N) float64 in [0, 1]: mean of each scaled map over the object.
     correlations
-        Method name -> (N,) Spearman's rank correlation of the two models' scaled maps of one image; NaN where one of
-        them is the same everywhere.
+        Method name -> (N,) Spearman correlation between the two models' scaled maps of an image; NaN if a map is
+        constant.
     """
 
     names: tuple[str, str]
@@ -50,12 +50,12 @@ class Compared:
 
 
 def kinds_of(names: Sequence[str], given: Sequence[str]) -> tuple[str, str]:
-    """Return whether each of two models tells objects or scenes: as given, or by BIM's own names.
+    """Return the labels that each of two models predicts, objects or scenes, as given or from BIM's names of models.
 
     Raises
     ------
     BadInput
-        If it is neither given nor told by the names.
+        If neither gives them.
     """
     if given:
         if len(given) != 2 or not set(given) <= set(LABEL_SETS):
@@ -66,7 +66,7 @@ def kinds_of(names: Sequence[str], given: Sequence[str]) -> tuple[str, str]:
     members = [name.partition("@")[0].removeprefix("bim_") for name in names]
     unknown = [name for name, member in zip(names, members, strict=True) if member not in MODEL_NAMES]
     if unknown:
-        raise BadInput(f"does {listed(unknown)} tell objects or scenes? say --labels=obj,scene, one for each model")
+        raise BadInput(f"unknown labels of {listed(unknown)}; expected --labels=obj,scene, one for each model")
     return tuple("obj" if member == "obj" else "scene" for member in members)
 
 
@@ -81,22 +81,22 @@ def compare(
     batch_size: int = 16,
     progress: bool = False,
 ) -> Compared:
-    """Ask two models for predictions and explanations of the same images.
+    """Compute predictions and explanations of two models for the same images.
 
     Parameters
     ----------
     models
-        Two served, or loaded, models.
+        Two served or loaded models.
     names, kinds
-        Of the models; see ``Compared``.
+        See ``Compared``.
     sets
-        ``obj`` and ``scene``, whose images are the same.
+        ``obj`` and ``scene``, with the same images.
     rows
-        Which images.
+        Indices of the images.
     methods
-        Name -> method; each model's own predictions are explained.
+        Name -> method; each explains the model's own predictions.
     seed
-        Of what methods draw; both models' inputs draw the same numbers.
+        Seed of the methods, the same for both models.
     batch_size
         Images in one request.
     progress
@@ -114,36 +114,46 @@ def compare(
         raise BadInput(
             f"{names[0]} takes images of {sides[0]} pixels and {names[1]} of {sides[1]}; expected equal sizes"
         )
-    images = sets["obj"]
-    labels = np.stack([sets[kind].labels[list(rows)] for kind in kinds])
-    predicted = np.empty((2, len(rows)), np.int64)
-    attributions = {name: np.empty((2, len(rows))) for name in methods}
-    correlations = {name: np.empty(len(rows)) for name in methods}
-    blocks = range(0, len(rows), batch_size)
-    for start in tqdm.tqdm(blocks, "images", leave=False, disable=not progress):
-        block = rows[start : start + batch_size]
-        places = slice(start, start + len(block))
-        inputs = network_inputs(images.images(block), sides[0])
-        keys = [images.names[row] for row in block]
-        masks = np.stack([regions.place_mask(images.mask(row), images.boxes[row], sides[0]) for row in block])
-        scaled = {name: [] for name in methods}
-        for number, model in enumerate(models):
-            predicted[number, places] = model.predict(inputs, batch_size)
-            maps = attribution.explain_many(
-                methods, model, inputs, predicted[number, places], batch_size=batch_size, seed=seed, keys=keys
-            )
-            for name in methods:
-                scaled[name].append(regions.two_dimensional(maps[name])[0])
-                attributions[name][number, places] = regions.object_attribution(scaled[name][-1], masks)
-        for name, (first, second) in scaled.items():
-            correlations[name][places] = [
-                correlation.spearman(one.ravel(), other.ravel()) for one, other in zip(first, second, strict=True)
-            ]
-    return Compared(tuple(names), tuple(kinds), predicted, labels, attributions, correlations)
+    batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    done = [
+        _compare_batch(models, sets["obj"], batch, sides[0], methods, seed, batch_size)
+        for batch in tqdm.tqdm(batches, "images", leave=False, disable=not progress)
+    ]
+    predicted, attributions, correlations = zip(*done, strict=True)
+    return Compared(
+        names=tuple(names),
+        kinds=tuple(kinds),
+        predicted=np.concatenate(predicted, axis=1),
+        labels=np.stack([sets[kind].labels[list(rows)] for kind in kinds]),
+        attributions={name: np.concatenate([batch[name] for batch in attributions], axis=1) for name in methods},
+        correlations={name: np.concatenate([batch[name] for batch in correlations]) for name in methods},
+    )
+
+
+def _compare_batch(
+    models, images: BimSet, rows: Sequence[int], side: int, methods: Mapping[str, Method], seed: int, batch_size: int
+) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return ``predicted``, ``attributions`` and ``correlations`` of ``Compared`` for a batch of images."""
+    inputs = network_inputs(images.images(rows), side)
+    keys = [images.names[row] for row in rows]
+    masks = np.stack([regions.place_mask(images.mask(row), images.boxes[row], side) for row in rows])
+    predicted = np.stack([model.predict(inputs, batch_size) for model in models])
+    maps = [
+        attribution.explain_many(methods, model, inputs, targets, batch_size=batch_size, seed=seed, keys=keys)
+        for model, targets in zip(models, predicted, strict=True)
+    ]
+    attributions, correlations = {}, {}
+    for name in methods:
+        first, second = (regions.two_dimensional(of_model[name])[0] for of_model in maps)
+        attributions[name] = np.stack([regions.object_attribution(scaled, masks) for scaled in (first, second)])
+        correlations[name] = np.array(
+            [correlation.spearman(one.ravel(), other.ravel()) for one, other in zip(first, second, strict=True)]
+        )
+    return predicted, attributions, correlations
 
 
 def time_requests(models, inputs: np.ndarray, requests: int, clock=time.perf_counter) -> np.ndarray:
-    """Measure how long requests for the scores of the same inputs take, the two models in turn.
+    """Measure the seconds of requests for the scores of the same inputs, alternating between two models.
 
     Parameters
     ----------
@@ -152,14 +162,14 @@ def time_requests(models, inputs: np.ndarray, requests: int, clock=time.perf_cou
     inputs
         (rows, side, side, 3) float32 of one request.
     requests
-        How many to each, after one that does not count because a server may have to prepare for its first.
+        Timed requests to each model, after one to warm up.
     clock
         Function that returns seconds.
 
     Returns
     -------
     numpy.ndarray
-        (2, requests) seconds, the connection, both conversions and the model included.
+        (2, requests) seconds, including the connection and both conversions.
     """
     seconds = np.empty((2, requests + 1))
     for request in range(requests + 1):
@@ -171,7 +181,7 @@ def time_requests(models, inputs: np.ndarray, requests: int, clock=time.perf_cou
 
 
 def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int, seed: int = 0) -> list[dict]:
-    """Return all figures in long form, with intervals where images were drawn.
+    """Return all results in long form, with bootstrap intervals over the images.
 
     Parameters
     ----------
@@ -182,13 +192,13 @@ def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int, seed: i
     batch_size
         Images in each of those requests.
     seed
-        Of the bootstrap.
+        Seed of the bootstrap.
 
     Returns
     -------
     list of dict
-        Keys of ``core.tables`` and ``model``: a name, or both for what compares them. Latencies are in
-        milliseconds, the throughput in images a second of one connection without pause.
+        Keys of ``core.tables`` and ``model``: a name, or both names for a comparison. Latencies are in milliseconds,
+        the throughput in images per second of one connection.
     """
     both = ", ".join(compared.names)
     correct = compared.predicted == compared.labels
@@ -210,7 +220,7 @@ def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int, seed: i
     add(both, "prediction", "agreement", compared.predicted[0] == compared.predicted[1], "no image")
     for method, correlations in compared.correlations.items():
         defined = correlations[np.isfinite(correlations)]
-        add(both, method, "correlation", defined, "every map is the same everywhere")
+        add(both, method, "correlation", defined, "every map is constant")
     for method, values in compared.attributions.items():
         contrast = scores.model_contrast_score(values[0], values[1], counted)
         add(both, method, "mcs", contrast, "no image is classified correctly by both")
@@ -226,7 +236,7 @@ def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int, seed: i
 
 
 def report(rows: list[dict], compared: Compared, titles: Mapping[str, str], batch_size: int) -> str:
-    """Return the figures for reading: the two models side by side, then what compares them."""
+    """Return the results as text: both models side by side, then their comparison."""
     found = {(row["model"], row["method"], row["metric"]): row for row in rows}
     both = ", ".join(compared.names)
 
@@ -239,7 +249,7 @@ def report(rows: list[dict], compared: Compared, titles: Mapping[str, str], batc
         side_by_side(f"latency_p{share}_ms", f"latency, {share}th percentile, ms", lambda row: f"{row['value']:.1f}")
         for share in PERCENTILES
     ]
-    body.append(side_by_side("images_per_second", "images a second", lambda row: f"{row['value']:.1f}"))
+    body.append(side_by_side("images_per_second", "images per second", lambda row: f"{row['value']:.1f}"))
     agreement = found[both, "prediction", "agreement"]
     lines = [
         tables.text_table(["", *compared.names], body),
@@ -247,7 +257,7 @@ def report(rows: list[dict], compared: Compared, titles: Mapping[str, str], batc
         f"same class predicted: {_with_interval(agreement, 100, 1)} %",
     ]
     if compared.kinds[0] != compared.kinds[1]:
-        lines.append("one tells objects and the other scenes: that their classes have the same number means nothing")
+        lines.append("one model predicts objects and the other scenes: equal class numbers have no meaning")
     body = [
         [
             titles[method],
@@ -267,7 +277,7 @@ def report(rows: list[dict], compared: Compared, titles: Mapping[str, str], batc
 
 
 def _with_interval(row, scale: float, decimals: int) -> str:
-    """Return a figure with its interval, or a dash."""
+    """Return a value with its interval, or a dash."""
     if not row["n"]:
         return "–"
     value, low, high = (f"{scale * row[key]:.{decimals}f}" for key in ("value", "low", "high"))

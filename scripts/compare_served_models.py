@@ -3,12 +3,12 @@
     python scripts/compare_served_models.py --server=grpc://localhost:8500 --models=bim_obj,bim_scene
     python scripts/compare_served_models.py --server=http://localhost:8501 --models=mine@1,mine@2 --labels=scene,scene
 
-prints accuracy, latency and throughput of both, how often their predictions agree, how their explanations correlate,
-and their model contrast (MCS, first minus second), with intervals of 95 %. --output=FILE.json keeps all figures.
-Latencies are those of this machine, its connection and this moment; everything else is the same in every run.
+prints accuracy, latency and throughput of both models, the agreement of their predictions, the correlation of their
+explanations, and their model contrast score (MCS, first minus second), with 95 % intervals. --output=FILE.json writes
+all results. Latencies depend on the machine and its connection; all other results are reproducible.
 
-Cost: requests only: 30 that are timed, and for each batch of 16 images one for the scores and one or more a method, to
-each model.
+Cost: requests only. To each model 30 timed ones, one for the scores of each batch of 16 images, and one or more for
+each method.
 """
 
 import os
@@ -43,14 +43,14 @@ flags.DEFINE_list("models", ["bim_obj", "bim_scene"], "two served models: name o
 flags.DEFINE_list(
     "labels",
     [],
-    "what each of the two tells, obj (objects) or scene, as in --labels=obj,scene; by BIM's names of models when empty",
+    "labels that each model predicts, obj (objects) or scene, as in --labels=obj,scene; by BIM's names when empty",
     flag_values=FLAGS,
 )
-flags.DEFINE_integer("requests", 30, "requests to each model that are timed", 1, flag_values=FLAGS)
+flags.DEFINE_integer("requests", 30, "timed requests to each model", 1, flag_values=FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Print the comparison and write what was asked for."""
+    """Print the comparison and write the output file."""
     from attribution_benchmarks import serving
     from bim import served
     from bim.attributions import method_named
@@ -72,7 +72,7 @@ def main(flag_values: flags.FlagValues) -> None:
     data_dir = resolve_data_dir(flag_values.data_dir)
     sets = {name: load_set(data_dir, name) for name in compare_served.LABEL_SETS}
     if sets["obj"].names != sets["scene"].names:
-        raise BadInput(f"the sets obj and scene in {data_dir} do not hold the same images")
+        raise BadInput(f"the sets obj and scene in {data_dir} have different images")
     count = flag_values.num_imgs if flag_values.num_imgs == "all" else int(flag_values.num_imgs)
     rows = sample_rows(len(sets["obj"]), count, flag_values.seed)
     compared = compare_served.compare(

@@ -1,6 +1,6 @@
-"""TensorFlow Serving's gRPC interface, by the official stubs of ``tensorflow-serving-api``.
+"""TensorFlow Serving's gRPC interface, by the stubs of ``tensorflow-serving-api``.
 
-The stubs import TensorFlow for its messages, which takes seconds, so all imports are made when a connection is.
+The stubs import TensorFlow, which takes seconds, so they are imported with the first connection.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from attribution_benchmarks.serving.interface import Address, ModelName, ServerE
 
 
 class GrpcProtocol:
-    """One channel, which gRPC opens again when it is lost.
+    """A channel to one server, which gRPC reopens when it is lost.
 
     Parameters
     ----------
     address
-        Of the server.
+        Address of the server.
     max_message_bytes
-        Largest message that is sent or received; gRPC's own limit of 4 MiB is less than eight photographs.
+        Largest message; gRPC's default of 4 MiB is less than eight photographs.
     """
 
     def __init__(self, address: Address, max_message_bytes: int):
@@ -31,19 +31,19 @@ class GrpcProtocol:
         except ImportError as error:
             raise BadInput(
                 f"grpc:// needs tensorflow-serving-api (pip install 'attribution-benchmarks[serving]'): {error}; "
-                "http:// needs nothing"
+                "http:// does not need it"
             ) from error
         self._channel = grpc.insecure_channel(
             address.host_and_port,
             options=[
                 ("grpc.max_send_message_length", max_message_bytes),
                 ("grpc.max_receive_message_length", max_message_bytes),
-                # After a server went away, gRPC looks for it again only now and then, up to two minutes apart.
+                # gRPC's default waits up to two minutes before it reconnects.
                 ("grpc.initial_reconnect_backoff_ms", 100),
                 ("grpc.min_reconnect_backoff_ms", 100),
                 ("grpc.max_reconnect_backoff_ms", 1000),
                 ("grpc.enable_http_proxy", 0),
-                # A channel of its own, which does not inherit another's memory of a server that was away.
+                # Another channel's record of an unavailable server must not be used.
                 ("grpc.use_local_subchannel_pool", 1),
             ],
         )
@@ -52,7 +52,7 @@ class GrpcProtocol:
 
     @staticmethod
     def size_of(arrays: Mapping[str, np.ndarray]) -> int:
-        """Return about how many bytes a request with these arrays has."""
+        """Return the approximate size of a request with these arrays, in bytes."""
         return sum(array.nbytes if array.dtype != object else 256 * array.size for array in arrays.values())
 
     def predict(
@@ -64,28 +64,28 @@ class GrpcProtocol:
         specs: Signature | None,
         deadline: float,
     ) -> dict[str, np.ndarray]:
-        """Ask a signature for some of its outputs."""
+        """Call a signature and return the wanted outputs."""
         import tensorflow as tf
         from tensorflow_serving.apis import predict_pb2
 
         request = predict_pb2.PredictRequest(model_spec=_spec(model, signature), output_filter=wanted)
         for name, array in arrays.items():
             request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
-        reply = _ask(self._prediction.Predict, request, deadline)
+        reply = _call(self._prediction.Predict, request, deadline)
         try:
             return {name: tf.make_ndarray(tensor) for name, tensor in reply.outputs.items()}
         except (TypeError, ValueError) as error:
-            raise ServerError("INVALID_REPLY", f"an output is no array: {error}") from error
+            raise ServerError("INVALID_REPLY", f"an output is not an array: {error}") from error
 
     def signatures(self, model: ModelName, deadline: float) -> tuple[int | None, dict[str, Signature]]:
-        """Return the version that answers, and what it can be asked."""
+        """Return the version that is served, and its signatures."""
         from google.protobuf import json_format
         from tensorflow_serving.apis import get_model_metadata_pb2
 
         request = get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=_spec(model), metadata_field=["signature_def"]
         )
-        reply = _ask(self._prediction.GetModelMetadata, request, deadline)
+        reply = _call(self._prediction.GetModelMetadata, request, deadline)
         found = get_model_metadata_pb2.SignatureDefMap()
         reply.metadata["signature_def"].Unpack(found)
         plain = json_format.MessageToDict(found, preserving_proto_field_name=True).get("signature_def", {})
@@ -97,7 +97,7 @@ class GrpcProtocol:
         from tensorflow_serving.apis import get_model_status_pb2 as messages
 
         request = messages.GetModelStatusRequest(model_spec=_spec(model))
-        reply = _ask(self._models.GetModelStatus, request, deadline)
+        reply = _call(self._models.GetModelStatus, request, deadline)
         names = messages.ModelVersionStatus.State
         return {one.version: names.Name(one.state) for one in reply.model_version_status}
 
@@ -115,13 +115,13 @@ def _spec(model: ModelName, signature: str = ""):
     return spec
 
 
-def _ask(call, request, deadline: float):
-    """Return a call's reply, or its refusal as ``ServerError``."""
+def _call(call, request, deadline: float):
+    """Return the reply of a call; raise ServerError if it fails."""
     import grpc
 
     try:
         return call(request, timeout=deadline)
     except grpc.RpcError as error:
         raise ServerError(error.code().name, error.details()) from error
-    except ValueError as error:  # a message of 2 GiB cannot even be written down
+    except ValueError as error:  # a message of 2 GiB cannot be serialized
         raise ServerError("RESOURCE_EXHAUSTED", str(error)) from error

@@ -1,8 +1,11 @@
-"""A served model in place of a loaded one: what ``attribution`` asks of a model, answered by a server.
+"""A served model with the interface of a loaded one.
 
-Scores come from any served model. Gradients, gradients of a layer and modified gradients come from the signatures
-that ``attribution.export`` adds; whatever is made of them (SmoothGrad, BIM's Integrated Gradients and Grad-CAM) is
-computed here, by the same code and with the same random numbers as on a local file.
+Every served model has scores. Gradients, gradients of a layer and modified gradients come from the signatures that
+``attribution.export`` adds. Methods built on them (SmoothGrad, Integrated Gradients, Grad-CAM) are computed locally, by
+the same code and with the same random numbers as for a local model.
+
+An exported model also has a signature that returns a description in JSON: its methods with their parameters, the
+explained score, the layer of class activation maps, and the fingerprint of the original SavedModel.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from attribution.model.input_validation import Expected, checked_feed
 from attribution_benchmarks.serving.client import Client
 from attribution_benchmarks.serving.interface import ServerError, parse_model_name
 
-# Which exported method is the gradient with another rule for ReLUs (``attribution.methods.modified_relu``).
+# Exported methods that are the gradient with another rule for ReLUs (``attribution.methods.modified_relu``).
 _RULES = {"AttributionGuidedRelu": "guided_backprop", "AttributionDeconvnetRelu": "deconvnet"}
 _DEFAULT = ("serving_default", "serve")
 
@@ -39,22 +42,22 @@ _Backward = collections.namedtuple("_Backward", "scores input_gradient values gr
 
 @dataclasses.dataclass(frozen=True)
 class Sheet:
-    """The description of a model's explanations.
+    """Description of an exported model.
 
     Attributes
     ----------
     source
         Fingerprint of the SavedModel that was exported.
     score
-        ``"logits"`` or ``"probabilities"``: what is explained.
+        ``"logits"`` or ``"probabilities"``: the explained score.
     wrt
         Name of the explained input.
     layer
-        Node of the layer that class activation maps stand on; ``None`` where none were exported.
+        Node of the layer of class activation maps; ``None`` if none were exported.
     layer_is_default
-        Whether that layer is the one a method takes by itself.
+        Whether that layer is the default of the methods.
     methods
-        Label -> name of the method and its parameters, as JSON has them.
+        Label -> name and parameters of a method, as in JSON.
     """
 
     source: str
@@ -66,18 +69,18 @@ class Sheet:
 
 
 def read_sheet(text: bytes) -> Sheet:
-    """Return the description behind its JSON form; unknown keys are passed over.
+    """Return the description from its JSON form; unknown keys are ignored.
 
     Raises
     ------
     ServerError
-        If it is no description, or one of a later kind.
+        If it is not a description of this version.
     """
     try:
         plain = json.loads(text)
         if plain["sheet"] != SHEET_VERSION:
-            raise ServerError("INVALID_REPLY", f"the model's explanations are described in form {plain['sheet']}, "
-                              f"known here is {SHEET_VERSION}; export it again")  # fmt: skip
+            raise ServerError("INVALID_REPLY", f"the description of the explanations has version {plain['sheet']} "
+                              f"instead of {SHEET_VERSION}; export the model again")  # fmt: skip
         return Sheet(**{field.name: plain[field.name] for field in dataclasses.fields(Sheet)})
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, ServerError):
@@ -86,7 +89,7 @@ def read_sheet(text: bytes) -> Sheet:
 
 
 class _UnseenGraph:
-    """All that can be seen of a served model's graph: to rules of the backward pass, one ReLU that stands for all."""
+    """Graph of a served model for rules of the backward pass: one ReLU that represents all."""
 
     nodes = types.MappingProxyType({"relu": types.SimpleNamespace(op="Relu")})
 
@@ -96,24 +99,24 @@ class _UnseenGraph:
 
 
 class ServedModel:
-    """A model behind a server, with the attributes and methods of ``attribution.model.model.Model`` that can be served.
+    """A model behind a server, with the served part of the interface of ``attribution.model.model.Model``.
 
     Parameters
     ----------
     client
-        Of the server.
+        Client of the server.
     name
-        The model as ``name``, or ``name@version``; by default the version that is the latest now.
+        ``name`` or ``name@version``; by default the latest version.
     score
-        ``"logits"`` or ``"probabilities"``: what is to be explained. A model that carries explanations must carry them
-        for this score; of any other, the scores are what its signature returns.
+        ``"logits"`` or ``"probabilities"``: the score to explain. An exported model must explain it; for other models
+        it is the output of the signature.
     signature
-        Signature that gives scores, where the model carries no explanations.
+        Signature of the scores, for a model that was not exported with explanations.
 
     Raises
     ------
     ServerError
-        If the server refuses or is away.
+        If the server refuses or is unavailable.
     BadInput
         If the model has no signature of scores, or explains another score.
     """
@@ -122,12 +125,12 @@ class ServedModel:
 
     def __init__(self, client: Client, name: str, *, score: str = "logits", signature: str | None = None):
         self.client = client
-        asked = parse_model_name(name)
+        requested = parse_model_name(name)
         self.score = score
         self.path = f"{client.address}/{name}"
-        self.version, self.signatures = client.signatures(asked)
-        # A version that is loaded in the middle of a run must not answer for the one that the run began with.
-        self.name = dataclasses.replace(asked, version=self.version)
+        self.version, self.signatures = client.signatures(requested)
+        # A newer version loaded during a run must not be used by it.
+        self.name = dataclasses.replace(requested, version=self.version)
         self.sheet = self._read_sheet()
         if self.sheet is not None and self.sheet.score != score:
             raise BadInput(f"{self.path} explains {self.sheet.score}, not {score}; export it with --score={score}")
@@ -141,9 +144,9 @@ class ServedModel:
 
     @property
     def fingerprint(self) -> str:
-        """Of the file that the model was exported from, or a hash of what it answers on fixed inputs.
+        """Fingerprint of the original SavedModel if it is known, or a hash of the scores of fixed inputs.
 
-        A server does not give away its files. Answers are rounded before they are hashed, so that two machines agree.
+        Scores are rounded before hashing, so that the hash does not depend on the machine.
         """
         if self.sheet is not None:
             return self.sheet.source
@@ -153,7 +156,7 @@ class ServedModel:
         return hashlib.sha256(rounded.astype("<f8").tobytes()).hexdigest()
 
     def exported(self, method: str, parameters: Mapping) -> str | None:
-        """Return the label under which a method was exported with these parameters, or ``None``."""
+        """Return the label of a method exported with these parameters, or ``None``."""
         if self.sheet is None:
             return None
         wanted = self._comparable(_as_json(parameters))
@@ -177,16 +180,16 @@ class ServedModel:
         Returns
         -------
         np.ndarray
-            Float32, as ``attribution.explain`` gives them.
+            Float32, as from ``attribution.explain``.
         """
         arrays = self._with_targets(self.feed(inputs), targets)
         self.counts.update(explained=len(targets), requests=1)
         return self.client.predict(self.name, EXPLAIN + label, arrays, ["map"])["map"]
 
-    # What follows is the part of attribution.model.model.Model that methods and benchmarks use.
+    # The interface of attribution.model.model.Model:
 
     def explained_input(self, explain_input: str | None = None) -> str:
-        """Return the input to explain: the one given, the exported one, or the only one of floating point."""
+        """Return the input to explain: the given one, the exported one, or the only floating-point one."""
         if self.sheet is not None:
             if explain_input not in (None, self.sheet.wrt):
                 raise BadInput(f"{self.path} explains its input '{self.sheet.wrt}', not '{explain_input}'")
@@ -196,7 +199,7 @@ class ServedModel:
             return floats[0]
         if explain_input not in floats:
             raise BadInput(
-                f"{self.path} has the inputs {listed(self.inputs)}; name one of floating point with explain_input="
+                f"{self.path} has the inputs {listed(self.inputs)}; name a floating-point one with explain_input="
             )
         return explain_input
 
@@ -206,7 +209,7 @@ class ServedModel:
         return checked_feed(inputs, expected, self.path)
 
     def batch_size(self, wanted: int) -> int:
-        """Return the rows per request: those wanted, or the number the signature prescribes."""
+        """Return the rows per request: the given number, or that of the signature."""
         if int(wanted) < 1:
             raise BadInput(f"batch_size must be at least 1, not {wanted}")
         return self._fixed_batch() or int(wanted)
@@ -229,12 +232,12 @@ class ServedModel:
         return self.scores(inputs, batch_size).argmax(axis=1)
 
     def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Ask for the scores of one chunk, ``(rows, num_classes)``."""
+        """Request the scores of one chunk, ``(rows, num_classes)``."""
         scores = self.client.predict(self.name, self._signature, feed, [self._output])[self._output]
         scores = np.asarray(scores, np.float32).reshape(len(scores), -1)
         if scores.shape[1] != self.num_classes:
             raise ServerError(
-                "INVALID_REPLY", f"{scores.shape[1]} scores an input instead of {self.num_classes}", self.path
+                "INVALID_REPLY", f"{scores.shape[1]} scores per input instead of {self.num_classes}", self.path
             )
         self.counts.update(forward=len(scores), forward_passes=1)
         return scores
@@ -248,9 +251,9 @@ class ServedModel:
         of_input: bool = True,
         rules: NodeRules | None = None,
     ) -> _Backward:
-        """Ask for gradients of one chunk; see ``attribution.model.model.Model.backward``.
+        """Request gradients of one chunk; see ``attribution.model.model.Model.backward``.
 
-        ``scores`` of the result tells the target's score alone, and that no other class has more.
+        In ``scores`` of the result, only the target's score is known; those of other classes are -inf.
         """
         label = self._gradient_under(dict(rules or {}))
         arrays = self._with_targets(feed, targets)
@@ -273,7 +276,7 @@ class ServedModel:
     def multipliers(
         self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
     ) -> np.ndarray:
-        """Refuse: what ``relevance`` says holds for these as well."""
+        """Raise BadInput, as ``relevance``."""
         return self.relevance(feed, targets, explain_input, None)
 
     def relevance(
@@ -284,14 +287,14 @@ class ServedModel:
         composite: Composite,
         layers: Sequence[str] | None = None,
     ) -> Any:
-        """Refuse: relevance is served as whole maps alone, which ``as_served`` asks for."""
+        """Raise BadInput: relevance is only served as complete maps; see ``as_served``."""
         raise BadInput(
-            f"{self.path} does not carry this method with these parameters; add it by python -m attribution.export "
-            "--methods=..., or score the file itself"
+            f"{self.path} does not have this method with these parameters; add it by python -m attribution.export "
+            "--methods=..., or use the SavedModel"
         )
 
     def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
-        """Return the node of a layer by its name, or of the one that class activation maps take by themselves.
+        """Return the node of a layer by its name, or of the default layer of class activation maps.
 
         Raises
         ------
@@ -300,16 +303,16 @@ class ServedModel:
         """
         if self.sheet is None or self.sheet.layer is None:
             raise BadInput(
-                f"{self.path} does not carry gradients of a layer; add them by python -m attribution.export "
+                f"{self.path} does not have gradients of a layer; add them by python -m attribution.export "
                 "--methods=grad_cam,..."
             )
         if self._is_layer(name):
             return self.sheet.layer
-        asked = "the default layer" if name is None else f"layer '{name}'"
-        raise BadInput(f"{self.path} carries gradients of '{self.sheet.layer}', not of {asked}; export with --layer=")
+        wanted = "the default layer" if name is None else f"layer '{name}'"
+        raise BadInput(f"{self.path} has gradients of '{self.sheet.layer}', not of {wanted}; export with --layer=")
 
     def has_own_pass(self, layer: str) -> bool:
-        """Return whether a layer needs passes of its own: never, since each is a request of its own anyway."""
+        """Return whether a layer needs separate passes: never, since each is a separate request anyway."""
         return False
 
     def input_node(self, explain_input: str | None = None) -> str:
@@ -326,12 +329,12 @@ class ServedModel:
         """Return the label of the exported gradient, the plain one or that of rules for ReLUs."""
         method = _RULES.get(rules["relu"]) if rules else "gradient"
         if method is None:
-            raise BadInput(f"{self.path} cannot change its backward pass by '{rules['relu']}'; score the file itself")
+            raise BadInput(f"{self.path} cannot change its backward pass by '{rules['relu']}'; use the SavedModel")
         label = self.exported(method, {})
         if label is None:
             have = listed(self.sheet.methods) if self.sheet else "none"
             raise BadInput(
-                f"{self.path} does not carry '{method}', which this method is made of; it carries {have}. Add it by "
+                f"{self.path} does not have '{method}', which this method needs; it has {have}. Add it by "
                 f"python -m attribution.export --methods={method},..."
             )
         return label
@@ -340,14 +343,14 @@ class ServedModel:
         return {**feed, TARGETS: np.asarray(targets, np.int32)}
 
     def _is_layer(self, name: str | None) -> bool:
-        """Return whether a user's name of a layer means the exported one; see ``attribution.graph.layers``."""
+        """Return whether a name of a layer means the exported one; see ``attribution.graph.layers``."""
         layer = self.sheet.layer
         if layer is None or name is None:
             return layer is not None and self.sheet.layer_is_default
         return f"/{name.split(':')[0]}/" in f"/{layer}/"
 
     def _comparable(self, parameters: Mapping) -> dict:
-        """Return parameters with the exported layer by its node, whatever name it was given."""
+        """Return parameters in which the exported layer is named by its node."""
         named = "layer" in parameters and self._is_layer(parameters["layer"])
         return {**parameters, "layer": self.sheet.layer} if named else dict(parameters)
 
@@ -361,7 +364,7 @@ class ServedModel:
             raise error.about(self.path) from error
 
     def _score_signature(self, wanted: str | None) -> str:
-        """Return the signature that gives scores: the one wanted, a default one, or the only one."""
+        """Return the signature of the scores: the given one, a default one, or the only one."""
         usual = wanted or next((name for name in _DEFAULT if name in self.signatures), None)
         if usual is None and len(self.signatures) == 1:
             usual = next(iter(self.signatures))
@@ -372,7 +375,7 @@ class ServedModel:
 
     def _score_output(self, specs) -> str:
         if len(specs.outputs) != 1:
-            raise BadInput(f"{self.path} has the outputs {listed(specs.outputs)}; one of scores alone is needed")
+            raise BadInput(f"{self.path} has the outputs {listed(specs.outputs)}; expected only scores")
         return next(iter(specs.outputs))
 
     def _number_of_classes(self, spec) -> int:
@@ -381,13 +384,13 @@ class ServedModel:
         if spec.shape is not None and len(spec.shape) == 2 and spec.shape[1] is not None:
             return spec.shape[1]
         if spec.shape is not None and len(spec.shape) != 2:
-            raise BadInput(f"{self.path} returns {spec.shown()}; scores of shape (batch, classes) are needed")
+            raise BadInput(f"{self.path} returns {spec.shown()}; expected scores of shape (batch, classes)")
         probe = self._probe()
         scores = self.client.predict(self.name, self._signature, probe, [self._output])[self._output]
         return int(np.prod(scores.shape[1:]))
 
     def _probe(self) -> dict[str, np.ndarray]:
-        """Return a few fixed inputs: standard normal numbers, or zeros where whole numbers are wanted."""
+        """Return a few fixed inputs: standard normal numbers, or zeros for integers."""
         generator, feed = np.random.default_rng(0), {}
         for name, spec in self.inputs.items():
             shape = (self._fixed_batch() or 4, *(size or 8 for size in (spec.shape or (None,))[1:]))
@@ -402,15 +405,15 @@ class ServedModel:
 
 
 def _as_json(parameters: Mapping) -> dict:
-    """Return parameters as the description of an exported model has them."""
+    """Return parameters as in the description of an exported model."""
     return json.loads(json.dumps(plain(parameters), default=repr))
 
 
 def as_served(method: str | Method) -> Method:
-    """Return a method that asks a served model for whole maps where it was exported with the same parameters.
+    """Return a method that requests complete maps if a served model has them for the same parameters.
 
-    Anywhere else, on a local model too, it is the method itself, which asks for scores and gradients and combines
-    them here. Both give the same maps; one request takes the place of many.
+    Otherwise, and for local models, the method itself requests scores and gradients. The maps are the same; one request
+    replaces many.
 
     Parameters
     ----------
@@ -419,7 +422,7 @@ def as_served(method: str | Method) -> Method:
     """
     if isinstance(method, str):
         method = resolve_method(method)
-    # A method of the same name may be another one: BIM's Grad-CAM is not the registry's.
+    # A method of the same name can differ: BIM's Grad-CAM is not the registry's.
     known = METHODS.get(method.name)
     if known is None or known.function is not method.function:
         return method
@@ -435,7 +438,7 @@ def as_served(method: str | Method) -> Method:
 
 
 def _with_defaults_of(function, method):
-    """Return a function whose signature is the method's, from which its defaults are read."""
+    """Return the function with the signature of the method, which has its defaults."""
     function.__signature__ = inspect.signature(method.function)
     function.__doc__ = method.function.__doc__
     return function

@@ -118,7 +118,7 @@ def test_latencies_and_throughput_by_a_clock_of_ours():
     assert found["b", "prediction", "latency_p90_ms"]["value"] == pytest.approx(3800)
     assert found["b", "prediction", "images_per_second"]["value"] == pytest.approx(8 / 6)
     text = compare_served.report(rows, compared, {"random": "Random map", "prediction": "prediction"}, 4)
-    assert "Random map: no image is classified correctly by both" in text and "means nothing" in text
+    assert "Random map: no image is classified correctly by both" in text and "have no meaning" in text
     assert "2 requests of 4 images to each model" in text
 
 
@@ -141,7 +141,7 @@ def test_what_each_model_tells():
     assert compare_served.kinds_of(("bim_obj", "bim_scene@2"), []) == ("obj", "scene")
     assert compare_served.kinds_of(("bim_scene3", "bim_scene_only"), []) == ("scene", "scene")
     assert compare_served.kinds_of(("mine", "yours"), ["scene", "obj"]) == ("scene", "obj")
-    with pytest.raises(BadInput, match="does 'mine' tell objects or scenes"):
+    with pytest.raises(BadInput, match="unknown labels of 'mine'"):
         compare_served.kinds_of(("bim_obj", "mine"), [])
     with pytest.raises(BadInput, match="expected one of 'obj', 'scene' for each"):
         compare_served.kinds_of(("a", "b"), ["obj"])

@@ -166,8 +166,8 @@ def test_gone_for_good_is_one_line_and_the_next_run_goes_on(score, server, capsy
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--methods=lrp_epsilon"], "method 'lrp_epsilon': .* does not carry this method"),
-        (["--methods=deconvnet"], "method 'deconvnet': .* does not carry 'deconvnet'"),
+        (["--methods=lrp_epsilon"], "method 'lrp_epsilon': .* does not have this method"),
+        (["--methods=deconvnet"], "method 'deconvnet': .* does not have 'deconvnet'"),
         (["--methods=tf_explain.gradient"], "tf-explain's own code"),
         (["--models=obj=absent"], "Servable not found for request: Latest\\(absent\\)"),
         (["--models=obj=bim_obj@4"], "Servable not found for request: Specific\\(bim_obj, 4\\)"),
@@ -190,7 +190,7 @@ def test_methods_made_of_a_layer_by_any_of_its_names(server):
     with serving.Client(server.grpc_address) as client:
         model = served.served_classifier(client, "bim_obj")
         assert model.layer("block_layer4") == model.layer() == model.layer("resnet_model/block_layer4")
-        with pytest.raises(BadInput, match=r"carries gradients of .*block_layer4', not of layer 'block_layer3'"):
+        with pytest.raises(BadInput, match=r"has gradients of .*block_layer4', not of layer 'block_layer3'"):
             model.layer("block_layer3")
 
 
@@ -204,9 +204,7 @@ def test_a_model_without_explanations_answers_methods_of_scores_alone(score, ser
     assert [row["value"] for row in asked] == pytest.approx([row["value"] for row in local], abs=1e-5)
     capsys.readouterr()
     code, _ = score("--metrics=MCS", "--methods=gradient", f"--server={server.grpc_address}")
-    assert code == 2 and "does not carry 'gradient', which this method is made of; it carries none" in (
-        capsys.readouterr().err
-    )
+    assert code == 2 and "does not have 'gradient', which this method needs; it has none" in (capsys.readouterr().err)
 
 
 def test_patches_must_be_those_of_the_served_model(score, labelled, server, tmp_path, capsys):

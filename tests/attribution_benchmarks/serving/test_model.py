@@ -51,9 +51,9 @@ def test_methods_of_scores_need_no_export(plain, inputs, weights):
     maps = attribution.explain("occlusion", plain, inputs, 1, patch=1, batch_size=64)
     products = inputs * weights[:, 1].reshape(2, 3)
     np.testing.assert_allclose(maps, products.sum(axis=2), rtol=1e-4, atol=1e-5)
-    with pytest.raises(BadInput, match="does not carry 'gradient', which this method is made of; it carries none"):
+    with pytest.raises(BadInput, match="does not have 'gradient', which this method needs; it has none"):
         attribution.explain("gradient", plain, inputs)
-    with pytest.raises(BadInput, match="does not carry gradients of a layer"):
+    with pytest.raises(BadInput, match="does not have gradients of a layer"):
         attribution.explain("grad_cam", plain, inputs)
 
 
@@ -93,9 +93,9 @@ def test_targets(model, inputs, weights):
 
 
 def test_what_it_does_not_carry(model, inputs):
-    with pytest.raises(BadInput, match=r"does not carry 'guided_backprop'.*attribution.export --methods=guided"):
+    with pytest.raises(BadInput, match=r"does not have 'guided_backprop'.*attribution.export --methods=guided"):
         attribution.explain("guided_backprop", model, inputs)
-    with pytest.raises(BadInput, match="does not carry this method with these parameters"):
+    with pytest.raises(BadInput, match="does not have this method with these parameters"):
         attribution.explain(serving.as_served("lrp_epsilon"), model, inputs)
     with pytest.raises(BadInput, match="cannot change its backward pass by 'Mine'"):
         model.backward(model.feed(inputs), np.zeros(5, np.int32), "x", rules={"relu": "Mine"})
@@ -145,11 +145,11 @@ def test_models_that_cannot_be_scored(server, client, linear, explained):
         }
     )
     for name, message in [
-        ("many", "has the outputs 'other', 'scores'; one of scores alone"),
+        ("many", "has the outputs 'other', 'scores'; expected only scores"),
         ("named", "has no default signature; its signatures are 'a', 'b'"),
-        ("image", r"returns \(any, 3, 3\); scores of shape"),
+        ("image", r"returns \(any, 3, 3\); expected scores of shape"),
         ("probabilities", "explains probabilities, not logits"),
-        ("later", "described in form 2, known here is 1"),
+        ("later", "has version 2 instead of 1"),
     ]:
         with pytest.raises(BadInput, match=message) as refused:
             serving.ServedModel(client, name)
@@ -181,7 +181,7 @@ def test_a_wrong_number_of_scores(server, client, inputs, linear):
 
     server.models["odd"] = {1: {"serving_default": ServedSignature(specs, answer)}}
     model = serving.ServedModel(client, "odd")
-    with pytest.raises(ServerError, match="2 scores an input instead of 3"):
+    with pytest.raises(ServerError, match="2 scores per input instead of 3"):
         model.scores(inputs)
 
 
@@ -201,5 +201,5 @@ assert not {{"tensorflow", "tensorflow_serving", "grpc", "google.protobuf"}} & s
 
 def test_grpc_without_its_stubs_is_one_line(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_serving.apis", None)
-    with pytest.raises(BadInput, match=r"grpc:// needs tensorflow-serving-api .*\[serving\].*http:// needs nothing"):
+    with pytest.raises(BadInput, match=r"grpc:// needs tensorflow-serving-api .*\[serving\].*http:// does not need it"):
         serving.Client(server.grpc_address)
