@@ -1,4 +1,4 @@
-"""Errors and other text for a terminal: the exception for bad input, and output without control characters."""
+"""The exception for invalid input, and text for a terminal without control characters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TextIO
 
 
 class BadInput(ValueError):
-    """Something the user gave is wrong.
+    """Invalid input of the user.
 
-    The message is one line. It says what is wrong and what would be right; a command prints it and exits
-    with code 2, a library caller sees an ordinary ``ValueError``.
+    The message is one line that says what is wrong and what was expected. A command prints it and exits with code 2.
     """
 
     def __init__(self, message: str):
@@ -19,9 +18,9 @@ class BadInput(ValueError):
 
 
 def printable(text: str) -> str:
-    """Return text with every control character escaped, line ends included.
+    """Return text with every control character escaped, newlines included.
 
-    Names from files cannot move a terminal's cursor, reverse the direction of text, or begin a line of their own.
+    A name from a file cannot move the terminal's cursor, reverse the direction of text, or start a line.
     """
     if text.isprintable():
         return text
@@ -29,28 +28,18 @@ def printable(text: str) -> str:
 
 
 def print_line(line: object = "", *, file: TextIO | None = None, flush: bool = False) -> None:
-    """Print one line; control characters in it are escaped.
-
-    Parameters
-    ----------
-    line
-        What to print, as ``str``. A line end inside is escaped too.
-    file
-        Standard output by default.
-    flush
-        Whether to write it at once.
-    """
+    """Print one line with control characters and newlines escaped, by default to standard output."""
     print(printable(str(line)), file=file or sys.stdout, flush=flush)
 
 
 def print_text(text: str, *, file: TextIO | None = None, flush: bool = False) -> None:
-    """Print lines of text as they are, without a line end behind the last; other control characters are escaped.
+    """Print text with control characters except newlines escaped, and without a newline at the end.
 
-    Names inside must have been through ``printable``, as the cells of tables have.
+    Names in the text must have been through ``printable``, as the cells of tables have.
     """
     print("\n".join(map(printable, text.split("\n"))), end="", file=file or sys.stdout, flush=flush)
 
 
 def listed(names: Iterable) -> str:
-    """Return names in quotes, separated by commas, for the end of an error message."""
+    """Return names in quotes, separated by commas, for an error message."""
     return ", ".join(f"'{name}'" for name in names)

@@ -12,19 +12,20 @@ import os
 import re
 import signal
 import sys
+import textwrap
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
-from attribution.cli.help import help_text
 from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput, printable
 from attribution.file_io.paths import CACHE_VARIABLE, cache_at, reason
 from attribution.file_io.remote_files import stage_inputs, staged
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
+_HELP_WIDTH = 100  # characters
 _RESEND_AFTER = 0.05  # seconds after which an ignored interruption is sent again
 
 
@@ -100,6 +101,45 @@ def execute(
         # An interruption can be lost: Python ignores exceptions in ``__del__`` and in callbacks of C code, and C++
         # libraries replace them.
         return _report("interrupted", 130) if interrupted else 0
+
+
+def help_text(flag_values: flags.FlagValues, description: str, module: str) -> str:
+    """Return the answer to ``--help``: first the flags that the command defines, then those it shares with others.
+
+    Parameters
+    ----------
+    flag_values
+        The flags of the command.
+    description
+        The docstring of the command's module; its last paragraph begins with "Cost:".
+    module
+        Name of this module.
+    """
+    groups = flag_values.flags_by_module_dict()
+    own = sys.argv[0] if module == "__main__" else module  # as absl names it
+    parts = [description.strip()]
+    for name in sorted(groups, key=lambda name: (name != own, name)):
+        lines = [line for flag in groups[name] for line in _flag_lines(flag)]
+        if lines:
+            parts.append("\n".join(["Flags:" if name == own else f"Shared flags ({name}):", *lines]))
+    return "\n\n".join(parts)
+
+
+def _flag_lines(flag: flags.Flag) -> list[str]:
+    """Return the name, help and default of a flag; nothing for an alias."""
+    if (flag.help or "").startswith("Alias for "):
+        return []
+    default = ",".join(flag.default) if isinstance(flag.default, list) else flag.default
+    lines = textwrap.wrap(
+        f"--{flag.name}: {flag.help}",
+        _HELP_WIDTH,
+        initial_indent="  ",
+        subsequent_indent="      ",
+        break_on_hyphens=False,
+    )
+    if default not in (None, ""):
+        lines.append(f"      (default: {default})")
+    return lines
 
 
 def _parse_and_call(

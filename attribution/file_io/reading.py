@@ -240,14 +240,13 @@ def _depth(picture: Image.Image) -> str:
 
 def _tiff_depth(tags: Mapping[int, Any]) -> str:
     bits, kinds = (set(tags.get(tag, (1,))) for tag in (258, 339))  # BitsPerSample, SampleFormat
-    photometric, extra = tags.get(262), tags.get(338, (2,))  # PhotometricInterpretation, ExtraSamples
+    layout = (tags.get(262), tuple(tags.get(338, (2,))), tags.get(284, 1))  # Photometric-, ExtraSamples, PlanarConfig.
     if max(bits) <= 8 and kinds == {1}:
         return _EIGHT_BITS
-    # PlanarConfiguration 1: OpenCV mixes up channels that are stored separately.
-    supported = photometric in (1, 2) and tuple(extra) == (2,) and tags.get(284, 1) == 1
-    if bits == {16} and kinds == {1} and supported:
+    # OpenCV mixes up channels that are stored separately (PlanarConfiguration 2).
+    if bits == {16} and kinds == {1} and layout in ((1, (2,), 1), (2, (2,), 1)):
         return _SIXTEEN_BITS
-    if bits == {32} and kinds == {3} and photometric == 1:
+    if bits == {32} and kinds == {3} and layout[0] == 1:
         return _FLOAT
     kind = {1: "unsigned", 2: "signed", 3: "floating-point"}.get(max(kinds), "unknown")
     raise ValueError(

@@ -1,1 +1,1 @@
-"""What the commands of the benchmarks share."""
+"""What the commands of the benchmarks share: bundled models, figures, worker processes."""

@@ -1,4 +1,4 @@
-"""Where the SavedModels are that come with the project: at the top of a checkout, inside the installed package."""
+"""Paths of the SavedModels that come with the project, in a checkout or in the installed package."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _INSTALLED, _CHECKED_OUT = (folder / "saved_models" for folder in (_PACKAGE, _PA
 
 
 def models_folder() -> pathlib.Path:
-    """Return the folder of a folder for each benchmark; in a checkout it may be empty."""
+    """Return the folder that has one folder for each benchmark."""
     return _INSTALLED if _INSTALLED.is_dir() else _CHECKED_OUT
 
 
 def default_model(name: str) -> pathlib.Path:
-    """Return the directory of a model that comes with the project, such as ``svea/baseline``, be it there or not."""
+    """Return the directory of a bundled model, such as ``svea/baseline``; it may not exist."""
     return models_folder() / name
 
 
 def shown_model(path: pathlib.Path) -> str:
-    """Return a path as the user gave it, and that of a model of the project as ``saved_models/svea/baseline``."""
+    """Return a path as given by the user, or ``saved_models/svea/baseline`` for a bundled model."""
     folder = models_folder()
     if (address := origin(path)) != os.fspath(path):
         return address

@@ -1,4 +1,4 @@
-"""Figures in files, as a journal takes them: pixels or lines, nothing cut off, the same bytes each time."""
+"""Write figures to PNG, PDF and SVG files reproducibly."""
 
 from __future__ import annotations
 
@@ -11,31 +11,25 @@ from absl import flags
 from attribution.errors import BadInput, listed
 from attribution.file_io.files import atomic_write
 
-# What a file says of itself; a date would make every run's bytes others.
+# Metadata; without dates, so that files are reproducible.
 FORMATS: dict[str, dict] = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
-_LEVEL = 4  # of compression: a hundredth larger than by the usual one, in two thirds of the time
+_LEVEL = 4  # of compression: 1 % larger than the default, in two thirds of the time
 
 
 def define_plot_format(flag_values: flags.FlagValues) -> None:
     """Define ``--plot_format``."""
     flags.DEFINE_list(
-        "plot_format", ["png"], "formats of the figures, of png, pdf and svg; the last two are lines, not pixels",
+        "plot_format", ["png"], "formats of the figures: png, pdf, svg",
         flag_values=flag_values,
     )  # fmt: skip
 
 
 def check_plot_format(formats: Sequence[str]) -> None:
-    """Refuse formats that are none.
-
-    Raises
-    ------
-    BadInput
-        If there is no format, or one that is unknown.
-    """
+    """Raise BadInput if there is no format, or an unknown one."""
     for name in formats or ["nothing"]:
         if name not in FORMATS:
-            raise BadInput(f"--plot_format has '{name}'; choose of {listed(FORMATS)}")
+            raise BadInput(f"--plot_format has '{name}'; expected {listed(FORMATS)}")
 
 
 def save_figure(
@@ -46,28 +40,27 @@ def save_figure(
     dpi: int = 110,
     trim: bool = True,
 ) -> list[str]:
-    """Write a figure of matplotlib whole or not at all, once a format.
+    """Write a matplotlib figure in some formats, each file completely or not at all.
 
     Parameters
     ----------
     figure
         A ``matplotlib.figure.Figure``.
     directory
-        Made where it is missing.
+        Created if it is missing.
     stem
-        File name without its ending.
+        File name without suffix.
     formats
         Of ``FORMATS``.
     dpi
-        Pixels an inch of what has pixels.
+        Pixels per inch.
     trim
-        Whether to look for what sticks out or is left over at the edges, for which a figure is drawn twice; one that
-        was laid out to its edges needs it not.
+        Whether to fit the edges to the content, which draws the figure twice.
 
     Returns
     -------
     list of str
-        The files.
+        Paths of the files.
     """
     import matplotlib
 
@@ -80,7 +73,7 @@ def save_figure(
             packed = {"pil_kwargs": {"compress_level": _LEVEL}} if name == "png" else {}
             figure.savefig(file, format=name, dpi=dpi, metadata=FORMATS[name], **edges, **packed)
 
-        # Names inside an SVG are random unless they have a salt.
+        # Identifiers in SVG files are random without a salt.
         with matplotlib.rc_context({"svg.hashsalt": stem, "pdf.fonttype": 42}):
             atomic_write(path, save)
         written.append(path)

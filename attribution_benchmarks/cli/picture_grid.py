@@ -1,6 +1,6 @@
-"""Small pictures in lines and columns, all in one pair of axes: a pair each takes three times as long to draw.
+"""Small pictures in rows and columns of one matplotlib axes, which draws three times as fast as one axes each.
 
-Every place is known beforehand, in inches, so that nothing has to be laid out and nothing is cut off.
+All positions are computed in inches, so that no layout is needed.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ class PictureGrid:
     Parameters
     ----------
     lines, columns
-        Of pictures.
+        Numbers of rows and columns of pictures.
     side, gap, above
-        Of a picture, between two of a line, and for the title above each, in inches.
+        Side of a picture, gap between two, and height of its title, in inches.
     left, top, right, bottom
-        Margins, in inches; a colour scale stands in the right one.
+        Margins in inches; the colour scale is in the right one.
     font
-        Size of titles.
+        Font size of titles.
 
     Attributes
     ----------
     figure : matplotlib.figure.Figure
-        Its first axes hold the pictures, in the order in which they were drawn, and their titles.
+        Its first axes have the pictures in drawing order, and their titles.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PictureGrid:
         return self._left + self._across * column, self._top + self._down * line
 
     def draw(self, line: int, column: int, picture: np.ndarray, title: str = "", cmap: str = "inferno") -> Any:
-        """Draw an image, (H, W, 3) uint8, or a map, (H, W) in [0, 1] or bool, and return matplotlib's image."""
+        """Draw an image, (H, W, 3) uint8, or a map, (H, W) bool or in [0, 1]; return matplotlib's image."""
         from matplotlib.patches import Rectangle
 
         left, top = self._place(line, column)
@@ -72,7 +72,7 @@ class PictureGrid:
         return drawn
 
     def outline(self, line: int, column: int, mask: np.ndarray, colour: str, linewidth: float = 0.7) -> None:
-        """Draw the edge of a mask, (H, W) bool, over a picture."""
+        """Draw the outline of a mask, (H, W) bool, over a picture."""
         from matplotlib.collections import LineCollection
 
         left, top = self._place(line, column)
@@ -80,7 +80,7 @@ class PictureGrid:
         self._axis.add_collection(LineCollection(moved, colors=colour, linewidths=linewidth, zorder=2), autolim=False)
 
     def _edges(self, mask: np.ndarray) -> list[np.ndarray]:
-        """Return the edges of a mask, (points, 2) each in inches; found once, however many pictures it lies over."""
+        """Return the outlines of a mask, (points, 2) each in inches; cached by mask."""
         import contourpy
 
         key = hash(np.asarray(mask, bool).tobytes())
@@ -91,15 +91,15 @@ class PictureGrid:
         return self._outlines[key]
 
     def name(self, line: int, title: str) -> None:
-        """Write what a line shows at its left."""
+        """Write the title of a row at its left."""
         left, top = self._place(line, 0)
         self._axis.text(
             left - 0.06, top + self._side / 2, title, fontsize=self._font, ha="right", va="center", rotation=90
         )
 
     def scale(self, drawn: Any, title: str, height: float = 4.5) -> None:
-        """Put the colour scale of a picture into the right margin, as high as the figure or less."""
-        tall = min(height, self._height - 0.3)  # numbers stand half beyond its ends
+        """Add the colour scale of a picture in the right margin."""
+        tall = min(height, self._height - 0.3)  # half of a number is beyond each end
         left = (self._width - self._right + 0.18) / self._width
         axis = self.figure.add_axes((left, 0.5 - tall / self._height / 2, 0.11 / self._width, tall / self._height))
         self.figure.colorbar(drawn, cax=axis, ticks=[0, 0.5, 1])

@@ -9,7 +9,7 @@ import pytest
 from absl import flags
 
 from attribution.cli.flags import define_common_flags
-from attribution.cli.help import help_text
+from attribution.cli.run import help_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FOLDERS = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai", "research", "scripts", "tools")

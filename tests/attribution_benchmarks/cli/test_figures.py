@@ -37,5 +37,5 @@ def test_nothing_is_clipped(tmp_path):
 
 @pytest.mark.parametrize("names", [[], ["gif"], ["png", "jpeg"]])
 def test_a_format_that_is_none_is_refused_in_one_line(names):
-    with pytest.raises(BadInput, match=r"--plot_format has '.*'; choose of 'png', 'pdf', 'svg'"):
+    with pytest.raises(BadInput, match=r"--plot_format has '.*'; expected 'png', 'pdf', 'svg'"):
         check_plot_format(names)

@@ -150,7 +150,7 @@ def test_without_models_the_two_of_the_project_are_asked(tmp_path, capsys):
     [
         (("--models=one",), "--models names fewer than two networks; write --models=first,second"),
         (("--methods=gradient",), "--methods names fewer than two methods"),
-        (("--plot_format=gif",), "--plot_format has 'gif'; choose of 'png'"),
+        (("--plot_format=gif",), "--plot_format has 'gif'; expected 'png'"),
         (("--ground_truth=union",), "--ground_truth has no 'union'; choose of 'single_object', 'all_objects'"),
         (("--controls=wrong_class",), "--controls has no 'wrong_class'; choose of 'uniform'"),
         (("--subset=confident", "--methods=gradient,grad_cam"), "none of the 12 questions counts for every network"),
