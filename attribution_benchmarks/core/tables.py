@@ -1,13 +1,13 @@
 """Scores as text, CSV, JSON and Markdown.
 
-Every benchmark hands over its scores in long form, one dictionary per number::
+Every benchmark returns its scores in long form, one dictionary per number::
 
     {"method": "rise", "metric": "drop", "value": 7.9, "low": 6.8, "high": 9.1, "n": 1000, "paper": 7.64,
      "kind": "method"}
 
-``kind`` is "method", "control" or "peer"; ``paper`` is None where the paper has no figure. A benchmark may
-add keys of its own. A value that is not a number is written as null (JSON) or left empty, with the reason in
-the row's ``reason``. ``save`` writes the long form to a file, ``wide`` lays it out for reading.
+``kind`` is "method", "control" or "peer"; ``paper`` is None where the paper has no figure. A benchmark may add keys. A
+value that is not a number is written as null (JSON) or left empty, with the reason in the row's ``reason``. ``save``
+writes the long form to a file, ``wide`` formats it for reading.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pathlib
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from attribution.errors import printable
 from attribution.file_io.files import atomic_write
@@ -30,16 +31,16 @@ SUFFIXES = (".json", ".csv", ".md", ".txt")
 
 
 def check_output(path: str, suffixes: Sequence[str] = SUFFIXES, flag: str = "output") -> None:
-    """Refuse, before any work is done, a file that ``save`` could not write.
+    """Raise, before any work is done, if ``save`` could not write a file.
 
     Parameters
     ----------
     path
         The user's ``--output``; empty or None means no file.
     suffixes
-        What the file may be called.
+        Allowed suffixes.
     flag
-        Name of the flag, where it is another.
+        Name of the flag.
 
     Raises
     ------
@@ -49,7 +50,9 @@ def check_output(path: str, suffixes: Sequence[str] = SUFFIXES, flag: str = "out
     check_file(flag, path or "", suffixes)
 
 
-def save(path: str, rows: Sequence[Mapping], manifest: Mapping, text: str, markdown: str | None = None) -> None:
+def save(
+    path: str, rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any], text: str, markdown: str | None = None
+) -> None:
     """Write rows to a file in the format of its suffix, whole or not at all.
 
     Parameters
@@ -62,9 +65,8 @@ def save(path: str, rows: Sequence[Mapping], manifest: Mapping, text: str, markd
     manifest
         Result of ``manifest.describe_run``.
     text, markdown
-        What a ``.txt`` or ``.md`` file holds for reading, for instance the table of ``wide``: what the command printed.
-        The long form has thousands of rows; only ``.json`` and ``.csv`` have it. Without ``markdown`` the text stands
-        in a block of code.
+        Content of a ``.txt`` or ``.md`` file: what the command printed. Only ``.json`` and ``.csv`` hold the long form,
+        which has thousands of rows. Without ``markdown`` the text is a code block.
 
     Raises
     ------
@@ -91,18 +93,18 @@ def report(heading: Sequence[str], table: str, notes: Sequence[str], width: int 
 
 
 def _block(text: str) -> str:
-    """Return text as a block of code in Markdown, which nothing in it can end."""
+    """Return text as a Markdown code block with a fence longer than any in the text."""
     longest = max((len(found) for found in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text.rstrip()}\n{fence}\n"
 
 
-def _with_manifest(markdown: str, manifest: Mapping) -> str:
+def _with_manifest(markdown: str, manifest: Mapping[str, Any]) -> str:
     """Return Markdown with the manifest below it, as a block of JSON."""
     return f"{markdown}\n```json\n{json.dumps(dict(manifest), indent=1, ensure_ascii=False)}\n```\n"
 
 
-def to_json(rows: Sequence[Mapping], manifest: Mapping) -> str:
+def to_json(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
     """Return the JSON document ``{"benchmark", "rows", "manifest"}``, one row a line."""
     manifest = dict(manifest)
     benchmark = manifest.pop("benchmark", None)
@@ -112,8 +114,8 @@ def to_json(rows: Sequence[Mapping], manifest: Mapping) -> str:
     return f'{{\n "benchmark": {json.dumps(benchmark)},\n "rows": {rows_text},\n "manifest": {manifest_text}\n}}\n'
 
 
-def to_csv(rows: Sequence[Mapping]) -> str:
-    """Return comma-separated values with a header line; what is missing is empty."""
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return comma-separated values with a header line; missing values are empty."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerows([[_no_formula(cell) for cell in line] for line in _cells(rows)])
@@ -121,7 +123,7 @@ def to_csv(rows: Sequence[Mapping]) -> str:
 
 
 def _no_formula(cell: str) -> str:
-    """Return a cell that a spreadsheet takes for text: one that begins as a formula gets an apostrophe before it."""
+    """Return a cell that a spreadsheet reads as text: an apostrophe precedes the start of a formula."""
     if not cell.startswith(("=", "+", "-", "@")):
         return cell
     try:
@@ -139,7 +141,7 @@ def markdown_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def _escaped(cell: str) -> str:
-    """Return a cell in which nothing ends the cell or begins a tag of HTML."""
+    """Return a cell without characters that end the cell or begin an HTML tag."""
     return printable(cell).replace("|", r"\|").replace("<", "&lt;")
 
 
@@ -150,7 +152,7 @@ def text_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     rule = "  ".join("-" * width for width in widths)
     right = _numeric_columns(body, len(header))
 
-    def aligned(line):
+    def aligned(line: Sequence[str]) -> str:
         cells = [
             cell.rjust(width) if numeric else cell.ljust(width)
             for cell, width, numeric in zip(line, widths, right, strict=True)
@@ -161,94 +163,111 @@ def text_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def wide(
-    rows: Sequence[Mapping],
+    rows: Sequence[Mapping[str, Any]],
     metrics: Mapping[str, str],
     titles: Mapping[str, str] | None = None,
     markdown: bool = False,
     lines: Sequence[str] = ("method",),
     decimals: int | Mapping[str, int] = 1,
 ) -> str:
-    """Lay long rows out for reading: a line per method, and per metric our figure, its interval, the paper's.
+    """Return a table for reading: a line per method, and per metric our figure, its interval, the paper's figure.
 
     Parameters
     ----------
     rows
-        Scores in long form; methods, controls and peers are set apart, each in the order in which they come.
-        A row with ``std`` shows it after the figure.
+        Scores in long form. Methods, controls and peers form groups and keep their order. A row with ``std`` shows it
+        after the figure.
     metrics
-        Metric and its heading, in the order of the columns; other metrics are left out.
+        Metric -> heading, in the order of the columns; other metrics are skipped.
     titles
-        Method and the name to print; the method's own name where it is missing.
+        Method -> printed name; by default the method's name.
     markdown
         Markdown instead of aligned text.
     lines
-        Keys whose values tell the table's lines apart, for instance ``("method", "pooling")``; a column each.
+        Keys whose values identify a line, for instance ``("method", "pooling")``; a column each.
     decimals
         Decimals of our figures, for all or by metric. The paper's keep theirs where they have more.
 
     Returns
     -------
     str
-        The table; what does not exist is a dash. Columns without any paper's figure are left out.
+        The table, with dashes for missing figures. Columns without a paper's figure are skipped.
 
     Raises
     ------
     ValueError
-        If two rows belong in the same place.
+        If two rows belong in the same cell.
     """
     titles = titles or {}
-    shown = [row for row in _by_kind(rows) if row["metric"] in metrics]
-    cells = {(*(row[key] for key in lines), row["metric"]): row for row in shown}
-    if len(cells) < len(shown):
-        raise ValueError(f"several rows have the same metric and {', '.join(lines)}; name more keys in lines")
-    with_paper = {row["metric"] for row in shown if row.get("paper") is not None}
+    selected = [row for row in _by_kind(rows) if row["metric"] in metrics]
+    cells = _by_cell(selected, lines)
+    with_paper = {row["metric"] for row in selected if row.get("paper") is not None}
     header = [*lines]
     for metric, heading in metrics.items():
-        header += [heading, "95 %"] + (["paper"] if metric in with_paper else [])
-    body, kind = [], None
-    for place, row_kind in {tuple(row[key] for key in lines): row.get("kind") for row in shown}.items():
-        if kind not in (None, row_kind) and not markdown:
-            body.append([])
-        kind = row_kind
-        line = [titles.get(value, str(value)) for value in place]
+        header += [heading, "95 %", *(["paper"] if metric in with_paper else [])]
+    kinds = {place: row.get("kind") for (place, _), row in cells.items()}
+
+    def line(place: tuple[Any, ...]) -> list[str]:
+        found = [titles.get(value, str(value)) for value in place]
         for metric in metrics:
-            row = cells.get((*place, metric), {})
             digits = decimals[metric] if isinstance(decimals, Mapping) else decimals
-            figure = _rounded(row.get("value"), digits)
-            if row.get("std") is not None:
-                figure += f" ± {_rounded(row['std'], digits)}"
-            line += [figure, _interval(row, digits)]
-            if metric in with_paper:
-                line.append(_as_published(row.get("paper"), digits))
-        body.append(line)
-    return (markdown_table if markdown else text_table)(header, body)
+            figures = _figures(cells.get((place, metric), {}), digits)
+            found += figures if metric in with_paper else figures[:2]
+        return found
+
+    body = [line(place) for place in kinds]
+    return markdown_table(header, body) if markdown else text_table(header, _ruled(body, list(kinds.values())))
 
 
-def _by_kind(rows):
-    """Return methods first, then controls, then whatever else there is; a stable sort."""
+def _by_cell(
+    rows: Sequence[Mapping[str, Any]], lines: Sequence[str]
+) -> dict[tuple[tuple[Any, ...], str], Mapping[str, Any]]:
+    """Return rows by the values that identify their line and by their metric."""
+    cells = {(tuple(row[key] for key in lines), row["metric"]): row for row in rows}
+    if len(cells) < len(rows):
+        raise ValueError(f"several rows have the same metric and {', '.join(lines)}; name more keys in lines")
+    return cells
+
+
+def _figures(row: Mapping[str, Any], decimals: int) -> list[str]:
+    """Return a row's figure, its interval such as "62.3–68.1", and the paper's figure; dashes for missing ones."""
+    figure = _rounded(row.get("value"), decimals)
+    if row.get("std") is not None:
+        figure += f" ± {_rounded(row['std'], decimals)}"
+    low, high = (_rounded(row.get(end), decimals) for end in ("low", "high"))
+    interval = "–" if "–" in (low, high) else f"{low}–{high}"
+    return [figure, interval, _as_published(row.get("paper"), decimals)]
+
+
+def _ruled(body: list[list[str]], kinds: Sequence[Any]) -> list[list[str]]:
+    """Return lines with an empty one, which becomes a rule, wherever the kind changes."""
+    ruled = []
+    for number, line in enumerate(body):
+        if number and kinds[number - 1] is not None and kinds[number] != kinds[number - 1]:
+            ruled.append([])
+        ruled.append(line)
+    return ruled
+
+
+def _by_kind(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return methods first, then controls, then other rows; a stable sort."""
     order = {"method": 0, "control": 1}
     return sorted(rows, key=lambda row: order.get(row.get("kind"), 2))
 
 
-def _interval(row: Mapping, decimals: int) -> str:
-    """Return "62.3–68.1", or a dash."""
-    low, high = (_rounded(row.get(end), decimals) for end in ("low", "high"))
-    return "–" if "–" in (low, high) else f"{low}–{high}"
-
-
-def _rounded(value, decimals: int) -> str:
-    """Return so many decimals, or a dash for what is missing or not a number."""
+def _rounded(value: float | None, decimals: int) -> str:
+    """Return a number with some decimals, or a dash if it is missing or not finite."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.{decimals}f}"
 
 
-def _as_published(value, decimals: int) -> str:
-    """Return a paper's figure with all its decimals, and at least so many; a dash for what is missing."""
+def _as_published(value: float | None, decimals: int) -> str:
+    """Return a paper's figure with all its decimals and at least ``decimals``; a dash if it is missing."""
     own = len(repr(float(value)).partition(".")[2]) if value is not None else 0
     return _rounded(value, max(decimals, own))
 
 
-def _plain(row: Mapping) -> dict:
-    """Return the row with Python's own types, and None with a reason for what is not finite."""
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row with built-in types, and None with a reason for values that are not finite."""
     plain = {}
     for name, value in row.items():
         if hasattr(value, "tolist"):
@@ -262,17 +281,17 @@ def _plain(row: Mapping) -> dict:
     return plain
 
 
-def _not_finite(value) -> bool:
+def _not_finite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _cells(rows: Sequence[Mapping]) -> list[list[str]]:
-    """Return header and lines as text, in the fixed order of columns and then the benchmark's own."""
+def _cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return header and lines as text: ``COLUMNS``, then the benchmark's keys."""
     rows = [_plain(row) for row in rows]
     extra = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
     columns = [*COLUMNS, *extra]
 
-    def cell(value):
+    def cell(value: object) -> str:
         if value is None:
             return ""
         if isinstance(value, (list, dict)):
@@ -283,7 +302,7 @@ def _cells(rows: Sequence[Mapping]) -> list[list[str]]:
 
 
 def _numeric_columns(body: Sequence[Sequence[str]], count: int) -> list[bool]:
-    """Tell for each column whether it holds numbers, ranges of numbers and dashes only."""
+    """Return for each column whether it holds only numbers, ranges of numbers and dashes."""
 
     def numeric(cell: str) -> bool:
         return all(character in "0123456789.+-–±e, " for character in cell)
