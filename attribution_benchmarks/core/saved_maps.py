@@ -1,7 +1,7 @@
-"""Maps on disk, one ``.npy`` an input: ``DIRECTORY/METHOD/INPUT.npy``, and beside them what they were made from.
+"""Maps on disk, one ``.npy`` per input: ``DIRECTORY/METHOD/INPUT.npy``, with their origin in ``origin.json``.
 
-The same in every benchmark, so that maps made elsewhere are scored as well as our own. Whole maps keep their channels,
-(positions..., channels) float32; pooled ones, (positions...), do as well.
+The format is the same in every benchmark, so maps of other software can be scored. Maps are (positions..., channels)
+float32, or (positions...) where channels are pooled.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution.errors import BadInput, listed
 from attribution.file_io import reading
@@ -22,6 +23,7 @@ from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.metrics.model_queries import with_targets
 
+Array = npt.NDArray[Any]
 ORIGIN = "origin.json"
 _LARGEST = 64 * 2**20  # bytes of one map's file; no map of a benchmark comes near
 
@@ -32,11 +34,11 @@ class MapsDirectory:
     Parameters
     ----------
     directory
-        Made when the first map is written.
+        Created when the first map is written.
     origin
-        What the maps depend on besides method and input, plain JSON; kept beside them.
+        What the maps depend on besides method and input, plain JSON.
     reduced
-        Function from a map, (positions..., channels), to what is written in its place; None writes whole maps.
+        Function from a map, (positions..., channels), to the array to write; None writes whole maps.
 
     Raises
     ------
@@ -44,7 +46,7 @@ class MapsDirectory:
         If the directory holds maps of another origin.
     """
 
-    def __init__(self, directory: str, origin: Mapping, reduced: Callable[[np.ndarray], np.ndarray] | None = None):
+    def __init__(self, directory: str, origin: Mapping[str, Any], reduced: Callable[[Array], Array] | None = None):
         self.directory, self._reduced = pathlib.Path(directory), reduced
         self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
         known = self.directory / ORIGIN
@@ -59,10 +61,10 @@ class MapsDirectory:
         return self.directory / folder_of(method) / f"{name}.npy"
 
     def has(self, method: str, name: str) -> bool:
-        """Return whether the map is there."""
+        """Return whether a map is saved."""
         return self.path(method, name).exists()
 
-    def save(self, method: str, name: str, found: np.ndarray) -> None:
+    def save(self, method: str, name: str, found: Array) -> None:
         """Write a map, whole or not at all."""
         content = io.BytesIO()
         written = _in_single_precision(self._reduced(found) if self._reduced else found)
@@ -76,18 +78,18 @@ class MapsDirectory:
 
 
 class SavedMaps:
-    """Gives the maps of a directory in place of a model's; it takes the place of ``explainer.Explainer`` in a run.
+    """Precomputed maps of a directory; replaces ``explainer.Explainer`` in a run.
 
     Parameters
     ----------
     folders
         Method -> folder, from ``saved_methods``.
     controls
-        Those that know no network; others cannot be asked.
+        Of these the model-independent baselines are scored.
     seed
         Of the controls.
     scores
-        Function from inputs to the model's scores, for metrics that ask a model.
+        Function from inputs to the model's scores, for metrics that need a model; None for a run without one.
     """
 
     lasting = False  # the files may change at any time
@@ -97,13 +99,13 @@ class SavedMaps:
         folders: Mapping[str, pathlib.Path],
         controls: Sequence[Control] = (),
         seed: int = 0,
-        scores: Callable | None = None,
+        scores: Callable[[Inputs], Array] | None = None,
     ):
         self.folders, self.seed, self._scores = dict(folders), seed, scores
         self.controls = {control.name: control for control in controls if control.maps}
         self.sources = (*map(MapSource, self.folders), *(MapSource(control=name) for name in self.controls))
 
-    def scores(self, inputs: Inputs) -> np.ndarray:
+    def scores(self, inputs: Inputs) -> Array:
         """Return the model's scores of inputs, (N, classes).
 
         Raises
@@ -120,7 +122,7 @@ class SavedMaps:
         return batch if self._scores is None else with_targets(batch, self._scores)
 
     def explain_function(self, source: MapSource) -> Any:
-        """Refuse: maps that were saved cannot be made again.
+        """Raise: precomputed maps cannot be recomputed.
 
         Raises
         ------
@@ -129,11 +131,11 @@ class SavedMaps:
         """
         raise BadInput("--from_maps makes no maps, and a metric needs more of them; leave it out of --metrics")
 
-    def key(self, source: MapSource) -> dict:
-        """Return the source's name: saved maps may change at any time, so their numbers are kept in memory alone."""
+    def key(self, source: MapSource) -> dict[str, Any]:
+        """Return the source's name and the seed; scores of maps that may change are stored in memory only."""
         return {"method": source.name, "seed": self.seed}
 
-    def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
+    def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, Array]]:
         """Yield the maps of some sources; ``batch.truth["file"]`` holds the inputs' names in the directory."""
         spatial = batch.pictures.shape[1:-1]
         for source in sources:
@@ -149,19 +151,19 @@ class SavedMaps:
 
 
 def folder_of(method: str) -> str:
-    """Return the folder of a method's maps: "function" for the user's own ``module:function``."""
+    """Return the folder of a method's maps: "function" for a custom ``module:function``."""
     return method.rpartition(":")[2]
 
 
 def saved_methods(directory: str, methods: Sequence[str] = ()) -> dict[str, pathlib.Path]:
-    """Return the folders of maps in a directory, by the method's name.
+    """Return the folders of maps in a directory by method.
 
     Parameters
     ----------
     directory
-        Holds a folder a method, or the maps of one method itself.
+        Contains a folder per method, or the maps of one method.
     methods
-        Names wanted; all that are there when empty.
+        Names of methods; all that are found when empty.
 
     Raises
     ------
@@ -171,60 +173,72 @@ def saved_methods(directory: str, methods: Sequence[str] = ()) -> dict[str, path
     root = pathlib.Path(directory)
     if not root.is_dir():
         raise BadInput(f"no directory {directory}; name one that holds METHOD/INPUT.npy")
-    found = {child.name: child for child in sorted(root.iterdir()) if child.is_dir() and any(child.rglob("*.npy"))}
-    if not found and any(root.glob("*.npy")):
-        found = {root.resolve().name: root}
+    found = _folders_with_maps(root)
     if not found:
         raise BadInput(f"no maps in {directory}; expected METHOD/INPUT.npy")
-    missing = [name for name in methods if folder_of(name) not in found]
-    if missing:
-        raise BadInput(f"no maps of '{missing[0]}' in {directory}; there are {listed(found)}")
+    for name in methods:
+        if folder_of(name) not in found:
+            raise BadInput(f"no maps of '{name}' in {directory}; there are {listed(found)}")
     return {name: found[folder_of(name)] for name in methods} if methods else found
 
 
+def _folders_with_maps(root: pathlib.Path) -> dict[str, pathlib.Path]:
+    found = {child.name: child for child in sorted(root.iterdir()) if child.is_dir() and any(child.rglob("*.npy"))}
+    if not found and any(root.glob("*.npy")):
+        return {root.resolve().name: root}
+    return found
+
+
 def with_all_maps(names: Sequence[str], folders: Mapping[str, pathlib.Path]) -> list[bool]:
-    """Tell which inputs have a map of every method."""
+    """Return which inputs have a map of every method."""
     return [all((folder / f"{name}.npy").exists() for folder in folders.values()) for name in names]
 
 
-def read_map(path: pathlib.Path, spatial: Sequence[int]) -> np.ndarray:
+def read_map(path: pathlib.Path, spatial: Sequence[int]) -> Array:
     """Return a map as (positions..., channels) or (positions...).
 
-    Axes of one in front are dropped, and channels may come first, as PyTorch has them.
+    Leading axes of size one are dropped, and channels may come first, as in PyTorch.
 
     Parameters
     ----------
     path
         A ``.npy`` file.
     spatial
-        The positions it must have, such as (128, 128).
+        The required positions, such as (128, 128).
 
     Raises
     ------
     BadInput
-        If the file cannot be read, is of another size, or holds what are no finite numbers.
+        If the file cannot be read, is of another size, or contains values that are not finite numbers.
     """
-    found = load_array(path)
-    shape, spatial = found.shape, tuple(spatial)
-    while found.ndim > len(spatial) and found.shape[0] == 1 and found.shape != (*spatial, 1):
-        found = found[0]
-    if found.ndim == len(spatial) + 1 and found.shape[1:] == spatial and found.shape[:-1] != spatial:
-        found = np.moveaxis(found, 0, -1)
+    stored = load_array(path)
+    spatial = tuple(spatial)
+    found = _channels_last(stored, spatial)
     if found.shape[: len(spatial)] != spatial or found.ndim > len(spatial) + 1 or found.dtype.kind not in "fiub":
         wanted = ", ".join(map(str, spatial))
-        raise BadInput(f"{path} holds {found.dtype} of shape {shape}; numbers of shape ({wanted}, C) are needed")
+        raise BadInput(
+            f"{path} holds {stored.dtype} of shape {stored.shape}; numbers of shape ({wanted}, C) are needed"
+        )
     if not np.isfinite(_in_single_precision(found)).all():
         raise BadInput(f"{path} has NaN or infinite values, or values too large for float32")
     return found
 
 
-def _in_single_precision(found: np.ndarray) -> np.ndarray:
+def _channels_last(found: Array, spatial: tuple[int, ...]) -> Array:
+    while found.ndim > len(spatial) and found.shape[0] == 1 and found.shape != (*spatial, 1):
+        found = found[0]
+    if found.ndim == len(spatial) + 1 and found.shape[1:] == spatial and found.shape[:-1] != spatial:
+        return np.moveaxis(found, 0, -1)
+    return found
+
+
+def _in_single_precision(found: Array) -> Array:
     with np.errstate(over="ignore"):
         return found.astype(np.float32)
 
 
-def load_array(path: pathlib.Path) -> np.ndarray:
-    """Return the array of a ``.npy`` file; nothing in it is run, and no more is read than a map can have.
+def load_array(path: pathlib.Path) -> Array:
+    """Return the array of an untrusted ``.npy`` file, of at most 64 MiB and without running code.
 
     Raises
     ------

@@ -199,7 +199,7 @@ def wide(
         If two rows belong in the same cell.
     """
     titles = titles or {}
-    selected = [row for row in _by_kind(rows) if row["metric"] in metrics]
+    selected = _by_kind(rows, metrics)
     cells = _by_cell(selected, lines)
     with_paper = {row["metric"] for row in selected if row.get("paper") is not None}
     header = [*lines]
@@ -249,10 +249,11 @@ def _ruled(body: list[list[str]], kinds: Sequence[Any]) -> list[list[str]]:
     return ruled
 
 
-def _by_kind(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return methods first, then controls, then other rows; a stable sort."""
+def _by_kind(rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """Return the rows of some metrics: methods first, then controls, then others; a stable sort."""
     order = {"method": 0, "control": 1}
-    return sorted(rows, key=lambda row: order.get(row.get("kind"), 2))
+    selected = [row for row in rows if row["metric"] in metrics]
+    return sorted(selected, key=lambda row: order.get(str(row.get("kind")), 2))
 
 
 def _rounded(value: float | None, decimals: int) -> str:
