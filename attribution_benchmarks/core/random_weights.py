@@ -1,8 +1,8 @@
-"""Networks of a trained one's architecture that have learnt nothing: its weights in random places, or drawn anew.
+"""Networks with random weights: a trained network's weights shuffled, or sampled as before training.
 
-What a map owes to the architecture alone shows there (Adebayo et al., "Sanity Checks for Saliency Maps", NeurIPS 2018).
-One such network is a draw, so that a control of them is several, of both kinds: shuffled weights keep what training did
-to their sizes, and weights drawn anew keep nothing of it.
+They show which part of a map depends on the architecture only (Adebayo et al., "Sanity Checks for Saliency Maps",
+NeurIPS 2018). One such network is one sample, so a control has several of both kinds. Shuffled weights keep the trained
+distribution of each variable; newly initialised ones keep nothing of the training.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import pathlib
 import tempfile
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution import load_model
 from attribution.errors import BadInput
@@ -22,31 +23,31 @@ from attribution.model import batching
 from attribution_benchmarks.core.batch import MEMBER, Batch
 from attribution_benchmarks.core.controls import Control
 
-NETWORKS = 5  # of a control: three shuffled, two drawn anew
-MOST = 20  # that are kept in memory
+Array = npt.NDArray[Any]
+NETWORKS = 5  # of a control: three shuffled, two newly initialised
+MOST = 20  # cached in memory
 
 
 def with_shuffled_weights(
     path: str | pathlib.Path, seed: int, score: str = "logits", which: Container[int] | None = None, number: int = 1
 ) -> Any:
-    """Return a model whose variables hold a SavedModel's values, each variable's in random order.
+    """Return a SavedModel with the values of each variable in random order.
 
-    This works for every SavedModel of TensorFlow 2, whatever wrote it, where building an untrained network would need
-    its code. Shuffling keeps each variable's distribution, so that variances stay positive and activations in
-    range; constants of the architecture, such as coordinates, are no variables and stay.
+    Works with any SavedModel of TensorFlow 2; a newly built network would need its code. Shuffling keeps each
+    variable's distribution, so variances stay positive and activations in range. Constants stay as they are.
 
     Parameters
     ----------
     path
         Directory with ``saved_model.pb``.
     seed
-        Of the order; each variable has its own by its place in the file.
+        Of the order; it differs between variables.
     score
-        "logits" or "probabilities", what is explained of it.
+        Score to explain, "logits" or "probabilities".
     which
-        Places of the variables to shuffle, as ``graph_order`` has them; all where None.
+        Numbers of the variables to shuffle, as in ``graph_order``; all where None.
     number
-        Which of several such networks of one seed, from 1.
+        Index of the network among several of one seed, from 1.
 
     Returns
     -------
@@ -55,11 +56,11 @@ def with_shuffled_weights(
     Raises
     ------
     BadInput
-        If there is no such directory, as for a network behind a server, or no variables to shuffle.
+        If there is no such directory, as for a network behind a server, or no variable.
     """
     purpose = "random weights" if number == 1 else f"random weights {number}"
 
-    def shuffled(place: int, name: str, values: np.ndarray) -> np.ndarray:
+    def shuffled(place: int, name: str, values: Array) -> Array:
         if which is not None and place not in which:
             return values
         return batching.generator(seed, place, purpose).permutation(values.reshape(-1)).reshape(values.shape)
@@ -68,30 +69,16 @@ def with_shuffled_weights(
 
 
 def with_new_weights(path: str | pathlib.Path, seed: int, score: str = "logits", number: int = 1) -> Any:
-    """Return a model whose variables are drawn as before training.
+    """Return a SavedModel with newly initialised variables.
 
-    Kernels are normal with variance 2 / fan-in, which keeps activations as large as they are through layers of ReLU (He
-    et al., "Delving Deep into Rectifiers", ICCV 2015). Variables of one axis start as their names say: scales and
-    variances of a normalisation at one, all others at zero. A kernel named "depthwise" has the fan-in of one channel.
+    Kernels are normal with variance 2 / fan-in (He et al., "Delving Deep into Rectifiers", ICCV 2015). Variables of one
+    axis are ones if they are scales or variances of a normalisation by their name, and zeros otherwise. The fan-in of a
+    kernel named "depthwise" is that of one channel.
 
-    Parameters
-    ----------
-    path, score, number
-        As of ``with_shuffled_weights``.
-    seed
-        Of the draws; each variable has its own by its place in the file.
-
-    Returns
-    -------
-    attribution.model.model.Model
-
-    Raises
-    ------
-    BadInput
-        As ``with_shuffled_weights``.
+    Parameters, result and errors as of ``with_shuffled_weights``.
     """
 
-    def drawn(place: int, name: str, values: np.ndarray) -> np.ndarray:
+    def drawn(place: int, name: str, values: Array) -> Array:
         if values.ndim < 2:
             scale = any(word in name.lower() for word in ("gamma", "scale", "variance"))
             return np.full(values.shape, float(scale))
@@ -103,15 +90,15 @@ def with_new_weights(path: str | pathlib.Path, seed: int, score: str = "logits",
 
 
 class _Original(NamedTuple):
-    """A file as it was loaded, and what its variables held then."""
+    """A loaded file with its variables and their original values."""
 
     loaded: Any
     variables: list[Any]
-    values: list[np.ndarray]
+    values: list[Array]
 
 
 @functools.lru_cache(maxsize=1)  # loading takes as long as many maps, and networks of one file follow each other
-def _original(path: str, written: tuple) -> _Original:
+def _original(path: str, written: tuple[tuple[int, int], ...]) -> _Original:
     from attribution.model import saved_model
 
     loaded = saved_model.load(path)
@@ -119,8 +106,8 @@ def _original(path: str, written: tuple) -> _Original:
     return _Original(loaded, variables, [variable.numpy() for variable in variables])
 
 
-def _changed(path: pathlib.Path, values_of: Callable[[int, str, np.ndarray], np.ndarray]) -> Any:
-    """Return what was loaded of a file, its variables with other values, until the next call."""
+def _changed(path: pathlib.Path, values_of: Callable[[int, str, Array], Array]) -> Any:
+    """Return a loaded file with other values of its variables, valid until the next call."""
     files = [file.stat() for file in sorted(path.rglob("*")) if file.is_file()]
     original = _original(str(path), tuple((file.st_mtime_ns, file.st_size) for file in files))
     if not original.variables:
@@ -130,8 +117,8 @@ def _changed(path: pathlib.Path, values_of: Callable[[int, str, np.ndarray], np.
     return original.loaded
 
 
-def _with_weights(path, score: str, values_of: Callable[[int, str, np.ndarray], np.ndarray]) -> Any:
-    """Return a model of a file whose variables have other values: ``values_of(place, name, values)``."""
+def _with_weights(path: str | pathlib.Path, score: str, values_of: Callable[[int, str, Array], Array]) -> Any:
+    """Return a model of a file with the values ``values_of(number, name, values)`` of its variables."""
     path = pathlib.Path(path)
     if not path.is_dir():
         raise BadInput(f"{path} is no SavedModel on disk; leave random_weights out of --controls")
@@ -139,117 +126,123 @@ def _with_weights(path, score: str, values_of: Callable[[int, str, np.ndarray], 
     if model.keeps_loaded:
         _original.cache_clear()
 
-    def write() -> tempfile.TemporaryDirectory:
+    def write() -> tempfile.TemporaryDirectory[str]:
         import tensorflow as tf
 
         directory, loaded = temporary_directory("random_weights"), _changed(path, values_of)
         tf.saved_model.save(loaded, directory.name, signatures=loaded.signatures)
         return directory
 
-    model.write = write  # a live network is read from a file, when a method asks for one
+    model.write = write  # a live network is read from a file when a method needs one
     return model
 
 
 def graph_order(model: Any) -> list[int]:
-    """Return the places of a model's variables in the order in which its graph uses them, from the input on.
+    """Return the numbers of a model's variables in the order of their first use in its graph, from the input on.
 
-    A variable is known in the frozen graph by its values. One that is not found there, because it was folded into
-    others, keeps its place behind the variable before it in the file.
+    A variable is identified in the frozen graph by its values. One that is not found, because it was folded into
+    others, follows the variable before it in the file.
 
     Parameters
     ----------
     model
         Of a file.
     """
-    import tensorflow as tf
-
     nodes = {node.name: node for node in model.graph.graph_def.node}
-    depths: dict[str, int] = {}
+    inputs = {name: [each.lstrip("^").partition(":")[0] for each in node.input] for name, node in nodes.items()}
+    depths = _depths(inputs)
     users: dict[str, list[str]] = {}
-
-    def inputs(name: str) -> list[str]:
-        return [each.lstrip("^").partition(":")[0] for each in nodes[name].input]
-
-    for start in nodes:  # without recursion, which deep networks exhaust
-        stack = [start]
-        while stack:
-            waiting = [each for each in inputs(stack[-1]) if each in nodes and each not in depths]
-            if waiting:
-                stack += waiting
-                continue
-            name = stack.pop()
-            depths.setdefault(name, 1 + max((depths[each] for each in inputs(name) if each in nodes), default=0))
-    for name in nodes:
-        for each in inputs(name):
+    for name, sources in inputs.items():
+        for each in sources:
             users.setdefault(each, []).append(name)
 
     def first_use(name: str) -> float:
-        uses = users.get(name, [])
-        through = [first_use(each) if nodes[each].op == "Identity" else depths[each] for each in uses]
+        through = [first_use(user) if nodes[user].op == "Identity" else depths[user] for user in users.get(name, [])]
         return min(through, default=float("inf"))
 
-    constants: dict[bytes, list[str]] = {}
-    for name, node in nodes.items():
-        if node.op == "Const" or name in model.graph.weights:
-            values = (
-                model.graph.weights[name] if name in model.graph.weights else tf.make_ndarray(node.attr["value"].tensor)
-            )
-            constants.setdefault(np.asarray(values).tobytes(), []).append(name)
-    places, last = [], 0.0
+    constants = _constants(model, nodes)
+    order, last = [], 0.0
     for variable in _variables(model.load_file()):
         uses = [first_use(name) for name in constants.get(variable.numpy().tobytes(), [])]
         last = min([each for each in uses if each < float("inf")], default=last)
-        places.append(last)
-    return sorted(range(len(places)), key=places.__getitem__)
+        order.append(last)
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _depths(inputs: dict[str, list[str]]) -> dict[str, int]:
+    """Return the length of the longest path to each node, without recursion, which deep networks exhaust."""
+    depths: dict[str, int] = {}
+    for start in inputs:
+        stack = [start]
+        while stack:
+            known = [each for each in inputs[stack[-1]] if each in inputs]
+            waiting = [each for each in known if each not in depths]
+            stack += waiting
+            if not waiting:
+                depths.setdefault(stack.pop(), 1 + max((depths[each] for each in known), default=0))
+    return depths
+
+
+def _constants(model: Any, nodes: Mapping[str, Any]) -> dict[bytes, list[str]]:
+    """Return the names of a graph's constants and weights by the bytes of their values."""
+    import tensorflow as tf
+
+    weights = model.graph.weights
+    found: dict[bytes, list[str]] = {}
+    for name, node in nodes.items():
+        if node.op == "Const" or name in weights:
+            values = weights[name] if name in weights else tf.make_ndarray(node.attr["value"].tensor)
+            found.setdefault(np.asarray(values).tobytes(), []).append(name)
+    return found
 
 
 def _variables(loaded: Any) -> list[Any]:
-    """Return the variables of a loaded file's signatures, each once, in the order of the file."""
+    """Return the distinct floating-point variables of a file's signatures, in the order of the file."""
     functions = loaded.signatures.values()
     found = {id(one.handle): one for function in functions for one in function.variables if one.dtype.is_floating}
     return list(found.values())
 
 
 def has_variables(path: str | pathlib.Path) -> bool:
-    """Tell whether a SavedModel on disk has variables, without loading it."""
+    """Return whether a SavedModel on disk has variables, without loading it."""
     return (pathlib.Path(path) / "variables" / "variables.index").is_file()
 
 
 def network(number: int, place: int = 0) -> Control:
-    """Return the control that asks one random network, from 1: odd ones have shuffled weights, even ones new ones.
+    """Return the control of one random network: shuffled for odd numbers, newly initialised for even ones.
 
     Parameters
     ----------
     number
-        Which of several of one trained network.
+        Index among several of one trained network, from 1.
     place
-        Of the trained network among several whose maps are compared: no two have the same draws.
+        Index of the trained network among several whose maps are compared, so that no two share their draws.
     """
-    drawn = number + 2 * MOST * place  # odd where the number is
+    draw = number + 2 * MOST * place  # odd where the number is
 
     def other_weights(model: Any, batch: Batch, seed: int) -> tuple[object, Batch]:
-        return _random(model, seed, drawn), batch
+        return _random(model, seed, draw), batch
 
-    how = "shuffled" if number % 2 else "drawn anew"
+    how = "shuffled" if number % 2 else "newly initialised"
     return Control(
         f"random_weights{MEMBER}{number}",
         f"random net {number}",
         f"the method's map on a network whose weights are {how}",
         disturb=other_weights,
-        depends_on=str(drawn),
+        depends_on=str(draw),
     )
 
 
 def networks(controls: Iterable[Control], count: int = NETWORKS, place: int = 0) -> list[Control]:
-    """Return controls with ``RANDOM_WEIGHTS`` replaced by so many random networks, each a control of its own."""
+    """Return controls with ``RANDOM_WEIGHTS`` replaced by ``count`` random networks."""
     members = [network(number, place) for number in range(1, count + 1)]
     return [one for control in controls for one in (members if control == RANDOM_WEIGHTS else [control])]
 
 
-@functools.lru_cache(maxsize=MOST)  # batches are explained one after the other, each on all of them
-def _random(model, seed: int, number: int):
-    made = with_shuffled_weights if number % 2 else with_new_weights
-    found = made(model.path, seed, model.score, number=number)
+@functools.lru_cache(maxsize=MOST)  # every batch is explained on all of them
+def _random(model: Any, seed: int, number: int) -> Any:
+    randomise = with_shuffled_weights if number % 2 else with_new_weights
+    found = randomise(model.path, seed, model.score, number=number)
     found.live_source = model.live_source
     return found
 
@@ -257,7 +250,7 @@ def _random(model, seed: int, number: int):
 RANDOM_WEIGHTS = Control(
     "random_weights",
     "random nets",
-    "the method's maps on networks whose weights are random, in turn shuffled and drawn anew; a method is above them "
-    "where it is above each",
+    "the method's maps on networks with random weights, alternately shuffled and newly initialised; a method is better "
+    "only where it is better than each",
     disturb=network(1).disturb,
 )

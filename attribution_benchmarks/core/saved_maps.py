@@ -114,7 +114,7 @@ class SavedMaps:
             If the run has no model.
         """
         if self._scores is None:
-            raise BadInput("--from_maps asks no network, and one of the metrics does; leave it out of --metrics")
+            raise BadInput("--precomputed_maps loads no network, and a metric needs one; remove it from --metrics")
         return self._scores(inputs)
 
     def with_targets(self, batch: Batch) -> Batch:
@@ -129,7 +129,7 @@ class SavedMaps:
         BadInput
             Always.
         """
-        raise BadInput("--from_maps makes no maps, and a metric needs more of them; leave it out of --metrics")
+        raise BadInput("--precomputed_maps computes no maps, and a metric needs more of them; remove it from --metrics")
 
     def key(self, source: MapSource) -> dict[str, Any]:
         """Return the source's name and the seed; scores of maps that may change are stored in memory only."""

@@ -221,7 +221,7 @@ def test_saved_maps_and_a_metric_that_asks_the_network(command, tmp_path):
     assert code == 0, err
     code, out, err = command(f"--from_maps={tmp_path / 'maps'}", f"--metrics={tmp_path / 'own.py'}:CONFIDENT",
                              model=False)  # fmt: skip
-    assert code == 2 and out == "" and "--from_maps asks no network, and one of the metrics does" in err
+    assert code == 2 and out == "" and "--precomputed_maps loads no network, and a metric needs one" in err
 
 
 def test_complex_questions_are_scored_against_their_own_masks(command, tmp_path):

@@ -123,7 +123,7 @@ def test_saved_maps_take_the_place_of_a_model(tmp_path):
     found = dict(explainer.maps(explainer.sources, batch))
     np.testing.assert_array_equal(found[MapSource("rise")], np.stack([MAP + ord("b"), MAP + ord("a")]))
     np.testing.assert_array_equal(found[MapSource(control="random")], RANDOM.maps(batch, 3))
-    with pytest.raises(BadInput, match="--from_maps asks no network, and one of the metrics does"):
+    with pytest.raises(BadInput, match="--precomputed_maps loads no network, and a metric needs one"):
         explainer.scores(batch.inputs)
     np.save(tmp_path / "rise" / "a.npy", MAP[..., 0])
     with pytest.raises(BadInput, match="hold maps of different shapes; one shape a method is needed"):

@@ -129,7 +129,7 @@ def test_similarity_in_closed_form():
 
 
 def test_saved_maps_cannot_be_made_again(tmp_path):
-    with pytest.raises(BadInput, match="--from_maps makes no maps"):
+    with pytest.raises(BadInput, match="--precomputed_maps computes no maps"):
         SavedMaps({"mine": tmp_path}).explain_function(MapSource("mine"))
 
 
