@@ -1,4 +1,4 @@
-"""Graphs taken apart, written to and added to, node by node; see ``graph.py`` for what a graph is here."""
+"""Operations on the nodes of a ``GraphDef``: subgraphs, constants, replaced nodes, inlined calls."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from attribution.graph import tf_internals
+
 # Least size of a weight in bytes. Smaller constants, such as the statistics of batch normalisation, stay in the graph,
 # where TensorFlow computes with them once and for all.
 WEIGHT = 1 << 14
-# Attributes that belong to one node and not to its like.
+CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+# Attributes that a copy of a node does not share.
 _APART = ("_output_shapes", "_gradient_op_type")
 
 
@@ -35,9 +38,7 @@ def pure_subgraph(
         if name not in wanted:
             wanted.add(name)
             stack.extend(node_of(tensor) for tensor in nodes[name].input if not tensor.startswith("^"))
-    pure = tf.compat.v1.GraphDef()
-    pure.versions.CopyFrom(graph_def.versions)
-    pure.library.CopyFrom(graph_def.library)
+    pure = _empty_like(graph_def)
     for node in graph_def.node:
         if node.name in wanted:
             copy = pure.node.add()
@@ -48,11 +49,17 @@ def pure_subgraph(
     return pure
 
 
+def _empty_like(graph_def: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
+    """Return a graph without nodes, of the same version and with the same functions."""
+    empty = tf.compat.v1.GraphDef()
+    empty.versions.CopyFrom(graph_def.versions)
+    empty.library.CopyFrom(graph_def.library)
+    return empty
+
+
 def without_nodes(graph_def: tf.compat.v1.GraphDef, names: Iterable[str]) -> tf.compat.v1.GraphDef:
     """Return a graph without some nodes; what they gave has to come from elsewhere."""
-    remaining = tf.compat.v1.GraphDef()
-    remaining.versions.CopyFrom(graph_def.versions)
-    remaining.library.CopyFrom(graph_def.library)
+    remaining = _empty_like(graph_def)
     remaining.node.extend(node for node in graph_def.node if node.name not in names)
     return remaining
 
@@ -169,3 +176,68 @@ def functions_of(node: Any) -> list[str]:
     values = list(node.attr.values())
     called = [value.func.name for value in values if value.HasField("func")]
     return called + [function.name for value in values for function in value.list.func]
+
+
+def inline_calls(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
+    """Return a graph without calls at its top level, and the new names of tensors that are renamed.
+
+    TensorFlow inlines most calls itself when it freezes a graph. It leaves those of functions that are compiled as a
+    whole, as Keras' grouped convolutions are; these have no gradient outside the program that wrote them. Calls inside
+    loops and branches stay.
+    """
+    renamed: dict[str, str] = {}
+    while any(_is_call(node, graph_def) for node in graph_def.node):
+        graph_def, new = _inline_once(graph_def)
+        renamed = {old: new.get(name, name) for old, name in renamed.items()} | new
+    return graph_def, renamed
+
+
+def _is_call(node: Any, graph_def: tf.compat.v1.GraphDef) -> bool:
+    return node.op in CALLS and any(node.attr["f"].func.name == f.signature.name for f in graph_def.library.function)
+
+
+def _inline_once(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    result = _empty_like(graph_def)
+    renamed: dict[str, str] = {}
+    for node in graph_def.node:
+        if _is_call(node, graph_def):
+            renamed |= _add_body(result, node, functions[node.attr["f"].func.name])
+        else:
+            result.node.add().CopyFrom(node)
+    for node in result.node:
+        for position, tensor in enumerate(node.input):
+            if tensor in renamed:
+                node.input[position] = renamed[tensor]
+    return result, renamed
+
+
+def _add_body(result: tf.compat.v1.GraphDef, call: Any, function: Any) -> dict[str, str]:
+    """Add the nodes of a called function to a graph; return the new names of the call's outputs but the first."""
+    body, flat = tf_internals.function_body(function)
+    arguments = [argument.name for argument in function.signature.input_arg]
+    given = dict(zip(arguments, (name for name in call.input if not name.startswith("^")), strict=True))
+    for inner in body.node:
+        if inner.name not in given:
+            copy = result.node.add()
+            copy.CopyFrom(inner)
+            copy.name = f"{call.name}/{inner.name}"
+            del copy.input[:]
+            copy.input.extend(_outside(tensor, call.name, given) for tensor in inner.input)
+    renamed = {}
+    # The first output keeps the call's name, by which the rest of the graph refers to it.
+    for number, output in enumerate(function.signature.output_arg):
+        identity = result.node.add(name=f"{call.name}/output_{number}" if number else call.name, op="Identity")
+        identity.attr["T"].type = output.type or call.attr["Tout"].list.type[number]
+        identity.input.append(_outside(flat[function.ret[output.name]], call.name, given))
+        if number:
+            renamed[f"{call.name}:{number}"] = f"{identity.name}:0"
+    return renamed
+
+
+def _outside(tensor: str, prefix: str, given: Mapping[str, str]) -> str:
+    """Return the name outside a function of a tensor inside it."""
+    name = node_of(tensor)
+    if tensor.startswith("^"):
+        return f"^{node_of(given[name])}" if name in given else f"^{prefix}/{name}"
+    return given[name] if name in given else f"{prefix}/{tensor}"

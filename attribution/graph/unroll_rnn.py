@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from attribution.graph import tf_internals
 from attribution.graph.nodes import node_of, pure_subgraph
 from attribution.graph.view import GraphView
-from attribution.model import tf_internals
 
 LOOPS = ("While", "StatelessWhile")
 _MOST_STEPS = 2000  # a longer loop is no recurrent layer over one input

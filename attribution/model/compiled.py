@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph import fold_batch_norm, nodes, unroll_rnn
-from attribution.graph.swish import swish_rules
 from attribution.graph.view import GraphView
 from attribution.lrp import engine as relevance
 from attribution.lrp.composite import Composite
 from attribution.methods import deeplift
-from attribution.model import single_precision
+from attribution.model.gradient_support import swish_rules
 from attribution.model.output_head import in_shape, shape_of_output, split_scores
 
-# Most functions that one graph keeps. A new one is compiled for each set of layers, gradients and parameters of a rule.
+# Most functions that one graph caches. One is compiled for each set of layers, gradients and parameters of a rule.
 KEPT = 24
+_HALF = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
+_SINGLE = tf.float32.as_datatype_enum
 
 
 class CompiledGraph:
@@ -196,9 +198,7 @@ class CompiledGraph:
         key = ("graph for relevance", source, folded)
         if key not in self._functions:
             with tf.init_scope():
-                plain = single_precision.in_single_precision(
-                    unroll_rnn.unroll_loops(self.graph, source, nodes.node_of(self.logits))
-                )
+                plain = _in_single_precision(unroll_rnn.unroll_loops(self.graph, source, nodes.node_of(self.logits)))
                 if plain is not self.graph:
                     view = fold_batch_norm.fold_batch_norm(plain) if folded else plain
                 else:
@@ -267,3 +267,72 @@ def _precise(tensor):
 def _or_predicted(targets, scores):
     """Return targets with -1 replaced by the class of the highest score."""
     return tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)
+
+
+def _in_single_precision(graph: GraphView) -> GraphView:
+    """Return a graph in which every float16 and bfloat16 is float32, except the inputs, which are cast.
+
+    Relevance divides by numbers near zero, for which half precision is too coarse. The same graph is returned where
+    it has no half precision.
+    """
+    result = tf.compat.v1.GraphDef()
+    result.CopyFrom(graph.graph_def)
+    weights = {
+        name: tf.cast(weight, tf.float32) if weight.dtype.as_datatype_enum in _HALF else weight
+        for name, weight in graph.weights.items()
+    }
+    inputs = {
+        node.name: node.attr["dtype"].type
+        for node in result.node
+        if node.op == "Placeholder" and node.name not in weights and node.attr["dtype"].type in _HALF
+    }
+    changed = [_to_single(node) for node in result.node if node.name not in inputs]
+    for function in result.library.function:
+        changed += [_to_single(node) for node in function.node_def]
+        for argument in (*function.signature.input_arg, *function.signature.output_arg):
+            if argument.type in _HALF:
+                argument.type = _SINGLE
+    if not any(changed) and not inputs:
+        return graph
+    _drop_idle_casts(result)
+    _cast_inputs(result, inputs)
+    return GraphView(result, weights, graph.altered)
+
+
+def _drop_idle_casts(graph_def: tf.compat.v1.GraphDef) -> None:
+    """Turn casts from a type to itself into identities, so that normalisation behind them is found."""
+    for node in graph_def.node:
+        if node.op == "Cast" and node.attr["SrcT"].type == node.attr["DstT"].type:
+            dtype = node.attr["SrcT"].type
+            node.op = "Identity"
+            node.attr.clear()
+            node.attr["T"].type = dtype
+
+
+def _cast_inputs(graph_def: tf.compat.v1.GraphDef, inputs: Mapping[str, int]) -> None:
+    """Put a cast to float32 behind some inputs, by node name and type."""
+    for node in graph_def.node:
+        for position, tensor in enumerate(node.input):
+            if nodes.node_of(tensor) in inputs:
+                node.input[position] = f"{nodes.node_of(tensor)}/single"
+    for name, dtype in inputs.items():
+        cast = graph_def.node.add(name=f"{name}/single", op="Cast", input=[name])
+        cast.attr["SrcT"].type, cast.attr["DstT"].type = dtype, _SINGLE
+
+
+def _to_single(node: Any) -> bool:
+    """Replace half by single precision in a node's attributes; return whether there was any."""
+    found = False
+    for name in list(node.attr):
+        value = node.attr[name]
+        kind = value.WhichOneof("value")
+        if kind == "type" and value.type in _HALF:
+            value.type, found = _SINGLE, True
+        elif kind == "list" and set(value.list.type) & set(_HALF):
+            value.list.type[:] = [_SINGLE if dtype in _HALF else dtype for dtype in value.list.type]
+            found = True
+        elif kind == "tensor" and value.tensor.dtype in _HALF:
+            array = tf.make_ndarray(value.tensor).astype("float32")
+            value.tensor.CopyFrom(tf.make_tensor_proto(array))
+            found = True
+    return found

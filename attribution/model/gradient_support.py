@@ -1,21 +1,28 @@
-"""Whether a frozen graph computes what the file computes: the same scores at every call, the same gradients.
+"""Gradients and determinism of a frozen graph.
 
-Both are decided by lists of what is known to be so. A graph with gradients that are not known to be the file's is not
-refused: its gradients come from the loaded function.
+An operation with a custom gradient (``tf.custom_gradient``) is an ``IdentityN`` whose attribute ``_gradient_op_type``
+names a function. That function was loaded with the file and reads tensors of the loaded function, so that it does not
+work on a frozen copy. ``restore`` makes these tensors inputs of the ``IdentityN``. A graph with gradients that cannot
+be restored is not refused: ``first_inexact`` finds it, and its gradients come from the loaded function.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from attribution.graph.inlining import CALLS
-from attribution.graph.nodes import functions_of, node_of
+from attribution.graph import tf_internals
+from attribution.graph.nodes import CALLS, functions_of, node_of
+from attribution.graph.tf_internals import loaded_gradient
 from attribution.graph.view import GraphView
-from attribution.model import custom_gradients, tf_internals
 
-# Operations that keep something or may have side effects, and yet always give the same for the same inputs.
+_ATTRIBUTE = "_gradient_op_type"
+_FUNCTION = "_attribution_gradient"  # attribute that names the loaded function
+_RESTORED = "AttributionCustomGradient"
+_SWISH = ("AttributionSwishFirst", "AttributionSwishSecond")  # by the position of x among the factors
+# Operations that TensorFlow declares stateful and that always give the same outputs for the same inputs.
 _STATEFUL = (
     *CALLS, "ReadVariableOp", "ResourceGather", "VarHandleOp", "VariableV2", "HashTable", "HashTableV2",
     "LookupTableFind", "LookupTableFindV2", "LookupTableSize", "LookupTableSizeV2", "While", "If", "Case",
@@ -25,20 +32,224 @@ _STATEFUL = (
 _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 
 
+def restore(graph_def: tf.compat.v1.GraphDef) -> None:
+    """Make the custom gradients of a frozen graph work on it, in place.
+
+    A gradient that cannot be restored keeps its attribute.
+
+    Parameters
+    ----------
+    graph_def
+        A frozen graph with all its nodes.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    custom = [node for node in graph_def.node if node.op == "IdentityN" and _ATTRIBUTE in node.attr]
+    swishes = [node for node in custom if _is_custom_swish(node, nodes)]
+    _make_plain(swishes, graph_def)
+    captures = _Captures(nodes)
+    for node in custom:
+        if node.op != "IdentityN":  # a swish, whose gradient is the derivative of what it computes
+            continue
+        name = node.attr[_ATTRIBUTE].s.decode()
+        captured = captures.of(name, node)
+        if captured is not None:
+            node.input.extend(tensor for tensor, _ in captured)
+            node.attr["T"].list.type.extend(dtype.as_datatype_enum for _, dtype in captured)
+            node.attr[_FUNCTION].s = name.encode()
+            node.attr[_ATTRIBUTE].s = _RESTORED.encode()
+
+
+def _is_custom_swish(node: Any, nodes: Mapping[str, Any]) -> bool:
+    """Return whether a node passes on x · σ(β x), with x, perhaps β, and no other input."""
+    value, x, *beta = node.input
+    product = nodes[node_of(value)]
+    if product.op != "Mul" or x not in product.input or len(beta) > 1:
+        return False
+    gate = next((nodes[node_of(tensor)] for tensor in product.input if tensor != x), None)
+    if gate is None or gate.op != "Sigmoid":
+        return False
+    inner = gate.input[0]
+    if inner == x:
+        return True
+    scaled = nodes[node_of(inner)]
+    return scaled.op == "Mul" and sorted(scaled.input) == sorted([x, *beta])
+
+
+def _make_plain(swishes: Iterable[Any], graph_def: tf.compat.v1.GraphDef) -> None:
+    """Turn each IdentityN into an Identity of its first input, and its other outputs into its other inputs."""
+    others: dict[str, str] = {}
+    for node in swishes:
+        others.update((f"{node.name}:{number}", tensor) for number, tensor in enumerate(node.input) if number)
+        dtype = node.attr["T"].list.type[0]
+        del node.input[1:]
+        node.op = "Identity"
+        node.attr.clear()
+        node.attr["T"].type = dtype
+    for user in graph_def.node if others else ():
+        for position, tensor in enumerate(user.input):
+            while tensor in others:
+                tensor = user.input[position] = others[tensor]
+
+
+class _Captures:
+    """The tensors of the loaded function that loaded gradients read, as tensors of the frozen graph."""
+
+    def __init__(self, nodes: Mapping[str, Any]):
+        self._nodes = nodes
+        self._operations: dict[int, dict[str | None, Any]] = {}
+        self._outside: dict[tuple[int, str], dict[str, str]] = {}
+
+    def of(self, name: str, node: Any) -> list[tuple[str, tf.DType]] | None:
+        """Return the tensors, with their types, that the gradient of a node reads; ``None`` if one is missing."""
+        function = loaded_gradient(name)
+        if function is None:
+            return None
+        captures = [tensor for tensor, _ in function.graph.captures]
+        if any(not hasattr(tensor, "graph") for tensor in captures):
+            return None
+        graphs = {id(tensor.graph): tensor.graph for tensor in captures}
+        if not graphs:
+            return []
+        prefix = self._prefix(name, node, *graphs.values()) if len(graphs) == 1 else None
+        if prefix is None:
+            return None
+        outside = self._names_outside(*graphs.values(), prefix)
+        captured = [(outside[tensor.name], tensor.dtype) for tensor in captures if tensor.name in outside]
+        return captured if len(captured) == len(captures) else None
+
+    def _prefix(self, name: str, node: Any, graph: Any) -> str | None:
+        """Return what the frozen graph puts before the names of a loaded function."""
+        if id(graph) not in self._operations:
+            self._operations[id(graph)] = {_gradient_name(operation): operation for operation in graph.get_operations()}
+        local = self._operations[id(graph)].get(name)
+        if local is None or not node.name.endswith(local.name):
+            return None
+        return str(node.name[: -len(local.name)])
+
+    def _names_outside(self, graph: Any, prefix: str) -> dict[str, str]:
+        """Return the frozen names of a loaded function's tensors.
+
+        The arguments of a function have other names outside it, which the inputs of their users give.
+        """
+        if (id(graph), prefix) not in self._outside:
+            outside: dict[str, str] = {}
+            for operation in graph.get_operations():
+                frozen = self._nodes.get(prefix + operation.name)
+                if frozen is not None:
+                    outside.update(zip((tensor.name for tensor in operation.inputs), frozen.input, strict=False))
+                    if operation.type != "Placeholder":
+                        outside.update((tensor.name, prefix + tensor.name) for tensor in operation.outputs)
+            self._outside[id(graph), prefix] = outside
+        return self._outside[id(graph), prefix]
+
+
+def _gradient_name(operation: Any) -> str | None:
+    definition = operation.node_def
+    return definition.attr[_ATTRIBUTE].s.decode() if _ATTRIBUTE in definition.attr else None
+
+
+@tf.RegisterGradient(_RESTORED)  # type: ignore[untyped-decorator]
+def _restored(operation: Any, *upstream: Any) -> list[Any]:
+    """Return the loaded function's result for the gradients of an IdentityN's outputs."""
+    function = loaded_gradient(operation.get_attr(_FUNCTION).decode())
+    placeholders = [tensor for _, tensor in function.graph.captures]
+    original = len(operation.inputs) - len(placeholders)
+    arguments = [tensor for tensor in function.graph.inputs if all(tensor is not other for other in placeholders)]
+    given = [
+        tf.zeros_like(output) if gradient is None else gradient
+        for gradient, output in zip(upstream[:original], operation.outputs[:original], strict=True)
+    ]
+    # The function may ignore the gradients of the last outputs, hence strict=False.
+    pairs = [*zip(arguments, given, strict=False), *zip(placeholders, operation.inputs[original:], strict=True)]
+    results = iter(
+        tf.graph_util.import_graph_def(
+            function.graph.as_graph_def(),
+            input_map={placeholder.name: tensor for placeholder, tensor in pairs},
+            return_elements=[tensor.name for tensor in function.graph.outputs],
+            name="custom_gradient",
+        )
+    )
+    structure = tf.nest.flatten(function.structured_outputs)
+    gradients = [None if structured is None else next(results) for structured in structure]
+    return gradients + [None] * len(placeholders)
+
+
+def swish_rules(graph: GraphView, separate: Collection[str] = ()) -> dict[str, str]:
+    """Return a gradient of each product x · σ(x) that keeps x alone from the forward pass.
+
+    As a product and a sigmoid it would keep both factors, twice the memory of the activations of a network like
+    EfficientNet. σ(x) is computed again in the backward pass.
+
+    Parameters
+    ----------
+    graph
+        A frozen graph.
+    separate
+        Nodes whose own gradients are needed; a swish with one of them inside keeps its two factors.
+
+    Returns
+    -------
+    dict[str, str]
+        Node name to the name of a registered gradient, for ``GraphView.import_on``.
+    """
+    found = {}
+    for name, node in graph.nodes.items():
+        if node.op == "Mul" and len(node.input) == 2:
+            factors = [graph.skip_identities(tensor) for tensor in node.input]
+            for position, (x, gate) in enumerate((factors, factors[::-1])):
+                if _is_gate(graph, gate, x) and not (separate and _inside(graph, x, name) & set(separate)):
+                    found[name] = _SWISH[position]
+    return found
+
+
+def _inside(graph: GraphView, x: str, product: str) -> set[str]:
+    return set(graph.between(node_of(x), product)) - {node_of(x), product}
+
+
+def _is_gate(graph: GraphView, gate: str, x: str) -> bool:
+    """Return whether a tensor is σ(x), perhaps with a factor of 1 as TensorFlow's swish has it."""
+    node = graph.nodes[node_of(gate)]
+    if node.op != "Sigmoid":
+        return False
+    inner = graph.skip_identities(node.input[0])
+    product = graph.nodes[node_of(inner)]
+    if inner == x or product.op != "Mul":
+        return inner == x
+    factors = [graph.skip_identities(tensor) for tensor in product.input]
+    others = [graph.constant(factor) for factor in factors if factor != x]
+    return x in factors and any(value is not None and value.shape == () and value == 1 for value in others)
+
+
+def _swish_gradient(operation: Any, upstream: Any, position: int) -> list[Any]:
+    x = operation.inputs[position]
+    with tf.control_dependencies([upstream]):  # otherwise it is computed, and kept, as soon as x is known
+        gate = tf.sigmoid(x)
+        slope = gate * (1 + x * (1 - gate))
+    gradients = [None, None]
+    gradients[position] = upstream * slope
+    return gradients
+
+
+for _position, _name in enumerate(_SWISH):
+    tf.RegisterGradient(_name)(
+        lambda operation, upstream, position=_position: _swish_gradient(operation, upstream, position)
+    )
+
+
 def first_frame(graph_def: tf.compat.v1.GraphDef) -> str | None:
-    """Return the first node that enters a loop of TensorFlow 1, whose steps are edges in a circle, or ``None``."""
+    """Return the first node that enters a loop of TensorFlow 1's control flow, or ``None``."""
     return next((node.name for node in graph_def.node if node.op in ("Enter", "RefEnter")), None)
 
 
-def first_random(graph_def: tf.compat.v1.GraphDef, state: Any) -> str | None:
-    """Return the first operation because of which a graph may give other scores at every call, or ``None``.
+def first_random(graph_def: tf.compat.v1.GraphDef, state: Collection[str]) -> str | None:
+    """Return the first operation that may give other scores at every call, or ``None``.
 
     Parameters
     ----------
     graph_def
         A pure graph.
     state
-        Nodes that read what the whole graph writes.
+        Nodes that read variables which the whole graph writes.
     """
     for node in _all_nodes(graph_def):
         if node.name in state:
@@ -48,18 +259,18 @@ def first_random(graph_def: tf.compat.v1.GraphDef, state: Any) -> str | None:
     return None
 
 
-def _is_deterministic(node) -> bool:
+def _is_deterministic(node: Any) -> bool:
     if node.op in ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"):  # random by dropout alone
-        return node.attr["dropout"].f == 0
+        return bool(node.attr["dropout"].f == 0)
     return node.op in _STATEFUL or tf_internals.is_known_and_stateless(node.op)
 
 
-def first_inexact(view: GraphView, inputs: Any, output: str) -> str | None:
-    """Return the first operation whose gradient in a frozen graph is not known to be the file's, or ``None``.
+def first_inexact(view: GraphView, inputs: Sequence[str], output: str) -> str | None:
+    """Return the first operation whose gradient in a frozen graph may differ from the file's, or ``None``.
 
     Parameters
     ----------
-    view : attribution.graph.view.GraphView
+    view
         The frozen graph.
     inputs
         Names of its input nodes.
@@ -73,49 +284,56 @@ def first_inexact(view: GraphView, inputs: Any, output: str) -> str | None:
             continue
         reached.add(name)
         node = view.nodes[name]
-        # Lists of tensors are of a type of their own, and may hold numbers.
+        # A list of tensors has the type variant, and may hold numbers.
         before = [
             node_of(tensor)
-            for tensor in custom_gradients.differentiated_inputs(node)
+            for tensor in _differentiated_inputs(node)
             if node_of(tensor) in below and (view.is_float(tensor) or view.dtype(tensor) == tf.variant)
         ]
-        if not before:
-            continue  # whole numbers and strings have no gradient that could get lost
-        stack.extend(before)
-        if not _has_own_gradient(node) or (
-            functions_of(node)
-            and (
-                node.op not in _CONTROL_FLOW
-                or any(
-                    inner.op in CALLS or not _has_own_gradient(inner)
-                    for inner in _all_nodes(view.graph_def, functions_of(node))
-                )
-            )
-        ):
+        if before and not _is_exact(view, node):  # integers and strings have no gradient
             return f"{node.op} ('{name}')"
+        stack.extend(before)
     return None
 
 
-def _has_own_gradient(node) -> bool:
-    """Return whether a gradient follows from the kind of operation alone, or was restored."""
-    if custom_gradients.ATTRIBUTE in node.attr:
-        return node.attr[custom_gradients.ATTRIBUTE].s.decode() == custom_gradients.RESTORED
+def _differentiated_inputs(node: Any) -> list[str]:
+    """Return the inputs of a node that its gradient passes on to."""
+    if node.op != "IdentityN" or node.attr[_ATTRIBUTE].s.decode() != _RESTORED:
+        return list(node.input)
+    outputs = tf.nest.flatten(loaded_gradient(node.attr[_FUNCTION].s.decode()).structured_outputs)
+    return [tensor for tensor, gradient in zip(node.input, outputs, strict=False) if gradient is not None]
+
+
+def _is_exact(view: GraphView, node: Any) -> bool:
+    """Return whether the gradient of a node, and of the functions that it runs, is the file's."""
+    if not _has_gradient(node):
+        return False
+    functions = functions_of(node)
+    if functions and node.op not in _CONTROL_FLOW:
+        return False
+    inside = _all_nodes(view.graph_def, functions)
+    return not functions or all(inner.op not in CALLS and _has_gradient(inner) for inner in inside)
+
+
+def _has_gradient(node: Any) -> bool:
+    """Return whether a gradient is registered for the kind of operation, or was restored, or is not needed."""
+    if _ATTRIBUTE in node.attr:
+        return bool(node.attr[_ATTRIBUTE].s.decode() == _RESTORED)
     try:
         tf_internals.registered_gradient(node.op)
     except LookupError:
-        # No gradient at all: what takes no numbers and gives none needs none.
-        return not _computes_with_numbers(node)
+        return not _computes_with_floats(node)
     return True
 
 
-def _computes_with_numbers(node) -> bool:
+def _computes_with_floats(node: Any) -> bool:
     values = list(node.attr.values())
     types = [value.type for value in values if value.HasField("type")]
     types += [one for value in values for one in value.list.type]
     return any(tf.as_dtype(one).is_floating for one in types)
 
 
-def _all_nodes(graph_def, functions=None):
+def _all_nodes(graph_def: tf.compat.v1.GraphDef, functions: Sequence[str] | None = None) -> Iterator[Any]:
     """Yield the nodes of a graph, or of some functions, and of all functions that they run."""
     library = {function.signature.name: function for function in graph_def.library.function}
     waiting, seen = list(functions or ()), set()

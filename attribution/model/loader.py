@@ -26,8 +26,9 @@ from tensorflow.core.protobuf import saved_model_pb2, struct_pb2
 
 from attribution.errors import BadInput, listed
 from attribution.file_io.reading import opened
+from attribution.graph import tf_internals
 from attribution.graph.nodes import node_of
-from attribution.model import op_allowlist, tf_internals, used_parts
+from attribution.model import op_allowlist, used_parts
 
 MOST_BYTES = 2 << 30  # protocol buffers are not larger
 TAG = "serve"

@@ -23,10 +23,9 @@ from attribution.graph.layers import Layers
 from attribution.graph.nodes import node_of
 from attribution.lrp.composite import Composite
 from attribution.methods.protocols import Inputs, NodeRules
-from attribution.model import batching, intermediate_input, op_allowlist, output_position, saved_model
+from attribution.model import batching, intermediate_input, op_allowlist, output_head, saved_model
 from attribution.model.compiled import CompiledGraph
 from attribution.model.input_validation import Expected, checked_feed, checked_targets
-from attribution.model.output_head import classes_of
 
 if TYPE_CHECKING:
     import keras
@@ -161,12 +160,12 @@ class Model:
         self.live = None
         self.live_source = None
         self.counts = collections.Counter()
-        per_row = isinstance(position, str) and position == output_position.PER_ROW
+        per_row = isinstance(position, str) and position == output_head.PER_ROW
         self._position = () if per_row else _whole_numbers(position)
         self._jit_compile = jit_compile
         frozen = saved_model.freeze(path, signature, inputs, output, loaded)
-        self._positions_end = output_position.limits(frozen) if per_row else None
-        self._take(output_position.with_position(frozen) if per_row else frozen)
+        self._positions_end = output_head.limits(frozen) if per_row else None
+        self._take(output_head.with_position(frozen) if per_row else frozen)
         self.num_classes = self._number_of_classes()
         self._refuse_scores_that_are_not_there()
 
@@ -336,7 +335,7 @@ class Model:
 
     def _is_position(self, name: str) -> bool:
         """Return whether an input says where scores are taken, and is nothing that the file's network sees."""
-        return self._positions_end is not None and name == output_position.POSITION
+        return self._positions_end is not None and name == output_head.POSITION
 
     def _first_floats(self, name: str) -> list[str]:
         return intermediate_input.first_floats(self._frozen, self._frozen.input_nodes[name], node_of(self.logits))
@@ -408,7 +407,7 @@ class Model:
         }
         feed = checked_feed(inputs, expected, "the model")
         if self._positions_end is not None:
-            output_position.check_positions(feed[output_position.POSITION], self._positions_end)
+            output_head.check_positions(feed[output_head.POSITION], self._positions_end)
         return feed
 
     def batch_size(self, wanted: int) -> int:
@@ -629,7 +628,7 @@ class Model:
 
     def _number_of_classes(self) -> int:
         shape = self._compiled.output_shape
-        classes = classes_of(shape, self._position)
+        classes = output_head.classes_of(shape, self._position)
         if classes is None and self._position:
             raise BadInput(
                 f"position {self._position} does not fit the model's output of shape {_shown(shape)}: it needs one "

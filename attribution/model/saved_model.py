@@ -18,12 +18,11 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph import inlining
 from attribution.graph import nodes as graph_nodes
+from attribution.graph.tf_internals import UnliftableError, convert_to_constants
 from attribution.graph.view import GraphView
-from attribution.model import custom_gradients, gradient_support
+from attribution.model import gradient_support
 from attribution.model.loader import SavedFile
-from attribution.model.tf_internals import UnliftableError, convert_to_constants
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,8 +297,8 @@ def _without_variables(function):
         converted = _converter(function, kept=kept)
     graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
     frozen = convert_to_constants._construct_concrete_function(function, graph_def, indices)
-    graph_def, renamed = inlining.inline_calls(graph_def)
-    custom_gradients.restore(graph_def)
+    graph_def, renamed = graph_nodes.inline_calls(graph_def)
+    gradient_support.restore(graph_def)
     weights, state = {}, set()
     for handle, placeholder in function.graph.captures:
         if captured[placeholder.op.name] is None and handle.dtype == tf.resource:
