@@ -103,8 +103,7 @@ def check_method(
     BadInput
         If there is no such method or check.
     """
-    from attribution.check_method.checks import CHECKS
-    from attribution.check_method.specimens import built_specimens, specimen_of
+    from attribution.check_method.checks import CHECKS, built_specimens, specimen_of
     from attribution.explain import with_parameters
 
     unknown = [name for name in allow if name not in CHECKS]

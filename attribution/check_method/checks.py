@@ -1,35 +1,112 @@
-"""The checks, one function each: what a method must do whatever it computes.
+"""The checks of a method, one function each, and the small networks that it is tried on.
 
-Each takes a ``Trial``, which explains a specimen as asked and counts passes, and returns what it found in words, or
-raises ``Failed`` with them.
+Each check takes a ``Trial``, returns its observation as text, and raises ``Failed`` with it where the method breaks
+the contract.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
+import os
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from attribution.check_method.specimens import Specimen
 from attribution.errors import BadInput
 from attribution.explain import BrokenContract, explain
+from attribution.methods.protocols import Inputs, ScoredModel
 
-TOLERANCE = 1e-4  # of a map's largest value: what another order of summation may change
-# The same where inputs keep their places in batches of one size (``row_independence``). Over the networks and methods
-# of tools/model_zoo such maps were the same to the bit, except SISE's, 2e-6 at most: an input has as many masks as
-# channels with a positive gradient, so that other inputs decide which of its masks share a pass.
+ROWS = 8  # inputs of a specimen: a multiple of the batch sizes tried, so that no pass is padded
+TOLERANCE = 1e-4  # relative to a map's largest value: what another order of summation may change
+# The same where inputs keep their positions in batches of one size (``row_independence``). Over the networks and
+# methods of tools/model_zoo such maps were the same to the bit, except SISE's, 2e-6 at most: an input has as many masks
+# as channels with a positive gradient, so that other inputs decide which of its masks share a pass.
 ROW_TOLERANCE = 1e-5
 
 
 class Failed(Exception):
-    """What a check found is against the contract."""
+    """The method breaks the contract."""
 
 
 class Refused(Exception):
-    """The method says that it cannot explain this model."""
+    """The method refuses to explain this model."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Specimen:
+    """A model and inputs to try a method on.
+
+    Attributes
+    ----------
+    title
+        Kind of the inputs.
+    model : attribution.model.model.Model
+        The model.
+    inputs
+        As ``Model.feed`` takes them, ``ROWS`` rows.
+    explain_input
+        Name of the explained input.
+    """
+
+    title: str
+    model: ScoredModel
+    inputs: Inputs
+    explain_input: str
+
+
+def built_specimens(directory: str | os.PathLike[str]) -> list[Specimen]:
+    """Return a network of signals and one of images with seeded random weights, written to an empty directory."""
+    import attribution
+
+    generator = np.random.default_rng(0)
+    specimens = []
+    for title, shape in (("signals", (24, 2)), ("images", (16, 16, 3))):
+        network = _small_network(shape)
+        drawn = [generator.normal(0, 0.3, weight.shape) for weight in network.weights]
+        # Positive biases: no channel is dead, so that no class activation map is empty.
+        network.set_weights([np.abs(values) if values.ndim == 1 else values for values in drawn])
+        path = pathlib.Path(directory) / title
+        network.export(path, verbose=False)
+        model = attribution.load_model(path, keras_model=network)
+        inputs = generator.normal(size=(ROWS, *shape)).astype(np.float32)
+        specimens.append(Specimen(title, model, inputs, model.explained_input()))
+    return specimens
+
+
+def _small_network(shape: tuple[int, ...]) -> Any:
+    """Return a network of two convolutions for inputs ``(positions..., channels)``."""
+    import keras
+
+    axes, layers = len(shape) - 1, keras.layers
+    convolution, size = (layers.Conv1D, 5) if axes == 1 else (layers.Conv2D, 3)
+    pooling = layers.MaxPooling1D if axes == 1 else layers.MaxPooling2D
+    return keras.Sequential(
+        [
+            keras.Input(shape),
+            convolution(6, size, padding="same", activation="relu"),
+            pooling(2),
+            convolution(5, 3, padding="same", activation="relu"),
+            layers.Flatten(),
+            layers.Dense(4),
+        ]
+    )
+
+
+def specimen_of(model: ScoredModel, explain_input: str | None = None) -> Specimen:
+    """Return a user's model with random inputs."""
+    from attribution.model.inspection import random_feed
+
+    name = model.explained_input(explain_input)
+    rows = model.batch_size(ROWS)
+    generator = np.random.default_rng(0)
+    feed = {key: np.repeat(array[:1], rows, axis=0) for key, array in random_feed(model).items()}
+    feed[name] = generator.random(feed[name].shape, dtype=np.float32).astype(feed[name].dtype)
+    return Specimen(str(model.path), model, feed, name)
 
 
 class Trial:

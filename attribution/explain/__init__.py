@@ -1,16 +1,17 @@
-"""``explain``: a method, a model and inputs in, maps out, block by block."""
+"""Explain a model's scores by one or several methods, batch by batch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+import inspect
+import pathlib
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
 from attribution.deprecation import renamed_arguments
 from attribution.errors import BadInput
-from attribution.explain.user_methods import BrokenContract, called
 from attribution.methods import resizing
 from attribution.methods.completeness import Residuals
 from attribution.methods.method import Method
@@ -18,9 +19,17 @@ from attribution.methods.protocols import Inputs, ScoredModel
 from attribution.methods.queries import BatchPosition, ModelQueries, RequiredQueries
 from attribution.methods.resolve import resolve_method
 from attribution.model.input_validation import checked_targets
+from attribution.plugins import working_directory_kept
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+_PACKAGES = ("attribution", "attribution_benchmarks", "bim", "svea", "clevr_xai")
+_INSTALLED = [pathlib.Path(__file__).resolve().parents[2] / name for name in _PACKAGES]
+
+
+class BrokenContract(BadInput):
+    """A method returned an invalid map, or raised an exception other than ``BadInput``."""
 
 
 class _Options(TypedDict, total=False):
@@ -56,7 +65,7 @@ def explain(
     explain_input: str | None = None,
     batch_size: int = 32,
     seed: int = 0,
-    keys: Sequence | None = None,
+    keys: Sequence[Any] | None = None,
     progress: bool = False,
     resize: bool | None = None,
     return_residuals: bool = False,
@@ -67,33 +76,33 @@ def explain(
     Parameters
     ----------
     method : str or Method or callable
-        A name of the registry, ``module:function``, a ``Method``, or a function of one's own that takes
+        A name of the registry, ``module:function``, a ``Method``, or a function that takes
         ``attribution.methods.queries.ModelQueries`` and returns one map per input.
     model : attribution.model.model.Model
-        From ``load_model``; it decides whether logits or probabilities are explained.
+        From ``load_model``, which decides whether logits or probabilities are explained.
     inputs
         ``(N, ...)`` array for a model with one input, or a mapping from input name to array.
     targets
         ``(N,)`` int, or one int for all; ``None`` explains each input's predicted class.
     explain_input
-        Name of the input to explain, where the model has several of floating point; or of a tensor of floating point
-        behind an input, such as an embedding's layer, whose values are explained then. By default a model with a
-        single input of whole numbers is explained at the first such tensor behind it.
+        Name of the input to explain, where the model has several of floating point; or of a floating-point tensor
+        behind an input, such as an embedding layer, whose values are explained then. By default a model with a single
+        integer input is explained at the first such tensor behind it.
     batch_size
         Rows in one pass. Passes are filled across inputs and samples; memory grows with this alone.
     seed
-        Of all that is drawn at random.
+        Seed of all random numbers.
     keys
-        N names or indices from which the random numbers of each input derive; by default 0 to N - 1. Give names
-        where an input should keep its numbers whatever else is explained with it.
+        N names or indices from which the random numbers of each input derive; by default 0 to N - 1. With names an
+        input has the same numbers whatever is explained with it.
     progress
         Whether to show a progress bar on standard error.
     resize
-        ``True``: a map of a layer's resolution, whatever method made it, is resized bilinearly to the input's.
-        ``False``: class activation maps keep their layer's resolution. ``None``: each method as it does by default.
+        ``True``: maps at the resolution of a layer are resized bilinearly to the input's. ``False``: class activation
+        maps keep their layer's resolution. ``None``: the default of each method.
     return_residuals
-        Whether to return also by how much each map's sum misses what it must be, such as f(x) - f(baseline). It takes
-        at most a forward pass at the input and one at each baseline or reference.
+        Whether to return also the difference between the sum of each map and its expected value, such as
+        f(x) - f(baseline). It takes at most a forward pass at the input and one at each baseline or reference.
     **overrides
         Parameters of the method in place of its defaults.
 
@@ -103,12 +112,12 @@ def explain(
         Float32, ``(N, ...)``: of the input's shape for gradient-like and relevance methods, without the
         channel axis for class activation maps and perturbation methods.
     residuals : attribution.methods.completeness.Residuals or None
-        With ``return_residuals``; ``None`` where the method has no law on its sum.
+        With ``return_residuals``; ``None`` where no law fixes the sum of the method's maps.
 
     Raises
     ------
     BadInput
-        If anything given does not fit; the message says what would.
+        If an argument is invalid; the message says what is expected.
     """
     resolved = _resolve(method)
     if resize is not None and "resize" in resolved.defaults:
@@ -144,7 +153,7 @@ def explain_many(
     explain_input: str | None = None,
     batch_size: int = 32,
     seed: int = 0,
-    keys: Sequence | None = None,
+    keys: Sequence[Any] | None = None,
     progress: bool = False,
     resize: bool = False,
     return_residuals: bool = False,
@@ -159,19 +168,17 @@ def explain_many(
     methods
         Methods as ``explain`` takes them; or a mapping from any label to a method or to a pair of a method and
         its overrides.
-    model, inputs, targets, explain_input, batch_size, seed, keys, progress
+    model, inputs, targets, explain_input, batch_size, seed, keys, progress, return_residuals
         See ``explain``.
     resize
         Whether maps of another resolution than the input's are resized to it, bilinearly.
-    return_residuals
-        See ``explain``.
 
     Returns
     -------
     maps : dict[str, np.ndarray]
         Name or label to maps, in the order given; the same bytes as ``explain`` gives one by one.
     residuals : dict[str, attribution.methods.completeness.Residuals]
-        With ``return_residuals``: name or label to residuals, of the methods that have a law on their sum.
+        With ``return_residuals``: name or label to residuals, of the methods whose sum a law fixes.
     """
     found = _explained(
         methods, model, inputs, targets, explain_input, batch_size, seed, keys, progress, resize, return_residuals
@@ -180,91 +187,111 @@ def explain_many(
 
 
 def _explained(
-    methods, model, inputs, targets, explain_input, batch_size, seed, keys, progress, resize, with_residuals
-):
-    """Return maps and residuals, the latter empty unless wanted; parameters as in ``explain_many``."""
+    methods: Any,
+    model: Any,
+    inputs: Inputs,
+    targets: Any,
+    explain_input: str | None,
+    batch_size: int,
+    seed: int,
+    keys: Sequence[Any] | None,
+    progress: bool,
+    resize: bool,
+    with_residuals: bool,
+) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]:
+    """Return maps, and residuals where they are requested; parameters as in ``explain_many``."""
     chosen = with_parameters(methods)
     feed = model.feed(inputs)
     explained = None
     if hasattr(model, "explaining"):
         explained = model.explaining(feed, explain_input, batch_size)
-        model, feed, explain_input = explained.model, explained.feed, explained.explain_input
-    else:  # what is served is explained as it is
-        explain_input = model.explained_input(explain_input)
-    turned = explained is not None and explained.channels_first
-    total = len(feed[explain_input])
+        model, feed, name = explained.model, explained.feed, explained.explain_input
+    else:  # a served model
+        name = model.explained_input(explain_input)
+    total = len(feed[name])
     if targets is not None:
         targets = checked_targets(targets, total, model.num_classes)
     keys = range(total) if keys is None else keys
     if len(keys) != total:
         raise BadInput(f"{len(keys)} keys were given for {total} inputs")
-    parts = {label: [] for label, (method, _) in chosen.items() if with_residuals and method.sum_law}
-    maps = block_by_block(
-        chosen, model, feed, targets, explain_input, batch_size, seed, keys, progress, resize, turned, parts
-    )
-    residuals = {label: Residuals.joined(some) for label, some in parts.items()}
+    batches = _queries_by_batch(
+        chosen, model, feed, targets, name, batch_size, seed, keys, progress,
+        channels_first=explained is not None and explained.channels_first,
+    )  # fmt: skip
+    maps, residuals = _run(chosen, batches, feed[name].shape, resize, with_residuals)
     if explained is not None:
         maps = {label: explained.as_given(array) for label, array in maps.items()}
     return maps, residuals
 
 
-def block_by_block(
-    chosen: Mapping[str, tuple[Method, dict]],
-    model: ScoredModel,
+def _run(
+    chosen: Mapping[str, tuple[Method, dict[str, Any]]],
+    batches: Iterable[tuple[slice, ModelQueries]],
+    shape: tuple[int, ...],
+    resize: bool,
+    with_residuals: bool,
+) -> tuple[dict[str, np.ndarray], dict[str, Residuals]]:
+    """Return the maps of all batches of inputs of some shape, and the residuals where they are requested."""
+    maps: dict[str, np.ndarray] = {}
+    laws = {label: method.sum_law for label, (method, _) in chosen.items() if with_residuals and method.sum_law}
+    parts: dict[str, list[Residuals]] = {label: [] for label in laws}
+    for rows, queries in batches:
+        for label, (method, parameters) in chosen.items():
+            result = _checked(method, _called(method, queries, parameters), queries)
+            if resize and result.ndim < queries.inputs.ndim:
+                result = resizing.resize(result, queries.inputs.shape[1:-1])
+            if label not in maps:
+                maps[label] = np.empty((shape[0], *result.shape[1:]), np.float32)
+            maps[label][rows] = result
+            if label in laws:
+                parts[label].append(laws[label].residuals(queries, parameters, maps[label][rows]))
+    for label, (method, _) in chosen.items():
+        if label not in maps:  # there are no inputs
+            maps[label] = np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
+    return maps, {label: Residuals.joined(some) for label, some in parts.items()}
+
+
+def _queries_by_batch(
+    chosen: Mapping[str, tuple[Method, dict[str, Any]]],
+    model: Any,
     feed: Mapping[str, np.ndarray],
-    targets: Any,
+    targets: np.ndarray | None,
     explain_input: str,
     batch_size: int,
     seed: int,
-    keys: Sequence,
+    keys: Sequence[Any],
     progress: bool,
-    resize: bool = False,
-    channels_first: bool = False,
-    residuals: Mapping[str, list] = MappingProxyType({}),
-) -> dict[str, np.ndarray]:
-    """Return the maps of methods with all their parameters; see ``explain_many``, which checks what is given here.
-
-    The residuals of each block are added to the lists of ``residuals``, by label.
-    """
-    needs = RequiredQueries()
+    channels_first: bool,
+) -> Iterator[tuple[slice, ModelQueries]]:
+    """Yield the rows of each batch of inputs with the queries that methods make of it."""
+    required = RequiredQueries()
     for method, parameters in chosen.values():
-        needs |= method.required_queries(parameters)
+        required |= method.required_queries(parameters)
+    total, size = len(feed[explain_input]), model.batch_size(batch_size)
+    starts: Any = range(0, total, size)
+    if progress:
+        from tqdm import tqdm
 
-    total = len(feed[explain_input])
-    block = model.batch_size(batch_size)
-    maps: dict[str, np.ndarray] = {}
-    for start in _blocks(total, block, progress):
-        rows = slice(start, start + block)
-        passes = ModelQueries(
-            model,
-            {name: array[rows] if array.ndim else array for name, array in feed.items()},
-            explain_input,
-            None if targets is None else targets[rows],
-            block,
-            seed,
-            keys[rows],
-            needs,
-            BatchPosition(rows, total, channels_first),
+        starts = tqdm(starts, unit="batch")
+    for start in starts:
+        rows = slice(start, start + size)
+        yield (
+            rows,
+            ModelQueries(
+                model,
+                {name: array[rows] if array.ndim else array for name, array in feed.items()},
+                explain_input,
+                None if targets is None else targets[rows],
+                size,
+                seed,
+                keys[rows],
+                required,
+                BatchPosition(rows, total, channels_first),
+            ),
         )
-        for label, (method, parameters) in chosen.items():
-            result = _checked(method, called(method, passes, parameters), passes)
-            if resize and result.ndim < passes.inputs.ndim:
-                result = resizing.resize(result, passes.inputs.shape[1:-1])
-            if label not in maps:
-                maps[label] = np.empty((total, *result.shape[1:]), np.float32)
-            maps[label][rows] = result
-            if label in residuals:
-                residuals[label].append(method.sum_law.residuals(passes, parameters, maps[label][rows]))
-    if not total:
-        shape = feed[explain_input].shape
-        maps = {
-            label: np.empty(shape[:-1] if method.drops_channels and len(shape) > 2 else shape, np.float32)
-            for label, (method, _) in chosen.items()
-        }
-    return maps
 
 
-def _resolve(method) -> Method:
+def _resolve(method: Any) -> Method:
     if isinstance(method, Method):
         return method
     if callable(method):
@@ -272,7 +299,7 @@ def _resolve(method) -> Method:
     return resolve_method(method)
 
 
-def with_parameters(methods: Any) -> dict[str, tuple[Method, dict]]:
+def with_parameters(methods: Any) -> dict[str, tuple[Method, dict[str, Any]]]:
     """Return label -> (method, parameters with defaults) of methods as ``explain_many`` takes them."""
     if not isinstance(methods, Mapping):
         resolved = [_resolve(method) for method in methods]
@@ -285,19 +312,43 @@ def with_parameters(methods: Any) -> dict[str, tuple[Method, dict]]:
     return chosen
 
 
-def _blocks(total, block, progress):
-    starts = range(0, total, block)
-    if progress:
-        from tqdm import tqdm
+def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]) -> Any:
+    """Return the result of a method.
 
-        return tqdm(starts, unit="batch")
-    return starts
+    Raises
+    ------
+    BrokenContract
+        If a custom method raises anything but ``BadInput``, ``SystemExit`` included; the exception is its cause. An
+        exception of a method of this project is raised unchanged.
+    """
+    try:
+        with working_directory_kept():
+            return method.function(queries, **parameters)
+    except BadInput:
+        raise
+    except (Exception, SystemExit) as error:
+        file = _file(method)
+        if file is None or any(pathlib.Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED):
+            raise
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        where = f"{file}, line {lines[-1]}" if lines else file
+        words = " ".join(str(error).split())[:300]
+        hint = "; all methods share the inputs: copy what you change" if "read-only" in words else ""
+        raise BrokenContract(
+            f"method '{method.name}' failed at {where}: {type(error).__name__}{words and ': '}{words}{hint}"
+        ) from error
 
 
-def _checked(method: Method, maps, passes: ModelQueries) -> np.ndarray:
-    """Return a method's result as float32 if it is what a method must return."""
+def _file(method: Method) -> str | None:
+    """Return the file of a method's code; ``None`` for a function written in C."""
+    code = getattr(inspect.unwrap(method.function), "__code__", None)
+    return getattr(code, "co_filename", None)
+
+
+def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
+    """Return a method's result as float32; refuse an invalid one."""
     maps = np.asarray(maps)
-    with_channels = passes.inputs.shape
+    with_channels = queries.inputs.shape
     # A class activation map may have its layer's resolution, hence only the number of axes is fixed.
     fits = maps.shape == with_channels or (maps.ndim == len(with_channels) - 1 and maps.shape[:1] == with_channels[:1])
     if not fits or maps.dtype.kind not in "fiub":
@@ -310,5 +361,5 @@ def _checked(method: Method, maps, passes: ModelQueries) -> np.ndarray:
     if not np.isfinite(single).all():
         row = int(np.argmin(np.isfinite(single.reshape(len(single), -1)).all(axis=1)))
         wrong = "values too large for float32" if np.isfinite(maps[row]).all() else "NaN or infinite values"
-        raise BrokenContract(f"method '{method.name}' returned {wrong} for input {passes.keys[row]}")
+        raise BrokenContract(f"method '{method.name}' returned {wrong} for input {queries.keys[row]}")
     return single

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution.check_method import checks, specimens
+from attribution.check_method import checks
 from attribution.errors import BadInput
 
 METHODS = """
@@ -98,9 +98,9 @@ def file(tmp_path_factory):
 @pytest.fixture(scope="module", autouse=True)
 def built_once(tmp_path_factory):
     """The small networks are the same at each call; the tests build them once."""
-    built = specimens.built_specimens(tmp_path_factory.mktemp("specimens"))
+    built = checks.built_specimens(tmp_path_factory.mktemp("specimens"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(specimens, "built_specimens", lambda directory: built)
+        patch.setattr(checks, "built_specimens", lambda directory: built)
         yield
 
 

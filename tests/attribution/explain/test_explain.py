@@ -157,14 +157,14 @@ def test_a_method_cannot_change_what_others_are_given(models, inputs):
         return gradient
 
     before = inputs["signal"].copy()
-    with pytest.raises(BadInput, match="read-only; inputs are lent to all methods"):
+    with pytest.raises(BadInput, match="read-only; all methods share the inputs"):
         attribution.explain(careless, models["signal"], inputs["signal"])
 
     def also_careless(passes):
         passes.inputs[:] = 0
         return passes.inputs
 
-    with pytest.raises(BadInput, match="read-only; inputs are lent to all methods"):
+    with pytest.raises(BadInput, match="read-only; all methods share the inputs"):
         attribution.explain(also_careless, models["signal"], inputs["signal"])
     np.testing.assert_array_equal(inputs["signal"], before)
     inputs["signal"][:] = before  # the caller's own array stays writable
