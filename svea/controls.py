@@ -10,9 +10,8 @@ import numpy as np
 
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import Control
-from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
+from svea.metrics import WINDOW
 from svea.mnist1d import LENGTH
-from svea.roe import WINDOW
 
 
 def template_position(batch: Batch, seed: int) -> np.ndarray:
@@ -66,6 +65,3 @@ CONTROLS = (
         "random_window", "Random window", "the region lies anywhere, drawn at random for each signal", random_window
     ),
 )
-# The method's own maps on networks that have learnt nothing; --random_networks says of how many.
-OWN = RANDOM_WEIGHTS
-TITLES = {control.name: control.title for control in (RAW_SIGNAL, *CONTROLS)}

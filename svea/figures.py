@@ -1,27 +1,92 @@
-"""Figures of SVEA: example maps with their regions, and the ROE test with where the regions lie."""
+"""Figures of SVEA, and test signals for a report: example maps with their regions, the ROE test, window positions."""
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attribution.errors import print_line
 from attribution.plotting import no_mathtext
 from attribution_benchmarks.cli.figures import save_figure
-from svea import roe
+from attribution_benchmarks.core import report_examples
+from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
+from attribution_benchmarks.metrics.per_sample import PerSampleMetric
+from svea import scoring
+from svea.metrics import METRICS, WINDOW
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D
 from svea.scoring import NetworkScores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from attribution_benchmarks.core.runner import Run
+
 _REGION = "#f2b134"
 _TEMPLATE = "#2a7f62"
 _OURS = "#3b5b92"
 _PAPER = "#c8553d"
 _BARS = {"method": _OURS, "control": "#a9a9a9", "peer": "#8f6bb3"}
+
+
+def _whole_map(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
+    """Return maps as they are, (N, 40)."""
+    return np.reshape(maps, (len(maps), LENGTH))
+
+
+def _map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
+    """Return maps as bytes with a sign, (N, 40)."""
+    return report_examples.signed(_whole_map(maps, batch, scores))
+
+
+_WHOLE = PerSampleMetric("whole_map", _whole_map, width=LENGTH, digits=9, of_controls=False)  # digits of a float32
+_PICTURE = report_examples.MapPicture("picture", _map_bytes, width=LENGTH, of_controls=False)
+_EXAMPLES = 10  # test signals for a report
+
+
+def write(run: Run, rows: Sequence[Mapping], titles: Mapping[str, str]) -> None:
+    """Write the figures of the first network and ``inputs.npz`` into ``--plot_dir``."""
+    network, directory = run.results[0], run.flags.plot_dir
+    examples = example_rows(run.data, network)
+    maps = _maps_of(run, examples, _WHOLE)
+    for path in save_figures(directory, run.data, network, maps, rows, titles, run.flags.plot_format):
+        print_line(f"figure: {path}", file=sys.stderr)
+    _save_examples(run, directory)
+
+
+def _maps_of(run: Run, rows: Sequence[int], measure: PerSampleMetric) -> dict[str, dict[int, np.ndarray]]:
+    """Return method -> test signal -> (40,) map; stored maps are not computed again."""
+    network, model = run.results[0], next(iter(run.models.values()))
+    (whole,) = scoring.batches(run.data, scoring.SIGNALS)
+    places = [TRAIN_SIGNALS + row for row in rows]
+    names, files = ([column[place] for place in places] for column in (whole.names, whole.files))
+    evaluator = scoring.evaluator(network.explainer, model, [measure], run.store)
+    found = evaluator.run([LazyBatch(names, files, lambda: whole.load().take(places))])
+    return {name: dict(zip(rows, found.numbers(MapSource(name), measure), strict=True)) for name in network.methods}
+
+
+def _save_examples(run: Run, directory: str) -> None:
+    """Write the test signals that distinguish the methods best: signal, true template, and the maps of all methods."""
+    groups, data, probabilities = run.input_scores, run.data, run.results[0].probabilities
+    metrics = tuple(group.where["metric"] for group in groups)
+    less = [name for name, metric in METRICS.items() if metric.better == "less"]
+    own = [group for group in groups if group.where["metric"] in METRICS] or list(groups)
+    rows = report_examples.choose(own, less, list(run.results[0].methods), _EXAMPLES)
+    maps = _maps_of(run, rows, _PICTURE)
+    examples = []
+    for row in rows:
+        predicted, truth = int(probabilities[row].argmax()), int(data.test.labels[row])
+        facts = f"predicted class {predicted}, {'rightly' if predicted == truth else f'true class {truth}'}"
+        view = report_examples.ExampleView(
+            "", data.test.signals[row], data.test.template[row],
+            {name: found[row].astype(np.uint8) for name, found in maps.items()}, facts,
+        )  # fmt: skip
+        examples.append(report_examples.Example(groups[0].inputs[row], metrics, f"Test signal {row}", (view,)))
+    every = report_examples.InputPictures(metrics, tuple(groups[0].inputs), data.test.signals.astype(np.float32))
+    report_examples.save(directory, examples, [every])
 
 
 @no_mathtext
@@ -222,7 +287,7 @@ def positions_figure(
     image = np.full((len(scored), len(edges) - 1), np.nan)
     for height, row in enumerate(scored):
         starts = everything[row["method"]].starts
-        distance = starts[TRAIN_SIGNALS:] + (roe.WINDOW - 1) / 2 - data.test.template_centre
+        distance = starts[TRAIN_SIGNALS:] + (WINDOW - 1) / 2 - data.test.template_centre
         image[height] = 100 * np.histogram(distance, edges)[0] / len(distance)
     mesh = positions.pcolormesh(edges, np.arange(len(scored) + 1) - 0.5, np.sqrt(image), cmap="Blues", rasterized=True)
     positions.hlines(np.arange(len(scored) - 1) + 0.5, edges[0], edges[-1], color="white", linewidth=3)
@@ -274,9 +339,7 @@ def _draw_maps(axis, data: Mnist1D, row: int, maps: Sequence[np.ndarray], starts
         bases.append([(-0.5, -line - 1), (LENGTH - 0.5, -line - 1)])
         templates.append([(data.test.template_first[row], template), (data.test.template_last[row], template)])
         peaks.append(curves[-1][int(explanation.argmax())])
-        axis.add_patch(
-            Rectangle((start - 0.5, -line - 1), roe.WINDOW, 0.94, facecolor=_REGION, alpha=0.35, linewidth=0)
-        )
+        axis.add_patch(Rectangle((start - 0.5, -line - 1), WINDOW, 0.94, facecolor=_REGION, alpha=0.35, linewidth=0))
     axis.add_collection(LineCollection(signals, colors="black", linewidths=1.1), autolim=False)
     axis.add_collection(LineCollection(zeros, colors="0.7", linewidths=0.5), autolim=False)
     axis.add_collection(PolyCollection(fills, facecolors="#8fa8d0", linewidths=0), autolim=False)

@@ -1,38 +1,38 @@
-"""Score regions on one network: per test signal, was its window classified rightly, and what did confidence do."""
+"""Score the regions of explanation on one network: a value of each metric for each test signal."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import attribution
 from attribution.errors import BadInput
+from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
-from attribution_benchmarks.core.evaluator import Evaluator
-from attribution_benchmarks.core.explainer import Explainer
+from attribution_benchmarks.core.evaluator import Evaluator, Results
+from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.random_weights import has_variables, networks
-from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
-from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
-from svea import controls, faithfulness, mnist1d, regions, roe
-from svea.methods import COSTLY
-from svea.mnist1d import CLASSES, LENGTH, TRAIN_SIGNALS, Mnist1D
-from svea.svm_cache import KeptMachines
+from svea import metrics, mnist1d
+from svea.controls import RAW_SIGNAL
+from svea.mnist1d import CLASSES, LENGTH, TEST_SIGNALS, TRAIN_SIGNALS, Mnist1D
 
 if TYPE_CHECKING:
     from attribution.model.model import Model
 
+SIGNALS = TRAIN_SIGNALS + TEST_SIGNALS
 
-@dataclass(frozen=True)
+
+@dataclasses.dataclass(frozen=True)
 class Scores:
-    """What one method, or one control, got on one network.
+    """The scores of one method or control on one network.
 
     Attributes
     ----------
@@ -52,24 +52,33 @@ class Scores:
     curves: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class NetworkScores:
-    """Scores of all methods and controls on one network.
+    """The scores of all methods and controls on one network.
 
     Attributes
     ----------
-    methods, controls
-        Name -> Scores.
+    sources
+        Source of maps -> scores: methods, controls, methods under a control such as random networks.
     probabilities
         (1000, 10), the network's output for the test signals.
-    own
-        MapSource -> Scores of a method's own maps under a control, such as on a random network.
+    explainer
+        What made the maps, for figures.
     """
 
-    methods: Mapping[str, Scores]
-    controls: Mapping[str, Scores]
+    sources: Mapping[MapSource, Scores]
     probabilities: np.ndarray
-    own: Mapping[MapSource, Scores] = dataclasses.field(default_factory=dict)
+    explainer: Any = None
+
+    @property
+    def methods(self) -> dict[str, Scores]:
+        """Scores of the methods by name."""
+        return {source.method: scores for source, scores in self.sources.items() if not source.control}
+
+    @property
+    def controls(self) -> dict[str, Scores]:
+        """Scores of the model-independent controls by name."""
+        return {source.control: scores for source, scores in self.sources.items() if not source.method}
 
     def accuracy(self, data: Mnist1D) -> float:
         """Return the accuracy on the test signals in percent."""
@@ -77,16 +86,7 @@ class NetworkScores:
 
 
 def load_network(path: str | os.PathLike) -> Model:
-    """Load a network on MNIST-1D that gives probabilities.
-
-    Parameters
-    ----------
-    path
-        SavedModel directory.
-
-    Returns
-    -------
-    attribution.model.model.Model
+    """Return a network on MNIST-1D that gives probabilities, from the directory of a SavedModel.
 
     Raises
     ------
@@ -96,26 +96,9 @@ def load_network(path: str | os.PathLike) -> Model:
     model = attribution.load_model(path, score="probabilities")
     if model.num_classes != CLASSES:
         raise BadInput(f"the network {str(path)!r} has {model.num_classes} classes; MNIST-1D has {CLASSES}")
-    # A wrong input shape, or weights that are NaN, are found here, before the work.
-    model.scores(np.zeros((1, LENGTH, 1), np.float32))
+    model.scores(np.zeros((1, LENGTH, 1), np.float32))  # raises for a wrong input shape and for weights of NaN
+    model.live_source = attach_live_network  # for custom methods that need it
     return model
-
-
-def fit(name: str, model: Any, data: Mnist1D, layer: str = "") -> str:
-    """Say how a network that fits SVEA does on the test signals, and which layer its class activation maps are of."""
-    accuracy = 100 * np.mean(model.predict(data.test.signals[..., None], 1000) == data.test.labels)
-    return (
-        f"{name} fits SVEA: signals (batch, {LENGTH}, 1) to {CLASSES} classes, {accuracy:.1f} % of the test signals "
-        f"right; {layer_of(model, layer)}"
-    )
-
-
-def layer_of(model: Any, layer: str = "") -> str:
-    """Say which layer class activation maps are of, or why there is none."""
-    try:
-        return f"class activation maps of the layer {model.layer(layer or None)}"
-    except BadInput as error:
-        return f"no class activation maps ({error})"
 
 
 def attach_live_network(model: Any) -> None:
@@ -132,192 +115,160 @@ def attach_live_network(model: Any) -> None:
     third_party.attach(model, baseline.build(seed=0))
 
 
+def file_of(row: int) -> str:
+    """Return the name of a signal's saved map, "train_0000" or "test_0000"."""
+    return f"train_{row:04d}" if row < TRAIN_SIGNALS else f"test_{row - TRAIN_SIGNALS:04d}"
+
+
+def batches(data: Mnist1D, size: int, chosen: Sequence[int] = range(SIGNALS)) -> Iterator[LazyBatch]:
+    """Yield signals in batches of ``size``, by default all 5,000, the training signals first."""
+    signals, centres, templates = (
+        np.concatenate([getattr(split, name) for split in (data.train, data.test)])
+        for name in ("signals", "template_centre", "template")
+    )
+
+    def batch(rows: list[int]) -> Batch:
+        return Batch(
+            signals[rows][:, :, None],
+            rows,
+            masks={"template": templates[rows]},
+            truth={"template_centre": centres[rows], "file": list(map(file_of, rows))},
+        )
+
+    for start in range(0, len(chosen), size):
+        rows = list(chosen[start : start + size])
+        yield LazyBatch(list(map(str, rows)), list(map(file_of, rows)), functools.partial(batch, rows))
+
+
+def evaluator(
+    explainer: Any, model: Any, measures: Sequence[PerSampleMetric], store: ScoreStore | None = None, **settings: Any
+) -> Evaluator:
+    """Return what measures the maps of signals; ``settings`` are others of ``Evaluator``."""
+    key = {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT}
+    return Evaluator(explainer, measures, key, [batches], store, **settings)
+
+
+def _region(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
+    """Return where each map's region begins and whether the map is zero everywhere, (N, 2) int64."""
+    maps = np.asarray(maps)
+    if maps.shape[1:] not in ((LENGTH,), (LENGTH, 1)):
+        raise BadInput(
+            f"maps of shape {maps.shape[1:]}; SVEA reads one value per point, shape ({LENGTH},) or ({LENGTH}, 1)"
+        )
+    return np.stack([metrics.region_of_explanation(maps), metrics.all_zero(maps)], axis=1)
+
+
+REGION = PerSampleMetric("region", _region, width=2)
+
+
+def of_test_signals(measure: PerSampleMetric) -> PerSampleMetric:
+    """Return a measure of the test signals alone; the others only train the machines of the ROE test."""
+
+    def measured(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
+        numbers = np.full((len(batch), measure.width), np.nan)
+        rows = np.flatnonzero(np.asarray(batch.seeds) >= TRAIN_SIGNALS)
+        if len(rows) == len(batch):  # the batch itself, so that memoized queries of it are found again
+            return measure.function(maps, batch, scores)
+        if len(rows):
+            numbers[rows] = np.reshape(measure.function(maps[rows], batch.take(rows), scores), (len(rows), -1))
+        return numbers
+
+    return dataclasses.replace(measure, function=measured)
+
+
 def score_network(
     model: Any,
     data: Mnist1D,
-    explainer: Explainer | SavedMaps,
+    results: Results,
     shared: Mapping[str, Metric] | None = None,
     batch_size: int = 1000,
     store: ScoreStore | None = None,
-    maps_directory: MapsDirectory | None = None,
-    progress: bool = False,
 ) -> NetworkScores:
-    """Explain all 5,000 signals with each method and score the regions, the controls' too.
+    """Return the scores of the regions of all methods and controls on a network.
 
     Parameters
     ----------
-    model
-        Result of ``load_network``.
+    model, data
+        A network of ``load_network``, MNIST-1D.
+    results
+        Of an ``evaluator`` with ``REGION`` and the measures of ``shared``.
+    shared
+        Metrics of all benchmarks, by name.
+    batch_size
+        Signals in one pass.
+    store
+        Where the answers of support vector machines are stored; None keeps them in memory.
+    """
+    signals = np.concatenate([data.train.signals, data.test.signals])
+    probabilities = model.scores(data.test.signals[..., None], batch_size)
+    rows, top = np.arange(TEST_SIGNALS), probabilities.argmax(axis=1)
+    machines = SvmCache(data, store)
+
+    def scores_of(source: MapSource) -> Scores:
+        starts, zero = results.numbers(source, REGION).astype(np.int64).T
+        kept = metrics.keep_windows(data.test.signals, starts[TRAIN_SIGNALS:])
+        before, after = probabilities[rows, top], model.scores(kept[..., None], batch_size)[rows, top]
+        values = {
+            "roe_test": 100.0 * machines.correct(metrics.windows(signals, starts)),
+            "drop": 100.0 * metrics.confidence_drop(before, after),
+            "increase": 100.0 * metrics.confidence_increase(before, after),
+        }
+        curves = {}
+        for name, metric in (shared or {}).items():
+            if not metric.measure.applies_to(source):
+                continue
+            numbers = results.numbers(source, metric.measure)[TRAIN_SIGNALS:]
+            values[name] = numbers[:, 0]
+            if metric.curve:
+                curves[name] = numbers[:, 1:]
+        return Scores(values, None if source.control else int(zero.sum()), starts, curves)
+
+    by_kind = {source: scores_of(source) for source in results.sources if not source.control}
+    by_kind[MapSource(control=RAW_SIGNAL.name)] = Scores({"roe_test": 100.0 * machines.correct(signals)})
+    by_kind |= {source: scores_of(source) for source in results.sources if not source.method}
+    by_kind |= {source: scores_of(source) for source in results.sources if source.method and source.control}
+    return NetworkScores(by_kind, probabilities, results.evaluator.explainer)
+
+
+class SvmCache:
+    """The answers of the ROE test's support vector machines, stored by the features that the machines are trained on.
+
+    Parameters
+    ----------
     data
         MNIST-1D.
-    explainer
-        Makes the maps: from ``explainer``, or ``scoring.saved_maps.SavedMaps``.
-    shared
-        Metrics of all benchmarks to compute beside SVEA's own, by name.
-    batch_size
-        Signals in one batch and in one pass.
     store
-        Where regions are kept, so that none is found twice; None keeps none.
-    maps_directory
-        Where maps are saved; None saves none.
-    progress
-        Whether to show a progress bar.
+        Where answers are stored; None keeps them in memory.
     """
-    import tqdm
 
-    measures = _measures(shared)
-    signals = regions.signals_of(data)
-    probabilities = model.scores(data.test.signals[..., None], batch_size)
-    run = _run(model, explainer, measures, store, maps_directory)
-    with tqdm.tqdm(total=len(signals), desc="signals explained", unit="signal", disable=not progress) as bar:
-        found = run.run(regions.batches(data, batch_size), bar.update)
+    def __init__(self, data: Mnist1D, store: ScoreStore | None = None):
+        self._data = data
+        self._series = (store or ScoreStore(None)).series(
+            benchmark="svea", data=mnist1d.FINGERPRINT, machines=code_fingerprint(metrics.linear_svm_correct),
+            versions=manifest.versions(),
+        )  # fmt: skip
 
-    machines = KeptMachines(data, store)
+    def correct(self, features: np.ndarray) -> np.ndarray:
+        """Return which test signals are classified correctly by machines trained on the training signals, (1000,) bool.
 
-    def scores(source: MapSource) -> Scores:
-        region = regions.regions_of(found, source)
-        values = _window_values(model, data, signals, region.starts, probabilities, batch_size, machines)
-        curves = {}
-        for name, measure in measures.items():
-            if not measure.applies_to(source):
-                continue
-            numbers = found.numbers(source, measure)[TRAIN_SIGNALS:]
-            values[name] = numbers[:, 0]
-            if (shared or {})[name].curve:
-                curves[name] = numbers[:, 1:]
-        zero_maps = int(region.zero.sum()) if source.method and not source.control else None
-        return Scores(values, zero_maps, region.starts, curves)
+        Parameters
+        ----------
+        features
+            (5000, D) numbers, those of the training signals first.
 
-    whole = machines.correct(signals)
-    return NetworkScores(
-        {source.method: scores(source) for source in found.sources if source.method and not source.control},
-        {
-            controls.RAW_SIGNAL.name: Scores({"roe_test": 100.0 * whole}),
-            **{source.control: scores(source) for source in found.sources if source.control and not source.method},
-        },
-        probabilities,
-        {source: scores(source) for source in found.sources if source.control and source.method},
-    )
-
-
-def sharded_run(
-    name: str,
-    model: Any,
-    data: Mnist1D,
-    explainer: Explainer,
-    shared: Mapping[str, Metric] | None = None,
-    batch_size: int = 1000,
-    store: ScoreStore | None = None,
-    maps_directory: MapsDirectory | None = None,
-) -> ShardedRun:
-    """Return what ``score_network`` explains and measures, as work in batches; parameters as there."""
-    run = _run(model, explainer, _measures(shared), store, maps_directory)
-    return ShardedRun(
-        name, run, range(regions.SIGNALS), batch_size, lambda rows, size: regions.batches(data, size, rows)
-    )
-
-
-def _measures(shared: Mapping[str, Metric] | None) -> dict[str, PerSampleMetric]:
-    return {name: _of_test_signals(metric.measure) for name, metric in (shared or {}).items()}
-
-
-def _run(model, explainer, measures: Mapping[str, PerSampleMetric], store, maps_directory) -> Evaluator:
-    return Evaluator(
-        explainer,
-        [regions.REGION, *measures.values()],
-        _key(model),
-        [regions.batches],
-        store,
-        maps_directory=maps_directory,
-    )
-
-
-def explainer(model: Any, methods: Mapping, seed: int, batch_size: int, random_networks: int = 0) -> Explainer:
-    """Return what explains SVEA's signals: methods of ``methods.settings``, and SVEA's controls.
-
-    Parameters
-    ----------
-    model, methods, seed, batch_size
-        As of ``Explainer``.
-    random_networks
-        How many networks of random weights methods are held against, all but ``svea.methods.COSTLY``; a network without
-        variables, which has no weights to draw, against none.
-    """
-    count = random_networks if has_variables(model.path) else 0
-    own = [name for name in methods if name not in COSTLY]
-    chosen = (*networks([controls.OWN] if count else [], count), *controls.CONTROLS)
-    return Explainer(model, methods, chosen, own, seed=seed, batch_size=batch_size)
-
-
-def example_maps(
-    explainer: Explainer | SavedMaps, data: Mnist1D, rows: Any, model: Any, store: ScoreStore | None = None
-) -> dict[str, dict]:
-    """Explain some test signals for figures; the maps are those that were scored.
-
-    Parameters
-    ----------
-    explainer, data, model, store
-        As for ``score_network``; what the store has is not explained again.
-    rows
-        Test signals.
-
-    Returns
-    -------
-    dict
-        Method -> row -> (40,) map.
-    """
-    rows = list(rows)
-    (whole,) = regions.batches(data, regions.SIGNALS)
-    places = [TRAIN_SIGNALS + row for row in rows]
-    names, files = ([column[place] for place in places] for column in (whole.names, whole.files))
-    run = Evaluator(explainer, [_WHOLE], _key(model), [regions.batches], store)
-    found = run.run([LazyBatch(names, files, lambda: whole.load().take(places))])
-    return {
-        source.method: dict(zip(rows, found.numbers(source, _WHOLE), strict=True))
-        for source in found.sources
-        if source.method and not source.control
-    }
-
-
-def _whole_map(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
-    """Return maps as they are, (N, 40)."""
-    return np.reshape(maps, (len(maps), LENGTH))
-
-
-_WHOLE = PerSampleMetric("whole_map", _whole_map, width=LENGTH, digits=9, of_controls=False)  # digits of a float32
-
-
-def _key(model: Any) -> dict[str, str]:
-    """Return what scores depend on besides method, code and input."""
-    return {"benchmark": "svea", "model": model.fingerprint, "data": mnist1d.FINGERPRINT}
-
-
-def _of_test_signals(measure: PerSampleMetric) -> PerSampleMetric:
-    """Return a measure of the scored signals alone: the others train the ROE test's machines and have no other use."""
-
-    def of_test_signals(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
-        numbers = np.full((len(batch), measure.width), np.nan)
-        rows = np.flatnonzero(np.asarray(batch.seeds) >= TRAIN_SIGNALS)
-        if len(rows) == len(batch):  # as it is, so that what is asked of a batch once stays so
-            return measure.function(maps, batch, scores)
-        if len(rows):
-            found = measure.function(maps[rows], batch.take(rows), scores)
-            numbers[rows] = np.reshape(found, (len(rows), measure.width))
-        return numbers
-
-    return dataclasses.replace(measure, function=of_test_signals)
-
-
-def _window_values(
-    model, data: Mnist1D, signals, starts, probabilities, batch_size, machines: KeptMachines
-) -> dict[str, np.ndarray]:
-    """Return the three metrics' values of the test signals, in percent."""
-    correct = machines.correct(roe.windows(signals, starts))
-    kept = faithfulness.keep_windows(data.test.signals, starts[TRAIN_SIGNALS:])
-    rows, top = np.arange(len(kept)), probabilities.argmax(axis=1)
-    before, after = probabilities[rows, top], model.scores(kept[..., None], batch_size)[rows, top]
-    return {
-        "roe_test": 100.0 * correct,
-        "drop": 100.0 * faithfulness.confidence_drop(before, after),
-        "increase": 100.0 * faithfulness.confidence_increase(before, after),
-    }
+        Raises
+        ------
+        BadInput
+            If the stored answers are damaged.
+        """
+        features = np.ascontiguousarray(features)
+        name = hashlib.sha256(f"{features.shape} {features.dtype}".encode() + features.tobytes()).hexdigest()[:32]
+        if name not in self._series:
+            train, test = self._data.train.labels, self._data.test.labels
+            found = metrics.linear_svm_correct(features[:TRAIN_SIGNALS], train, features[TRAIN_SIGNALS:], test)
+            self._series.append({name: "".join("01"[one] for one in found.astype(int))})
+            return found
+        record = self._series[name]
+        if not isinstance(record, str) or len(record) != TEST_SIGNALS or set(record) - set("01"):
+            raise BadInput(f"{self._series.path} holds no answers of machines; remove it to compute them again")
+        return np.array(list(record)) == "1"

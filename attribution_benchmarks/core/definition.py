@@ -413,7 +413,11 @@ class Benchmark:
         """Return rows laid out for reading."""
         titles = {name: metric.title for name, metric in run.metrics.items()}
         decimals = {name: 1 if metric.percent else 3 for name, metric in run.metrics.items()}
-        return tables.wide(rows, titles, self.row_titles(run.results.sources), markdown=markdown, decimals=decimals)
+        return tables.wide(rows, titles, self.titles(run), markdown=markdown, decimals=decimals)
+
+    def titles(self, run: Run) -> dict[str, str]:
+        """Return the titles of the table's methods and controls by name."""
+        return self.row_titles(run.results.sources)
 
     def row_titles(self, sources: Iterable[MapSource]) -> dict[str, str]:
         """Return the titles of methods and controls by name; a custom method has that of its function."""

@@ -219,12 +219,14 @@ class Results:
         (N,) records of ``PredictionFilter.query``; empty without it.
     sources
         All that was scored.
+    evaluator
+        What measured it.
     """
 
-    def __init__(self, names: Sequence[str], counted: np.ndarray, predictions: Sequence, run: Evaluator):
+    def __init__(self, names: Sequence[str], counted: np.ndarray, predictions: Sequence, evaluator: Evaluator):
         self.names, self.counted, self.predictions = names, counted, predictions
-        self.sources = run.explainer.sources
-        self._run = run
+        self.sources = evaluator.explainer.sources
+        self.evaluator = evaluator
 
     def numbers(self, source: MapSource, measure: PerSampleMetric) -> np.ndarray:
         """Return a source's numbers, (N, width) float64; NaN for inputs that do not count or were not measured.
@@ -239,13 +241,13 @@ class Results:
         numbers = np.full((len(self.names), measure.width), np.nan)
         if not measure.applies_to(source):
             return numbers
-        series = self._run.series(source, measure)
+        series = self.evaluator.series(source, measure)
         try:
             rows = np.flatnonzero(self.counted).tolist()
             for row, record in zip(rows, series.records(self.names[row] for row in rows), strict=True):
                 numbers[row] = measure.from_record(record)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise damaged(self._run.store) from error
+            raise damaged(self.evaluator.store) from error
         return numbers
 
 

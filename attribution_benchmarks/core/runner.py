@@ -138,7 +138,7 @@ class Run:
     def method_names(self) -> list[str]:
         """Names of ``--methods``; with ``--precomputed_maps`` those given, if any, since there all maps are scored."""
         given = self.flags["methods"].present or not self.flags.precomputed_maps
-        return list(dict.fromkeys(self.flags.methods)) if given else []
+        return self.flags.methods if given else []
 
     def explainer(
         self,

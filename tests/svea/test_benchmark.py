@@ -1,6 +1,9 @@
 """The command: what it prints and writes, and how it answers bad input."""
 
+import contextlib
+import copy
 import csv
+import io
 import json
 import subprocess
 import sys
@@ -13,9 +16,10 @@ import tensorflow as tf
 import attribution
 from attribution import cli
 from attribution_benchmarks.core import input_scores
+from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.core.store import ScoreStore
-from svea import baseline, benchmark, paper_table, scoring
-from svea import methods as svea_methods
+from svea import baseline, benchmark, table
+from svea.definition import BENCHMARK
 
 NETWORKS = [baseline.SAVED_MODELS / name for name in ("baseline", "baseline_seed1")]
 
@@ -49,39 +53,76 @@ def test_help_imports_nothing_heavy():
         assert done.stderr.strip() == ""
 
 
-def test_one_network_table_files_and_figures(tmp_path, capsys):
-    outputs = [tmp_path / f"scores{suffix}" for suffix in (".json", ".csv")]
-    flags = ["--methods=gradient,grad_cam,random", "--seed=3", f"--plot_dir={tmp_path / 'plots'}"]
-    printed = []
-    for output in outputs:
-        assert run(*flags, f"--output={output}") == 0
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1]  # same seed, same bytes
-    assert printed[0].startswith("saved_models/svea/baseline: accuracy 88.8 % on 1,000 test signals")
+class Finished:
+    """A run of the command and what it wrote below a directory."""
 
-    document = json.loads(outputs[0].read_text())
-    rows = {(row["method"], row["metric"]): row for row in document["rows"]}
-    assert len(rows) == len(document["rows"]) == 3 * 3 + 1 + 4 * 3
-    assert document["benchmark"] == "svea"
-    assert document["manifest"]["seed"] == 3
-    assert list(document["manifest"]["models"]) == ["saved_models/svea/baseline"]
-    assert document["manifest"]["command"] == "python -m svea.benchmark --methods=gradient,grad_cam,random --seed=3"
-    assert rows["raw_signal", "roe_test"]["value"] == pytest.approx(29.7)
-    assert rows["gradient", "roe_test"]["paper"] == paper_table.figure("gradient", "roe_test")
-    for row in document["rows"]:
+    def __init__(self, directory, capsys_out, flags):
+        self.directory, self.out, self.flags = directory, capsys_out, flags
+        self.document = json.loads((directory / "scores.json").read_text())
+        self.rows = {(row["method"], row["metric"]): row for row in self.document["rows"]}
+        self.groups = {group.where["metric"]: group for group in input_scores.load(directory / "values.json")}
+        self.files = {path.relative_to(directory): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def run_into(directory, *flags):
+    """Run the command with all its outputs below a directory."""
+    files = [f"--output={directory / 'scores.json'}", f"--input_scores={directory / 'values.json'}",
+             f"--plot_dir={directory / 'plots'}"]  # fmt: skip
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert run(*flags, *files) == 0
+    return Finished(directory, out.getvalue(), flags)
+
+
+@pytest.fixture(scope="session")
+def scores_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("stored")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory, scores_dir):
+    """Return one run that most tests share; its scores are stored in ``scores_dir``."""
+    flags = ["--methods=gradient,grad_cam,random", "--seed=3", f"--scores_dir={scores_dir}"]
+    return run_into(tmp_path_factory.mktemp("first"), *flags)
+
+
+def test_one_network_table_and_figures(finished):
+    assert finished.out.startswith("saved_models/svea/baseline: accuracy 88.8 % on 1,000 test signals")
+    assert len(finished.rows) == len(finished.document["rows"]) == 3 * 3 + 1 + 4 * 3
+    manifest = finished.document["manifest"]
+    assert finished.document["benchmark"] == "svea" and manifest["seed"] == 3
+    assert list(manifest["models"]) == ["saved_models/svea/baseline"]
+    assert manifest["command"] == "python -m svea.benchmark --methods=gradient,grad_cam,random --seed=3"
+    assert finished.rows["raw_signal", "roe_test"]["value"] == pytest.approx(29.7)
+    assert finished.rows["gradient", "roe_test"]["paper"] == table.paper_figure("gradient", "roe_test")
+    for row in finished.rows.values():
         assert row["low"] <= row["value"] <= row["high"]
-
-    with open(outputs[1], newline="") as stream:
-        assert [float(row["value"]) for row in csv.DictReader(stream)] == [row["value"] for row in document["rows"]]
-    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
+    assert sorted(path.name for path in (finished.directory / "plots").iterdir()) == [
         "examples.png", "inputs.npz", "positions.png", "roe_test_scores.png",
     ]  # fmt: skip
-
     for title in ("Vanilla Gradient", "Grad-CAM", "Random map", "True template position", "Random window"):
-        assert sum(line.startswith(title + " ") for line in printed[0].splitlines()) == 1
+        assert sum(line.startswith(title + " ") for line in finished.out.splitlines()) == 1
     # A map that explains nothing is worth a window drawn at random.
-    assert rows["random", "roe_test"]["low"] < rows["random_window", "roe_test"]["high"]
-    assert rows["random", "roe_test"]["value"] < 25
+    assert finished.rows["random", "roe_test"]["low"] < finished.rows["random_window", "roe_test"]["high"]
+    assert finished.rows["random", "roe_test"]["value"] < 25
+
+
+def test_every_signals_values_average_to_the_scores(finished):
+    for (method, metric), row in finished.rows.items():
+        assert np.mean(finished.groups[metric].values[method]) == pytest.approx(row["value"], abs=1e-9)
+    assert sum(len(group.values) for group in finished.groups.values()) == len(finished.rows)
+
+
+def test_stored_scores_give_the_same_bytes(finished, tmp_path):
+    again = run_into(tmp_path, *finished.flags)
+    assert (again.out, again.files) == (finished.out, finished.files)
+
+
+def test_csv_has_the_values_of_json(finished, tmp_path):
+    output = tmp_path / "scores.csv"
+    assert run(*finished.flags, f"--output={output}") == 0
+    with open(output, newline="") as stream:
+        values = [float(row["value"]) for row in csv.DictReader(stream)]
+    assert values == [row["value"] for row in finished.document["rows"]]
 
 
 def test_several_networks_and_a_method_of_ones_own(tmp_path, capsys, monkeypatch):
@@ -98,25 +139,6 @@ def test_several_networks_and_a_method_of_ones_own(tmp_path, capsys, monkeypatch
     assert line.split()[1:4] == control.split()[4:7] == ["61.4", "±", "0.0"]
     assert "standard deviation over 2 networks" in " ".join(printed.split())
     assert sum(line.lstrip("| ").startswith("peak ") for line in output.read_text().splitlines()) == 1
-
-
-def test_kept_scores_give_the_same_bytes_and_every_signals_values(tmp_path, capsys):
-    flags = ["--methods=gradient,random", f"--scores_dir={tmp_path / 'kept'}"]
-    written = []
-    for number in range(2):
-        output, values = tmp_path / f"{number}.json", tmp_path / f"{number}-values.json"
-        assert (
-            run(*flags, f"--output={output}", f"--input_scores={values}", f"--plot_dir={tmp_path / str(number)}") == 0
-        )
-        figures = [path.read_bytes() for path in sorted((tmp_path / str(number)).iterdir())]
-        written.append([capsys.readouterr().out, output.read_bytes(), values.read_bytes(), *figures])
-    assert written[0] == written[1]
-    rows = json.loads(output.read_text())["rows"]
-    groups = {group.where["metric"]: group for group in input_scores.load(values)}
-    for row in rows:
-        values_of_row = groups[row["metric"]].values[row["method"]]
-        assert np.mean(values_of_row) == pytest.approx(row["value"], abs=1e-9)
-    assert sum(len(group.values) for group in groups.values()) == len(rows)
 
 
 def test_a_users_own_network(tmp_path, capsys):
@@ -191,7 +213,7 @@ def test_check_model_says_what_is_read_of_a_network_and_explains_nothing(monkeyp
     assert "none" in capsys.readouterr().err
 
 
-def test_a_further_method_explains_itself_alone_figures_and_all(tmp_path, monkeypatch):
+def test_only_a_further_method_is_computed_figures_included(tmp_path, monkeypatch):
     asked = []
     explain_many = attribution.explain_many
 
@@ -249,11 +271,14 @@ def test_methods_are_held_against_their_own_regions_on_networks_of_random_weight
     assert asked["low"] > max(own["roe_test"]["networks"])
 
 
-def test_a_network_without_variables_is_held_against_none(tmp_path):
-    asked = svea_methods.settings(["gradient"])
-    for has, count in ((False, 0), (True, 2)):
-        (tmp_path / "variables").mkdir(exist_ok=True)
-        if has:
-            (tmp_path / "variables" / "variables.index").write_text("")
-        labels = scoring.explainer(types.SimpleNamespace(path=tmp_path), asked, 0, 10, random_networks=2).labels
-        assert sum(bool(label.method and label.control) for label in labels) == count
+@pytest.mark.parametrize(("has_variables", "count"), [(False, 0), (True, 2)])
+def test_a_network_without_variables_has_no_random_networks(has_variables, count, tmp_path, model):
+    flag_values = copy.deepcopy(benchmark.FLAGS)
+    flag_values(["benchmark", "--methods=gradient", "--random_networks=2"])
+    run = Run(BENCHMARK, flag_values)
+    (tmp_path / "variables").mkdir()
+    if has_variables:
+        (tmp_path / "variables" / "variables.index").write_text("")
+    run.models = {"mine": types.SimpleNamespace(path=tmp_path, fingerprint="")}
+    sources = BENCHMARK.sharded_run(run, "mine").evaluator.explainer.sources
+    assert sum(bool(source.method and source.control) for source in sources) == count

@@ -5,36 +5,31 @@ import dataclasses
 import numpy as np
 import pytest
 
-from svea import controls, mnist1d, regions, roe
+from svea import controls, metrics, scoring
 
 CONTROLS = {control.name: control for control in controls.CONTROLS}
 
 
 @pytest.fixture(scope="module")
-def data():
-    return mnist1d.load()
-
-
-@pytest.fixture(scope="module")
 def batch(data):
-    (whole,) = regions.batches(data, regions.SIGNALS)
+    (whole,) = scoring.batches(data, scoring.SIGNALS)
     return whole.load()
 
 
 def starts(batch, name, seed=0):
-    return roe.region_of_explanation(CONTROLS[name].maps(batch, seed))
+    return metrics.region_of_explanation(CONTROLS[name].maps(batch, seed))
 
 
 def score(data, found):
     train, test = np.split(found, [4000])
-    cut = [roe.windows(data.train.signals, train), roe.windows(data.test.signals, test)]
-    return 100 * roe.linear_svm_correct(cut[0], data.train.labels, cut[1], data.test.labels).mean()
+    cut = [metrics.windows(data.train.signals, train), metrics.windows(data.test.signals, test)]
+    return 100 * metrics.linear_svm_correct(cut[0], data.train.labels, cut[1], data.test.labels).mean()
 
 
 def test_the_window_at_the_true_template_holds_all_of_it_but_an_edge(data, batch):
     found = starts(batch, "template_position")[4000:]
     assert (found <= data.test.template_first + 1).all()
-    assert (found + roe.WINDOW - 1 >= data.test.template_last - 1).all()
+    assert (found + metrics.WINDOW - 1 >= data.test.template_last - 1).all()
 
 
 def test_what_they_score(data, batch):
@@ -68,8 +63,3 @@ def test_the_mask_of_the_template_is_where_it_was_put(data, batch):
     np.testing.assert_allclose(
         (mask * np.arange(40)).sum(axis=1) / mask.sum(axis=1), batch.truth["template_centre"], atol=0.51
     )
-
-
-def test_each_has_a_title_and_says_what_it_is():
-    assert set(controls.TITLES) == {"raw_signal", *CONTROLS}
-    assert all(control.about for control in (controls.RAW_SIGNAL, *controls.CONTROLS))

@@ -3,23 +3,26 @@
 import numpy as np
 import pytest
 
-from svea import figures, mnist1d, roe, table
+from attribution_benchmarks.core.batch import MapSource
+from svea import figures, metrics, table
+from svea.definition import BENCHMARK
 from svea.metrics import METRICS
 from svea.scoring import NetworkScores, Scores
 
 
 @pytest.fixture(scope="module")
-def drawn():
-    data = mnist1d.load()
+def drawn(data):
     generator = np.random.default_rng(0)
     maps = {"rise": generator.random((5000, 40)), "gradient": np.zeros((5000, 40)), "my:own": -np.ones((5000, 40))}
-    methods = {
-        name: Scores({metric: generator.random(1000) for metric in METRICS}, 0, roe.region_of_explanation(array))
+    sources = {
+        MapSource(name): Scores(
+            {metric: generator.random(1000) for metric in METRICS}, 0, metrics.region_of_explanation(array)
+        )
         for name, array in maps.items()
     }
-    controls = {"raw_signal": Scores({"roe_test": generator.random(1000)})}
+    sources[MapSource(control="raw_signal")] = Scores({"roe_test": generator.random(1000)})
     probabilities = np.eye(10)[np.where(np.arange(1000) % 7, data.test.labels, (data.test.labels + 1) % 10)]
-    return NetworkScores(methods, controls, probabilities), {name: array[4000:] for name, array in maps.items()}
+    return NetworkScores(sources, probabilities), {name: array[4000:] for name, array in maps.items()}
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +35,13 @@ def maps(drawn):
     return drawn[1]
 
 
-def test_examples_are_right_and_wrong_ones_of_different_classes(network):
-    labels = mnist1d.load().test.labels
+@pytest.fixture(scope="module")
+def titles(network):
+    return BENCHMARK.row_titles(network.sources)
+
+
+def test_examples_are_right_and_wrong_ones_of_different_classes(network, data):
+    labels = data.test.labels
     right, wrong = figures.choose_examples(labels, network.probabilities)
     predicted = network.probabilities.argmax(axis=1)
     assert len(right) == len(wrong) == 3
@@ -46,8 +54,8 @@ def test_a_network_without_mistakes_has_no_wrong_examples():
     assert len(right) == 3 and len(wrong) == 0
 
 
-def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, tmp_path):
-    data, rows, titles = mnist1d.load(), table.long_rows([network], METRICS, 0), table.titles([network])
+def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, titles, data, tmp_path):
+    rows = table.long_rows([network], METRICS, 0)
     written = figures.save_figures(tmp_path / "plots", data, network, maps, rows, titles)
     assert [path.name for path in written] == ["examples.png", "roe_test_scores.png", "positions.png"]
     assert sorted((tmp_path / "plots").iterdir()) == sorted(written)
@@ -56,8 +64,7 @@ def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, 
     assert [path.read_bytes() for path in written] == first
 
 
-def test_methods_of_other_libraries_have_a_colour_of_their_own(network):
-    titles = table.titles([network])
+def test_methods_of_other_libraries_have_a_colour_of_their_own(network, titles):
     rows = [
         {**row, "kind": "peer"} if row["method"] == "my:own" else row for row in table.long_rows([network], METRICS, 0)
     ]
@@ -71,9 +78,8 @@ def test_methods_of_other_libraries_have_a_colour_of_their_own(network):
     assert legend == {"paper", "method", "control", "peer"}
 
 
-def test_the_places_of_windows_are_drawn_for_all_that_have_windows(network):
-    rows, titles = table.long_rows([network], METRICS, 0), table.titles([network])
-    figure = figures.positions_figure(mnist1d.load(), network, rows, titles)
+def test_the_places_of_windows_are_drawn_for_all_that_have_windows(network, titles, data):
+    figure = figures.positions_figure(data, network, table.long_rows([network], METRICS, 0), titles)
     mesh = np.asarray(figure.axes[0].collections[0].get_array())
     windows = [one for one in (*network.methods.values(), *network.controls.values()) if one.starts is not None]
     assert mesh.shape[0] == len(figure.axes[0].get_yticklabels()) == len(windows)
@@ -81,9 +87,8 @@ def test_the_places_of_windows_are_drawn_for_all_that_have_windows(network):
     assert figure.axes[1].get_ylabel() == "of the test signals, a point"
 
 
-def test_the_regions_drawn_are_the_regions_scored(network, maps):
-    data = mnist1d.load()
-    figure = figures.examples_figure(data, network, maps, table.titles([network]))
+def test_the_regions_drawn_are_the_regions_scored(network, maps, titles, data):
+    figure = figures.examples_figure(data, network, maps, titles)
     right, wrong = figures.choose_examples(data.test.labels, network.probabilities)
     for axis, row in zip(figure.axes, [*right, *wrong], strict=True):
         assert len(axis.patches) == len(network.methods)

@@ -5,17 +5,16 @@ import pytest
 
 import attribution
 from attribution.errors import BadInput
-from svea import baseline, methods, mnist1d, paper_table
+from svea import methods, table
 
 
 def test_the_papers_methods_and_smoothgrad_are_scored_by_default():
-    assert set(methods.METHODS) == (set(paper_table.TABLE_1) - {"raw_signal"}) | {"smoothgrad"}
+    assert set(methods.METHODS) == (set(table.TABLE_1) - {"raw_signal"}) | {"smoothgrad"}
     assert set(methods.METHODS) <= set(attribution.METHODS)
 
 
-def test_the_vanilla_gradient_is_absolute():
-    model = attribution.load_model(baseline.SAVED_MODELS / "baseline", score="probabilities")
-    signals = mnist1d.load().test.signals[:20, :, None]
+def test_the_vanilla_gradient_is_absolute(data, model):
+    signals = data.test.signals[:20, :, None]
     chosen = methods.settings(["gradient"])
     maps = attribution.explain_many(chosen, model, signals)["gradient"]
     np.testing.assert_array_equal(maps, np.abs(attribution.explain("gradient", model, signals)))

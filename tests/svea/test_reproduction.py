@@ -2,15 +2,13 @@
 
 import pytest
 
-from svea import baseline, commentary, methods, mnist1d, scoring, table
+from svea import commentary, methods, table
 from svea.metrics import METRICS
 
 
 @pytest.fixture(scope="module")
-def scores():
-    model = scoring.load_network(baseline.SAVED_MODELS / "baseline")
-    chosen = methods.settings([name for name in methods.METHODS if name != "smoothgrad"], rise_masks=200)
-    networks = [scoring.score_network(model, mnist1d.load(), scoring.explainer(model, chosen, seed=0, batch_size=1000))]
+def scores(score):
+    networks = [score(methods.settings([name for name in methods.METHODS if name != "smoothgrad"], rise_masks=200))]
     return networks, {(row["method"], row["metric"]): row for row in table.long_rows(networks, METRICS, seed=0)}
 
 

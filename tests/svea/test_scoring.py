@@ -1,21 +1,16 @@
-"""Scores of methods whose result is known without running the benchmark."""
+"""Scores of methods whose result is known, regions as a measure of maps, and the stored answers of machines."""
+
+import json
+import unittest.mock
 
 import numpy as np
 import pytest
 
 from attribution.errors import BadInput
-from svea import baseline, mnist1d, scoring
+from attribution_benchmarks.core.store import ScoreStore
+from svea import metrics, scoring
 from svea.metrics import METRICS
-
-
-@pytest.fixture(scope="module")
-def data():
-    return mnist1d.load()
-
-
-@pytest.fixture(scope="module")
-def model():
-    return scoring.load_network(baseline.SAVED_MODELS / "baseline")
+from svea.mnist1d import TRAIN_SIGNALS
 
 
 def absolute_signal(passes):
@@ -38,15 +33,10 @@ def every_other_point(passes):
     return np.abs(passes.inputs[:, ::2, 0])
 
 
-def score(model, data, *own):
-    chosen = {function.__name__: (function, {}) for function in own}
-    return scoring.score_network(model, data, scoring.explainer(model, chosen, 0, 1000))
-
-
 @pytest.fixture(scope="module")
-def scored(model, data):
-    own = (absolute_signal, absolute_signal_without_channel, nothing)
-    return score(model, data, *own)
+def scored(score):
+    functions = (absolute_signal, absolute_signal_without_channel, nothing, every_other_point)
+    return score({function.__name__: (function, {}) for function in functions})
 
 
 def test_the_absolute_signal_as_a_map_scores_like_the_control_of_that_rule(scored):
@@ -91,11 +81,65 @@ def test_the_accuracy_is_that_of_the_probabilities(scored, data):
     assert scored.accuracy(data) == pytest.approx(100 * np.mean(scored.probabilities.argmax(1) == data.test.labels))
 
 
-def test_maps_that_do_not_say_something_of_each_point_are_refused(model, data):
+def test_maps_without_one_value_a_point_raise(score):
     with pytest.raises(BadInput, match=r"two_channels.*are needed"):
-        score(model, data, two_channels)
+        score({"two_channels": (two_channels, {})})
 
 
-def test_maps_of_a_layers_resolution_are_resized_to_the_signal(model, data):
-    starts = score(model, data, every_other_point).methods["every_other_point"].starts
+def test_maps_of_a_layers_resolution_are_resized_to_the_signal(scored):
+    starts = scored.methods["every_other_point"].starts
     assert starts.shape == (5000,) and len(set(starts)) > 20
+
+
+def test_a_region_begins_six_points_before_the_peak_and_zero_maps_are_marked():
+    maps = np.zeros((3, 40, 1))
+    maps[0, 20], maps[1, 39] = 1.0, 2.0
+    np.testing.assert_array_equal(scoring.REGION.function(maps, None, None), [[14, 0], [28, 0], [0, 1]])
+    np.testing.assert_array_equal(
+        scoring.REGION.function(maps[..., 0], None, None), scoring.REGION.function(maps, None, None)
+    )
+
+
+@pytest.mark.parametrize("shape", [(2, 20), (2, 40, 2), (2, 40, 1, 1)])
+def test_a_region_of_other_maps_raises(shape):
+    with pytest.raises(BadInput, match="one value per point"):
+        scoring.REGION.function(np.zeros(shape), None, None)
+
+
+def test_batches_hold_all_signals_in_order_with_their_truth(data):
+    parts = list(scoring.batches(data, 1500))
+    batches = [part.load() for part in parts]
+    assert [len(batch) for batch in batches] == [1500, 1500, 1500, 500]
+    np.testing.assert_array_equal(
+        np.concatenate([batch.pictures[..., 0] for batch in batches]),
+        np.concatenate([data.train.signals, data.test.signals]),
+    )
+    assert [name for part in parts for name in part.names] == list(map(str, range(5000)))
+    assert parts[0].files[0] == "train_0000" and parts[-1].files[-1] == "test_0999"
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    found = unittest.mock.Mock(side_effect=metrics.linear_svm_correct)
+    monkeypatch.setattr(metrics, "linear_svm_correct", found)
+    return found
+
+
+def test_only_machines_of_other_windows_are_trained(trained, data, tmp_path):
+    signals = np.concatenate([data.train.signals, data.test.signals])
+    first, other = (metrics.windows(signals, np.full(len(signals), start)) for start in (3, 20))
+    plain = metrics.linear_svm_correct(
+        first[:TRAIN_SIGNALS], data.train.labels, first[TRAIN_SIGNALS:], data.test.labels
+    )
+    trained.reset_mock()
+    for _ in range(2):
+        machines = scoring.SvmCache(data, ScoreStore(str(tmp_path)))
+        for _ in range(2):
+            np.testing.assert_array_equal(machines.correct(first), plain)
+        assert trained.call_count == 1
+    assert (machines.correct(other) != plain).any() and trained.call_count == 2
+    ((key, answers),) = ScoreStore(tmp_path).contents().items()
+    wrong = {name: answer.replace("0", "2") for name, answer in answers.items()}
+    ScoreStore(tmp_path / "wrong").series(**json.loads(key)).append(wrong)
+    with pytest.raises(BadInput, match="holds no answers of machines"):
+        scoring.SvmCache(data, ScoreStore(tmp_path / "wrong")).correct(first)

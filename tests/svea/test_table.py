@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from svea import commentary, paper_table, table
+from attribution_benchmarks.core.batch import MapSource
+from svea import commentary, table
+from svea.definition import BENCHMARK
 from svea.metrics import METRICS
 from svea.scoring import NetworkScores, Scores
 
@@ -15,16 +17,16 @@ def made_up(means, shift=0.0):
         noise = np.random.default_rng(0).normal(size=1000)
         return {metric: mean + shift + noise - noise.mean() for metric in METRICS}
 
-    methods = {name: Scores(scores(mean), zero_maps=50) for name, mean in means.items() if name != "argmax_abs"}
-    controls = {
-        "raw_signal": Scores({"roe_test": np.full(1000, 29.7)}),
-        "argmax_abs": Scores(scores(means.get("argmax_abs", 61.4))),
+    sources = {
+        MapSource(name): Scores(scores(mean), zero_maps=50) for name, mean in means.items() if name != "argmax_abs"
     }
-    return NetworkScores(methods, controls, np.eye(10)[np.zeros(1000, int)])
+    sources[MapSource(control="raw_signal")] = Scores({"roe_test": np.full(1000, 29.7)})
+    sources[MapSource(control="argmax_abs")] = Scores(scores(means.get("argmax_abs", 61.4)))
+    return NetworkScores(sources, np.eye(10)[np.zeros(1000, int)])
 
 
 def as_in_the_paper(metric="roe_test"):
-    return {name: figures[metric] for name, figures in paper_table.TABLE_1.items() if metric in figures}
+    return {name: figures[metric] for name, figures in table.TABLE_1.items() if metric in figures}
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def test_a_row_a_number_beside_the_papers(paper_scores):
     assert len(rows) == 8 * 3 + 1 + 3
     for row in rows:
         assert row["low"] <= row["value"] <= row["high"] and row["n"] == 1000
-        assert row["paper"] == paper_table.figure(row["method"], row["metric"])
+        assert row["paper"] == table.paper_figure(row["method"], row["metric"])
         if row["metric"] == "roe_test" and row["kind"] == "method":
             assert row["value"] == pytest.approx(row["paper"]) and row["zero_maps"] == 1.0
         assert "std" not in row
@@ -75,13 +77,15 @@ def test_two_methods_have_no_order_worth_a_correlation():
 
 
 def test_titles_are_the_registrys_and_a_users_own_is_its_functions():
-    titles = table.titles([made_up({"rise": 60.0, "mine:map": 1.0})])
-    assert titles["rise"] == "RISE" and titles["mine:map"] == "map" and "random_window" in titles
+    titles = BENCHMARK.row_titles([MapSource("rise"), MapSource("mine:map"), MapSource(control="random_window")])
+    assert titles == {"rise": "RISE", "mine:map": "map", "random_window": "Random window"}
 
 
 def lines(network):
     networks = [network]
-    return commentary.findings(networks, table.long_rows(networks, METRICS, 0), table.titles(networks), 0, ["nets/a"])
+    return commentary.findings(
+        networks, table.long_rows(networks, METRICS, 0), BENCHMARK.row_titles(networks[0].sources), 0, ["nets/a"]
+    )
 
 
 def test_what_holds_is_said_to_hold_and_what_does_not_is_not(paper_scores):
@@ -118,7 +122,7 @@ def test_every_known_divergence_has_its_line(paper_scores):
 def test_a_spread_over_networks_is_told_beside_the_papers_row():
     networks = [made_up({"grad_cam_plus_plus": 60.0}, shift) for shift in (-1.0, 0.0, 4.0)]
     rows = table.long_rows(networks, METRICS, seed=0)
-    told = commentary.findings(networks, rows, table.titles(networks), 0, ["a", "b", "c"])
+    told = commentary.findings(networks, rows, BENCHMARK.row_titles(networks[0].sources), 0, ["a", "b", "c"])
     assert any("Grad-CAM++, ROE test: ours 61.0, over networks 59.0 to 64.0; the paper's 59.0" in line for line in told)
 
 

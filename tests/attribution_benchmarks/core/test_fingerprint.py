@@ -31,18 +31,18 @@ def fingerprint_in(folder, name, seed="0"):
 def test_scores_depend_on_the_benchmark_and_the_packages_below_it_alone(tmp_path):
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("embedded", "__pycache__"))
-    before = fingerprint_in(tmp_path, "svea.roe:region_of_explanation")
-    assert fingerprint_in(tmp_path, "svea.roe:region_of_explanation", seed="3") == before
+    before = fingerprint_in(tmp_path, "svea.metrics:region_of_explanation")
+    assert fingerprint_in(tmp_path, "svea.metrics:region_of_explanation", seed="3") == before
     for file, counts in (
         ("bim/regions.py", False),
         ("attribution_benchmarks/report/charts.py", False),
-        ("svea/regions.py", True),
+        ("svea/scoring.py", True),
         ("attribution/model/compiled.py", True),
         ("attribution_benchmarks/core/evaluator.py", True),
     ):
         text = (tmp_path / file).read_text()
         (tmp_path / file).write_text(text + "\nONE_MORE = 1\n")
-        assert (fingerprint_in(tmp_path, "svea.roe:region_of_explanation") != before) == counts, file
+        assert (fingerprint_in(tmp_path, "svea.metrics:region_of_explanation") != before) == counts, file
         (tmp_path / file).write_text(text)
 
 

@@ -64,10 +64,10 @@ def test_metrics_of_all_benchmarks_that_look_at_masks(name, batch, maps):
 
 
 def test_the_regions_of_signals():
-    from svea import roe
+    from svea import metrics
 
     zeros, ones = np.zeros((2, 40)), np.ones((2, 40))
-    np.testing.assert_array_equal(roe.region_of_explanation(zeros), roe.region_of_explanation(ones))
+    np.testing.assert_array_equal(metrics.region_of_explanation(zeros), metrics.region_of_explanation(ones))
 
 
 def test_the_attribution_of_objects():
