@@ -24,7 +24,8 @@ PIXEL_BANDS = (0, 40, 100, 200)  # visible pixels of 128x128 at which a band beg
 def correct_answers(network: keras.Model, data: TrainingSet, rows: np.ndarray, batch_size: int = 64) -> np.ndarray:
     """Return whether a network answers some questions correctly, (len(rows),) bool, with all pairs of cells."""
     correct = np.zeros(len(rows), bool)
-    for start in range(0, len(rows), batch_size):
+    batch_size = min(batch_size, len(rows))
+    for start in range(0, len(rows), max(batch_size, 1)):
         chosen = rows[start : start + batch_size]
         padded = np.resize(chosen, batch_size)
         images = data.images[data.image_of[padded]].astype(np.float32) / 255

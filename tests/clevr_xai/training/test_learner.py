@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from clevr_xai import relation_network
-from clevr_xai.training import batches, learner, targets
+from clevr_xai.training import batches, learner
 from clevr_xai.training.learner import SampledRelations
+from clevr_xai.training.targets import CENTRE, PART, SLOT_SIZES, SLOTS
 from clevr_xai.vocabulary import ANSWERS
 
 
@@ -59,7 +60,7 @@ def test_a_step_on_all_pairs_answers_as_the_network_does(make_learner, training_
 
 def test_cells_that_are_right_and_sure_cost_nothing():
     targets = np.full((1, 3, 5), -1, np.int32)
-    targets[0, 1] = [1, 7, 0, 2, targets.CENTRE]
+    targets[0, 1] = [1, 7, 0, 2, CENTRE]
     logits = np.zeros((1, 3, 16), np.float32)
     logits[0, :, 0] = [-40, 40, -40]
     for position in (1 + 1, 3 + 7, 11 + 0, 13 + 2):
@@ -80,7 +81,7 @@ def test_members_count_where_there_are_an_object_and_a_set():
 
 def test_cells_that_show_a_part_count_less():
     targets = np.zeros((1, 2, 5), np.int32)
-    targets[0, :, 4] = [targets.CENTRE, targets.PART]
+    targets[0, :, 4] = [CENTRE, PART]
     logits = np.zeros((1, 2, 16), np.float32)
     logits[0, :, 0] = 40  # both show an object: right
     logits[0, 0, [1, 3, 11, 13]] = 40  # the centre's attributes are right, the part's undecided
@@ -107,11 +108,11 @@ def test_operands_that_are_right_and_sure_cost_nothing_and_others_do_not_count()
 
 
 def test_the_loss_is_that_of_each_entry_together():
-    wanted = np.zeros((1, targets.SLOTS, len(targets.SLOT_SIZES)), np.int32)
-    logits = np.zeros((1, targets.SLOTS, sum(targets.SLOT_SIZES)), np.float32)
-    undecided = 4 * np.log(targets.SLOT_SIZES).sum()
+    wanted = np.zeros((1, SLOTS, len(SLOT_SIZES)), np.int32)
+    logits = np.zeros((1, SLOTS, sum(SLOT_SIZES)), np.float32)
+    undecided = 4 * np.log(SLOT_SIZES).sum()
     assert float(learner.phrase_loss(wanted, logits)[0]) == pytest.approx(undecided, rel=1e-5)
-    starts = np.cumsum([0, *targets.SLOT_SIZES[:-1]])
+    starts = np.cumsum([0, *SLOT_SIZES[:-1]])
     logits[..., starts] = 40
     assert float(learner.phrase_loss(wanted, logits)[0]) == pytest.approx(0, abs=1e-5)
     assert keras.ops.shape(learner.phrase_loss(wanted, logits)) == (1,)

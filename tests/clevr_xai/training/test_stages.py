@@ -19,27 +19,30 @@ def train(*arguments, **settings):
 
 @pytest.fixture(scope="module")
 def validation_dir(training_dir, tmp_path_factory):
-    """The same scenes as if they were of seed 6."""
+    """Two of the same scenes as if they were of seed 6."""
     copy = shutil.copytree(training_dir, tmp_path_factory.mktemp("validation") / "data")
     content = json.loads((copy / layout.SCENES).read_text())
-    (copy / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 6}}))
+    (copy / layout.SCENES).write_text(json.dumps({"info": {"seed": 6}, "scenes": content["scenes"][:2]}))
     return copy
 
 
-def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation_dir, tmp_path, monkeypatch):
+def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation_dir, tmp_path, monkeypatch, eager):
     monkeypatch.setattr(stages, "NUM_IMAGES", 2)
     monkeypatch.setattr(stages, "NUM_VALIDATION", 4)
+    monkeypatch.setattr(stages, "NUM_TRAINING", 4)
     for settings in stages.SETTINGS.values():
         if "num_questions" in settings:
             monkeypatch.setitem(settings, "num_questions", 2)
     directories = training_dir, validation_dir, tmp_path / "checkpoints"
-    train(*directories, tmp_path / "first", ("simple",), STEPS, command="the command")
+    with eager():
+        train(*directories, tmp_path / "first", ("simple",), STEPS, rounds=1, command="the command")
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
     assert "`the command`" in card and "Training scenes: 4, seed 5" in card
     logged = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
     assert logged == ["reading", "seeing", "small", "following", "final_simple"]
 
-    train(*directories, tmp_path / "second", ("complex",), STEPS)
+    with eager():
+        train(*directories, tmp_path / "second", ("complex",), STEPS, rounds=1)
     logged = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
     assert logged[5:] == ["final_complex"]  # the others are done
 
@@ -48,19 +51,20 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     content = json.loads((test_dir / layout.SCENES).read_text())
     (test_dir / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 7}}))
     further = {"start_from": str(tmp_path / "first"), "test_dir": test_dir, "precision": "bfloat16"}
-    further["wordings"] = ("plain", "official")
+    further |= {"wordings": ("plain", "official"), "rounds": 2}
     fitted, encode = [], warm_start.encode_questions
     monkeypatch.setattr(
         warm_start, "encode_questions", lambda network, rows: fitted.append(rows) or encode(network, rows)
     )
-    train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
+    with eager():
+        train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
     logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
     assert logged == ["reading", "seeing", "final_simple"]
-    plain = {tuple(row[row > 0]) for row in training_set.load(training_dir, dict.fromkeys(dataset.KINDS, 4)).tokens}
+    plain = {tuple(row[row > 0]) for row in training_set.load(training_dir, dict.fromkeys(dataset.KINDS, 2)).tokens}
     assert {tuple(row[row > 0]) for rows in fitted for row in rows} == plain  # the wording of the first network
     third = (tmp_path / "third" / "MODEL_CARD.md").read_text()
     assert "starts from: an exported network" in third and "g in training: bfloat16" in third
-    assert "4 rounds of each kind, in official and plain wording" in third
+    assert "2 rounds of each kind, in official and plain wording" in third
     assert "| complex, official wording |" in third and "| simple, plain wording |" in third
     assert "wording |" not in card and "in plain wording)" in card
     assert "looked at meanwhile" in card and "nor in any choice" in third
