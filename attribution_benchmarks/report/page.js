@@ -1,5 +1,5 @@
 "use strict";
-// The report without this script has all its figures; with it, it can be asked.
+// The page has all its scores without this script, which adds sorting, filters and details.
 (function () {
   var data = JSON.parse(document.getElementById("report-data").textContent);
   function get(id) { return document.getElementById(id); }
@@ -56,7 +56,7 @@
     all("main > section").forEach(function (section) { watch.observe(section); });
   }
 
-  /* The matrix: filters, one tab stop, and what stands behind a figure */
+  /* The matrix: filters, one tab stop, and details of a score */
   var table = get("matrix-table"), filters = get("filters"), search = get("find-method");
   function ticked(kind) {
     return all("[data-filter=" + kind + "]:checked", filters).map(function (box) { return box.value; });
@@ -117,7 +117,7 @@
     var text = [make("h3", { textContent: data.titles[button.dataset.method] + ", " + column.label }), list];
     var drilled = data.scores.findIndex(function (one) { return one.column === column.key && one.names.includes(button.dataset.method); });
     if (drilled >= 0) {
-      var which = make("button", { type: "button", className: "plain", textContent: "Which inputs made it lose" });
+      var which = make("button", { type: "button", className: "plain", textContent: "Compare input by input" });
       which.addEventListener("click", function () { opener = null; sheet.hidden = true; drill(drilled, button.dataset.method); get("inputs").scrollIntoView(); get("drill-first").focus(); });
       text.push(which);
     }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attribution_benchmarks.core.definition import Benchmark, Column, Trend
+from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column, Trend
 from attribution_benchmarks.metrics.curves import ALONG
 from attribution_benchmarks.metrics.curves import name_of as curve_name
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
@@ -32,6 +32,7 @@ from attribution_benchmarks.report.significance import (
 from attribution_benchmarks.stats.comparisons import PairComparison
 
 _EXCLUDED = "‡"  # mark of an excluded control
+_REASONS = {ORACLE: "an oracle", TRIVIAL_MAX: "a trivial maximum"}
 
 
 def groups(matrix: Matrix) -> list[dict]:
@@ -370,8 +371,8 @@ def _beaten(name: str, tests: ColumnTests, names: Any) -> tuple[str, str, str]:
 
 def _excluded(name: str, columns: Sequence[Column]) -> str:
     """Return why a control is excluded from the tests of these columns; empty unless it is the same for all."""
-    words = {column.excluded.get(name, "") for column in columns}
-    return words.pop() if len(words) == 1 else ""
+    reasons = {column.excluded.get(name, "") for column in columns}
+    return _REASONS.get(reasons.pop(), "") if len(reasons) == 1 else ""
 
 
 def _power(tests: ColumnTests) -> str:

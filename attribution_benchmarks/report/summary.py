@@ -389,5 +389,6 @@ def _inside(rows: Sequence[Mapping]) -> str:
     text = f"{len(inside)} of the paper's {len(rows)} scores lie inside our 95 % intervals"
     wide = sum(row["high"] - row["low"] > spread[row["metric"]] / 2 for row in inside)
     if wide:
-        text += f"; {wide} of these intervals are wider than half the range of the paper's scores, and little evidence"
+        are = "is" if wide == 1 else "are"
+        text += f"; {wide} of these intervals {are} wider than half the range of the paper's scores: weak evidence"
     return text
