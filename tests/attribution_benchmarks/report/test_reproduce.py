@@ -1,4 +1,4 @@
-"""The recipe names what exists, a user's own method lands in the same tables, and bad input costs nothing."""
+"""Presets name what exists, custom methods are scored in the same tables, and bad input costs nothing."""
 
 import importlib
 import json
@@ -45,7 +45,7 @@ def run(*arguments):
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_every_command_of_the_recipe_is_one_that_its_benchmark_takes(quick):
+def test_benchmarks_accept_the_commands_of_the_presets(quick):
     for task in tasks(quick, seed=3):
         assert task.command[0] == "-m"
         flag_values = importlib.import_module(task.command[1]).FLAGS
@@ -94,7 +94,7 @@ def test_every_method_of_a_benchmark_has_a_family():
     assert "os.path:abspath" not in found  # a family by itself
 
 
-def test_all_columns_of_the_matrix_are_asked_for():
+def test_the_presets_compute_all_columns_of_the_matrix():
     commands = [" ".join([*task.command, *task.metrics]).lower() for task in tasks(False)]
     columns = [column for name in registry.REPORTED for column in presets.columns_of(registry.benchmark_named(name))]
     assert len({column.key for column in columns}) == len(columns) == 10
@@ -105,7 +105,7 @@ def test_all_columns_of_the_matrix_are_asked_for():
         assert any(all(part in command for part in wanted) for command in commands), column.key
 
 
-def test_a_metric_of_all_benchmarks_is_asked_for_and_has_a_column_in_each(monkeypatch):
+def test_a_metric_of_all_benchmarks_is_computed_and_has_a_column_in_each(monkeypatch):
     monkeypatch.setattr(shared, "METRIC_REGISTRY", {})
     monkeypatch.setattr(presets, "METRIC_REGISTRY", shared.METRIC_REGISTRY)
     monkeypatch.setattr(benchmark, "METRIC_REGISTRY", shared.METRIC_REGISTRY)
@@ -120,45 +120,46 @@ def test_a_metric_of_all_benchmarks_is_asked_for_and_has_a_column_in_each(monkey
 
 
 @pytest.fixture(scope="module")
-def small():
-    """Return the recipe with SVEA and one cheap method alone."""
-    return [tasks(True)[0].with_methods(["gradient"])]
+def report(tmp_path_factory):
+    """Return a directory for reports of SVEA with one cheap method, which share their scores."""
+    small = [tasks(True)[0].with_methods(["gradient"])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(presets, "tasks_of", lambda *_: small)
+        yield tmp_path_factory.mktemp("report")
 
 
-def test_a_method_of_ones_own_lands_in_the_same_tables(small, tmp_path, monkeypatch, capsys):
+def test_custom_methods_are_scored_in_the_same_tables(report, tmp_path, capsys):
     outside = tmp_path / "my_method.py"
     outside.write_text(OWN)
-    monkeypatch.setattr(presets, "tasks_of", lambda *_: small)
     own, unfit = f"{outside}:towards_the_middle", f"{outside}:half"
-    flags = ["--benchmarks=svea", f"--output_dir={tmp_path / 'report'}", f"--methods={own},{unfit},grad_cam"]
+    flags = ["--benchmarks=svea", f"--output_dir={report}", f"--methods={own},{unfit},grad_cam"]
     assert run(*flags) == 0
     captured = capsys.readouterr()
-    rows = json.loads((tmp_path / "report" / "tables" / "svea.json").read_text())["rows"]
+    rows = json.loads((report / "tables" / "svea.json").read_text())["rows"]
     assert {row["method"] for row in rows if row["kind"] == "method"} == {"gradient", own, "grad_cam"}
-    matrix = json.loads((tmp_path / "report" / "tables" / "matrix.json").read_text())["rows"]
+    matrix = json.loads((report / "tables" / "matrix.json").read_text())["rows"]
     score = {(row["method"], row["column"]): row for row in matrix}[own, "svea roe_test"]
     assert score["rank"] in (1, 2, 3) and "random_window" not in score["not_above"]
-    page = (tmp_path / "report" / "index.html").read_text()
+    page = (report / "index.html").read_text()
     assert page.count('class="badge">yours') == 1 + 1 + 3  # its card, the matrix, three tables
     assert ">my_method.py:half under SVEA, Table 1 does not fit: " in page and "shape" in page
     assert "towards_the_middle" in captured.out and "Spearman" in captured.out
 
-    before = {path: path.read_bytes() for path in sorted((tmp_path / "report").rglob("*.*")) if path.is_file()}
+    before = {path: path.read_bytes() for path in sorted(report.rglob("*.*")) if path.is_file()}
     assert run(*flags) == 0  # everything is there already
     assert "is there already" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_own_scored(small, tmp_path, monkeypatch, capsys):
+def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_network_scored(report):
     model = ROOT / "saved_models" / "bim" / "obj"
-    monkeypatch.setattr(presets, "tasks_of", lambda *_: small)
-    assert run("--benchmarks=svea", f"--output_dir={tmp_path / 'report'}", f"--model={model}") == 0
-    page = (tmp_path / "report" / "index.html").read_text()
+    assert run("--benchmarks=svea", f"--output_dir={report}", f"--model={model}") == 0
+    page = (report / "index.html").read_text()
     assert "does not fit SVEA, Table 1, whose own network is scored instead" in page
-    assert "saved_models/svea/baseline" in (tmp_path / "report" / "manifest.json").read_text()
+    assert "saved_models/svea/baseline" in (report / "manifest.json").read_text()
 
 
-def test_a_unit_that_fails_is_said_at_the_end_and_the_rest_is_there(small, tmp_path, monkeypatch, capsys):
+def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_path, monkeypatch, capsys):
     program = tmp_path / "broken.py"
     program.write_text("import sys; sys.exit('no network')")
     broken = ReportTask("broken", "clevr_xai", "The broken one", (str(program),))
