@@ -21,7 +21,7 @@ from apache_beam.metrics import Metrics
 from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput
 from attribution_benchmarks.beam import shards
-from attribution_benchmarks.beam.work import Job, Task, Work, digest_of
+from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of
 
 ATTEMPTS = 3  # for a block that fails for another reason than its inputs
 HALVINGS = 5  # of a batch that does not fit into the memory of a device
@@ -83,11 +83,7 @@ def _compute_and_write(job: Job, task: Task) -> dict[str, Any]:
         try:
             work = _work_named(job, task.work)
             began, cpu = time.monotonic(), time.process_time()  # without loading, which every worker does once
-            if work.key != task.key:
-                raise BadInput("this worker has other code, another model or other versions than the plan")
-            computed = work.compute(task.items, task.held, halvings)
-            if digest_of(list(computed.names)) != task.names:
-                raise BadInput("this worker has other inputs than the plan")
+            computed = _compute(work, task, halvings)
             break
         except Exception as error:
             if _is_out_of_memory(error) and halvings < HALVINGS and work.rows >> halvings > 1:
@@ -104,6 +100,16 @@ def _compute_and_write(job: Job, task: Task) -> dict[str, Any]:
     }  # fmt: skip
     shards.write_shard(job.directory, task, shards.Shard(computed.results, statistics))
     return statistics
+
+
+def _compute(work: Work, task: Task, halvings: int) -> Computed:
+    """Compute a block; raise BadInput if this worker would compute something else than the plan."""
+    if work.key != task.key:
+        raise BadInput("this worker has other code, another model or other versions than the plan")
+    computed = work.compute(task.items, task.held, halvings)
+    if digest_of(list(computed.names)) != task.names:
+        raise BadInput("this worker has other inputs than the plan")
+    return computed
 
 
 def _one_line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import dataclasses
@@ -172,7 +173,7 @@ def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list
     """Save the results of all shards in order and write the manifest; return failed tasks with inputs and reason."""
     by_name = {work.name: work for work in works}
     failed: list[tuple[Task, Mapping[str, Any]]] = []
-    sums, devices = dict.fromkeys(_SUMMED, 0.0), {}
+    statistics = []
     for task in tasks:
         try:
             shard = shards.read_shard(directory, task)
@@ -183,12 +184,20 @@ def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list
             failed.append((task, failure))
             continue
         by_name[task.work].save(shard.results)
-        for name in _SUMMED:
-            sums[name] += shard.statistics[name]
-        devices[shard.statistics["device"]] = devices.get(shard.statistics["device"], 0) + 1
+        statistics.append(shard.statistics)
+    _write_manifest(directory, statistics, len(failed), works)
+    return failed
+
+
+def _write_manifest(
+    directory: str, statistics: Sequence[Mapping[str, Any]], failed: int, works: Sequence[Work]
+) -> None:
+    """Write the summary of all blocks, and report what may change last digits."""
+    devices = dict(collections.Counter(block["device"] for block in statistics))
+    sums = {name: sum(block[name] for block in statistics) for name in _SUMMED}
     content = {
-        "blocks": len(tasks),
-        "failed": len(failed),
+        "blocks": len(statistics) + failed,
+        "failed": failed,
         "devices": devices,
         **{name: round(number, 3) if "seconds" in name else int(number) for name, number in sums.items()},
         "works": {work.name: {"key": work.key, "inputs": len(work.items)} for work in works},
@@ -202,7 +211,6 @@ def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list
         print_line(
             "batches were halved for lack of memory; last digits may differ from those of full batches", file=sys.stderr
         )
-    return failed
 
 
 def _tasks_without_shard(directory: str, tasks: Sequence[Task]) -> list[Task]:
