@@ -18,8 +18,7 @@ from attribution.check_method import check_method
 from attribution.deprecation import renamed_arguments
 from attribution.explain import explain, explain_many
 from attribution.methods.method import Method
-from attribution.methods.registry import METHODS
-from attribution.methods.resolve import resolve_method
+from attribution.methods.registry import METHODS, resolve_method
 from attribution.plotting import plot
 
 if TYPE_CHECKING:  # they import TensorFlow

@@ -17,7 +17,7 @@ from attribution.methods.completeness import Residuals
 from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs, ScoredModel
 from attribution.methods.queries import BatchPosition, ModelQueries, RequiredQueries
-from attribution.methods.resolve import resolve_method
+from attribution.methods.registry import resolve_method
 from attribution.model.input_validation import checked_targets
 from attribution.plugins import working_directory_kept
 

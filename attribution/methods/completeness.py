@@ -1,36 +1,37 @@
-"""What the values of a map must add up to, and by how much they miss it (captum's convergence delta).
+"""The sum that a map's values must have, and by how much they miss it (captum's convergence delta).
 
-Integrated Gradients and DeepLIFT share out f(x) - f(b), the difference of the target's scores at the input and at a
-baseline; LRP shares out the logit, Excitation Backprop a probability of 1.
+Integrated Gradients and DeepLIFT distribute f(x) - f(b), the difference of the target's scores at the input and at a
+baseline; LRP distributes the logit, Excitation Backprop a probability of 1.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from attribution.methods.expected_gradients import as_references
-from attribution.methods.gradients import start_of
+from attribution.methods.gradients import as_references, start_of
 from attribution.methods.queries import ModelQueries
 
-# Least share of the scores that their difference counts as: float32 scores give a smaller one to one digit or none.
+# Smallest scale of a difference, as a share of the scores: float32 scores give a smaller difference to one digit or none.
 _LEAST = 1e-4
 
-Ends = Callable[[ModelQueries, Mapping], tuple[np.ndarray, np.ndarray]]
+Parameters = Mapping[str, Any]
+Ends = Callable[[ModelQueries, Parameters], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclasses.dataclass(frozen=True)
 class SumLaw:
-    """What the sum of a method's map must be.
+    """Required sum of a method's map.
 
     Attributes
     ----------
     formula
         That sum, as printed.
     ends
-        Function from passes and the method's parameters to two arrays ``(N,)``; the sum must be their difference.
+        Function from queries and the method's parameters to two arrays ``(N,)``; the sum must be their difference.
     cause
         Why a map may miss it, and what helps.
     """
@@ -39,25 +40,21 @@ class SumLaw:
     ends: Ends
     cause: str
 
-    def residuals(self, queries: ModelQueries, parameters: Mapping, maps: np.ndarray) -> Residuals:
-        """Return the residuals of the maps of a block, ``(N, ...)``; at most a forward pass at input and baseline."""
+    def residuals(self, queries: ModelQueries, parameters: Parameters, maps: np.ndarray) -> Residuals:
+        """Return the residuals of a batch of maps ``(N, ...)``, by at most a forward pass at input and baseline."""
         return Residuals.of(maps, *self.ends(queries, parameters))
 
 
 @dataclasses.dataclass(frozen=True)
 class Residuals:
-    """By how much the sums of N maps miss what they must be.
+    """Differences between the sums of N maps and their required sums.
 
     Attributes
     ----------
     sums, expected : np.ndarray
-        ``(N,)`` float64: what they are, and must be.
+        ``(N,)`` float64: actual and required sums.
     scale : np.ndarray
         ``(N,)`` float64: |expected|, but at least 0.01 % of the greater of |f(x)| and |f(b)|.
-    absolute : np.ndarray
-        ``(N,)`` float64: sums - expected.
-    relative : np.ndarray
-        ``(N,)`` float64, at least 0: |absolute| / scale.
     """
 
     sums: np.ndarray
@@ -66,14 +63,14 @@ class Residuals:
 
     @property
     def absolute(self) -> np.ndarray:
-        """``(N,)`` float64: the sum minus what it must be."""
-        return self.sums - self.expected
+        """``(N,)`` float64: sums - expected."""
+        return np.subtract(self.sums, self.expected)
 
     @property
     def relative(self) -> np.ndarray:
         """``(N,)`` float64, at least 0: |absolute| / scale; NaN where the scale is 0."""
-        missed, scale = np.abs(self.absolute), self.scale
-        return np.divide(missed, scale, out=np.full(missed.shape, np.nan), where=scale != 0)
+        missed = np.abs(self.absolute)
+        return np.divide(missed, self.scale, out=np.full(missed.shape, np.nan), where=self.scale != 0)
 
     @classmethod
     def of(cls, maps: np.ndarray, at_input: np.ndarray, at_baseline: np.ndarray) -> Residuals:
@@ -85,62 +82,60 @@ class Residuals:
 
     @classmethod
     def joined(cls, parts: Sequence[Residuals]) -> Residuals:
-        """Return the residuals of several blocks as one."""
+        """Return the residuals of several batches as one."""
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(*(np.concatenate([np.zeros(0), *(getattr(part, name) for part in parts)]) for name in names))
 
 
-def _score_difference(queries, parameters):
+def _score_difference(queries: ModelQueries, parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
     start = np.broadcast_to(start_of(queries, parameters["baseline"]), queries.inputs.shape)
     return queries.target_scores, _mean_scores(queries, start[np.newaxis])
 
 
-def _logit_difference(queries, parameters):
+def _logit_difference(queries: ModelQueries, parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
     return _score_difference(queries.of_logits(), parameters)
 
 
-def _expected_difference(queries, parameters):
+def _expected_difference(queries: ModelQueries, parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
     references = as_references(queries.channels_last(parameters["references"]), queries.inputs.shape)
     return queries.target_scores, _mean_scores(queries, references[:, np.newaxis])
 
 
-def _logit(queries, _):
+def _logit(queries: ModelQueries, _: Parameters) -> tuple[np.ndarray, np.ndarray]:
     return queries.of_logits().target_scores, np.zeros(len(queries))
 
 
-def _one(queries, _):
+def _one(queries: ModelQueries, _: Parameters) -> tuple[np.ndarray, np.ndarray]:
     return np.ones(len(queries)), np.zeros(len(queries))
 
 
-def _mean_scores(queries, starts):
-    """Return the mean of the targets' scores over starting points, (K, N or 1, ...) that broadcast to the inputs."""
+def _mean_scores(queries: ModelQueries, starts: np.ndarray) -> np.ndarray:
+    """Return the mean of the targets' scores over starting points ``(K, N or 1, ...)`` that broadcast to the inputs."""
     total = np.zeros(len(queries))
 
-    def start(number, rows):
-        return np.broadcast_to(starts[number], queries.inputs.shape)[rows]
+    def start(number: int, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(np.broadcast_to(starts[number], queries.inputs.shape)[rows])
 
     for _, rows, scores in queries.variant_scores(len(starts), start):
         total[rows] += scores
-    return total / len(starts)
+    return np.divide(total, len(starts))
 
 
-PATH = "f(x) - f(baseline)"
+_PATH = "f(x) - f(baseline)"
 _JUMP = "or the score jumps on it, as near an all-zero input"
-BY_POINTS = SumLaw(PATH, _score_difference, f"the path has too few points (points= in Python), {_JUMP}")
-BY_STEPS = SumLaw(PATH, _score_difference, f"the path has too few steps (steps= in Python), {_JUMP}")
+BY_POINTS = SumLaw(_PATH, _score_difference, f"the path has too few points (points= in Python), {_JUMP}")
+BY_STEPS = SumLaw(_PATH, _score_difference, f"the path has too few steps (steps= in Python), {_JUMP}")
 BY_SAMPLES = SumLaw(
     "f(x) - mean f(references)", _expected_difference, "the mean has too few samples (samples= in Python)"
 )
 BY_CHORDS = SumLaw(
-    PATH,
+    _PATH,
     _logit_difference,
     "large contributions cancel, as where a product has huge values at the baseline; choose another baseline",
 )
+EXCITATION = SumLaw("1", _one, "steps end where a unit has no positive input")
 
 
 def relevance_law(cause: str) -> SumLaw:
     """Return the law of LRP, conservation: the sum is the target's logit."""
     return SumLaw("the logit", _logit, cause)
-
-
-EXCITATION = SumLaw("1", _one, "steps end where a unit has no positive input")

@@ -1,7 +1,8 @@
-"""Methods that ask for gradients with respect to the input.
+"""Methods that need the gradient with respect to the input: plain, averaged over noise, or integrated along a path.
 
 Every function takes the queries of a batch of inputs (``attribution.methods.queries.ModelQueries``) and returns float
-maps of the inputs' shape. Signs are kept. The caller takes absolute values, clips or sums over channels.
+maps of the inputs' shape, in units of the score (times the input where the method multiplies by it). Signs are kept.
+The caller takes absolute values, clips or sums over channels. f_t is the score of the target class.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.methods import path_steps
 from attribution.methods.queries import ModelQueries
+from attribution.model import batching
 
-QUADRATURES = ("trapezoid", "uniform")
-MEDIAN = "median"  # a baseline of each input's own
+MEDIAN = "median"  # a baseline computed from each input
+_QUADRATURES = ("trapezoid", "uniform")
+_HALVINGS = 4  # from the coarsest path to the finest; each path reuses all gradients of the one before
 
 
 def gradient(queries: ModelQueries) -> np.ndarray:
@@ -26,7 +28,49 @@ def gradient(queries: ModelQueries) -> np.ndarray:
 
 def gradient_x_input(queries: ModelQueries) -> np.ndarray:
     """Input times gradient (Shrikumar et al. 2016): x · d f_t / d x."""
-    return queries.inputs * queries.input_gradient()
+    return np.multiply(queries.inputs, queries.input_gradient())
+
+
+def smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15, squared: bool = False) -> np.ndarray:
+    """SmoothGrad (Smilkov et al. 2017): mean of the gradients at noisy copies of the input.
+
+    Parameters
+    ----------
+    samples
+        Noisy copies of each input.
+    noise
+        Standard deviation of the Gaussian noise, as a share of each input's max - min; 0 for a constant input.
+    squared
+        Mean of the squared gradients instead (Hooker et al. 2019, SmoothGrad-Squared; this is BIM's SmoothGrad).
+    """
+    moments = _noisy_moments(queries, samples, noise)
+    return moments.mean_square if squared else moments.mean
+
+
+def vargrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
+    """VarGrad (Adebayo et al. 2018): variance of the gradients at noisy copies of the input; see ``smoothgrad``."""
+    return _noisy_moments(queries, samples, noise).variance
+
+
+def _noisy_moments(queries: ModelQueries, samples: int, noise: float) -> batching.Moments:
+    """Return the gradient's moments over noisy copies; methods with the same noise share them."""
+    if samples < 1 or not 0 <= noise < np.inf:
+        raise BadInput(f"at least 1 noisy sample and noise >= 0 are needed, not {samples} and {noise}")
+    axes = tuple(range(1, queries.inputs.ndim))
+    spread = queries.inputs.max(axis=axes) - queries.inputs.min(axis=axes)
+    generators = [queries.generator(row, "noise") for row in range(len(queries))]
+
+    def noisy(_: int, rows: np.ndarray) -> np.ndarray:
+        # Variants come number by number, so that each generator is read in order.
+        copies = np.empty((len(rows), math.prod(queries.inputs.shape[1:])), np.float32)
+        for copy, row in zip(copies, rows, strict=True):
+            generators[row].standard_normal(out=copy, dtype=np.float32)
+            copy *= np.float32(noise) * spread[row]
+        copies = copies.reshape(len(rows), *queries.inputs.shape[1:])
+        copies += queries.inputs[rows]
+        return copies
+
+    return queries.gradient_moments(samples, noisy, key=("noisy", samples, noise))
 
 
 def integrated_gradients(
@@ -41,64 +85,57 @@ def integrated_gradients(
 
     Parameters
     ----------
-    queries
-        Queries of a batch of inputs.
     points
         Gradients on the path, both ends included; at least 2.
     quadrature
         ``"trapezoid"`` halves the weight of both ends, which brings the sum of the map nearest to
-        f(x) - f(b); ``"uniform"`` is the plain mean, as SVEA and BIM have it.
+        f(x) - f(b); ``"uniform"`` is the plain mean, as in SVEA and BIM.
     baseline
-        The point b: a number, an array that broadcasts to all inputs, with a row for each of them if it has as many
-        axes, or ``"median"``, for each input its channels' medians over all positions: the plain background of a
+        The point b: a number; an array that broadcasts to all inputs, with a row for each of them if it has as many
+        axes; or ``"median"``, the medians of each input's channels over all positions, which are the background of a
         picture with small objects.
     tolerance
-        0 takes all points. Above 0 each input takes so many that the sum of its map misses f(x) - f(b) by at most this
-        share of it, and no more than ``points`` or a few more: see ``path_steps.refined``.
+        0 uses all points. Above 0 each input uses as many as the sum of its map needs to miss f(x) - f(b) by at most
+        this share of it, and at most the last of ``step_levels(points - 1)``. The number needed differs by a factor of
+        ten between inputs and baselines.
     """
     weights = path_weights(points, quadrature)
     start = start_of(queries, baseline)
     if tolerance:
-        return path_steps.refined(queries, start, points - 1, quadrature, tolerance)
+        return _refined(queries, start, points - 1, quadrature, tolerance)
     difference = queries.inputs - start
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
 
-    def on_path(number, rows):
-        return queries.inputs[rows] - (1 - alphas[number]) * difference[rows]
+    def on_path(number: int, rows: np.ndarray) -> np.ndarray:
+        return np.subtract(queries.inputs[rows], (1 - alphas[number]) * difference[rows])
 
     total = np.zeros(queries.inputs.shape)
-    # The path ends at the input, whose gradient predicts the targets that are not given.
-    inner = points if queries.has_targets else points - 1
-    if not queries.has_targets:
+    inner = points
+    if not queries.has_targets:  # the path ends at the input, whose gradient also predicts the targets
+        inner = points - 1
         end = queries.input_gradient()
     for number, rows, gradients in queries.variant_gradients(inner, on_path):
         total[rows] += weights[number] * gradients
     if inner < points:
         total += weights[-1] * end
-    return difference * total
+    return np.multiply(difference, total)
 
 
 def start_of(queries: ModelQueries, baseline: Any) -> np.ndarray:
-    """Return the point b of ``integrated_gradients`` for a block of inputs, float32 that broadcasts to them."""
+    """Return the baseline of a batch as ``integrated_gradients`` takes it, float32 that broadcasts to the inputs."""
     return path_start(queries.inputs, baseline if is_median(baseline) else queries.given(baseline))
 
 
 def path_start(inputs: np.ndarray, baseline: Any) -> np.ndarray:
-    """Return the point b of ``integrated_gradients``, float32 that broadcasts to the inputs."""
+    """Return the baseline of inputs: their medians for ``"median"``, else the baseline as float32."""
     if is_median(baseline):
         axes = tuple(range(1, inputs.ndim))  # of a vector the features, of a single number none
-        return np.median(inputs, axis=axes[:-1] or axes, keepdims=True).astype(np.float32)
+        return np.asarray(np.median(inputs, axis=axes[:-1] or axes, keepdims=True), np.float32)
     return np.asarray(baseline, np.float32)
 
 
 def is_median(baseline: Any) -> bool:
-    """Return whether a baseline is ``"median"``.
-
-    Raises
-    ------
-    BadInput
-        For another word.
-    """
+    """Return whether a baseline is ``"median"``; raises ``BadInput`` for another word."""
     if isinstance(baseline, str) and baseline != MEDIAN:
         raise BadInput(f"no baseline '{baseline}'; give a number, an array or '{MEDIAN}'")
     return isinstance(baseline, str)
@@ -108,54 +145,197 @@ def path_weights(points: int, quadrature: str) -> np.ndarray:
     """Return the weights of equally spaced points in [0, 1]; they sum to 1."""
     if points < 2:
         raise BadInput(f"integrated_gradients needs at least 2 points, not {points}")
-    if quadrature not in QUADRATURES:
+    if quadrature not in _QUADRATURES:
         raise BadInput(f"no quadrature '{quadrature}'; there are 'trapezoid' and 'uniform'")
     weights = np.ones(points)
     if quadrature == "trapezoid":
         weights[[0, -1]] = 0.5
-    return weights / weights.sum()
+    return np.divide(weights, weights.sum())
 
 
-def smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15, squared: bool = False) -> np.ndarray:
-    """SmoothGrad (Smilkov et al. 2017): mean of the gradients at noisy copies of the input.
+def step_levels(steps: int) -> list[int]:
+    """Return the numbers of steps that ``tolerance`` tries, each twice the one before, until at least ``steps``.
+
+    >>> step_levels(300)
+    [19, 38, 76, 152, 304]
+    """
+    coarsest = -(-steps // 2**_HALVINGS)
+    return [coarsest * 2**halving for halving in range(_HALVINGS + 1)]
+
+
+def _refined(queries: ModelQueries, start: np.ndarray, steps: int, quadrature: str, tolerance: float) -> np.ndarray:
+    """Return Integrated Gradients by the trapezoidal rule with as many steps as each input needs, float64.
+
+    The first level never suffices, since a coarse sum may be right by chance. Besides the gradients it needs a score
+    of x and one of b.
+    """
+    if quadrature != "trapezoid" or not 0 < tolerance < 1:
+        raise BadInput(
+            f"tolerance={tolerance:g} with quadrature='{quadrature}'; a tolerance lies between 0 and 1 and needs "
+            "quadrature='trapezoid'"
+        )
+    start = np.broadcast_to(start, queries.inputs.shape)
+    difference = queries.inputs - start
+    expected = np.array(queries.target_scores, np.float64)
+    for _, rows, scores in queries.variant_scores(1, lambda _, rows: start[rows]):
+        expected[rows] -= scores
+
+    total = np.zeros(queries.inputs.shape)  # of the gradients; both ends of the path count half
+    maps = np.zeros(queries.inputs.shape)
+    unfinished = np.arange(len(queries))
+    for level, count in enumerate(step_levels(steps)):
+        alphas = np.arange(count + 1) / count if level == 0 else (2 * np.arange(count // 2) + 1) / count
+
+        def on_path(number: int, rows: np.ndarray, alphas: np.ndarray = alphas) -> np.ndarray:
+            return np.subtract(queries.inputs[rows], np.float32(1 - alphas[number]) * difference[rows])
+
+        for number, rows, gradients in queries.variant_gradients([unfinished] * len(alphas), on_path):
+            total[rows] += (0.5 if level == 0 and number in (0, count) else 1.0) * gradients
+        maps[unfinished] = difference[unfinished] * total[unfinished] / count
+        sums = maps[unfinished].reshape(len(unfinished), -1).sum(axis=1)
+        if level > 0:
+            missed = np.abs(sums - expected[unfinished])
+            unfinished = unfinished[missed > tolerance * np.abs(expected[unfinished])]
+        if not len(unfinished):
+            break
+    return maps
+
+
+def expected_gradients(queries: ModelQueries, *, samples: int = 50, references: Any = 0.0) -> np.ndarray:
+    """Mean of (x - r) · d f_t / d x (r + α (x - r)) over references r (Erion et al. 2021), also called GradientSHAP.
+
+    The expectation over references r and over α, uniform in [0, 1], is a mean of samples. The map's sum is
+    f(x) - E[f(r)] in expectation.
 
     Parameters
     ----------
-    queries
-        Queries of a batch of inputs.
     samples
-        Noisy copies of each input.
-    noise
-        Standard deviation of the Gaussian noise, as a share of each input's max - min; an input of a single value has
-        none.
-    squared
-        Mean of the squared gradients instead (Hooker et al. 2019, SmoothGrad-Squared; this is BIM's SmoothGrad).
+        Gradients, each at another reference and α.
+    references
+        What r is sampled from uniformly: a number, an array of one input's shape, or an array ``(K, ...)`` of K of
+        them, such as training inputs.
     """
-    moments = _noisy_moments(queries, samples, noise)
-    return moments.mean_square if squared else moments.mean
+    if samples < 1:
+        raise BadInput(f"at least 1 sample is needed, not {samples}")
+    starts = as_references(queries.channels_last(references), queries.inputs.shape)
+    chosen = np.empty((len(queries), samples), np.int64)
+    alphas = np.empty((len(queries), samples, *(1,) * (queries.inputs.ndim - 1)), np.float32)
+    for row in range(len(queries)):
+        generator = queries.generator(row, "expected gradients")
+        chosen[row] = generator.integers(0, len(starts), samples)
+        alphas[row] = generator.random(samples, np.float32).reshape(alphas.shape[1:])
+    total = np.zeros(queries.inputs.shape)
+
+    def on_path(number: int, rows: np.ndarray) -> np.ndarray:
+        start = starts[chosen[rows, number]]
+        return np.add(start, alphas[rows, number] * (queries.inputs[rows] - start))
+
+    for number, rows, gradients in queries.variant_gradients(samples, on_path):
+        total[rows] += (queries.inputs[rows] - starts[chosen[rows, number]]) * gradients
+    return np.divide(total, samples)
 
 
-def vargrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15) -> np.ndarray:
-    """VarGrad (Adebayo et al. 2018): variance of the gradients at noisy copies of the input; see ``smoothgrad``."""
-    return _noisy_moments(queries, samples, noise).variance
+def as_references(references: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return references as float32 ``(K, ...)`` that broadcast to inputs of a shape ``(N, ...)``.
+
+    Raises
+    ------
+    BadInput
+        If they do not broadcast.
+    """
+    array = np.asarray(references, np.float32)
+    array = array if array.ndim == len(shape) else array[np.newaxis]
+    if not len(array) or not batching.broadcasts(array.shape[1:], shape[1:]):
+        raise BadInput(f"references of shape {np.shape(references)} do not fit inputs of shape {shape[1:]}")
+    return array.reshape(len(array), *(1,) * (len(shape) - array.ndim), *array.shape[1:])
 
 
-def _noisy_moments(queries, samples, noise):
-    """Return the gradient's moments over noisy copies; methods with the same noise share them."""
-    if samples < 1 or not 0 <= noise < np.inf:
-        raise BadInput(f"at least 1 noisy sample and noise >= 0 are needed, not {samples} and {noise}")
-    axes = tuple(range(1, queries.inputs.ndim))
-    spread = queries.inputs.max(axis=axes) - queries.inputs.min(axis=axes)
-    generators = [queries.generator(row, "noise") for row in range(len(queries))]
+def guided_integrated_gradients(
+    queries: ModelQueries, *, steps: int = 50, fraction: float = 0.25, max_distance: float = 0.02, baseline: Any = 0.0
+) -> np.ndarray:
+    """Guided Integrated Gradients (Kapishnikov et al. 2021): ∫ of the gradient along a path that avoids large ones.
 
-    def noisy(_, rows):
-        # Variants come number by number, so that each generator is read in order.
-        copies = np.empty((len(rows), math.prod(queries.inputs.shape[1:])), np.float32)
-        for copy, row in zip(copies, rows, strict=True):
-            generators[row].standard_normal(out=copy, dtype=np.float32)
-            copy *= np.float32(noise) * spread[row]
-        copies = copies.reshape(len(rows), *queries.inputs.shape[1:])
-        copies += queries.inputs[rows]
-        return copies
+    Each step brings the path nearer to the input by the same L1 distance and moves only the values with the smallest
+    gradients. It avoids steep and noisy regions that the straight path crosses. The map's sum is f(x) - f(b) up to the
+    steps' size.
 
-    return queries.gradient_moments(samples, noisy, key=("noisy", samples, noise))
+    Parameters
+    ----------
+    steps
+        Gradients on the path, computed one after another.
+    fraction
+        Share of an input's values that move at a time, in (0, 1].
+    max_distance
+        Largest distance of a value from the straight path, as a share of its length; 0 is the straight path.
+    baseline
+        Start of the path; see ``integrated_gradients``.
+    """
+    if steps < 1 or not 0 < fraction <= 1 or not 0 <= max_distance <= 1:
+        raise BadInput(
+            "guided_integrated_gradients needs steps >= 1, fraction in (0, 1] and max_distance in [0, 1], not "
+            f"{steps}, {fraction}, {max_distance}"
+        )
+    shape = queries.inputs.shape
+    ends = queries.inputs.astype(np.float64).reshape(shape[0], -1)  # also where an input is a single number, (N,)
+    starts = np.broadcast_to(start_of(queries, baseline), shape).astype(np.float64).reshape(ends.shape)
+    points = starts.copy()
+    maps = np.zeros(ends.shape)
+
+    def current(_: int, rows: np.ndarray) -> np.ndarray:
+        return points[rows].astype(np.float32).reshape(len(rows), *shape[1:])
+
+    for step in range(1, steps + 1):
+        band = max(step / steps - max_distance, 0.0), min(step / steps + max_distance, 1.0)
+        # A step ends where the gradient at its beginning says: steps cannot share a pass, inputs can.
+        gradients = np.empty(ends.shape, np.float32)
+        for _, rows, part in queries.variant_gradients(1, current):
+            gradients[rows] = part.reshape(len(rows), -1)
+        for row in range(len(queries)):
+            reached = _guided_step(
+                points[row], starts[row], ends[row], gradients[row], 1 - step / steps, band, fraction
+            )
+            maps[row] += (reached - points[row]) * gradients[row]
+            points[row] = reached
+    return maps.reshape(shape)
+
+
+def _guided_step(
+    point: np.ndarray,
+    start: np.ndarray,
+    end: np.ndarray,
+    gradient: np.ndarray,
+    left: float,
+    band: tuple[float, float],
+    fraction: float,
+) -> np.ndarray:
+    """Return the point of one input's path after a step.
+
+    Parameters
+    ----------
+    point, start, end
+        Current point, and both ends of the path.
+    gradient
+        Of the target score, at ``point``.
+    left
+        Share of the whole distance that is left after the step.
+    band
+        Least and greatest share of its distance that a single value may have moved after the step.
+    fraction
+        Share of the values that move at a time.
+    """
+    difference = end - start
+    least, most = (start + share * difference for share in band)
+    wanted = left * np.abs(difference).sum()
+    # Values behind the band move to its edge, whatever their gradient.
+    point = np.where((point - least) * np.sign(difference) < 0, least, point)
+    size = np.abs(gradient).astype(np.float64)
+    while (distance := np.abs(end - point).sum()) - wanted > 1e-9 * (1 + wanted):
+        size[point == most] = np.inf  # these cannot move further
+        if np.isinf(size).all():
+            break
+        chosen = (size <= np.quantile(size, fraction, method="lower")) & np.isfinite(size)
+        reach = np.abs(most - point)[chosen].sum()
+        share = min((distance - wanted) / reach, 1.0) if reach else 1.0
+        moved = most if share == 1.0 else point + share * (most - point)
+        point = np.where(chosen, moved, point)
+    return point

@@ -1,4 +1,4 @@
-"""What an attribution method is: a function with a name, defaults and a method card."""
+"""An attribution method: a function with a name, default parameters and a method card."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib.metadata
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from attribution.errors import BadInput, listed
 from attribution.methods.completeness import SumLaw
@@ -15,18 +16,18 @@ from attribution.methods.queries import RequiredQueries
 
 @dataclasses.dataclass(frozen=True)
 class MethodCard:
-    """What a user should know of a method before choosing it.
+    """Facts about a method for its users, after the dimensions of Sokol and Flach (2020).
 
     Attributes
     ----------
     citation
-        Where it was published.
+        Publication.
     requirements
-        What it requires of the model.
+        Properties that the model must have.
     cost
-        ModelQueries per input: F is a forward pass, G a forward and backward pass (about 2.6 F).
+        Passes per input: F is a forward pass, G a forward and backward pass (about 2.6 F).
     randomness
-        What is drawn, and from which seed.
+        Random quantities and their seed.
     weaknesses
         Known limits.
     """
@@ -51,27 +52,27 @@ class Method:
     function
         ``function(queries, **parameters)``; see ``attribution.methods.queries``.
     card
-        Method card; ``None`` for a user's own method.
+        Method card; ``None`` for a custom method.
     library
-        The library whose code this is, where it is not this project's; see ``attribution.methods.third_party``.
+        The library that implements it; ``None`` for this project. See ``attribution.methods.third_party``.
     query
-        ``"input gradient"``, ``"layer gradient"`` or ``"squared gradients"``, where it asks its passes for that and
-        can share them with others.
+        ``"input gradient"``, ``"layer gradient"`` or ``"squared gradients"``, if the method uses that query, whose
+        passes it can share with other methods.
     is_random
         Whether the seed changes the maps.
     drops_channels
-        Its maps have no channel axis.
+        Whether its maps have no channel axis.
     family
-        The signal it is made of, shared by its variants: "class activation" for all that weight a layer's channels.
-        Methods of one family rank side by side, so tests of agreement count a family once. None for a custom method,
-        which is then a family by itself.
+        The signal that it uses, shared by its variants: "class activation" for all that weight a layer's channels.
+        Methods of one family rank alike, so that tests of agreement count a family once. ``None`` for a custom
+        method, which counts as a family.
     sum_law
-        What the sum of a map must be; ``None`` where there is no such law.
+        Required sum of a map; ``None`` if the method has no such law.
     """
 
     name: str
     title: str
-    function: Callable
+    function: Callable[..., Any]
     card: MethodCard | None = None
     library: str | None = None
     query: str | None = None
@@ -81,19 +82,14 @@ class Method:
     sum_law: SumLaw | None = None
 
     @property
-    def defaults(self) -> Mapping:
-        """Parameters and their default values, read from the function itself."""
+    def defaults(self) -> Mapping[str, Any]:
+        """Parameters and their default values, read from the function's signature."""
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
-        return MappingProxyType(
-            {
-                parameter.name: parameter.default
-                for parameter in parameters
-                if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-            }
-        )
+        named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return MappingProxyType({one.name: one.default for one in parameters if one.kind in named})
 
     def library_version(self) -> str | None:
-        """Return the installed version of the library whose method it is; None of the project's own.
+        """Return the installed version of the method's library; ``None`` for this project's methods.
 
         Raises
         ------
@@ -104,19 +100,19 @@ class Method:
             return importlib.metadata.version(self.library) if self.library else None
         except importlib.metadata.PackageNotFoundError as error:
             raise BadInput(
-                f"method '{self.name}' is {self.library}'s own, which is not installed: "
+                f"method '{self.name}' needs {self.library}, which is not installed: "
                 "pip install 'attribution-benchmarks[third-party]'"
             ) from error
 
-    def required_queries(self, parameters: Mapping) -> RequiredQueries:
-        """Return what the method will ask of its passes with these parameters, as far as passes can be shared."""
+    def required_queries(self, parameters: Mapping[str, Any]) -> RequiredQueries:
+        """Return the queries of the method with these parameters, as far as passes can be shared."""
         return RequiredQueries(
             self.query == "input gradient",
             frozenset([parameters["layer"]]) if self.query == "layer gradient" else frozenset(),
             self.query == "squared gradients" or bool(parameters.get("squared")),
         )
 
-    def parameters(self, overrides: Mapping) -> dict:
+    def parameters(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """Return the defaults with overrides applied.
 
         Raises

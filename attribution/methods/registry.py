@@ -1,556 +1,480 @@
-"""The registry: every attribution method by name, with its defaults and method card.
+"""The registry: every attribution method by name, and the resolution of names.
 
-A new method is one function and one entry here; every command line and docs/methods.md read this list. The
-method cards follow the dimensions of Sokol and Flach (2020). This module imports no TensorFlow.
+A new method is one function and one entry here. Every command line and docs/methods.md read this table. This module
+imports no TensorFlow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
+from attribution.errors import BadInput, listed
 from attribution.lrp import presets
-from attribution.methods import (
-    attention,
-    cam,
-    completeness,
-    deeplift,
-    expected_gradients,
-    gradients,
-    guided_integrated_gradients,
-    modified_relu,
-    perturbation,
-    third_party,
-)
+from attribution.methods import attention, cam, completeness, deeplift, gradients, modified_relu, perturbation
+from attribution.methods import third_party as libraries
 from attribution.methods.method import Method, MethodCard
+from attribution.plugins import imported, refuse_file_alone
 
-_SEED_PER_INPUT = "drawn from the run's seed and each input's key"
-_NO_RANDOMNESS = "None: same input, same map."
-_ANY = "Any model differentiable in its input."
-_RELU = (
+_SEED_PER_INPUT = "from the run's seed and each input's key"
+_DETERMINISTIC = "None: same input, same map."
+_DIFFERENTIABLE = "Any model differentiable in its input."
+_PATH = f"{_DIFFERENTIABLE} A baseline that represents the absence of signal."
+_RECTIFIERS = (
     "All nonlinear operations between input and score are Relu, Relu6, LeakyRelu, PReLU or pooling; others, and "
-    "products of two factors that depend on the input, are refused by name. Published for ReLU alone; for the others "
-    "the activation's own slope stands in the same formula."
+    "products of two factors that depend on the input, are refused by name. Published for ReLU only; for the others "
+    "the activation's slope takes the place of ReLU's in the same formula."
 )
-_RULES = "Operations that have a relevance rule; others are refused by name. What is shared out is always the logit."
-_LRP = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
+_RULES = "Operations that have a relevance rule; others are refused by name. Always explains the logit."
+_BACH = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
+_GRAD_CAM = "Selvaraju, Cogswell, Das, Vedantam, Parikh and Batra, Grad-CAM, ICCV 2017"
+_DECONVNET = "Zeiler and Fergus, Visualizing and Understanding Convolutional Networks, ECCV 2014"
 _ABSORBED = "biases and other inputs take relevance, and so does ε where values are small"
 _ABSORBED_POSITIVE = f"{_ABSORBED}; rules of positive parts lose that of negative sums"
-_ABSORBED_AND_SOFTMAX = f"{_ABSORBED}; softmax keeps part of it"
 _SELF_ATTENTION = "Self-attention among all tokens, computed by Softmax operations; square patches on a grid."
-_CONVOLUTIONAL = "A layer that keeps positions; by default the last one ahead of pooling and head."
+_LAYER = "A layer that keeps positions; by default the last one before pooling and head."
+_TO_THE_LAYER = "1 F + the backward pass down to the layer"
 
 
-def _peer(library, name, title, function, cost, differs, randomness=_NO_RANDOMNESS):
-    """Return a method of another library; its weakness is how it differs from what it is named after."""
-    needs = "The live Keras network (attribution.methods.third_party.attach)." + (
-        " Images." if library == "tf-explain" else ""
+def _method(
+    function: Callable[..., Any],
+    title: str,
+    family: str,
+    *,
+    citation: str,
+    cost: str,
+    weaknesses: str,
+    requirements: str = _DIFFERENTIABLE,
+    randomness: str = _DETERMINISTIC,
+    **traits: Any,
+) -> Method:
+    """Return the entry of a function, which gives the method its name."""
+    card = MethodCard(citation, requirements, cost, randomness, weaknesses)
+    is_random = randomness is not _DETERMINISTIC
+    return Method(function.__name__, title, function, card, is_random=is_random, family=family, **traits)
+
+
+def _lrp(
+    function: Callable[..., Any], title: str, law: completeness.SumLaw, citation: str, weaknesses: str, more: str = ""
+) -> Method:
+    """Return the entry of a composite of LRP."""
+    return _method(
+        function,
+        title,
+        "relevance",
+        citation=citation,
+        cost="about 2 G",
+        weaknesses=weaknesses,
+        requirements=_RULES + more,
+        sum_law=law,
     )
-    facts = MethodCard(f"{library}, {_LIBRARIES[library]}", needs, cost, randomness, differs)
-    is_random = randomness is not _NO_RANDOMNESS
-    title = f"{title} ({library})"
-    family = next(method.family for method in _OWN_METHODS if method.name == name)
-    name = f"{library.replace('-', '_')}.{name}"
-    return Method(name, title, function, facts, library, is_random=is_random, family=family)
 
 
-_LIBRARIES = {"tf-keras-vis": "version 0.8", "tf-explain": "version 0.3"}
-_SCALED = "Each map is scaled to [0, 1] by itself, so that maps of two models cannot be compared in size."
-_OWN_METHODS = [
-    Method(
-        "gradient",
-        "Vanilla Gradient",
+def _cam(
+    function: Callable[..., Any], title: str, citation: str, weaknesses: str, cost: str = _TO_THE_LAYER
+) -> Method:
+    """Return the entry of a class activation map."""
+    return _method(
+        function,
+        title,
+        "class activation",
+        citation=citation,
+        cost=cost,
+        weaknesses=weaknesses,
+        requirements=_LAYER,
+        query="layer gradient",
+        drops_channels=True,
+    )
+
+
+_METHODS = [
+    _method(
         gradients.gradient,
-        MethodCard(
-            citation="Simonyan, Vedaldi and Zisserman, Deep Inside Convolutional Networks, ICLR workshop 2014",
-            requirements=_ANY,
-            cost="1 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Noisy; blind where the score is saturated; says what would change the score, not what made it.",
-        ),
-        family="gradient",
+        "Vanilla Gradient",
+        "gradient",
+        citation="Simonyan, Vedaldi and Zisserman, Deep Inside Convolutional Networks, ICLR workshop 2014",
+        cost="1 G",
+        weaknesses="Noisy; blind where the score saturates; shows what would change the score, not what produced it.",
         query="input gradient",
     ),
-    Method(
-        "gradient_x_input",
-        "Gradient x Input",
+    _method(
         gradients.gradient_x_input,
-        MethodCard(
-            citation="Shrikumar, Greenside, Shcherbina and Kundaje, Not Just a Black Box, 2016",
-            requirements=_ANY,
-            cost="1 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Zero wherever the input is zero, whatever the model makes of it; depends on how "
-            "inputs were centred.",
-        ),
-        family="path",
+        "Gradient x Input",
+        "path",
+        citation="Shrikumar, Greenside, Shcherbina and Kundaje, Not Just a Black Box, 2016",
+        cost="1 G",
+        weaknesses="Zero wherever the input is zero, even if the model uses that zero; depends on how inputs were "
+        "centred.",
         query="input gradient",
     ),
-    Method(
-        "integrated_gradients",
-        "Integrated Gradients",
+    _method(
         gradients.integrated_gradients,
-        MethodCard(
-            citation="Sundararajan, Taly and Yan, Axiomatic Attribution for Deep Networks, ICML 2017",
-            requirements=_ANY + " A baseline that stands for the absence of signal.",
-            cost="points G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Depends on the baseline; parts of the input that equal it get nothing; few points "
-            "leave a gap between the map's sum and f(x) - f(baseline).",
-        ),
-        family="path",
+        "Integrated Gradients",
+        "path",
+        citation="Sundararajan, Taly and Yan, Axiomatic Attribution for Deep Networks, ICML 2017",
+        cost="points G",
+        weaknesses="Depends on the baseline; parts of the input that equal it get nothing; few points leave a gap "
+        "between the map's sum and f(x) - f(baseline).",
+        requirements=_PATH,
         sum_law=completeness.BY_POINTS,
     ),
-    Method(
-        "smoothgrad",
-        "SmoothGrad",
+    _method(
         gradients.smoothgrad,
-        MethodCard(
-            citation="Smilkov, Thorat, Kim, Viégas and Wattenberg, SmoothGrad, 2017; squared: Hooker, Erhan, "
-            "Kindermans and Kim, A Benchmark for Interpretability Methods, NeurIPS 2019",
-            requirements=_ANY,
-            cost="samples G, and 1 G for targets to be predicted",
-            randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
-            weaknesses="Explains the model around the input rather than at it; the noise level decides what is seen.",
-        ),
-        family="gradient",
-        is_random=True,
+        "SmoothGrad",
+        "gradient",
+        citation="Smilkov, Thorat, Kim, Viégas and Wattenberg, SmoothGrad, 2017; squared: Hooker, Erhan, Kindermans "
+        "and Kim, A Benchmark for Interpretability Methods, NeurIPS 2019",
+        cost="samples G, and 1 G for targets to be predicted",
+        weaknesses="Explains the model around the input rather than at it; the result depends on the noise level.",
+        randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
     ),
-    Method(
-        "vargrad",
-        "VarGrad",
+    _method(
         gradients.vargrad,
-        MethodCard(
-            citation="Adebayo, Gilmer, Goodfellow and Kim, Local Explanation Methods, ICLR workshop 2018",
-            requirements=_ANY,
-            cost="as SmoothGrad; nothing beside SmoothGrad with the same noise",
-            randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
-            weaknesses="Has no sign; zero for a model that is linear around the input.",
-        ),
-        family="gradient",
+        "VarGrad",
+        "gradient",
+        citation="Adebayo, Gilmer, Goodfellow and Kim, Local Explanation Methods, ICLR workshop 2018",
+        cost="as SmoothGrad; none in addition to SmoothGrad with the same noise",
+        weaknesses="Has no sign; zero for a model that is linear around the input.",
+        randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
         query="squared gradients",
-        is_random=True,
     ),
-    Method(
-        "expected_gradients",
+    _method(
+        gradients.expected_gradients,
         "Expected Gradients",
-        expected_gradients.expected_gradients,
-        MethodCard(
-            citation="Erion, Janizek, Sturmfels, Lundberg and Lee, Improving Performance of Deep Learning Models with "
-            "Axiomatic Attribution Priors and Expected Gradients, Nature Machine Intelligence 2021",
-            requirements=_ANY + " References that inputs are compared with, best some of the training data.",
-            cost="samples G, and 1 G for targets to be predicted",
-            randomness=f"References and points on the paths, {_SEED_PER_INPUT}.",
-            weaknesses="Explains the difference from the references: with the default, zero, it is Integrated "
-            "Gradients at random points, and noisier. The sum is right in expectation alone.",
-        ),
-        family="path",
-        is_random=True,
+        "path",
+        citation="Erion, Janizek, Sturmfels, Lundberg and Lee, Improving Performance of Deep Learning Models with "
+        "Axiomatic Attribution Priors and Expected Gradients, Nature Machine Intelligence 2021",
+        cost="samples G, and 1 G for targets to be predicted",
+        weaknesses="Explains the difference from the references: with the default, zero, it is Integrated Gradients "
+        "at random points, and noisier. The sum is correct only in expectation.",
+        requirements=f"{_DIFFERENTIABLE} References to compare inputs with, preferably training data.",
+        randomness=f"References and points on the paths, {_SEED_PER_INPUT}.",
         sum_law=completeness.BY_SAMPLES,
     ),
-    Method(
-        "guided_integrated_gradients",
+    _method(
+        gradients.guided_integrated_gradients,
         "Guided Integrated Gradients",
-        guided_integrated_gradients.guided_integrated_gradients,
-        MethodCard(
-            citation="Kapishnikov, Venugopalan, Avci, Wedin, Terry and Bolukbasi, Guided Integrated Gradients, CVPR "
-            "2021",
-            requirements=_ANY + " A baseline that stands for the absence of signal.",
-            cost="steps G, one after another, and 1 G for targets to be predicted",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="The path depends on the input: where two inputs get different maps, the path may be why. A "
-            "baseline is needed as for Integrated Gradients.",
-        ),
-        family="path",
+        "path",
+        citation="Kapishnikov, Venugopalan, Avci, Wedin, Terry and Bolukbasi, Guided Integrated Gradients, CVPR 2021",
+        cost="steps G, one after another, and 1 G for targets to be predicted",
+        weaknesses="The path depends on the input: where two inputs get different maps, the path may be the cause. "
+        "Depends on the baseline as Integrated Gradients do.",
+        requirements=_PATH,
         sum_law=completeness.BY_STEPS,
     ),
-    Method(
-        "deeplift",
-        "DeepLIFT (rescale)",
+    _method(
         deeplift.deeplift,
-        MethodCard(
-            citation="Shrikumar, Greenside and Kundaje, Learning Important Features Through Propagating Activation "
-            "Differences, ICML 2017; products and maxima: Lundberg and Lee, NeurIPS 2017",
-            requirements="Linear operations, functions of one variable, products, quotients, maxima and softmax; "
-            "others are refused by name. What is shared out is always the logit.",
-            cost="1 G + 1 F",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Depends on the baseline, and on how the network computes its function: two networks with the "
-            "same scores may get different maps.",
-        ),
-        family="relevance",
+        "DeepLIFT (rescale)",
+        "relevance",
+        citation="Shrikumar, Greenside and Kundaje, Learning Important Features Through Propagating Activation "
+        "Differences, ICML 2017; products and maxima: Lundberg and Lee, NeurIPS 2017",
+        cost="1 G + 1 F",
+        weaknesses="Depends on the baseline, and on how the network computes its function: two networks with the same "
+        "scores may get different maps.",
+        requirements="Linear operations, functions of one variable, products, quotients, maxima and softmax; others "
+        "are refused by name. Always explains the logit.",
         sum_law=completeness.BY_CHORDS,
     ),
-    Method(
-        "guided_backprop",
-        "Guided Backprop",
+    _method(
         modified_relu.guided_backprop,
-        MethodCard(
-            citation="Springenberg, Dosovitskiy, Brox and Riedmiller, Striving for Simplicity, ICLR workshop 2015",
-            requirements=_RELU,
-            cost="1 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Close to a reconstruction of the input: it changes little with the class or with the "
-            "upper layers' weights (Adebayo et al. 2018; Nie et al. 2018).",
-        ),
-        family="changed ReLU",
+        "Guided Backprop",
+        "changed ReLU",
+        citation="Springenberg, Dosovitskiy, Brox and Riedmiller, Striving for Simplicity, ICLR workshop 2015",
+        cost="1 G",
+        weaknesses="Close to a reconstruction of the input: it changes little with the class or with the upper "
+        "layers' weights (Adebayo et al. 2018; Nie et al. 2018).",
+        requirements=_RECTIFIERS,
     ),
-    Method(
-        "deconvnet",
-        "Deconvnet",
+    _method(
         modified_relu.deconvnet,
-        MethodCard(
-            citation="Zeiler and Fergus, Visualizing and Understanding Convolutional Networks, ECCV 2014",
-            requirements=_RELU,
-            cost="1 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Ignores which ReLUs were active, so that without max-pooling it hardly depends on the input.",
-        ),
-        family="changed ReLU",
+        "Deconvnet",
+        "changed ReLU",
+        citation=_DECONVNET,
+        cost="1 G",
+        weaknesses="Ignores which ReLUs were active, so that without max-pooling it hardly depends on the input.",
+        requirements=_RECTIFIERS,
     ),
-    Method(
-        "lrp_epsilon",
-        "LRP-ε",
+    _lrp(
         presets.lrp_epsilon,
-        MethodCard(
-            citation=_LRP,
-            requirements=_RULES,
-            cost="about 2 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="On ReLU networks no more than input times gradient. Attention and gates are constants, as in "
-            "lrp_cp.",
-        ),
-        family="relevance",
-        sum_law=completeness.relevance_law(_ABSORBED),
+        "LRP-ε",
+        completeness.relevance_law(_ABSORBED),
+        _BACH,
+        "Equals input times gradient on ReLU networks. Attention and gates are constants, as in lrp_cp.",
     ),
-    Method(
-        "lrp_epsilon_plus",
-        "LRP-ε+",
+    _lrp(
         presets.lrp_epsilon_plus,
-        MethodCard(
-            citation="Montavon, Binder, Lapuschkin, Samek and Müller, Layer-Wise Relevance Propagation: An "
-            "Overview, 2019",
-            requirements=_RULES,
-            cost="about 2 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Negative evidence is lost in the convolutions. Positive biases take relevance: in deep "
-            "networks with folded BatchNorm little of the logit may arrive at the input. A residual block's sum is "
-            "shared out among its branches by value, as in zennit; `sums='joint'` treats it as one layer.",
-        ),
-        family="relevance",
-        sum_law=completeness.relevance_law(_ABSORBED_POSITIVE),
+        "LRP-ε+",
+        completeness.relevance_law(_ABSORBED_POSITIVE),
+        "Montavon, Binder, Lapuschkin, Samek and Müller, Layer-Wise Relevance Propagation: An Overview, 2019",
+        "The convolutions lose negative evidence. Positive biases take relevance: in deep networks with folded "
+        "BatchNorm little of the logit may arrive at the input. A residual block's sum is shared among its branches by "
+        "value, as in zennit; `sums='joint'` treats it as one layer.",
     ),
-    Method(
-        "lrp_alpha1beta0",
-        "LRP-α1β0",
+    _lrp(
         presets.lrp_alpha1beta0,
-        MethodCard(
-            citation=_LRP + "; z+: Montavon, Lapuschkin, Binder, Samek and Müller, Deep Taylor "
-            "Decomposition, Pattern Recognition 2017",
-            requirements=_RULES,
-            cost="about 2 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Sees positive evidence alone; in deep networks the map hardly depends on the class "
-            "(Sixt, Granz and Landgraf 2020). Made for non-negative activations: sums of negative ones (transformers, "
-            "recurrent layers) lose relevance. Biases and residual sums as in lrp_epsilon_plus.",
-        ),
-        family="relevance",
-        sum_law=completeness.relevance_law(_ABSORBED_POSITIVE),
+        "LRP-α1β0",
+        completeness.relevance_law(_ABSORBED_POSITIVE),
+        f"{_BACH}; z+: Montavon, Lapuschkin, Binder, Samek and Müller, Deep Taylor Decomposition, Pattern Recognition "
+        "2017",
+        "Shows positive evidence only; in deep networks the map hardly depends on the class (Sixt, Granz and Landgraf "
+        "2020). Made for non-negative activations: sums of negative ones (transformers, recurrent layers) lose "
+        "relevance. Biases and residual sums as in lrp_epsilon_plus.",
     ),
-    Method(
-        "lrp_cp",
-        "CP-LRP",
+    _lrp(
         presets.lrp_cp,
-        MethodCard(
-            citation="Ali, Schnake, Eberle, Montavon, Müller and Wolf, XAI for Transformers: Better Explanations "
-            "through Conservative Propagation, ICML 2022; gates: Arras, Montavon, Müller and Samek, Explaining "
-            "Recurrent Neural Network Predictions in Sentiment Analysis, WASSA 2017",
-            requirements=_RULES,
-            cost="about 2 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Says nothing of where a transformer attends and why, only of what it takes from there; on "
-            "ReLU networks no more than input times gradient.",
-        ),
-        family="relevance",
-        sum_law=completeness.relevance_law(_ABSORBED),
+        "CP-LRP",
+        completeness.relevance_law(_ABSORBED),
+        "Ali, Schnake, Eberle, Montavon, Müller and Wolf, XAI for Transformers: Better Explanations through "
+        "Conservative Propagation, ICML 2022; gates: Arras, Montavon, Müller and Samek, Explaining Recurrent Neural "
+        "Network Predictions in Sentiment Analysis, WASSA 2017",
+        "Shows what a transformer takes from the attended positions, not why it attends there; equals input times "
+        "gradient on ReLU networks.",
     ),
-    Method(
-        "lrp_attn",
-        "AttnLRP",
+    _lrp(
         presets.lrp_attn,
-        MethodCard(
-            citation="Achtibat, Hatefi, Dreyer, Jain, Wiegand, Lapuschkin and Samek, AttnLRP: Attention-Aware "
-            "Layer-Wise Relevance Propagation for Transformers, ICML 2024. Its authors' own implementation, LXT, "
-            "describes the method as patented and free for personal and scientific use only.",
-            requirements=_RULES,
-            cost="about 2 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Softmax keeps part of the relevance, so that a map's sum is not the logit; ε alone is noisy on "
-            "vision transformers.",
-        ),
-        family="relevance",
-        sum_law=completeness.relevance_law(_ABSORBED_AND_SOFTMAX),
+        "AttnLRP",
+        completeness.relevance_law(f"{_ABSORBED}; softmax keeps part of it"),
+        "Achtibat, Hatefi, Dreyer, Jain, Wiegand, Lapuschkin and Samek, AttnLRP: Attention-Aware Layer-Wise Relevance "
+        "Propagation for Transformers, ICML 2024. The authors' implementation, LXT, describes the method as patented "
+        "and free for personal and scientific use only.",
+        "Softmax keeps part of the relevance, so that a map's sum is not the logit; ε alone is noisy on vision "
+        "transformers.",
     ),
-    Method(
-        "lrp_clevr_xai",
-        "LRP (CLEVR-XAI)",
+    _lrp(
         presets.lrp_clevr_xai,
-        MethodCard(
-            citation="Arras, Osman and Samek, CLEVR-XAI, Information Fusion 2022",
-            requirements=_RULES + " Inputs between `low` and `high`; others are refused.",
-            cost="about 2 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="As LRP-α1β0; the range of the inputs has to be given rightly.",
-        ),
-        family="relevance",
-        sum_law=completeness.relevance_law(_ABSORBED_POSITIVE),
+        "LRP (CLEVR-XAI)",
+        completeness.relevance_law(_ABSORBED_POSITIVE),
+        "Arras, Osman and Samek, CLEVR-XAI, Information Fusion 2022",
+        "As LRP-α1β0; the range of the inputs must be given correctly.",
+        " Inputs between `low` and `high`; others are refused.",
     ),
-    Method(
-        "excitation_backprop",
-        "Excitation Backprop",
+    _lrp(
         presets.excitation_backprop,
-        MethodCard(
-            citation="Zhang, Bargal, Lin, Brandt, Shen and Sclaroff, Top-Down Neural Attention by Excitation "
-            "Backprop, IJCV 2018",
-            requirements=_RULES + " Made for non-negative activations.",
-            cost="about 2 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Sees positive evidence alone; hardly depends on the class in deep networks.",
-        ),
-        family="relevance",
-        sum_law=completeness.EXCITATION,
+        "Excitation Backprop",
+        completeness.EXCITATION,
+        "Zhang, Bargal, Lin, Brandt, Shen and Sclaroff, Top-Down Neural Attention by Excitation Backprop, IJCV 2018",
+        "Shows positive evidence only; hardly depends on the class in deep networks.",
+        " Made for non-negative activations.",
     ),
-    Method(
-        "grad_cam",
-        "Grad-CAM",
+    _cam(
         cam.grad_cam,
-        MethodCard(
-            citation="Selvaraju, Cogswell, Das, Vedantam, Parikh and Batra, Grad-CAM, ICCV 2017",
-            requirements=_CONVOLUTIONAL,
-            cost="1 F + the backward pass down to the layer",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="As coarse as the layer; all zero where every weighted sum is negative; averaging "
-            "the gradient over positions mixes several objects.",
-        ),
-        family="class activation",
-        query="layer gradient",
-        drops_channels=True,
+        "Grad-CAM",
+        _GRAD_CAM,
+        "As coarse as the layer; all zero where every weighted sum is negative; averaging the gradient over positions "
+        "mixes several objects.",
     ),
-    Method(
-        "guided_grad_cam",
-        "Guided Grad-CAM",
+    _method(
         cam.guided_grad_cam,
-        MethodCard(
-            citation="Selvaraju, Cogswell, Das, Vedantam, Parikh and Batra, Grad-CAM, ICCV 2017",
-            requirements=_CONVOLUTIONAL + " " + _RELU,
-            cost="1 G + 1 F + the backward pass down to the layer",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Fine detail from Guided Backprop, which is not specific to the class; where it is from "
-            "Grad-CAM.",
-        ),
-        family="changed ReLU",
+        "Guided Grad-CAM",
+        "changed ReLU",
+        citation=_GRAD_CAM,
+        cost=f"1 G + {_TO_THE_LAYER}",
+        weaknesses="Fine detail comes from Guided Backprop, which is not specific to the class; the location comes "
+        "from Grad-CAM.",
+        requirements=f"{_LAYER} {_RECTIFIERS}",
         query="layer gradient",
     ),
-    Method(
-        "grad_cam_plus_plus",
-        "Grad-CAM++",
+    _cam(
         cam.grad_cam_plus_plus,
-        MethodCard(
-            citation="Chattopadhay, Sarkar, Howlader and Balasubramanian, Grad-CAM++, WACV 2018",
-            requirements=_CONVOLUTIONAL,
-            cost="1 F + the backward pass down to the layer",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="As coarse as the layer; its closed form assumes an exponential of the score; close "
-            "to a plain mean of positive activations (Lerma and Lucas 2022).",
-        ),
-        family="class activation",
-        query="layer gradient",
-        drops_channels=True,
+        "Grad-CAM++",
+        "Chattopadhay, Sarkar, Howlader and Balasubramanian, Grad-CAM++, WACV 2018",
+        "As coarse as the layer; its closed form assumes an exponential of the score; close to a plain mean of "
+        "positive activations (Lerma and Lucas 2022).",
     ),
-    Method(
-        "xgrad_cam",
-        "XGrad-CAM",
+    _cam(
         cam.xgrad_cam,
-        MethodCard(
-            citation="Fu, Hu, Dong, Guo, Gao and Li, Axiom-based Grad-CAM, BMVC 2020",
-            requirements=_CONVOLUTIONAL,
-            cost="1 F + the backward pass down to the layer",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="As coarse as the layer; a channel whose sum is near zero gets a huge weight.",
-        ),
-        family="class activation",
-        query="layer gradient",
-        drops_channels=True,
+        "XGrad-CAM",
+        "Fu, Hu, Dong, Guo, Gao and Li, Axiom-based Grad-CAM, BMVC 2020",
+        "As coarse as the layer; a channel whose sum is near zero gets a huge weight.",
     ),
-    Method(
-        "layer_cam",
-        "LayerCAM",
+    _cam(
         cam.layer_cam,
-        MethodCard(
-            citation="Jiang, Zhang, Hou, Cheng and Wei, LayerCAM, IEEE Transactions on Image Processing 2021",
-            requirements=_CONVOLUTIONAL,
-            cost="1 F + the backward pass down to the layer",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="As coarse as the layer, as noisy as the gradient where the layer is early; evidence against "
-            "the class is left out. Here on one layer, without the fusion of several.",
-        ),
-        family="class activation",
-        query="layer gradient",
-        drops_channels=True,
+        "LayerCAM",
+        "Jiang, Zhang, Hou, Cheng and Wei, LayerCAM, IEEE Transactions on Image Processing 2021",
+        "As coarse as the layer, as noisy as the gradient where the layer is early; evidence against the class is "
+        "dropped. Here on one layer, without the fusion of several.",
     ),
-    Method(
-        "score_cam",
-        "Score-CAM",
+    _cam(
         cam.score_cam,
-        MethodCard(
-            citation="Wang, Wang, Du, Yang, Zhang, Ding, Mardziel and Hu, Score-CAM, CVPR workshops 2020",
-            requirements=_CONVOLUTIONAL,
-            cost="live channels F + 1 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Slow for wide layers; with probabilities the softmax over channels is nearly flat; "
-            "masked inputs are unlike any the model was trained on.",
-        ),
-        family="class activation",
-        query="layer gradient",
-        drops_channels=True,
+        "Score-CAM",
+        "Wang, Wang, Du, Yang, Zhang, Ding, Mardziel and Hu, Score-CAM, CVPR workshops 2020",
+        "Slow for wide layers; with probabilities the softmax over channels is nearly flat; masked inputs are unlike "
+        "any the model was trained on.",
+        "live channels F + 1 G",
     ),
-    Method(
-        "score_cam_constant_masks",
-        "Score-CAM, constant masks",
+    _cam(
         cam.score_cam_constant_masks,
-        MethodCard(
-            citation="No paper proposes it: a candidate explanation, unproven, of the Score-CAM row in Table 1 of "
-            "Sattarzadeh, Sudhakar and Plataniotis, SVEA, ICCV workshops 2021",
-            requirements=_CONVOLUTIONAL,
-            cost="channels F + 1 F + 1 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="A mask says nothing of where a channel is active; weights are what the score gains when the "
-            "whole input is dimmed. Not for comparison with other methods.",
-        ),
-        family="class activation",
-        query="layer gradient",
-        drops_channels=True,
+        "Score-CAM, constant masks",
+        "Not published: a candidate explanation, unproven, of the Score-CAM row in Table 1 of Sattarzadeh, Sudhakar "
+        "and Plataniotis, SVEA, ICCV workshops 2021",
+        "A mask does not depend on where a channel is active; weights are the gain in score when the whole input is "
+        "dimmed. Not for comparison with other methods.",
+        "channels F + 1 F + 1 G",
     ),
-    Method(
-        "sise",
-        "SISE",
+    _cam(
         cam.sise,
-        MethodCard(
-            citation="Sattarzadeh, Sudhakar, Lem, Mehryar, Plataniotis, Jang, Kim, Jeong, Lee and Bae, "
-            "Explaining CNNs through Attribution-Based Input Sampling, AAAI 2021",
-            requirements=_CONVOLUTIONAL,
-            cost="channels with a positive gradient F + 1 G",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Here on one layer, without the fusion of several blocks; masked inputs are unlike "
-            "any the model was trained on. Where all their scores are negative, as logits may be, the map is zero.",
-        ),
-        family="class activation",
-        query="layer gradient",
-        drops_channels=True,
+        "SISE",
+        "Sattarzadeh, Sudhakar, Lem, Mehryar, Plataniotis, Jang, Kim, Jeong, Lee and Bae, Explaining CNNs through "
+        "Attribution-Based Input Sampling, AAAI 2021",
+        "Here on one layer, without the fusion of several blocks; masked inputs are unlike any the model was trained "
+        "on. Where all their scores are negative, as logits may be, the map is zero.",
+        "channels with a positive gradient F + 1 G",
     ),
-    Method(
-        "attention_rollout",
-        "Attention rollout",
+    _method(
         attention.attention_rollout,
-        MethodCard(
-            citation="Abnar and Zuidema, Quantifying Attention Flow in Transformers, ACL 2020",
-            requirements=_SELF_ATTENTION,
-            cost="1 F + a backward pass down to the first attention, whose gradients it does not use",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="The same map for every class; heads count alike, and neither values nor other layers count.",
-        ),
-        family="attention",
+        "Attention rollout",
+        "attention",
+        citation="Abnar and Zuidema, Quantifying Attention Flow in Transformers, ACL 2020",
+        cost="1 F + a backward pass down to the first attention, whose gradients it does not use",
+        weaknesses="The same map for every class; weights all heads equally and ignores values and other layers.",
+        requirements=_SELF_ATTENTION,
         drops_channels=True,
     ),
-    Method(
-        "gradient_rollout",
-        "Gradient x rollout",
+    _method(
         attention.gradient_rollout,
-        MethodCard(
-            citation="Chefer, Gur and Wolf, Generic Attention-model Explainability, ICCV 2021",
-            requirements=_SELF_ATTENTION,
-            cost="1 F + the backward pass down to the first attention",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Evidence against the class is left out; neither values nor other layers count.",
-        ),
-        family="attention",
+        "Gradient x rollout",
+        "attention",
+        citation="Chefer, Gur and Wolf, Generic Attention-model Explainability, ICCV 2021",
+        cost="1 F + the backward pass down to the first attention",
+        weaknesses="Drops evidence against the class; ignores values and other layers.",
+        requirements=_SELF_ATTENTION,
         drops_channels=True,
     ),
-    Method(
-        "rise",
-        "RISE",
+    _method(
         perturbation.rise,
-        MethodCard(
-            citation="Petsiuk, Das and Saenko, RISE, BMVC 2018",
-            requirements="Scores only; made for probabilities.",
-            cost="masks F + 1 F",
-            randomness="Masks, drawn from the run's seed, the same for every input.",
-            weaknesses="Slow; noisy below some 1,000 masks; cannot be finer than its cells; with logits "
-            "that may be negative the map loses its meaning.",
-        ),
-        family="masks",
-        is_random=True,
+        "RISE",
+        "masks",
+        citation="Petsiuk, Das and Saenko, RISE, BMVC 2018",
+        cost="masks F + 1 F",
+        weaknesses="Slow; noisy below about 1,000 masks; cannot be finer than its cells; with logits that may be "
+        "negative the map loses its meaning.",
+        requirements="Scores only; made for probabilities.",
+        randomness="Masks, from the run's seed, the same for every input.",
         drops_channels=True,
     ),
-    Method(
-        "occlusion",
-        "Occlusion",
+    _method(
         perturbation.occlusion,
-        MethodCard(
-            citation="Zeiler and Fergus, Visualizing and Understanding Convolutional Networks, ECCV 2014",
-            requirements="Scores only.",
-            cost="patches F + 1 F",
-            randomness=_NO_RANDOMNESS,
-            weaknesses="Depends on the patch and on what covers it; misses evidence that is present twice.",
-        ),
-        family="masks",
+        "Occlusion",
+        "masks",
+        citation=_DECONVNET,
+        cost="patches F + 1 F",
+        weaknesses="Depends on the patch and on its value; misses evidence that is present twice.",
+        requirements="Scores only.",
         drops_channels=True,
     ),
-    Method(
-        "random",
-        "Random map",
+    _method(
         perturbation.random,
-        MethodCard(
-            citation="A control of this project",
-            requirements="Nothing.",
-            cost="none",
-            randomness=f"Everything, {_SEED_PER_INPUT}.",
-            weaknesses="Explains nothing; a method that does not beat it explains nothing either.",
-        ),
-        family="random",
-        is_random=True,
+        "Random map",
+        "random",
+        citation="A control of this project",
+        cost="none",
+        weaknesses="Explains nothing; a method that does not beat it explains nothing either.",
+        requirements="Nothing.",
+        randomness=f"All values, {_SEED_PER_INPUT}.",
         drops_channels=True,
     ),
 ]
-_PEERS = [
-    _peer("tf-keras-vis", "gradient", "Saliency", third_party.tf_keras_vis_gradient, "1 G",
-          f"The largest channel of |gradient|. {_SCALED}"),
-    _peer("tf-keras-vis", "smoothgrad", "SmoothGrad", third_party.tf_keras_vis_smoothgrad, "samples G",
-          f"The largest channel of |mean gradient|. {_SCALED} The noise depends on the batch.",
-          "Gaussian noise, drawn from a seed per block of inputs."),
-    _peer("tf-keras-vis", "guided_backprop", "Guided Backprop", third_party.tf_keras_vis_guided_backprop, "1 G",
-          f"The largest channel of |guided gradient|. {_SCALED}"),
-    _peer("tf-keras-vis", "grad_cam", "Grad-CAM", third_party.tf_keras_vis_grad_cam, "1 F + a backward pass",
-          f"Upsampled by cubic splines. {_SCALED}"),
-    _peer("tf-keras-vis", "grad_cam_plus_plus", "Grad-CAM++", third_party.tf_keras_vis_grad_cam_plus_plus,
-          "1 F + a backward pass", f"Upsampled by cubic splines. {_SCALED}"),
-    _peer("tf-keras-vis", "score_cam", "Score-CAM", third_party.tf_keras_vis_score_cam, "channels F",
-          f"Upsampled by cubic splines. {_SCALED}"),
-    _peer("tf-explain", "gradient", "Vanilla Gradient", third_party.tf_explain_gradient, "1 G",
-          "Absolute values, summed over channels."),
-    _peer("tf-explain", "gradient_x_input", "Gradient x Input", third_party.tf_explain_gradient_x_input, "1 G",
-          "Absolute values, summed over channels."),
-    _peer("tf-explain", "integrated_gradients", "Integrated Gradients", third_party.tf_explain_integrated_gradients,
-          "points G", "Never multiplied by the input, hence not complete; absolute values, summed over channels."),
-    _peer("tf-explain", "smoothgrad", "SmoothGrad", third_party.tf_explain_smoothgrad, "samples G",
-          "Differentiates the cross-entropy instead of the score; the noise's standard deviation is a number, "
-          "whatever the input's range.", f"Gaussian noise, {_SEED_PER_INPUT}."),
-    _peer("tf-explain", "grad_cam", "Grad-CAM", third_party.tf_explain_grad_cam, "1 F + a backward pass",
-          "Gradients are kept only where activation and gradient are positive, before they are averaged; the map "
-          "has no final ReLU."),
-    _peer("tf-explain", "occlusion", "Occlusion", third_party.tf_explain_occlusion, "patches F",
-          "Covers with the value 127.5 whatever the input's range, and reports 1 - score, as if scores were "
-          "probabilities."),
+_FAMILIES = {method.name: method.family for method in _METHODS}
+_LIBRARIES = {"tf-keras-vis": "version 0.8", "tf-explain": "version 0.3"}
+_SCALED = "Each map is scaled to [0, 1], so that the sizes of two models' maps cannot be compared."
+_SPLINES = f"Upsampled by cubic splines. {_SCALED}"
+_ABSOLUTE = "Absolute values, summed over channels."
+
+
+def _library_method(
+    library: str,
+    function: Callable[..., Any],
+    title: str,
+    cost: str,
+    difference: str,
+    randomness: str = _DETERMINISTIC,
+) -> Method:
+    """Return a method of another library; its weakness is its difference from the method that it is named after."""
+    prefix = library.replace("-", "_")
+    method = function.__name__.removeprefix(f"{prefix}_")
+    images = " Images." if library == "tf-explain" else ""
+    requirements = f"The live Keras network (attribution.methods.third_party.attach).{images}"
+    card = MethodCard(f"{library}, {_LIBRARIES[library]}", requirements, cost, randomness, difference)
+    return Method(
+        f"{prefix}.{method}",
+        f"{title} ({library})",
+        function,
+        card,
+        library,
+        is_random=randomness is not _DETERMINISTIC,
+        family=_FAMILIES[method],
+    )
+
+
+_LIBRARY_METHODS = [
+    _library_method(library, function, title, cost, difference, *randomness)
+    for library, function, title, cost, difference, *randomness in (
+        ("tf-keras-vis", libraries.tf_keras_vis_gradient, "Saliency", "1 G",
+         f"The largest channel of |gradient|. {_SCALED}"),
+        ("tf-keras-vis", libraries.tf_keras_vis_smoothgrad, "SmoothGrad", "samples G",
+         f"The largest channel of |mean gradient|. {_SCALED} The noise depends on the batch.",
+         "Gaussian noise, from a seed per batch of inputs."),
+        ("tf-keras-vis", libraries.tf_keras_vis_guided_backprop, "Guided Backprop", "1 G",
+         f"The largest channel of |guided gradient|. {_SCALED}"),
+        ("tf-keras-vis", libraries.tf_keras_vis_grad_cam, "Grad-CAM", "1 F + a backward pass", _SPLINES),
+        ("tf-keras-vis", libraries.tf_keras_vis_grad_cam_plus_plus, "Grad-CAM++", "1 F + a backward pass", _SPLINES),
+        ("tf-keras-vis", libraries.tf_keras_vis_score_cam, "Score-CAM", "channels F", _SPLINES),
+        ("tf-explain", libraries.tf_explain_gradient, "Vanilla Gradient", "1 G", _ABSOLUTE),
+        ("tf-explain", libraries.tf_explain_gradient_x_input, "Gradient x Input", "1 G", _ABSOLUTE),
+        ("tf-explain", libraries.tf_explain_integrated_gradients, "Integrated Gradients", "points G",
+         "Never multiplied by the input, hence not complete; absolute values, summed over channels."),
+        ("tf-explain", libraries.tf_explain_smoothgrad, "SmoothGrad", "samples G",
+         "Differentiates the cross-entropy instead of the score; the noise has a fixed standard deviation, whatever "
+         "the input's range.", f"Gaussian noise, {_SEED_PER_INPUT}."),
+        ("tf-explain", libraries.tf_explain_grad_cam, "Grad-CAM", "1 F + a backward pass",
+         "Gradients count only where activation and gradient are positive, before they are averaged; the map has no "
+         "final ReLU."),
+        ("tf-explain", libraries.tf_explain_occlusion, "Occlusion", "patches F",
+         "Covers with the value 127.5 whatever the input's range, and returns 1 - score, as if scores were "
+         "probabilities."),
+    )
 ]  # fmt: skip
 
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in (*_OWN_METHODS, *_PEERS)})
+METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in (*_METHODS, *_LIBRARY_METHODS)})
+
+
+def resolve_method(name: str) -> Method:
+    """Return a method of the registry or a custom method.
+
+    Parameters
+    ----------
+    name
+        A name of ``METHODS``, ``module:function``, or ``path/to/file.py:function``.
+
+    Raises
+    ------
+    BadInput
+        If there is no such method (the message lists the nearest names) or its library is not installed.
+    """
+    if name in METHODS:
+        METHODS[name].library_version()
+        return METHODS[name]
+    if ":" in name:
+        return _custom_method(name)
+    refuse_file_alone(name, "method")
+    near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.4)
+    hint = f"did you mean {listed(near)}?" if near else f"the methods are {listed(METHODS)}"
+    raise BadInput(f"no method '{name}'; {hint} A custom method is written module:function")
+
+
+def _custom_method(name: str) -> Method:
+    """Return the method of ``module:function`` or ``file.py:function``, with the function's attribute ``family``."""
+    function = imported(name, "method")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise BadInput(f"method '{name}' cannot be called with one argument, its queries: {error}") from error
+    except ValueError:  # written in C, without a signature to look at
+        pass
+    family = getattr(function, "family", None)
+    if not (family is None or (isinstance(family, str) and family)):
+        raise BadInput(f"method '{name}': its attribute family is {family!r}; set it to a word, such as 'gradient'")
+    return Method(name=name, title=name.rpartition(":")[2], function=function, family=family)

@@ -17,7 +17,7 @@ def with_method(monkeypatch):
     def replace(name, function):
         real = attribution.METHODS[name]
         changed = attribution.Method(name, real.title, function, real.card, query=real.query)
-        monkeypatch.setattr("attribution.methods.resolve.METHODS", {**attribution.METHODS, name: changed})
+        monkeypatch.setattr("attribution.methods.registry.METHODS", {**attribution.METHODS, name: changed})
 
     return replace
 
