@@ -1,8 +1,8 @@
-"""Rules and composites: how relevance is shared out, and where.
+"""Rules and composites of layer-wise relevance propagation (LRP).
 
-A *rule* says how the relevance of a layer's outputs is shared out among its inputs; a *composite* says which
-rule holds where. ``relevance.py`` carries them out on the graph. With a the inputs of a layer, w its weights, b its
-bias, (·)+ and (·)- the positive and negative parts, R_j the relevance of output j:
+A *rule* distributes the relevance of a layer's outputs among its inputs. A *composite* assigns a rule to each kind of
+layer. ``attribution.lrp.engine`` applies them to the graph. With a the inputs of a layer, w its weights, b its bias,
+(·)+ and (·)- the positive and negative parts, R_j the relevance of output j:
 
 ==========  ========================================================================================
 epsilon     R_i = Σ_j a_i w_ij / (Σ_i a_i w_ij + b_j + ε sign) R_j
@@ -14,13 +14,14 @@ flat        R_i = Σ_j R_j / (number of inputs of j)
 ==========  ========================================================================================
 
 Sources: Bach et al. 2015 (epsilon, alpha_beta), Montavon et al. 2017 (z_plus, box), Montavon et al. 2019 (gamma),
-Zhang et al. 2018 (Excitation Backprop).
+Zhang et al. 2018 (Excitation Backprop). Relevance has the unit of the score.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import numbers
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,16 @@ import numpy as np
 from attribution.errors import BadInput, listed
 
 KINDS = ("epsilon", "z_plus", "alpha_beta", "gamma", "box", "flat")
-BATCH_NORMS = ("pass", "fold")
-STABILISERS = ("absolute", "relative")
-NORMS = ("pass", "epsilon")
 SUMS = ("joint", "separate")
-PRODUCTS = ("signal", "half")
-SOFTMAXES = ("constant", "taylor")
-STARTS = ("score", "one")
+_STABILISERS = ("absolute", "relative")
+_CHOICES = {
+    "batch_norm": ("pass", "fold"),
+    "norm": ("pass", "epsilon"),
+    "sums": SUMS,
+    "products": ("signal", "half"),
+    "softmax": ("constant", "taylor"),
+    "start": ("score", "one"),
+}
 _SCALARS = ("epsilon", "alpha", "beta", "gamma")
 _ANY_RANGE = {"low": 0.0, "high": 1.0}
 _NUMBERS = (*_SCALARS, *_ANY_RANGE)
@@ -56,8 +60,8 @@ class Rule:
     bias
         Whether the bias takes its share.
     stabiliser
-        ``"absolute"``: ε is added as it is. ``"relative"``: as a share of the greatest magnitude along the last axis,
-        so that the map of a network with tiny scores is the same as that of the network scaled up.
+        ``"absolute"``: ε is added to the denominator. ``"relative"``: ε times the greatest magnitude along the last
+        axis is added, so that scaling the network's scores scales its maps.
     """
 
     kind: str
@@ -70,8 +74,8 @@ class Rule:
     bias: bool = True
     stabiliser: str = "absolute"
 
-    def __post_init__(self):
-        _check("stabiliser", self.stabiliser, STABILISERS)
+    def __post_init__(self) -> None:
+        _check("stabiliser", self.stabiliser, _STABILISERS)
         if isinstance(self.epsilon, numbers.Real) and not 0 <= self.epsilon < float("inf"):
             raise BadInput(f"epsilon must be a number of at least 0, not {self.epsilon}")
         if isinstance(self.low, numbers.Real) and isinstance(self.high, numbers.Real) and not self.low <= self.high:
@@ -80,7 +84,7 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True)
 class Composite:
-    """Which rule holds where.
+    """A rule for each kind of layer.
 
     Attributes
     ----------
@@ -89,26 +93,26 @@ class Composite:
     merge
         Rule of sums of layers, of means and pooled means.
     first
-        Rule of the layers that see the input itself; ``None`` for no difference.
+        Rule of the layers that see the explained input; ``None`` for no difference.
     batch_norm
-        ``"pass"``: batch normalisation hands relevance on unchanged. ``"fold"``: it is first multiplied into a
-        neighbouring layer where that is exact (``canonise.fold_batch_norm``).
+        ``"pass"``: batch normalisation passes relevance on unchanged. ``"fold"``: it is first multiplied into a
+        neighbouring layer where that is exact (``attribution.graph.fold_batch_norm``).
     norm
-        What normalisation does that is part of no layer: LayerNorm and its kin, and a BatchNorm that could not be
-        folded. ``"pass"``: it hands relevance on unchanged. ``"epsilon"``: the value, the mean taken from it and the
+        Normalisation that is part of no layer: LayerNorm and its variants, and a BatchNorm that could not be folded.
+        ``"pass"``: it passes relevance on unchanged. ``"epsilon"``: the value, the mean subtracted from it and the
         shift share by the ε-rule. In both cases the denominator is a constant.
     sums
-        ``"joint"``: the layers that end in one sum share its relevance as one layer. ``"separate"``: the sum first
-        shares by value (the ε-rule), then each layer by its own rule, as zennit does. Where all layers have the ε-rule
-        the two are the same. A sum of products of matrices alone is one dense layer in either: a recurrent cell's.
+        ``"joint"``: the layers that end in one sum share its relevance as one layer. ``"separate"``: the terms of the
+        sum first share by value (the ε-rule), then each layer by its rule, as in zennit. Both are the same if all
+        layers have the ε-rule. A sum of products of matrices alone, as in a recurrent cell, is always one dense layer.
     products
-        Of two factors that both depend on the input: ``"signal"``: if one of them is a gate, a sigmoid, the other takes
-        all (Arras et al. 2017); else, and always with ``"half"``, half each.
+        For two factors that both depend on the input. ``"signal"``: if one of them is a gate, a sigmoid, the other
+        takes all (Arras et al. 2017), otherwise each takes half. ``"half"``: each takes half.
     softmax
         ``"constant"``: attention is a gate that takes no relevance (Ali et al. 2022). ``"taylor"``: it takes half, and
-        hands on R_i = x_i (R_i - s_i Σ R_j) (Achtibat et al. 2024).
+        passes on R_i = x_i (R_i - s_i Σ R_j) (Achtibat et al. 2024).
     start
-        ``"score"``: the target's score is shared out. ``"one"``: 1 is.
+        Relevance of the target's score: ``"score"``, its value, or ``"one"``.
     """
 
     convolution: Rule
@@ -122,13 +126,9 @@ class Composite:
     softmax: str = "constant"
     start: str = "score"
 
-    def __post_init__(self):
-        _check("batch_norm", self.batch_norm, BATCH_NORMS)
-        _check("norm", self.norm, NORMS)
-        _check("sums", self.sums, SUMS)
-        _check("products", self.products, PRODUCTS)
-        _check("softmax", self.softmax, SOFTMAXES)
-        _check("start", self.start, STARTS)
+    def __post_init__(self) -> None:
+        for name, known in _CHOICES.items():
+            _check(name, getattr(self, name), known)
 
     def numbers(self) -> np.ndarray:
         """Return the numbers of all rules, ``(4, 6)`` float64, for ``with_numbers``."""
@@ -136,27 +136,27 @@ class Composite:
         return np.array([[getattr(rule, number) for number in _NUMBERS] for rule in rules], np.float64)
 
     def without_numbers(self) -> Composite:
-        """Return what all composites have in common that differ in their numbers alone; zeros stay zeros."""
+        """Return the common form of all composites that differ only in their numbers; zeros stay zeros."""
         return self._map(lambda rule, _: {name: float(bool(getattr(rule, name))) for name in _SCALARS} | _ANY_RANGE)
 
     def with_numbers(self, numbers: Any) -> Composite:
         """Return a composite without numbers with these, which may be tensors: one trace serves every ε."""
 
-        def numbers_of(rule, row):
+        def numbers_of(rule: Rule, row: int) -> dict[str, Any]:
             wanted = [name for name in _NUMBERS if name in _ANY_RANGE or getattr(rule, name)]
             return {name: numbers[row, _NUMBERS.index(name)] for name in wanted}
 
         return self._map(numbers_of)
 
-    def _map(self, numbers_of) -> Composite:
-        changed = {
-            name: dataclasses.replace(getattr(self, name), **numbers_of(getattr(self, name), row))
+    def _map(self, numbers_of: Callable[[Rule, int], dict[str, Any]]) -> Composite:
+        rules: dict[str, Any] = {
+            name: dataclasses.replace(rule, **numbers_of(rule, row))
             for row, name in enumerate(_RULES)
-            if getattr(self, name) is not None
+            if (rule := getattr(self, name)) is not None
         }
-        return dataclasses.replace(self, **changed)
+        return dataclasses.replace(self, **rules)
 
 
-def _check(name, value, known):
+def _check(name: str, value: Any, known: Sequence[str]) -> None:
     if value not in known:
         raise BadInput(f"no {name} {value!r}; choose one of {listed(known)}")

@@ -1,12 +1,12 @@
 """Propagate relevance from a score back to an input, operation by operation, on an imported graph.
 
-The graph is walked from the score backwards; ``attribution.lrp.rules`` has what each kind of operation does. Operations
-that only move, copy or select values hand relevance on by their gradient. What has no rule is refused by name.
+The graph is walked from the score backwards; ``attribution.lrp.rules`` has the rule of each kind of operation.
+Operations that only move, copy or select values pass relevance on by their gradient. Others are refused by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import tensorflow as tf
@@ -19,20 +19,19 @@ from attribution.lrp.rules import operations as ops
 from attribution.lrp.rules.activations import Activations
 from attribution.lrp.rules.formulae import fit
 from attribution.lrp.rules.products import Products
-from attribution.lrp.rules.softmax import share_softmax
 from attribution.lrp.rules.sums import Sums
 
 
 def propagate(
     graph: Any,
     operations: Mapping[str, tf.Operation],
-    inputs: Any,
-    source: Any,
-    target: Any,
-    start: Any,
+    inputs: Iterable[str],
+    source: str,
+    target: str,
+    start: tf.Tensor,
     composite: Composite,
-) -> dict:
-    """Return the relevance of every tensor on the way from a score to an input.
+) -> dict[str, tf.Tensor]:
+    """Return the relevance of every tensor between a score and an input.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def propagate(
     start
         Their relevance, of the same shape.
     composite
-        Which rule holds where.
+        Rule of each kind of layer.
 
     Returns
     -------
@@ -59,47 +58,66 @@ def propagate(
     Raises
     ------
     BadInput
-        If an operation on the way has no rule.
+        If an operation between input and score has no rule.
     """
     return Walk(graph, operations, inputs, source, target.split(":")[0], composite).run(target, start)
 
 
 class Walk:
-    """A walk from a score to an input, and what the rules ask of the graph on the way.
+    """A walk from a score to an input, and the facts about the graph that the rules need.
 
     Attributes
     ----------
     graph : attribution.graph.view.GraphView
         The frozen graph.
     composite : Composite
-        Which rule holds where.
+        Rule of each kind of layer.
     source : tf.Operation
         The explained input.
     near_input : set[str]
-        Names of imported operations that the input reaches through no layer yet.
+        Names of imported operations between the input and the first layers.
     """
 
-    def __init__(self, graph, operations, inputs, source, target, composite):
+    def __init__(
+        self,
+        graph: Any,
+        operations: Mapping[str, tf.Operation],
+        inputs: Iterable[str],
+        source: str,
+        target: str,
+        composite: Composite,
+    ) -> None:
         self.graph = graph
         self.composite = composite
         self.source = operations[source]
         self._operations = operations
-        self._names = {operation.name: name for name, operation in operations.items()}
+        self._names: dict[str, str] = {operation.name: name for name, operation in operations.items()}
         self._path = graph.between(source, target)
         self._variable = {operations[name].name for name in graph.below({*inputs, source})}
         self._on_path = {operations[name].name for name in self._path}
-        self._relevance = {}
-        self.near_input = set()
+        self._relevance: dict[Any, tf.Tensor] = {}
+        self.near_input: set[str] = set()
         for name in self._path:
             operation = operations[name]
             above = {tensor.op.name for tensor in operation.inputs} & self._on_path
             if name == source or (above <= self.near_input and operation.type not in ops.LAYERS):
                 self.near_input.add(operation.name)
-        self._products = Products(self)
-        self._sums = Sums(self, self._products)
-        self._activations = Activations(self)
+        products, self._activations = Products(self), Activations(self)
+        sums = Sums(self, products)
+        self._rules: dict[str, Callable[[tf.Operation, tf.Tensor], None]] = {
+            **dict.fromkeys(ops.LAYERS + ops.AVERAGES + ops.SUMS, sums.share),
+            **dict.fromkeys(ops.NORMALISATIONS, sums.share_normalisation),
+            **dict.fromkeys(ops.SCALES, products.share_scaling),
+            "Softplus": self._activations.share_softplus,
+            "Neg": self._pass_on,
+            "Cast": self._pass_on,
+        }
+        if composite.softmax == "taylor":
+            self._rules["Softmax"] = self._activations.share_softmax
+        if composite.products == "half":
+            self._rules["Sigmoid"] = self._pass_on  # any function of one value: Achtibat et al. 2024, section 3.1
 
-    def run(self, target: Any, start: Any) -> dict:
+    def run(self, target: str, start: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return node name to relevance, from the relevance ``start`` of the tensor called ``target``."""
         node, _, number = target.partition(":")
         self._relevance[self._operations[node].outputs[int(number or 0)].ref()] = start
@@ -108,32 +126,49 @@ class Walk:
             given = [self._relevance.get(output.ref()) for output in operation.outputs]
             arrived = [one for one in given if one is not None]
             if operation.name != self.source.name and arrived:
-                # What a rule needs beside the forward pass's values is computed when relevance arrives, not as soon as
-                # it could be: kept from the forward pass on it would take as much memory again.
+                # Intermediate results of a rule are computed when relevance arrives, not as soon as possible: held from
+                # the forward pass on they would double the memory.
                 with tf.control_dependencies(arrived):
-                    self._share_out(operation, given)
+                    self._share(operation, given)
+        first_outputs = {name: self._operations[name].outputs[:1] for name in self._path}
         return {
-            name: self._relevance[self._operations[name].outputs[0].ref()]
-            for name in self._path
-            if self._operations[name].outputs and self._operations[name].outputs[0].ref() in self._relevance
+            name: self._relevance[output.ref()]
+            for name, outputs in first_outputs.items()
+            for output in outputs
+            if output.ref() in self._relevance
         }
 
     def add(self, tensor: tf.Tensor, relevance: tf.Tensor) -> None:
-        """Give relevance to a tensor; a constant, or a branch the input does not reach, keeps it."""
+        """Give relevance to a tensor; a constant, or a branch that the input does not reach, absorbs it."""
         if tensor.op.name not in self._on_path:
             return
-        relevance = tf.convert_to_tensor(relevance)  # what is gathered has sparse gradients
+        relevance = tf.convert_to_tensor(relevance)  # gathered values have sparse gradients
         if relevance.dtype != tensor.dtype and tensor.dtype.is_floating:
             relevance = tf.cast(relevance, tensor.dtype)
         known = self._relevance.get(tensor.ref())
         self._relevance[tensor.ref()] = relevance if known is None else known + relevance
 
+    def add_contributions(
+        self, leaves: Sequence[tuple[tf.Tensor, tf.Tensor]], total: tf.Tensor, share: tf.Tensor
+    ) -> None:
+        """Give each tensor its contributions to a total, times ``share``, the relevance per unit of the total.
+
+        ``leaves`` are pairs of a tensor and a copy of it, or of a part of it, from which the total is computed.
+        """
+        gradients = tf.gradients(total, [copy for _, copy in leaves], grad_ys=share)
+        for (tensor, copy), gradient in zip(leaves, gradients, strict=True):
+            self.add(tensor, copy * gradient)
+
     def is_constant(self, tensor: tf.Tensor) -> bool:
         """Return whether a tensor depends on no input."""
         return tensor.op.name not in self._variable
 
+    def variable_inputs(self, operation: tf.Operation) -> list[tf.Tensor]:
+        """Return the inputs of an operation that are not constant."""
+        return [tensor for tensor in operation.inputs if not self.is_constant(tensor)]
+
     def has_one_use(self, tensor: tf.Tensor) -> bool:
-        """Return whether one operation of the graph alone uses a tensor's values."""
+        """Return whether exactly one operation of the graph uses a tensor's values."""
         uses = [use for use in tensor.consumers() if use.name in self._names and use.type not in SHAPES]
         return len(uses) == 1
 
@@ -142,54 +177,38 @@ class Walk:
         return self._names[operation.name]
 
     def refuse(self, operation: tf.Operation, how: str = "") -> NoReturn:
-        """Say that an operation has no rule.
-
-        Raises
-        ------
-        BadInput
-            Always.
-        """
+        """Raise ``BadInput``, because an operation has no rule."""
         if operation.type in LOOPS or operation.type.startswith("TensorList"):
             how = why_kept(self.graph, self._path)
         what = f"{operation.type} {how}".strip()
         raise BadInput(f"no relevance rule for the operation {what} (node '{self.name(operation)}')")
 
-    def _share_out(self, operation, given):
-        kind = operation.type
+    def _share(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
+        """Distribute the relevance of an operation's outputs, ``None`` where none arrived, among its inputs."""
         source = self._activations.source(operation)
         if source is not None:
             self.add(source, fit(given[0], source))
-        elif kind in ops.LAYERS + ops.AVERAGES + ops.SUMS:
-            self._sums.share_out(operation, given[0])
-        elif kind in ops.NORMALISATIONS:
-            self._sums.share_normalisation(operation, given[0])
-        elif kind in ops.SCALES:
-            self._products.share_scaling(operation, given[0])
-        elif kind == "Neg":
-            self.add(operation.inputs[0], given[0])
-        elif kind == "Softplus":
-            self._activations.share_softplus(operation, given[0])
-        elif kind == "Cast" and operation.inputs[0].dtype.is_floating:
-            self.add(operation.inputs[0], given[0])
-        elif kind == "IdentityN":
+        elif operation.type in self._rules:
+            self._rules[operation.type](operation, given[0])
+        elif operation.type == "IdentityN":
             for tensor, relevance in zip(operation.inputs, given, strict=True):
                 if relevance is not None:
                     self.add(tensor, relevance)
-        elif kind == "Softmax" and self.composite.softmax == "taylor":
-            share_softmax(self, operation, given[0])
-        elif kind == "Sigmoid" and self.composite.products == "half":
-            self.add(operation.inputs[0], given[0])  # as any function of one value: Achtibat et al. 2024, section 3.1
-        elif kind in ops.MOVES + ops.SELECTS:
+        elif operation.type in ops.MOVES + ops.SELECTS:
             self._follow_gradient(operation, given)
         else:
             self.refuse(operation)
 
-    def _follow_gradient(self, operation, given):
-        outputs = [output for output, one in zip(operation.outputs, given, strict=True) if one is not None]
+    def _pass_on(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        if not operation.inputs[0].dtype.is_floating:  # a cast of integers
+            self.refuse(operation)
+        self.add(operation.inputs[0], given)
+
+    def _follow_gradient(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
+        arrived = [(output, one) for output, one in zip(operation.outputs, given, strict=True) if one is not None]
+        outputs, relevances = zip(*arrived, strict=True)
         sources = [tensor for tensor in operation.inputs if tensor.dtype.is_floating]
-        gradients = tf.gradients(
-            outputs, sources, grad_ys=[one for one in given if one is not None], stop_gradients=sources
-        )
+        gradients = tf.gradients(list(outputs), sources, grad_ys=list(relevances), stop_gradients=sources)
         for tensor, gradient in zip(sources, gradients, strict=True):
             if gradient is not None:
                 self.add(tensor, gradient)

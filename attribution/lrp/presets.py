@@ -1,6 +1,18 @@
-"""Layer-wise relevance propagation and Excitation Backprop: the composites that have a name.
+"""Layer-wise relevance propagation (LRP) and Excitation Backprop: the composites that have a name.
 
-``attribution.lrp.composite`` has the rules and their formulae, ``attribution.lrp.rules`` what each operation does.
+Every function takes the queries of a batch of inputs and returns maps of the inputs' shape, float32, in units of the
+logit. ``attribution.lrp.composite`` has the rules and their formulae. Common parameters:
+
+``epsilon, stabiliser``
+    ε, and whether it is "absolute" or "relative" to the layer's values; see ``Rule``.
+``batch_norm``
+    "pass" or "fold"; see ``Composite``.
+``products``
+    For two factors that depend on the input: "signal" (a sigmoid gate takes nothing) or "half" each.
+``sums``
+    "separate", as in zennit: a residual block's sum gives each of its branches the relevance of its value, and the
+    layers in them share that by their rules. "joint": the layers that end in the sum share its relevance as one layer,
+    so that their positive biases take part of all of it.
 """
 
 from __future__ import annotations
@@ -8,22 +20,8 @@ from __future__ import annotations
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.lrp.composite import BATCH_NORMS, KINDS, Composite, Rule
+from attribution.lrp.composite import Composite, Rule
 from attribution.methods.queries import ModelQueries
-
-__all__ = [
-    "BATCH_NORMS",
-    "KINDS",
-    "Composite",
-    "Rule",
-    "excitation_backprop",
-    "lrp_alpha1beta0",
-    "lrp_attn",
-    "lrp_clevr_xai",
-    "lrp_cp",
-    "lrp_epsilon",
-    "lrp_epsilon_plus",
-]
 
 
 def lrp_epsilon(
@@ -37,17 +35,6 @@ def lrp_epsilon(
     """LRP-ε everywhere (Bach et al. 2015). On a ReLU network it is input times gradient as ε goes to 0.
 
     Biases and ε take their share: the map's sum is the logit less that.
-
-    Parameters
-    ----------
-    queries
-        Queries of a batch of inputs.
-    epsilon, stabiliser
-        ε, and whether it is "absolute" or "relative" to the layer's values; see ``Rule``.
-    batch_norm
-        ``"pass"`` or ``"fold"``; see ``Composite``.
-    products
-        Of two factors that depend on the input, "signal" (a sigmoid gate takes nothing) or "half" each.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
     return queries.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products))
@@ -62,17 +49,7 @@ def lrp_epsilon_plus(
     products: str = "signal",
     sums: str = "separate",
 ) -> np.ndarray:
-    """LRP-ε in dense layers, LRP-z+ in convolutions (Montavon et al. 2019).
-
-    Parameters
-    ----------
-    queries, epsilon, batch_norm, stabiliser, products
-        See ``lrp_epsilon``.
-    sums
-        "separate", as in zennit: a residual block's sum gives each of its branches the relevance of its value, and the
-        layers in them share that by their own rules. "joint": the layers that end in the sum share its relevance as one
-        layer, so that their positive biases take part of all of it; see ``Composite``.
-    """
+    """LRP-ε in dense layers, LRP-z+ in convolutions (Montavon et al. 2019)."""
     plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
     dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
     return queries.relevance(
@@ -93,11 +70,6 @@ def lrp_alpha1beta0(
 
     Positive biases take their share, so that the map's sum is less than the logit. With separate sums a branch that
     lowers a residual block's sum gets negative relevance.
-
-    Parameters
-    ----------
-    queries, epsilon, batch_norm, stabiliser, products, sums
-        See ``lrp_epsilon_plus``.
     """
     plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
     return queries.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, sums=sums, products=products))
@@ -106,14 +78,9 @@ def lrp_alpha1beta0(
 def lrp_cp(
     queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold", stabiliser: str = "relative"
 ) -> np.ndarray:
-    """CP-LRP (Ali et al. 2022): LRP-ε that holds attention, gates and the denominators of norms constant.
+    """CP-LRP (Ali et al. 2022): LRP-ε with constant attention, gates and denominators of normalisation.
 
     Without biases relevance is conserved exactly: the map's sum is the logit.
-
-    Parameters
-    ----------
-    queries, epsilon, batch_norm, stabiliser
-        See ``lrp_epsilon``.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
     return queries.relevance(Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon"))
@@ -127,14 +94,9 @@ def lrp_attn(
     stabiliser: str = "relative",
     products: str = "signal",
 ) -> np.ndarray:
-    """AttnLRP (Achtibat et al. 2024): LRP-ε that goes on through attention's softmax, halved between two factors.
+    """AttnLRP (Achtibat et al. 2024): LRP-ε that continues through attention's softmax, halved between two factors.
 
-    Sigmoid gates, for which its paper has no rule, take nothing.
-
-    Parameters
-    ----------
-    queries, epsilon, batch_norm, stabiliser, products
-        See ``lrp_epsilon``.
+    Sigmoid gates, for which the paper has no rule, take nothing.
     """
     rule = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
     composite = Composite(rule, rule, rule, batch_norm=batch_norm, norm="epsilon", products=products, softmax="taylor")
@@ -144,32 +106,21 @@ def lrp_attn(
 def lrp_clevr_xai(
     queries: ModelQueries, *, epsilon: float = 1e-6, low: float = 0.0, high: float = 1.0, batch_norm: str = "pass"
 ) -> np.ndarray:
-    """LRP as CLEVR-XAI has it (Arras et al. 2022): z^B for the first convolution, z+ for all other layers.
+    """LRP as in CLEVR-XAI (Arras et al. 2022): z^B for the first convolution, z+ for all other layers.
 
-    A residual block's sum is one such layer: its paper's network has none. Positive biases take their share under z+,
-    none under z^B.
-
-    Parameters
-    ----------
-    queries
-        Queries of a batch of inputs.
-    epsilon
-        Stabiliser.
-    low, high
-        Range of the input's values.
-    batch_norm
-        ``"pass"`` or ``"fold"``; see ``Composite``.
+    A residual block's sum is one such layer; the paper's network has none. Positive biases take their share under z+,
+    none under z^B. Inputs must lie between ``low`` and ``high``.
 
     Raises
     ------
     BadInput
-        If an input lies outside: the rule would hand out relevance of the wrong sign.
+        If an input lies outside: the rule would give relevance of the wrong sign.
     """
     plus = Rule("z_plus", epsilon=epsilon)
     box = Rule("box", epsilon=epsilon, low=low, high=high)
     if len(queries) and not (low <= queries.inputs.min() and queries.inputs.max() <= high):
         raise BadInput(
-            f"lrp_clevr_xai was told of inputs between low={low:g} and high={high:g}; these are between "
+            f"lrp_clevr_xai needs inputs between low={low:g} and high={high:g}; these are between "
             f"{queries.inputs.min():g} and {queries.inputs.max():g}; give the range that all inputs can have"
         )
     return queries.relevance(Composite(plus, plus, plus, first=box, batch_norm=batch_norm))
@@ -178,8 +129,8 @@ def lrp_clevr_xai(
 def excitation_backprop(queries: ModelQueries, *, batch_norm: str = "pass") -> np.ndarray:
     """Excitation Backprop (Zhang et al. 2018): the probability of reaching an input from the target.
 
-    Steps go along a_i w_ij+ without bias, so that a map is non-negative and sums to 1 where every step has a
-    positive way on. A residual block's sum is one layer: shares by value would be negative where a branch is.
+    Steps go along a_i w_ij+ without bias, so that a map is non-negative and sums to 1 if every step has a positive
+    connection. A residual block's sum is one layer: shares by value would be negative where a branch is.
     """
     plus = Rule("z_plus", epsilon=0.0, bias=False)
     return queries.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, start="one"))

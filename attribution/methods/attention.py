@@ -1,11 +1,13 @@
-"""Attention as an explanation: how much of each token reaches the one that the score is read from.
+"""Attention as an explanation: how much of each token reaches the token that the score is read from.
 
 The attention of a layer is the output of a Softmax of shape ``(N, heads, tokens, tokens)``; layers are taken in the
-order in which they are computed. Maps have no channel axis and the input's resolution: tokens are laid out on the grid
-of patches they come from, tokens beside the grid (of a class, of registers) left out.
+order of computation. Maps have no channel axis and the input's resolution. Tokens are placed on the grid of the patches
+that they represent; other tokens (class, registers) are dropped.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,8 @@ from attribution.methods import resizing
 from attribution.methods.queries import ModelQueries
 from attribution.model.batching import FoldedBatch
 
-MEAN = "mean"  # in place of a token's number: all tokens are read, as global average pooling does
+_MEAN = "mean"  # instead of a token's number: the score is read from all tokens, as by global average pooling
+_MAX_EXTRA_TOKENS = 6
 
 
 def attention_rollout(
@@ -22,23 +25,23 @@ def attention_rollout(
 ) -> np.ndarray:
     """Attention rollout (Abnar and Zuidema 2020): the product of the layers' attention, residual connections included.
 
-    Ã = (1 - r) mean over heads of A + r I, and the map is a row of Ã_L ... Ã_1. The class plays no part.
+    Ã = (1 - r) mean over heads of A + r I, and the map is a row of Ã_L ... Ã_1. It does not depend on the class.
 
     Parameters
     ----------
-    queries
-        Queries of a batch of inputs.
     token
-        Whose row is the map: its number, or ``"mean"`` of all; by default 0 where the tokens are one more than the
-        positions, otherwise the mean.
+        Number of the token whose row is the map, or ``"mean"`` of all; by default 0 where there are more tokens than
+        patches, otherwise the mean.
     residual
         Share r of the residual connection.
     resize
-        Whether the map is upsampled to the input's resolution.
+        Whether to upsample the map to the input's resolution.
     """
-    rolled = None
-    for attention, _ in _attention(queries):
-        mixed = (1 - residual) * attention.mean(axis=1) + residual * np.eye(attention.shape[-1], dtype=np.float32)
+    layers = _attention(queries)
+    identity = np.eye(layers[0][0].shape[-1], dtype=np.float32)
+    rolled: Any = None
+    for attention, _ in layers:
+        mixed = (1 - residual) * attention.mean(axis=1) + residual * identity
         mixed /= mixed.sum(axis=-1, keepdims=True)
         rolled = mixed if rolled is None else mixed @ rolled
     return _on_positions(queries, rolled, token, resize)
@@ -52,20 +55,19 @@ def gradient_rollout(queries: ModelQueries, *, token: int | str | None = None, r
 
     Parameters
     ----------
-    queries
-        Queries of a batch of inputs.
     token, resize
         See ``attention_rollout``.
     """
-    rolled = None
-    for attention, gradient in _attention(queries):
+    layers = _attention(queries)
+    identity = np.eye(layers[0][0].shape[-1], dtype=np.float32)
+    rolled: Any = None
+    for attention, gradient in layers:
         weighted = np.maximum(attention * gradient, 0).mean(axis=1)
-        identity = np.eye(attention.shape[-1], dtype=np.float32)
         rolled = identity + weighted if rolled is None else rolled + weighted @ rolled
     return _on_positions(queries, rolled - identity, token, resize)
 
 
-def _attention(queries) -> list[tuple[np.ndarray, np.ndarray]]:
+def _attention(queries: ModelQueries) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return each layer's attention and its gradient, ``(N, heads, tokens, tokens)``."""
     nodes = queries.attention_nodes()
     if not nodes:
@@ -74,33 +76,34 @@ def _attention(queries) -> list[tuple[np.ndarray, np.ndarray]]:
         layers = queries.node_gradients(nodes)
     except FoldedBatch as error:
         raise BadInput("attention lies within windows; rollout is defined for attention among all tokens") from error
-    shapes = {attention.shape for attention, _ in layers}
-    shape = next(iter(shapes))
-    if len({shape[-2:] for shape in shapes}) > 1 or shape[-1] != shape[-2]:
+    if len({size for attention, _ in layers for size in attention.shape[-2:]}) > 1:
         raise BadInput("layers attend to different tokens; rollout is defined for self-attention alone")
     return layers
 
 
-def _on_positions(queries, rolled, token, resize):
+def _on_positions(queries: ModelQueries, rolled: np.ndarray, token: int | str | None, resize: bool) -> np.ndarray:
     """Return a row of ``(N, tokens, tokens)`` on the positions of the inputs."""
-    spatial = queries.inputs.shape[1:-1]
-    beside, grid = token_grid(rolled.shape[-1], spatial)
+    spatial, tokens = queries.inputs.shape[1:-1], rolled.shape[-1]
+    extra, grid = token_grid(tokens, spatial)
     if token is None:
-        token = 0 if beside else MEAN
-    if token != MEAN and not -rolled.shape[-1] <= token < rolled.shape[-1]:
-        raise BadInput(f"no token {token}; there are {rolled.shape[-1]}")
-    row = rolled.mean(axis=1) if token == MEAN else rolled[:, token]
-    maps = row[:, beside:].reshape(len(row), *grid)
+        token = 0 if extra else _MEAN
+    if token == _MEAN:
+        row = rolled.mean(axis=1)
+    elif isinstance(token, str) or not -tokens <= token < tokens:
+        raise BadInput(f"no token {token}; there are {tokens}")
+    else:
+        row = rolled[:, token]
+    maps = row[:, extra:].reshape(len(row), *grid)
     return resizing.resize(maps, spatial) if resize else maps
 
 
 def token_grid(tokens: int, spatial: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Return how many tokens stand before the grid, and the grid of patches of the others.
+    """Return the number of tokens before the grid, and the grid of patches of the others.
 
     Parameters
     ----------
     tokens
-        Their number.
+        Number of all tokens.
     spatial
         The input's positions, ``(T,)`` or ``(H, W)``.
 
@@ -109,10 +112,10 @@ def token_grid(tokens: int, spatial: tuple[int, ...]) -> tuple[int, tuple[int, .
     BadInput
         If no square patch gives such a grid.
     """
-    for exact in (True, False):  # patches that cover the input come before those that leave a border out
-        for beside in range(min(6, tokens)):
+    for exact in (True, False):  # patches that cover the input come before those that leave a border
+        for extra in range(min(_MAX_EXTRA_TOKENS, tokens)):
             for patch in range(1, max(spatial) + 1):
                 grid = tuple(size // patch for size in spatial)
-                if np.prod(grid) == tokens - beside and not (exact and any(size % patch for size in spatial)):
-                    return beside, grid
+                if np.prod(grid) == tokens - extra and not (exact and any(size % patch for size in spatial)):
+                    return extra, grid
     raise BadInput(f"{tokens} tokens are no grid of square patches on an input of {spatial} positions")

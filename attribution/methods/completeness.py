@@ -15,7 +15,7 @@ import numpy as np
 from attribution.methods.gradients import as_references, start_of
 from attribution.methods.queries import ModelQueries
 
-# Smallest scale of a difference, as a share of the scores: float32 scores give a smaller difference to one digit or none.
+# Smallest scale, as a share of the scores: float32 scores give a smaller difference to one digit or none.
 _LEAST = 1e-4
 
 Parameters = Mapping[str, Any]
@@ -64,13 +64,16 @@ class Residuals:
     @property
     def absolute(self) -> np.ndarray:
         """``(N,)`` float64: sums - expected."""
-        return np.subtract(self.sums, self.expected)
+        absolute: np.ndarray = self.sums - self.expected
+        return absolute
 
     @property
     def relative(self) -> np.ndarray:
         """``(N,)`` float64, at least 0: |absolute| / scale; NaN where the scale is 0."""
         missed = np.abs(self.absolute)
-        return np.divide(missed, self.scale, out=np.full(missed.shape, np.nan), where=self.scale != 0)
+        relative: np.ndarray = np.full(missed.shape, np.nan)
+        np.divide(missed, self.scale, out=relative, where=self.scale != 0)
+        return relative
 
     @classmethod
     def of(cls, maps: np.ndarray, at_input: np.ndarray, at_baseline: np.ndarray) -> Residuals:
@@ -111,14 +114,15 @@ def _one(queries: ModelQueries, _: Parameters) -> tuple[np.ndarray, np.ndarray]:
 
 def _mean_scores(queries: ModelQueries, starts: np.ndarray) -> np.ndarray:
     """Return the mean of the targets' scores over starting points ``(K, N or 1, ...)`` that broadcast to the inputs."""
-    total = np.zeros(len(queries))
+    mean = np.zeros(len(queries))
 
-    def start(number: int, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(np.broadcast_to(starts[number], queries.inputs.shape)[rows])
+    def start(number: int, rows: np.ndarray) -> Any:
+        return np.broadcast_to(starts[number], queries.inputs.shape)[rows]
 
     for _, rows, scores in queries.variant_scores(len(starts), start):
-        total[rows] += scores
-    return np.divide(total, len(starts))
+        mean[rows] += scores
+    mean /= len(starts)
+    return mean
 
 
 _PATH = "f(x) - f(baseline)"

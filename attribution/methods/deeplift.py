@@ -1,12 +1,12 @@
-"""DeepLIFT's rescale rule: differences from a baseline are carried back, by slopes of chords in place of derivatives.
+"""DeepLIFT's rescale rule: propagate differences from a baseline, by slopes of chords instead of derivatives.
 
 With x an operation's input and x' the same at the baseline, Δx = x - x', every rule gives multipliers m with
-Σ m Δx = Δy, so that the map's sum is the difference of the scores. Linear operations have their weights for
-multipliers.
+Σ m Δx = Δy, so that the map's sum is the difference of the scores. The multipliers of linear operations are their
+weights. ``attribution.methods.registered_gradients`` has the other rules.
 
 A quotient y = n / d is the product y · d = n: with the means d̄ = (d + d') / 2 and ȳ = (y + y') / 2, Δy is
-(Δn - ȳ Δd) / d̄. Normalisation multiplies by 1 / d, and near a baseline of zeros its d is next to nothing. The mean of
-1 / d and 1 / d' would be enormous there, and so would the two contributions, which cancel; 1 / d̄ is not.
+(Δn - ȳ Δd) / d̄. Normalisation multiplies by 1 / d, and near a baseline of zeros its d is almost 0. The mean of 1 / d
+and 1 / d' would be enormous there, and so would the two contributions, which cancel; 1 / d̄ is not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attribution.errors import BadInput, listed
 from attribution.methods import gradients
 from attribution.methods.queries import ModelQueries
 
-# Linear in what depends on the input.
+# Linear in the factors that depend on the input.
 _LINEAR = (
     "AddN", "AddV2", "Add", "AvgPool", "AvgPool3D", "BatchToSpaceND", "BiasAdd", "BroadcastTo", "Cast", "ConcatV2",
     "DepthToSpace", "ExpandDims", "GatherNd", "GatherV2", "Identity", "IdentityN", "Mean", "MirrorPad", "Neg", "Pack",
@@ -41,33 +41,31 @@ _GRADIENTS = {
     **dict.fromkeys(_MAXIMA, "AttributionMaximum"),
     "RealDiv": "AttributionQuotient",
     "Softmax": "AttributionSoftmax",
-    "StopGradient": "AttributionNoStop",
+    "StopGradient": "AttributionPassOn",
 }
-# Gradients of a product with a reciprocal, by which factor that is.
+# Gradients of a product with a reciprocal, which is its first or second factor.
 _RECIPROCALS = ("AttributionReciprocalFirst", "AttributionReciprocalSecond")
-# What may lie between a reciprocal and the product with it, besides multiplication by what the input does not change.
+# Operations between a reciprocal and the product with it, besides multiplication by constants.
 _PASSED = ("BroadcastTo", "Cast", "ExpandDims", "Identity", "Neg", "Reshape", "Squeeze", "Tile", "Transpose")
-# Name scopes of the two copies of the network in one graph. No input is called so: its placeholder would take the name.
+# Name scopes of the two copies of the network in one graph; no input may have such a name.
 AT_INPUT, AT_BASELINE = "attribution_at_input", "attribution_at_baseline"
-_NEAR = 1e-6  # differences below it have no chord
 
 
 def deeplift(queries: ModelQueries, *, baseline: Any = 0.0) -> np.ndarray:
     """DeepLIFT, rescale rule (Shrikumar et al. 2017): (x - b) times the multipliers; the sum is f(x) - f(b) exactly.
 
-    Products of two variables, maxima and softmax are shared out as in SHAP's DeepExplainer (Lundberg and Lee 2017): a
-    product's multiplier is the mean of the other factor's two values, and softmax is a quotient of exponentials.
-    Normalisation and other quotients are shared out as at the head of this module.
+    Products of two variables, maxima and softmax follow SHAP's DeepExplainer (Lundberg and Lee 2017): a product's
+    multiplier is the mean of the other factor's two values, and softmax is a quotient of exponentials. Normalisation
+    and other quotients follow the formula at the head of this module. f is the logit.
 
     Parameters
     ----------
-    queries
-        Queries of a batch of inputs.
     baseline
-        What inputs are compared with; see ``gradients.path_start``.
+        Reference input b, as in ``gradients.integrated_gradients``.
     """
     start = gradients.start_of(queries, baseline)
-    return (queries.inputs - start) * queries.multipliers(start)
+    maps: np.ndarray = (queries.inputs - start) * queries.multipliers(start)
+    return maps
 
 
 def rules(graph: Any, source: str, target: str) -> dict[str, str]:
@@ -88,11 +86,12 @@ def rules(graph: Any, source: str, target: str) -> dict[str, str]:
     if refused:
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
         raise BadInput(f"deeplift has no rule for {listed(refused[:5])}{more}")
-    _register()
+    from attribution.methods import registered_gradients  # noqa: F401  registers them; imports TensorFlow
+
     return {name: _rule(graph, name, on_path) for name in path if graph.nodes[name].op in _GRADIENTS}
 
 
-def _rule(graph, name, on_path) -> str:
+def _rule(graph: Any, name: str, on_path: set[str]) -> str:
     """Return the registered gradient of an operation that is not linear."""
     node = graph.nodes[name]
     if node.op == "Mul":
@@ -103,8 +102,8 @@ def _rule(graph, name, on_path) -> str:
     return _GRADIENTS[node.op]
 
 
-def _is_reciprocal(graph, name, on_path) -> bool:
-    """Return whether a node is 1 / d of a d that depends on the input, moved and multiplied by constants."""
+def _is_reciprocal(graph: Any, name: str, on_path: set[str]) -> bool:
+    """Return whether a node is 1 / d of a d that depends on the input, perhaps reshaped and multiplied by constants."""
     while name in on_path:
         node = graph.nodes[name]
         depending = [factor for factor in (tensor.split(":")[0] for tensor in node.input) if factor in on_path]
@@ -116,120 +115,11 @@ def _is_reciprocal(graph, name, on_path) -> bool:
     return False
 
 
-def _has_rule(node, on_path) -> bool:
+def _has_rule(node: Any, on_path: set[str]) -> bool:
     if node.op in _CONVOLUTIONS:
         depending = [position for position, name in enumerate(node.input) if name.split(":")[0] in on_path]
         return len(depending) == 1
-    if node.op in ("Select", "SelectV2"):  # a mask that the input does not change
+    if node.op in ("Select", "SelectV2"):  # only with a constant mask
         return node.input[0].split(":")[0] not in on_path
-    if node.op.startswith("FusedBatchNorm") and node.attr["is_training"].b:
-        return False
-    return node.op in _LINEAR or node.op in _GRADIENTS
-
-
-_registered = False
-
-
-def _register():
-    """Register the rules with TensorFlow, once."""
-    global _registered
-    if _registered:
-        return
-    import tensorflow as tf
-
-    from attribution.graph.nodes import rebuild
-
-    def twin(operation):
-        return operation.graph.get_operation_by_name(AT_BASELINE + operation.name[len(AT_INPUT) :])
-
-    def anew(operation, values, upper):
-        """Return the gradients of an operation's like, at other values."""
-        leaves = [tf.identity(value) for value in values]
-        return tf.gradients(rebuild(operation, leaves), leaves, grad_ys=upper)
-
-    def midway(operation):
-        pairs = zip(operation.inputs, twin(operation).inputs, strict=True)
-        return [0.5 * (x + b) if x.dtype.is_floating else x for x, b in pairs]
-
-    def chord(run, rise, slope):
-        near = tf.abs(run) < _NEAR
-        return tf.where(near, slope, rise / tf.where(near, tf.ones_like(run), run))
-
-    def with_shares(operation, upper, shares):
-        """Return the gradients of Σ share · input of an operation with two inputs."""
-        leaves = [tf.identity(value) for value in operation.inputs]
-        return tf.gradients(leaves[0] * shares[0] + leaves[1] * shares[1], leaves, grad_ys=upper)
-
-    def centred(x):
-        top = tf.reduce_max(x, axis=-1, keepdims=True)
-        return top, x - top
-
-    def place(x):
-        return tf.one_hot(tf.argmax(x, axis=-1), tf.shape(x)[-1], dtype=x.dtype)
-
-    @tf.RegisterGradient("AttributionRescale")
-    def rescale(operation, upper):
-        other = twin(operation)
-        slope = anew(operation, midway(operation), tf.ones_like(upper))[0]
-        return upper * chord(operation.inputs[0] - other.inputs[0], operation.outputs[0] - other.outputs[0], slope)
-
-    @tf.RegisterGradient("AttributionMidpoint")
-    def midpoint(operation, upper):
-        # Of a quadratic function the derivative halfway is the slope of the chord.
-        return anew(operation, midway(operation), upper)
-
-    @tf.RegisterGradient("AttributionQuotient")
-    def quotient(operation, upper):
-        other = twin(operation)
-        (n, d), (n0, d0) = operation.inputs, other.inputs
-        y, y0 = operation.outputs[0], other.outputs[0]
-        # From one side of a pole to the other the mean of d may be 0: there the share is a product's, n with 1 / d.
-        same = d * d0 > 0
-        of_n = tf.where(same, 2 / (d + d0), 0.5 * (1 / d + 1 / d0))
-        of_d = tf.where(same, -(y + y0) / (d + d0), -0.5 * (n + n0) / (d * d0))
-        return with_shares(operation, upper, (of_n, of_d))
-
-    def of_reciprocal(operation, upper, at):
-        # n · r is n / d with r = 1 / d, and the chord of d = 1 / r has the slope -1 / (r r').
-        other = twin(operation)
-        (n, n0), (r, r0) = ((one.inputs[factor] for one in (operation, other)) for factor in (1 - at, at))
-        y, y0 = operation.outputs[0], other.outputs[0]
-        same = r * r0 > 0
-        of_n = tf.where(same, 2 * (r / (r + r0)) * r0, 0.5 * (r + r0))
-        of_r = tf.where(same, (y + y0) / (r + r0), 0.5 * (n + n0))
-        return with_shares(operation, upper, (of_n, of_r) if at else (of_r, of_n))
-
-    for at, name in enumerate(_RECIPROCALS):
-        tf.RegisterGradient(name)(lambda operation, upper, at=at: of_reciprocal(operation, upper, at))
-
-    @tf.RegisterGradient("AttributionSoftmax")
-    def softmax(operation, upper):
-        # exp(x - max x) / Σ exp(x - max x): without its maximum the exponentials could not be held in floats.
-        x, b = operation.inputs[0], twin(operation).inputs[0]
-        (top, run), (top0, run0) = centred(x), centred(b)
-        e, e0 = tf.exp(run), tf.exp(run0)
-        total, total0 = (tf.reduce_sum(one, axis=-1, keepdims=True) for one in (e, e0))
-        of_total = tf.reduce_sum(-0.5 * upper * (e + e0), axis=-1, keepdims=True) / (total * total0)
-        of_each = 0.5 * upper * (1 / total + 1 / total0) + of_total
-        of_each *= chord(run - run0, e - e0, tf.exp(0.5 * (run + run0)))
-        higher = tf.maximum(top, top0)
-        of_top = place(x) * (higher - top0) + place(b) * (top - higher)
-        return of_each - tf.reduce_sum(of_each, axis=-1, keepdims=True) * tf.math.divide_no_nan(of_top, x - b)
-
-    @tf.RegisterGradient("AttributionNoStop")
-    def no_stop(_, upper):
-        return upper  # whatever the training held fixed: a difference comes through
-
-    @tf.RegisterGradient("AttributionMaximum")
-    def maximum(operation, upper):
-        # A maximum rises by what its new place brings and falls by what its old place loses.
-        other = twin(operation)
-        x, b = operation.inputs[0], other.inputs[0]
-        y, y0 = operation.outputs[0], other.outputs[0]
-        higher = tf.maximum(y, y0)
-        risen = anew(operation, operation.inputs, upper * (higher - y0))[0]
-        fallen = anew(operation, other.inputs, upper * (y - higher))[0]
-        found = tf.math.divide_no_nan(risen + fallen, x - b)
-        return [found, *[None] * (len(operation.inputs) - 1)]
-
-    _registered = True
+    is_training = node.op.startswith("FusedBatchNorm") and node.attr["is_training"].b
+    return not is_training and (node.op in _LINEAR or node.op in _GRADIENTS)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.methods.queries import ModelQueries
+from attribution.methods.queries import ModelQueries, broadcasts
 from attribution.model import batching
 
 MEDIAN = "median"  # a baseline computed from each input
@@ -28,7 +28,8 @@ def gradient(queries: ModelQueries) -> np.ndarray:
 
 def gradient_x_input(queries: ModelQueries) -> np.ndarray:
     """Input times gradient (Shrikumar et al. 2016): x · d f_t / d x."""
-    return np.multiply(queries.inputs, queries.input_gradient())
+    maps: np.ndarray = queries.inputs * queries.input_gradient()
+    return maps
 
 
 def smoothgrad(queries: ModelQueries, *, samples: int = 25, noise: float = 0.15, squared: bool = False) -> np.ndarray:
@@ -106,8 +107,8 @@ def integrated_gradients(
     difference = queries.inputs - start
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
 
-    def on_path(number: int, rows: np.ndarray) -> np.ndarray:
-        return np.subtract(queries.inputs[rows], (1 - alphas[number]) * difference[rows])
+    def on_path(number: int, rows: np.ndarray) -> Any:
+        return queries.inputs[rows] - (1 - alphas[number]) * difference[rows]
 
     total = np.zeros(queries.inputs.shape)
     inner = points
@@ -118,7 +119,8 @@ def integrated_gradients(
         total[rows] += weights[number] * gradients
     if inner < points:
         total += weights[-1] * end
-    return np.multiply(difference, total)
+    maps: np.ndarray = difference * total
+    return maps
 
 
 def start_of(queries: ModelQueries, baseline: Any) -> np.ndarray:
@@ -150,7 +152,8 @@ def path_weights(points: int, quadrature: str) -> np.ndarray:
     weights = np.ones(points)
     if quadrature == "trapezoid":
         weights[[0, -1]] = 0.5
-    return np.divide(weights, weights.sum())
+    weights /= weights.sum()
+    return weights
 
 
 def step_levels(steps: int) -> list[int]:
@@ -186,8 +189,8 @@ def _refined(queries: ModelQueries, start: np.ndarray, steps: int, quadrature: s
     for level, count in enumerate(step_levels(steps)):
         alphas = np.arange(count + 1) / count if level == 0 else (2 * np.arange(count // 2) + 1) / count
 
-        def on_path(number: int, rows: np.ndarray, alphas: np.ndarray = alphas) -> np.ndarray:
-            return np.subtract(queries.inputs[rows], np.float32(1 - alphas[number]) * difference[rows])
+        def on_path(number: int, rows: np.ndarray, alphas: np.ndarray = alphas) -> Any:
+            return queries.inputs[rows] - np.float32(1 - alphas[number]) * difference[rows]
 
         for number, rows, gradients in queries.variant_gradients([unfinished] * len(alphas), on_path):
             total[rows] += (0.5 if level == 0 and number in (0, count) else 1.0) * gradients
@@ -226,13 +229,14 @@ def expected_gradients(queries: ModelQueries, *, samples: int = 50, references: 
         alphas[row] = generator.random(samples, np.float32).reshape(alphas.shape[1:])
     total = np.zeros(queries.inputs.shape)
 
-    def on_path(number: int, rows: np.ndarray) -> np.ndarray:
+    def on_path(number: int, rows: np.ndarray) -> Any:
         start = starts[chosen[rows, number]]
-        return np.add(start, alphas[rows, number] * (queries.inputs[rows] - start))
+        return start + alphas[rows, number] * (queries.inputs[rows] - start)
 
     for number, rows, gradients in queries.variant_gradients(samples, on_path):
         total[rows] += (queries.inputs[rows] - starts[chosen[rows, number]]) * gradients
-    return np.divide(total, samples)
+    total /= samples
+    return total
 
 
 def as_references(references: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -245,7 +249,7 @@ def as_references(references: Any, shape: tuple[int, ...]) -> np.ndarray:
     """
     array = np.asarray(references, np.float32)
     array = array if array.ndim == len(shape) else array[np.newaxis]
-    if not len(array) or not batching.broadcasts(array.shape[1:], shape[1:]):
+    if not len(array) or not broadcasts(array.shape[1:], shape[1:]):
         raise BadInput(f"references of shape {np.shape(references)} do not fit inputs of shape {shape[1:]}")
     return array.reshape(len(array), *(1,) * (len(shape) - array.ndim), *array.shape[1:])
 
@@ -281,7 +285,7 @@ def guided_integrated_gradients(
     points = starts.copy()
     maps = np.zeros(ends.shape)
 
-    def current(_: int, rows: np.ndarray) -> np.ndarray:
+    def current(_: int, rows: np.ndarray) -> Any:
         return points[rows].astype(np.float32).reshape(len(rows), *shape[1:])
 
     for step in range(1, steps + 1):

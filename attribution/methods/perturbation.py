@@ -1,12 +1,15 @@
-"""Methods that only ask for scores of changed inputs, and the random control.
+"""Methods that only need scores of changed inputs, and the random control.
 
 Every function takes the model queries of a batch of inputs and returns maps without the channel axis, ``(N, T)`` or
-``(N, H, W)``, at the input's resolution. The features of a vector are positions of their own: its maps are ``(N, F)``.
+``(N, H, W)``, at the input's resolution, in units of the score. Each feature of a vector is a position: its maps
+are ``(N, F)``.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +28,6 @@ def rise(queries: ModelQueries, *, masks: int = 1000, cells: int = 7, probabilit
 
     Parameters
     ----------
-    queries
-        Queries of a batch of inputs.
     masks
         Number of masks; below 1,000 the map is still noisy.
     cells
@@ -39,20 +40,20 @@ def rise(queries: ModelQueries, *, masks: int = 1000, cells: int = 7, probabilit
             f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells}, {probability}"
         )
     spatial = positions(queries.inputs.shape)
-    drawn = {}
 
-    def mask(number):
-        if number not in drawn:
-            drawn.clear()  # masks come number by number: one at a time is enough
-            drawn[number] = random_mask(batching.generator(queries.seed, number, "rise"), spatial, cells, probability)
-        return drawn[number]
+    @functools.lru_cache(1)  # masks are needed number by number
+    def mask(number: int) -> np.ndarray:
+        return random_mask(batching.generator(queries.seed, number, "rise"), spatial, cells, probability)
 
     total = np.zeros((len(queries), *spatial))
-    over_channels = (..., np.newaxis) if queries.inputs.ndim > 2 else ...
-    scores_of = queries.variant_scores(masks, lambda number, rows: queries.inputs[rows] * mask(number)[over_channels])
-    for number, rows, scores in scores_of:
+    shape = spatial if queries.inputs.ndim <= 2 else (*spatial, 1)
+    masked_scores = queries.variant_scores(
+        masks, lambda number, rows: queries.inputs[rows] * mask(number).reshape(shape)
+    )
+    for number, rows, scores in masked_scores:
         total[rows] += np.multiply.outer(scores, mask(number))
-    return total / (masks * probability)
+    total /= masks * probability
+    return total
 
 
 def positions(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -66,7 +67,7 @@ def random_mask(generator: np.random.Generator, spatial: tuple[int, ...], cells:
     for axis, size in enumerate(spatial):
         cell = -(-size // cells)
         start = generator.integers(0, cell)
-        # The grid is stretched over one cell more than the input, of which a window is read.
+        # The grid is stretched over one cell more than the input; a window of it is read.
         positions = (np.arange(start, start + size) + 0.5) * cells / ((cells + 1) * cell) - 0.5
         matrix = resizing.sample_matrix(positions, cells)
         mask = np.moveaxis(np.tensordot(mask, matrix, axes=(axis, 1)), -1, axis)
@@ -82,19 +83,17 @@ def occlusion(
 
     Parameters
     ----------
-    queries
-        Queries of a batch of inputs.
     patch
         Side of the patch in positions; by default an eighth of each axis, rounded up.
     stride
         Step between patches, at most the patch's side, which is the default. The last patch ends at the border.
     baseline
-        Value that covers.
+        Value of the patch.
     """
     spatial = positions(queries.inputs.shape)
     windows = occlusion_windows(spatial, patch, stride)
 
-    def covered(number, rows):
+    def covered(number: int, rows: np.ndarray) -> Any:
         changed = queries.inputs[rows]
         changed[(slice(None), *windows[number])] = baseline
         return changed
@@ -104,32 +103,31 @@ def occlusion(
         cover[window] += 1
     for number, rows, scores in queries.variant_scores(len(windows), covered):
         drop = queries.target_scores[rows] - scores
-        place: tuple = (rows, *windows[number])
+        place: tuple[Any, ...] = (rows, *windows[number])
         drops[place] += drop.reshape(-1, *(1,) * len(spatial))
-    return drops / cover
+    drops /= cover
+    return drops
 
 
 def occlusion_windows(
     spatial: tuple[int, ...], patch: int | None = None, stride: int | None = None
 ) -> list[tuple[slice, ...]]:
-    """Return where the patches of ``occlusion`` lie on an input of the shape ``spatial``."""
-    sides = [-(-size // 8) if patch is None else min(int(patch), size) for size in spatial]
-    steps = [side if stride is None else int(stride) for side in sides]
-    if min([1, *sides, *steps]) < 1:
+    """Return the patches of ``occlusion`` on an input of the shape ``spatial``."""
+    return list(itertools.product(*(_axis_windows(size, patch, stride) for size in spatial)))
+
+
+def _axis_windows(size: int, patch: int | None, stride: int | None) -> list[slice]:
+    side = -(-size // 8) if patch is None else min(int(patch), size)
+    step = side if stride is None else int(stride)
+    if side < 1 or step < 1:
         raise BadInput(f"occlusion needs patch >= 1 and stride >= 1, not {patch} and {stride}")
-    if any(step > side for step, side, size in zip(steps, sides, spatial, strict=True) if side < size):
-        raise BadInput(f"occlusion needs a stride of at most the patch {sides}, not {stride}, to cover every position")
-    starts = [
-        sorted({min(start, size - side) for start in range(0, size - side + step, step)})
-        for size, side, step in zip(spatial, sides, steps, strict=True)
-    ]
-    return [
-        tuple(slice(start, start + side) for start, side in zip(corner, sides, strict=True))
-        for corner in itertools.product(*starts)
-    ]
+    if step > side and side < size:
+        raise BadInput(f"occlusion needs a stride of at most the patch {side}, not {stride}, to cover every position")
+    starts = {min(start, size - side) for start in range(0, size - side + step, step)}
+    return [slice(start, start + side) for start in sorted(starts)]
 
 
 def random(queries: ModelQueries) -> np.ndarray:
-    """Return maps of independent numbers, uniform in [0, 1): the control every method has to beat."""
+    """Return maps of independent random numbers, uniform in [0, 1): the control that every method must beat."""
     spatial = positions(queries.inputs.shape)
     return np.stack([queries.generator(row, "random map").random(spatial) for row in range(len(queries))])

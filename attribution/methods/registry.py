@@ -73,9 +73,7 @@ def _lrp(
     )
 
 
-def _cam(
-    function: Callable[..., Any], title: str, citation: str, weaknesses: str, cost: str = _TO_THE_LAYER
-) -> Method:
+def _cam(function: Callable[..., Any], title: str, citation: str, weaknesses: str, cost: str = _TO_THE_LAYER) -> Method:
     """Return the entry of a class activation map."""
     return _method(
         function,

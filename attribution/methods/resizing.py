@@ -1,4 +1,4 @@
-"""Bilinear resizing of maps as two small matrix products, for signals and images alike."""
+"""Bilinear resizing of maps by matrix products, for signals and images."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 def interpolation_matrix(size: int, new_size: int) -> np.ndarray:
     """Return the matrix ``(new_size, size)`` of linear interpolation between pixel centres, float32.
 
-    The edges repeat; the values are those of ``tf.image.resize(..., "bilinear")`` without antialiasing.
+    Edges repeat, as in ``tf.image.resize(..., "bilinear")`` without antialiasing.
     """
     return sample_matrix((np.arange(new_size) + 0.5) * size / new_size - 0.5, size)
 
 
 def sample_matrix(positions: np.ndarray, size: int) -> np.ndarray:
-    """Return the matrix ``(len(positions), size)`` that reads a line of values at fractional positions, float32."""
+    """Return the matrix ``(len(positions), size)`` that samples a line of values at fractional positions, float32."""
     positions = np.clip(positions, 0, size - 1)
     left = np.minimum(positions.astype(np.int64), max(size - 2, 0))
     share = positions - left
@@ -26,20 +26,7 @@ def sample_matrix(positions: np.ndarray, size: int) -> np.ndarray:
 
 
 def resize(maps: np.ndarray, spatial_shape: tuple[int, ...]) -> np.ndarray:
-    """Resize maps bilinearly.
-
-    Parameters
-    ----------
-    maps
-        ``(N, T)`` or ``(N, H, W)``.
-    spatial_shape
-        ``(new T,)`` or ``(new H, new W)``.
-
-    Returns
-    -------
-    np.ndarray
-        ``(N, *spatial_shape)``.
-    """
+    """Resize maps ``(N, T)`` or ``(N, H, W)`` bilinearly to ``(N, *spatial_shape)``."""
     for axis, new_size in enumerate(spatial_shape, start=1):
         if maps.shape[axis] != new_size:
             matrix = interpolation_matrix(maps.shape[axis], new_size)

@@ -1,10 +1,10 @@
-"""Methods of tf-keras-vis and tf-explain, to be scored beside this project's.
+"""Methods of tf-keras-vis and tf-explain, for comparison with this project's.
 
 Neither library can explain a SavedModel, so that each method here needs the live Keras network behind it:
 ``attach(model, network)`` gives a network of the same architecture the file's weights and checks that both agree.
 
-What differs from the methods that lend them their names is in docs/methods.md and pinned by tests.
-Every function takes the model queries of a batch of inputs and returns maps without the channel axis.
+docs/methods.md lists the differences from the methods that they are named after; tests check them.
+Every function takes the queries of a batch of inputs and returns maps without the channel axis.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import functools
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,13 +43,13 @@ def attach(model: Model, network: Any, tolerance: float = 1e-4) -> None:
     Raises
     ------
     BadInput
-        If the network has other variables, or gives other scores.
+        If the network has other variables or other scores.
     """
     loaded = model.load_file()
     if not hasattr(loaded, "variables"):
         raise BadInput(
-            f"'{model.path}' does not list its variables as keras.Model.export does; a network that has its weights "
-            "already is taken by attribution.methods.third_party.take"
+            f"'{model.path}' does not list its variables as keras.Model.export does; give a network that already "
+            "has its weights to attribution.methods.third_party.take"
         )
     variables = loaded.variables
     shapes, expected = [tuple(v.shape) for v in variables], [tuple(v.shape) for v in network.weights]
@@ -62,7 +62,7 @@ def attach(model: Model, network: Any, tolerance: float = 1e-4) -> None:
 def take(
     model: ScoredModel, network: Any, sample: Mapping[str, np.ndarray] | None = None, tolerance: float = 1e-4
 ) -> None:
-    """Make a network that has a SavedModel's weights its live network, if both give the same scores.
+    """Make a network that has a SavedModel's weights its live network, if both compute the same scores.
 
     Parameters
     ----------
@@ -71,48 +71,50 @@ def take(
     network : keras.Model
         Its inputs are named as the file's where there are several.
     sample
-        Inputs to compare the scores on, by name; else random numbers in [0, 1], and zeros where the model takes whole
-        numbers.
+        Inputs to compare the scores on, by name; by default random numbers in [0, 1], and zeros for inputs of integers.
     tolerance
         Largest difference of scores, relative to the largest.
 
     Raises
     ------
     BadInput
-        If the network takes other inputs, or gives other scores.
+        If the network has other inputs or other scores.
     """
     import keras
 
     names = [tensor.name for tensor in network.inputs]
-    if len(names) != len(model.inputs) or (len(names) > 1 and set(names) != set(model.inputs)):
+    several = len(names) > 1
+    if len(names) != len(model.inputs) or (several and set(names) != set(model.inputs)):
         raise BadInput(f"'{model.path}' takes {listed(model.inputs)}, and the network {listed(names)}")
     feed = _sample(model) if sample is None else sample
-    given = [feed[name] for name in names] if len(names) > 1 else next(iter(feed.values()))
-    ours, theirs = model.scores(feed), np.asarray(network(given))
-    if ours.shape != theirs.shape or np.abs(ours - theirs).max() > tolerance * np.abs(ours).max():
-        raise BadInput(f"the network does not give the {model.score} of '{model.path}'")
-    _ignore_lists()
-    inputs = network.inputs if len(names) > 1 else network.inputs[0]
-    model.live = keras.Model(inputs, network.outputs[0])  # a Sequential lacks what tf-explain asks for
+    scores = model.scores(feed)
+    live = np.asarray(network([feed[name] for name in names] if several else next(iter(feed.values()))))
+    if scores.shape != live.shape or np.abs(scores - live).max() > tolerance * np.abs(scores).max():
+        raise BadInput(f"the network does not compute the {model.score} of '{model.path}'")
+    _ignore_list_warnings()
+    inputs = network.inputs if several else network.inputs[0]
+    model.live = keras.Model(inputs, network.outputs[0])  # tf-explain needs attributes that a Sequential lacks
 
 
-def _ignore_lists() -> None:
-    """Be silent of libraries that wrap inputs in a list: Keras takes them all the same, and says so at every call."""
+def _ignore_list_warnings() -> None:
+    """Silence the warning of Keras at each call of a library that wraps inputs in a list, which Keras accepts."""
     warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)
 
 
 def _sample(model: ScoredModel, rows: int = 4) -> dict[str, np.ndarray]:
-    """Return random inputs for a model, zeros where it takes whole numbers."""
+    """Return random inputs for a model, zeros for inputs of integers."""
     generator, feed = np.random.default_rng(0), {}
     for name, spec in model.inputs.items():
         shape = (rows, *spec.shape[1:])
-        whole = not spec.dtype.is_floating
-        feed[name] = np.zeros(shape, spec.dtype.as_numpy_dtype) if whole else generator.random(shape, dtype=np.float32)
+        if spec.dtype.is_floating:
+            feed[name] = generator.random(shape, dtype=np.float32)
+        else:
+            feed[name] = np.zeros(shape, spec.dtype.as_numpy_dtype)
     return feed
 
 
 def offer(model: ScoredModel, source: Any) -> None:
-    """Say where a SavedModel's live Keras network comes from; it is built only when a method asks for it.
+    """Set the source of a SavedModel's live Keras network, which is built when a method needs it.
 
     Parameters
     ----------
@@ -125,33 +127,34 @@ def offer(model: ScoredModel, source: Any) -> None:
     Raises
     ------
     BadInput
-        If a text names neither.
+        If a text is neither.
     """
     build = _builder(source)
 
-    def attach_what_is_built(model):
+    def build_and_attach(model: Model) -> None:
         with _quiet():
             attach(model, build())
-        _ignore_lists()  # once more, since what was ignored within is not ignored any longer
+        _ignore_list_warnings()  # again: filters set within the context end with it
 
-    model.live_source = attach_what_is_built
+    model.live_source = build_and_attach
 
 
-def _builder(source):
-    """Return the function that gives the network of a source as ``offer`` takes it."""
+def _builder(source: Any) -> Callable[[], Any]:
+    """Return the function that builds the network of a source as ``offer`` takes it."""
     if isinstance(source, (str, os.PathLike)):
         text = os.fspath(source)
         if ":" in text and not text.endswith(".keras"):
             return imported(text, "network")
         if not os.path.isfile(text):
             raise BadInput(
-                f"'{text}' gives no Keras network; expected module:function, file.py:function or a .keras file"
+                f"'{text}' is not a Keras network; expected module:function, file.py:function or a .keras file"
             )
         return functools.partial(_read, text)
-    return (lambda: source) if hasattr(source, "get_weights") else source
+    build: Callable[[], Any] = (lambda: source) if hasattr(source, "get_weights") else source
+    return build
 
 
-def _read(path):
+def _read(path: str) -> Any:
     import keras
 
     try:
@@ -161,7 +164,7 @@ def _read(path):
 
 
 def tf_keras_vis_gradient(queries: ModelQueries) -> np.ndarray:
-    """tf-keras-vis's Saliency as it comes: |gradient|, largest channel, each map scaled to [0, 1]."""
+    """tf-keras-vis's Saliency: |gradient|, largest channel, each map scaled to [0, 1]."""
     return _saliency(queries)
 
 
@@ -216,7 +219,7 @@ def tf_explain_integrated_gradients(queries: ModelQueries, *, points: int = 10) 
     """tf-explain's IntegratedGradients: |mean gradient on the path|, never multiplied by the input."""
     from tf_explain.core.integrated_gradients import IntegratedGradients
 
-    def run(x, target, network):
+    def run(x: np.ndarray, target: int, network: Any) -> Any:
         path = IntegratedGradients.generate_interpolations(x, points).astype(np.float32)
         return IntegratedGradients.get_integrated_gradients(path, network, target, points)
 
@@ -227,12 +230,13 @@ def tf_explain_smoothgrad(queries: ModelQueries, *, samples: int = 5, noise: flo
     """tf-explain's SmoothGrad: |mean gradient of the cross-entropy| with noise of a fixed standard deviation."""
     from tf_explain.core.smoothgrad import SmoothGrad
 
-    def run(x, target, network, rows):
+    def run(x: np.ndarray, target: int, network: Any, rows: np.ndarray) -> Any:
         noisy = np.repeat(x, samples, axis=0)
-        drawn = [queries.generator(row, "tf-explain").normal(0, noise, (samples, *x.shape[1:])) for row in rows]
-        return SmoothGrad.get_averaged_gradients(
-            noisy + np.concatenate(drawn, dtype=np.float32), network, target, samples
+        noisy += np.concatenate(
+            [queries.generator(row, "tf-explain").normal(0, noise, (samples, *x.shape[1:])) for row in rows],
+            dtype=np.float32,
         )
+        return SmoothGrad.get_averaged_gradients(noisy, network, target, samples)
 
     return _by_class(queries, run, with_rows=True)
 
@@ -250,7 +254,7 @@ def tf_explain_grad_cam(queries: ModelQueries, *, layer: str | None = None) -> n
     network = _of_one_input(queries)
     name = layer or [item.name for item in network.layers if len(item.output.shape) == queries.inputs.ndim][-1]
 
-    def run(x, target, network):
+    def run(x: np.ndarray, target: int, network: Any) -> Any:
         values, gradients = GradCAM.get_gradients_and_filters(network, x, name, int(target), True)
         maps = np.stack([np.asarray(one) for one in GradCAM.generate_ponderated_output(values, gradients)])
         return resizing.resize(maps, x.shape[1:-1])
@@ -264,7 +268,7 @@ def tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) -> 
 
     from attribution.methods import resizing
 
-    def run(x, target, network):
+    def run(x: np.ndarray, target: int, network: Any) -> Any:
         side = patch or -(-x.shape[1] // 8)
         maps = [OcclusionSensitivity(len(x)).get_sensitivity_map(network, image, int(target), side) for image in x]
         return resizing.resize(np.stack(maps).astype(np.float32), x.shape[1:-1])
@@ -273,8 +277,8 @@ def tf_explain_occlusion(queries: ModelQueries, *, patch: int | None = None) -> 
 
 
 @contextlib.contextmanager
-def _quiet():
-    """Keep Keras from showing a progress bar, or a warning of how a library wraps the inputs, at each call."""
+def _quiet() -> Iterator[None]:
+    """Keep Keras from showing a progress bar or a warning about wrapped inputs at each call."""
     import keras
 
     shown = keras.config.is_interactive_logging_enabled()
@@ -288,29 +292,29 @@ def _quiet():
             keras.config.enable_interactive_logging()
 
 
-def _of_one_input(queries):
-    """Return the live network, if it is of the kind that both libraries know how to ask."""
+def _of_one_input(queries: ModelQueries) -> Any:
+    """Return the live network, which must have one input for both libraries."""
     network = queries.keras_model
     if len(network.inputs) > 1:
         names = listed(tensor.name for tensor in network.inputs)
         raise BadInput(
-            f"tf-keras-vis and tf-explain take networks of one input, and this one takes {names}; a method of your own "
-            "can ask passes.keras_model about passes.feed"
+            f"tf-keras-vis and tf-explain take networks of one input, and this one takes {names}; a custom method can "
+            "call passes.keras_model with passes.feed"
         )
     return network
 
 
-def _score(queries):
+def _score(queries: ModelQueries) -> Any:
     from tf_keras_vis.utils.scores import CategoricalScore
 
     return CategoricalScore([int(target) for target in queries.targets])
 
 
-def _saliency(queries, modifier=None, **options):
+def _saliency(queries: ModelQueries, modifier: Any = None, **options: Any) -> np.ndarray:
     from tf_keras_vis.saliency import Saliency
 
     explainer = Saliency(_of_one_input(queries), model_modifier=modifier, clone=True)
-    # Its noise comes from NumPy's global generator, which is put back as it was.
+    # Its noise comes from NumPy's global generator, whose state is restored.
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(queries.generator(0, "tf-keras-vis").integers(2**32))  # noqa: NPY002
     try:
@@ -320,15 +324,15 @@ def _saliency(queries, modifier=None, **options):
         np.random.set_state(state)  # noqa: NPY002
 
 
-def _cam(queries, kind):
+def _cam(queries: ModelQueries, kind: Any) -> np.ndarray:
     with _quiet():
         return np.asarray(
             kind(_of_one_input(queries), clone=False)(_score(queries), queries.inputs, penultimate_layer=-1)
         )
 
 
-def _by_class(queries, run, with_rows=False):
-    """Run a method of tf-explain, which takes one class a call, on the inputs of each class."""
+def _by_class(queries: ModelQueries, run: Callable[..., Any], with_rows: bool = False) -> np.ndarray:
+    """Run a method of tf-explain, which explains one class per call, on the inputs of each class."""
     if queries.inputs.ndim != 4:
         raise BadInput("tf-explain explains images alone")
     network, maps = _of_one_input(queries), np.empty(queries.inputs.shape[:-1], np.float32)

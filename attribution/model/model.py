@@ -22,7 +22,7 @@ from attribution.graph import layers
 from attribution.graph.layers import Layers
 from attribution.graph.nodes import node_of
 from attribution.lrp.composite import Composite
-from attribution.methods.protocols import Inputs, NodeRules
+from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import batching, intermediate_input, op_allowlist, output_head, saved_model
 from attribution.model.compiled import CompiledGraph
 from attribution.model.input_validation import Expected, checked_feed, checked_targets
@@ -664,14 +664,6 @@ class Model:
 
     def __repr__(self):
         return f"Model({str(self.path)!r}, score={self.score!r}, inputs={list(self.inputs)})"
-
-
-class Backward(collections.namedtuple("Backward", "scores input_gradient values gradients")):
-    """What one backward pass gives.
-
-    ``scores`` (rows, classes); ``input_gradient`` of the input's shape or ``None``; ``values`` and
-    ``gradients``: layer name to array, of the layer's shape.
-    """
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,7 @@ from attribution.export.command import plain
 from attribution.export.names import EXPLAIN, LAYER, SCORES, SHEET, SHEET_VERSION, TARGETS
 from attribution.lrp.composite import Composite
 from attribution.methods.method import Method
-from attribution.methods.protocols import Inputs, NodeRules
+from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import batching
 from attribution.model.input_validation import Expected, checked_feed
 from attribution_benchmarks.serving.client import Client
@@ -37,7 +37,6 @@ from attribution_benchmarks.serving.interface import ServerError, parse_model_na
 _RULES = {"AttributionGuidedRelu": "guided_backprop", "AttributionDeconvnetRelu": "deconvnet"}
 _DEFAULT = ("serving_default", "serve")
 
-_Backward = collections.namedtuple("_Backward", "scores input_gradient values gradients")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,7 +249,7 @@ class ServedModel:
         layers: Sequence[str] = (),
         of_input: bool = True,
         rules: NodeRules | None = None,
-    ) -> _Backward:
+    ) -> Backward:
         """Request gradients of one chunk; see ``attribution.model.model.Model.backward``.
 
         In ``scores`` of the result, only the target's score is known; those of other classes are -inf.
@@ -266,7 +265,7 @@ class ServedModel:
         first = next(iter(answers.values()))
         scores = np.full((len(targets), self.num_classes), -np.inf, np.float32)
         scores[np.arange(len(targets)), first["target"]] = first["score"]
-        return _Backward(
+        return Backward(
             scores=scores,
             input_gradient=answers[""]["map"] if of_input else None,
             values={layer: answers[layer]["values"] for layer in layers},

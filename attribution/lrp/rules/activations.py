@@ -1,14 +1,16 @@
-"""Activations: elementwise functions that are 0 at 0 and have the sign of their input. Relevance passes unchanged.
+"""Activations: elementwise functions that are 0 at 0 and have the sign of their input. They pass relevance unchanged.
 
-TensorFlow has operations for a few of them; graphs spell the others out: GELU with Erf, Erfc or Tanh, swish with
-Sigmoid, PReLU with two ReLUs, leaky ReLU with a choice. They are recognised by what they are: all paths from one
-operation upwards through elementwise operations meet in one tensor, and what lies between obeys the law.
+TensorFlow has operations for a few of them. Graphs compose the others: GELU of Erf, Erfc or Tanh, swish of Sigmoid,
+PReLU of two ReLUs, leaky ReLU of a choice. They are recognised by their values: all elementwise paths upwards from an
+operation meet in one tensor, and the function between both obeys the law.
 
-Softplus is not 0 at 0. It is the sum of softplus(x) - log 2, which obeys the law, and of log 2, which does not depend
-on the input: a bias, which takes the share that a bias takes.
+Softplus is not 0 at 0. It is the sum of softplus(x) - log 2, which obeys the law, and of log 2, a bias.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,8 +18,10 @@ import tensorflow as tf
 from attribution.graph.nodes import node_of, set_placeholder
 from attribution.graph.view import GraphView
 from attribution.lrp.rules import operations as ops
-from attribution.lrp.rules.bounds import LayerInputs
-from attribution.lrp.rules.formulae import divide, parts
+from attribution.lrp.rules.formulae import LayerInputs, divide, parts
+
+if TYPE_CHECKING:
+    from attribution.lrp.engine import Walk
 
 _AFFINE = ("Identity", "IdentityN", "Cast", "Neg", "Mul", "RealDiv", "Add", "AddV2", "AddN", "Sub", "StopGradient")
 _CURVED = (
@@ -28,7 +32,7 @@ _CURVED = (
 )  # fmt: skip
 _ELEMENTWISE = _AFFINE + _CURVED
 _MAGNITUDES = np.concatenate([[0.0], np.geomspace(1e-3, 50, 24)])
-_REACH = 4  # tensors further up that are tried
+_REACH = 4  # number of tensors further up that are tried
 
 
 class Activations:
@@ -36,19 +40,19 @@ class Activations:
 
     Parameters
     ----------
-    walk : attribution.lrp.engine.Walk
+    walk
         The walk through the graph.
     """
 
-    def __init__(self, walk):
+    def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        self._above = {}
+        self._above: dict[Any, list[tf.Tensor]] = {}
 
-    def source(self, operation: tf.Operation) -> tf.Operation | None:
+    def source(self, operation: tf.Operation) -> Any:
         """Return the tensor of which an operation's first output is an activation, or ``None``."""
         if operation.type in ops.ACTIVATIONS:
             return operation.inputs[0]
-        moving = self._moving(operation)
+        moving = self._walk.variable_inputs(operation)
         if operation.type not in _ELEMENTWISE or (operation.type not in _CURVED and len(moving) < 2):
             return None
         for tensor in self._chain(operation.outputs[0])[1 : 1 + _REACH]:
@@ -58,7 +62,7 @@ class Activations:
         return None
 
     def share_softplus(self, operation: tf.Operation, given: tf.Tensor) -> None:
-        """Share the relevance of a softplus out between its input and its value at 0, a bias."""
+        """Distribute the relevance of a softplus between its input and its value at 0, a bias."""
         source, at_zero = operation.inputs[0], tf.math.log(tf.constant(2, operation.outputs[0].dtype))
         varying, rule = operation.outputs[0] - at_zero, self._walk.composite.merge
         for part in parts(rule):
@@ -68,39 +72,49 @@ class Activations:
             share = tf.cast(part.weight, total.dtype) * divide(given, total, rule)
             self._walk.add(source, contribution * share)
 
-    def _moving(self, operation):
-        return [tensor for tensor in operation.inputs if not self._walk.is_constant(tensor)]
+    def share_softmax(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Distribute a softmax's relevance by R_i = x_i (R_i - s_i Σ_j R_j) (Achtibat et al. 2024, proposition 3.1)."""
+        tensor, values = operation.inputs[0], operation.outputs[0]
+        change = given - values * tf.reduce_sum(given, axis=-1, keepdims=True)
+        # Masked values are -∞, and get nothing.
+        self._walk.add(tensor, tf.math.multiply_no_nan(tensor, change))
 
-    def _chain(self, tensor) -> list:
-        """Return the tensors above one through which all elementwise paths to it lead, itself and nearest first."""
+    def _chain(self, tensor: tf.Tensor) -> list[tf.Tensor]:
+        """Return the tensor and those above it through which all elementwise paths to it lead, nearest first."""
         stack = [tensor]
-        while stack:  # by hand, since networks are deeper than Python's calls
+        while stack:  # without recursion, since networks are deeper than Python's stack
             last = stack[-1]
-            sources = self._moving(last.op) if last.op.type in _ELEMENTWISE and last.value_index == 0 else []
+            sources = self._elementwise_inputs(last)
             waiting = [source for source in sources if source.ref() not in self._above]
             if waiting:
                 stack += waiting
                 continue
-            chains = [self._above[source.ref()] for source in sources]
-            common = [one for one in chains[0] if all(_has(chain, one) for chain in chains[1:])] if chains else []
+            common = _common([self._above[source.ref()] for source in sources])
             self._above[last.ref()] = [last, *common[: 2 * _REACH]]
             stack.pop()
         return self._above[tensor.ref()]
 
-    def _between(self, tensor, operation) -> list:
+    def _elementwise_inputs(self, tensor: tf.Tensor) -> list[tf.Tensor]:
+        is_elementwise = tensor.op.type in _ELEMENTWISE and tensor.value_index == 0
+        return self._walk.variable_inputs(tensor.op) if is_elementwise else []
+
+    def _between(self, tensor: tf.Tensor, operation: tf.Operation) -> list[tf.Operation]:
         """Return the operations below a tensor, down to one operation."""
         found, stack = {}, [operation]
         while stack:
             current = stack.pop()
             if current.name not in found and current.name != tensor.op.name:
                 found[current.name] = current
-                stack.extend(source.op for source in self._moving(current))
+                stack.extend(source.op for source in self._walk.variable_inputs(current))
         return list(found.values())
 
-    def _is_curved(self, region) -> bool:
-        return any(one.type in _CURVED or (one.type in ops.SCALES and len(self._moving(one)) > 1) for one in region)
+    def _is_curved(self, region: Sequence[tf.Operation]) -> bool:
+        return any(
+            one.type in _CURVED or (one.type in ops.SCALES and len(self._walk.variable_inputs(one)) > 1)
+            for one in region
+        )
 
-    def _obeys_the_law(self, tensor, operation, region) -> bool:
+    def _obeys_the_law(self, tensor: tf.Tensor, operation: tf.Operation, region: Sequence[tf.Operation]) -> bool:
         """Return whether an elementwise function is 0 at 0 and never of the other sign than its input, on a grid."""
         if not tensor.dtype.is_floating or tensor.value_index != 0 or tensor.shape.rank is None:
             return False
@@ -108,21 +122,25 @@ class Activations:
         grid = np.concatenate([sign * _MAGNITUDES for sign in signs])
         rank = max([tensor.shape.rank, *(one.outputs[0].shape.rank or 0 for one in region)])
         grid = grid.reshape((-1, *[1] * (rank - 1)))
-        cut = _cut(self._walk.graph, self._walk.name(tensor.op), self._walk.name(operation), tensor.dtype, grid.shape)
-        with tf.init_scope():  # values, while a function is built
-            values = _values(cut, self._walk.name(tensor.op), self._walk.name(operation), grid)
-        if values is None or values.ndim != rank:
-            return False
-        products = values * grid
-        at_zero = values[np.flatnonzero(grid.ravel() == 0)]
-        return bool(np.isfinite(values).all() and np.abs(at_zero).max() <= 1e-6 and products.min() >= -1e-6)
+        source, target = self._walk.name(tensor.op), self._walk.name(operation)
+        with tf.init_scope():  # values, while a function is being built
+            values = _values(_cut(self._walk.graph, source, target, tensor.dtype, grid.shape), source, target, grid)
+        return values is not None and values.ndim == rank and _keeps_sign(grid, values)
 
 
-def _has(chain, tensor) -> bool:
-    return any(one is tensor for one in chain)
+def _keeps_sign(grid: np.ndarray, values: np.ndarray) -> bool:
+    at_zero = values[np.flatnonzero(grid.ravel() == 0)]
+    return bool(np.isfinite(values).all() and np.abs(at_zero).max() <= 1e-6 and (values * grid).min() >= -1e-6)
 
 
-def _cut(graph: GraphView, source: str, target: str, dtype, shape) -> GraphView:
+def _common(chains: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+    """Return the tensors that all chains contain, in the order of the first."""
+    if not chains:
+        return []
+    return [one for one in chains[0] if all(any(other is one for other in chain) for chain in chains[1:])]
+
+
+def _cut(graph: GraphView, source: str, target: str, dtype: Any, shape: tuple[int, ...]) -> GraphView:
     """Return the graph between two nodes, with a placeholder for the first."""
     names, stack = {source}, [target]
     while stack:
@@ -142,14 +160,10 @@ def _cut(graph: GraphView, source: str, target: str, dtype, shape) -> GraphView:
 
 
 def _values(graph: GraphView, source: str, target: str, grid: np.ndarray) -> np.ndarray | None:
-    """Return a node's values where another node's are these, or ``None`` where TensorFlow cannot compute them."""
+    """Return a node's values for values of another node, or ``None`` if TensorFlow cannot compute them."""
     dtype = tf.as_dtype(graph.nodes[source].attr["dtype"].type)
-
-    @tf.function(autograph=False)
-    def evaluate(x):
-        return graph.import_on({source: x}, [f"{target}:0"])[0][0]
-
+    evaluate = tf.function(lambda x: graph.import_on({source: x}, [f"{target}:0"])[0][0], autograph=False)
     try:
-        return evaluate(tf.constant(grid, dtype)).numpy().astype(float)
+        return np.asarray(evaluate(tf.constant(grid, dtype)).numpy(), float)
     except (tf.errors.OpError, ValueError):
         return None

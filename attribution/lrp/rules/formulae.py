@@ -2,25 +2,86 @@
 
 from __future__ import annotations
 
-import collections
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
+from attribution.graph.nodes import rebuild
 from attribution.lrp.composite import KINDS, Rule
+from attribution.lrp.rules import operations as ops
 
-# One summand of a rule: its weight, the pairs (inputs, weights) whose products contribute, what a bias contributes.
-Part = collections.namedtuple("Part", "weight pairs bias")
+if TYPE_CHECKING:
+    from attribution.lrp.engine import Walk
+
+_MONOTONE = (
+    *ops.MOVES, *ops.SELECTS, *ops.AVERAGES, *ops.SUMS, *ops.SCALES, *ops.NORMALISATIONS, *ops.ACTIVATIONS, "Cast",
+    "Neg",
+)  # fmt: skip
 
 
-def positive(x: tf.Tensor) -> tf.Tensor:
-    """Return max(x, 0)."""
-    return tf.maximum(x, 0)
+class Part(NamedTuple):
+    """A summand of a rule.
+
+    Attributes
+    ----------
+    weight
+        Its factor.
+    pairs
+        Function from (inputs, weights, layer) to pairs of both, whose products contribute.
+    bias
+        Function from the bias to its contribution.
+    """
+
+    weight: float
+    pairs: Callable[[tf.Tensor, tf.Tensor, LayerInputs], list[tuple[Any, Any]]]
+    bias: Callable[[tf.Tensor], Any]
 
 
-def negative(x: tf.Tensor) -> tf.Tensor:
-    """Return min(x, 0)."""
-    return tf.minimum(x, 0)
+class LayerInputs:
+    """Facts about the inputs of a layer that do not need their values.
+
+    Parameters
+    ----------
+    walk
+        The walk through the graph.
+    tensor
+        The inputs.
+    """
+
+    def __init__(self, walk: Walk, tensor: tf.Tensor) -> None:
+        self._walk = walk
+        self._tensor = tensor
+
+    def is_nonnegative(self) -> bool:
+        """Return whether no input can be negative, so that half of z+ need not be computed."""
+        tensor = self._tensor
+        while tensor.op.type in (*ops.MOVES, "MaxPool", "AvgPool", "Pad"):
+            tensor = tensor.op.inputs[0]
+        return tensor.op.type in ("Relu", "Relu6", "Softmax", "Sigmoid", "Square", "Abs")
+
+    def bounds(self, low: float, high: float) -> tuple[Any, Any]:
+        """Return the least and greatest values of the layer's inputs if the explained input is in [low, high]."""
+        return self._bounds(self._tensor, low, high)
+
+    def _bounds(self, tensor: tf.Tensor, low: float, high: float) -> tuple[Any, Any]:
+        operation = tensor.op
+        if operation.name == self._walk.source.name:
+            shape, dtype = tf.shape(tensor), tensor.dtype
+            return tf.fill(shape, tf.cast(low, dtype)), tf.fill(shape, tf.cast(high, dtype))
+        if operation.name not in self._walk.near_input:
+            return tensor, tensor
+        # Operations before the first layer (padding, scaling) must be monotone in each value.
+        moving = self._walk.variable_inputs(operation)
+        if operation.type not in _MONOTONE or (operation.type in ops.SUMS + ops.SCALES and len(moving) > 1):
+            raise BadInput(
+                f"the box rule cannot determine the range of {operation.type} (node '{self._walk.name(operation)}') "
+                "before the first layer; use another rule there"
+            )
+        sources = [self._bounds(source, low, high) for source in operation.inputs]
+        ends = [rebuild(operation, [source[end] for source in sources]) for end in (0, 1)]
+        return tf.minimum(*ends), tf.maximum(*ends)
 
 
 def parts(rule: Rule) -> list[Part]:
@@ -31,37 +92,25 @@ def parts(rule: Rule) -> list[Part]:
     BadInput
         If there is no such rule.
     """
-    share_of_bias = (lambda function: function) if rule.bias else (lambda _: tf.zeros_like)
 
-    def plus(x, w, layer):
-        if layer.is_nonnegative():
-            return [(x, positive(w))]
-        return [(positive(x), positive(w)), (negative(x), negative(w))]
+    def bias(function: Callable[[tf.Tensor], Any]) -> Callable[[tf.Tensor], Any]:
+        return function if rule.bias else tf.zeros_like
 
-    def minus(x, w, layer):
-        if layer.is_nonnegative():
-            return [(x, negative(w))]
-        return [(positive(x), negative(w)), (negative(x), positive(w))]
+    def favour(w: tf.Tensor) -> Any:
+        return w + tf.cast(rule.gamma, w.dtype) * _positive(w)
 
-    def within_box(x, w, layer):
+    def within_box(x: tf.Tensor, w: tf.Tensor, layer: LayerInputs) -> list[tuple[Any, Any]]:
         low, high = layer.bounds(rule.low, rule.high)
-        return [(x, w), (-low, positive(w)), (-high, negative(w))]
+        return [(x, w), (-low, _positive(w)), (-high, _negative(w))]
 
     if rule.kind == "epsilon":
-        return [Part(1.0, lambda x, w, _: [(x, w)], share_of_bias(lambda b: b))]
+        return [Part(1.0, lambda x, w, _: [(x, w)], bias(lambda b: b))]
     if rule.kind == "z_plus":
-        return [Part(1.0, plus, share_of_bias(positive))]
+        return [Part(1.0, _plus, bias(_positive))]
     if rule.kind == "alpha_beta":
-        return [
-            Part(rule.alpha, plus, share_of_bias(positive)),
-            Part(-rule.beta, minus, share_of_bias(negative)),
-        ]
+        return [Part(rule.alpha, _plus, bias(_positive)), Part(-rule.beta, _minus, bias(_negative))]
     if rule.kind == "gamma":
-
-        def favour(w):
-            return w + tf.cast(rule.gamma, w.dtype) * positive(w)
-
-        return [Part(1.0, lambda x, w, _: [(x, favour(w))], share_of_bias(favour))]
+        return [Part(1.0, lambda x, w, _: [(x, favour(w))], bias(favour))]
     if rule.kind == "box":
         return [Part(1.0, within_box, tf.zeros_like)]
     if rule.kind == "flat":
@@ -69,21 +118,41 @@ def parts(rule: Rule) -> list[Part]:
     raise BadInput(f"no relevance rule '{rule.kind}'; the rules are {listed(KINDS)}")
 
 
-def divide(relevance: tf.Tensor, total: tf.Tensor, rule: Rule) -> tf.Tensor:
-    """Divide without leaving the finite numbers: by total ± ε, or giving 0 at 0 where ε is 0."""
+def _positive(x: tf.Tensor) -> Any:
+    return tf.maximum(x, 0)
+
+
+def _negative(x: tf.Tensor) -> Any:
+    return tf.minimum(x, 0)
+
+
+def _plus(x: tf.Tensor, w: tf.Tensor, layer: LayerInputs) -> list[tuple[Any, Any]]:
+    if layer.is_nonnegative():
+        return [(x, _positive(w))]
+    return [(_positive(x), _positive(w)), (_negative(x), _negative(w))]
+
+
+def _minus(x: tf.Tensor, w: tf.Tensor, layer: LayerInputs) -> list[tuple[Any, Any]]:
+    if layer.is_nonnegative():
+        return [(x, _negative(w))]
+    return [(_positive(x), _negative(w)), (_negative(x), _positive(w))]
+
+
+def divide(relevance: tf.Tensor, total: tf.Tensor, rule: Rule) -> Any:
+    """Return relevance / (total ± ε), or 0 at 0 where ε is 0: always finite."""
     if isinstance(rule.epsilon, (int, float)) and rule.epsilon == 0:
         return tf.math.divide_no_nan(relevance, total)
     epsilon = tf.cast(rule.epsilon, total.dtype)
     if rule.stabiliser == "relative":
-        # Along the last axis alone: other axes may hold the inputs of one batch. What has no relevance does not count:
-        # a mask of -1e9 is no measure of anything.
+        # Only along the last axis: other axes may hold the inputs of one batch. Values without relevance do not count:
+        # a mask of -1e9 is no measure of size.
         sizes = tf.where(relevance != 0, tf.abs(total), tf.zeros_like(total))
         epsilon *= tf.reduce_max(sizes, axis=-1, keepdims=True) if total.shape.rank != 0 else sizes
         return tf.math.divide_no_nan(relevance, total + tf.where(total >= 0, epsilon, -epsilon))
     return relevance / (total + tf.where(total >= 0, epsilon, -epsilon))
 
 
-def fit(relevance: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+def fit(relevance: tf.Tensor, tensor: tf.Tensor) -> Any:
     """Sum relevance over the axes along which a tensor was broadcast."""
     if relevance.shape.rank == tensor.shape.rank and relevance.shape[1:].as_list() == tensor.shape[1:].as_list():
         return relevance

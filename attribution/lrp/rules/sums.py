@@ -1,83 +1,94 @@
-"""Sums, biases and the linear operations below them, shared out together as one layer.
+"""Sums, biases and the linear operations below them, treated as one layer.
 
-In y = W u + V v + b the contributions of u and v compete for the relevance of y, however many operations the graph
-spells the sum with.
+In y = W u + V v + b the contributions of u and v compete for the relevance of y, however many operations compute the
+sum.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from attribution.graph.nodes import rebuild
 from attribution.lrp.composite import Rule
 from attribution.lrp.rules import operations as ops
-from attribution.lrp.rules.bounds import LayerInputs
-from attribution.lrp.rules.formulae import divide, fit, parts
+from attribution.lrp.rules.formulae import LayerInputs, Part, divide, fit, parts
+from attribution.lrp.rules.products import Products
+
+if TYPE_CHECKING:
+    from attribution.lrp.engine import Walk
+
+Leaves = list[tuple[tf.Tensor, tf.Tensor]]  # a tensor of the graph and the copy that contributes
 
 
 class Sums:
-    """Shares relevance out among all inputs of a sum of linear operations.
+    """Distributes relevance among all inputs of a sum of linear operations.
 
     Parameters
     ----------
-    walk : attribution.lrp.engine.Walk
+    walk
         The walk through the graph.
-    products : attribution.lrp.rules.products.Products
-        Which factor of a product takes relevance.
+    products
+        Determines which factor of a product takes relevance.
     """
 
-    def __init__(self, walk, products):
+    def __init__(self, walk: Walk, products: Products) -> None:
         self._walk = walk
         self._products = products
         self._composite = walk.composite
 
-    def share_out(self, operation: tf.Operation, given: tf.Tensor) -> Any:
-        """Share the relevance ``given`` of an operation's output out among its inputs."""
+    def share(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Distribute the relevance ``given`` of an operation's output among its inputs."""
         if operation.type in ops.LAYERS and len(self._products.signals(operation)) == 2:
             self._products.share_both(operation, given, self._rule(operation))
         elif self._is_only_a_shift(operation) and not self._shares_norms():
-            moving = self._moving(operation)
-            self._walk.add(moving[0], fit(given, moving[0]))
+            (shifted,) = self._walk.variable_inputs(operation)
+            self._walk.add(shifted, fit(given, shifted))
         elif self._composite.norm == "pass" and (value := self._centred(operation)) is not None:
             self._walk.add(value, fit(given, value))
         elif self._composite.sums == "separate" and self._joins(operation):
-            for tensor, share in self._by_value(operation, given):
-                self._walk.add(tensor, share)
+            self._share_by_value(operation, given)
         else:
             self._share_by(self._rule(operation), operation, given)
 
-    def share_normalisation(self, operation: tf.Operation, given: tf.Tensor) -> Any:
-        """Share the relevance of a batch normalisation's output: to its input whole, or as of an affine layer."""
+    def share_normalisation(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Pass the relevance of a batch normalisation's output to its input, whole or as through an affine layer."""
         tensor = operation.inputs[0]
         if not self._shares_norms():
             self._walk.add(tensor, given)
             return
-        rule = dataclasses.replace(self._composite.merge, kind="epsilon")
         factor = tf.identity(tensor)
         total = rebuild(operation, [factor, *operation.inputs[1:]])
-        (gradient,) = tf.gradients(total, [factor], grad_ys=divide(given, total, rule))
-        self._walk.add(tensor, factor * gradient)
+        self._walk.add_contributions([(tensor, factor)], total, divide(given, total, self._epsilon_rule()))
 
-    def _share_by(self, rule, operation, given):
+    def _share_by(self, rule: Rule, operation: tf.Operation, given: tf.Tensor) -> None:
         for part in parts(rule):
-            leaves = []
+            leaves: Leaves = []
             total = self._build(operation.outputs[0], part, 1.0, leaves, root=True)
             share = tf.cast(part.weight, total.dtype) * divide(given, total, rule)
-            factors = [factor for _, factor in leaves]
-            gradients = tf.gradients(total, factors, grad_ys=share)
-            for (tensor, factor), gradient in zip(leaves, gradients, strict=True):
-                self._walk.add(tensor, factor * gradient)
+            self._walk.add_contributions(leaves, total, share)
 
-    def _build(self, tensor, part, sign, leaves, root=False):
-        """Build one part of a sum anew, from copies of its inputs that are collected in ``leaves``."""
+    def _share_by_value(self, operation: tf.Operation, given: tf.Tensor) -> None:
+        """Distribute the relevance of a sum among its terms by the ε-rule."""
+        signs = [1, -1] if operation.type == "Sub" else [1] * len(operation.inputs)
+        share = divide(given, operation.outputs[0], self._epsilon_rule())
+        for term, sign in zip(operation.inputs, signs, strict=True):
+            if not self._walk.is_constant(term):
+                self._walk.add(term, fit(sign * term * share, term))
+
+    def _epsilon_rule(self) -> Rule:
+        return dataclasses.replace(self._composite.merge, kind="epsilon")
+
+    def _build(self, tensor: tf.Tensor, part: Part, sign: float, leaves: Leaves, root: bool = False) -> Any:
+        """Build one part of a sum again, from copies of its inputs that are appended to ``leaves``."""
         operation = tensor.op
-        inner = root or self._belongs(tensor)
         kind = operation.type
         if self._walk.is_constant(tensor):
             return part.bias(sign * tensor)
+        inner = root or self._belongs(tensor)
         if inner and kind in ops.SUMS:
             signs = [sign, -sign] if kind == "Sub" else [sign] * len(operation.inputs)
             terms = [
@@ -89,26 +100,7 @@ class Sums:
             return tf.add_n(terms) if kind == "AddN" else terms[0] + terms[1]
         if inner and kind in ops.MOVES:
             return rebuild(operation, [self._build(operation.inputs[0], part, sign, leaves), *operation.inputs[1:]])
-        if inner and kind in ops.LAYERS and len(operation.inputs) > 1:
-            (place,) = self._products.signals(operation)
-            other = next(factor for factor in ops.factors(operation) if factor != place)
-            variable, weights = operation.inputs[place], operation.inputs[other]
-
-            def layer(x, w):
-                given = list(operation.inputs)
-                given[place], given[other] = x, w
-                return rebuild(operation, given)
-        elif inner and (kind in ops.AVERAGES or kind in ops.LAYERS):
-            variable, weights = operation.inputs[0], tf.ones((), tensor.dtype)
-
-            def layer(x, w):
-                return w * rebuild(operation, [x, *operation.inputs[1:]])
-        else:
-            variable, weights = tensor, tf.ones((), tensor.dtype)
-
-            def layer(x, w):
-                return w * x
-
+        variable, weights, layer = self._linear(tensor, inner)
         total = None
         for factor, weight in part.pairs(variable, sign * weights, LayerInputs(self._walk, variable)):
             factor = tf.identity(factor)
@@ -117,41 +109,56 @@ class Sums:
             total = value if total is None else total + value
         return total
 
-    def _by_value(self, operation, given):
-        """Yield the terms of a sum, each with its share of the relevance by the ε-rule."""
-        rule = dataclasses.replace(self._composite.merge, kind="epsilon")
-        signs = [1, -1] if operation.type == "Sub" else [1] * len(operation.inputs)
-        share = divide(given, operation.outputs[0], rule)
-        for term, sign in zip(operation.inputs, signs, strict=True):
-            if not self._walk.is_constant(term):
-                yield term, fit(sign * term * share, term)
+    def _linear(self, tensor: tf.Tensor, inner: bool) -> tuple[Any, Any, Callable[[tf.Tensor, tf.Tensor], Any]]:
+        """Return the variable of a linear operation, its weights, and the function of both that computes it.
 
-    def _rule(self, operation) -> Rule:
-        """Return the rule of a sum, by the linear operations in it."""
-        kinds, sees_input = set(), False
-        stack, root = [operation.outputs[0]], True
+        An operation outside the sum is the variable, with weight 1.
+        """
+        operation = tensor.op
+        if inner and operation.type in ops.LAYERS and len(operation.inputs) > 1:
+            (place,) = self._products.signals(operation)
+            other = next(factor for factor in ops.factors(operation) if factor != place)
+
+            def layer(x: tf.Tensor, w: tf.Tensor) -> Any:
+                inputs = list(operation.inputs)
+                inputs[place], inputs[other] = x, w
+                return rebuild(operation, inputs)
+
+            return operation.inputs[place], operation.inputs[other], layer
+        one = tf.ones((), tensor.dtype)
+        if inner and operation.type in ops.AVERAGES + ops.LAYERS:
+            return operation.inputs[0], one, lambda x, w: w * rebuild(operation, [x, *operation.inputs[1:]])
+        return tensor, one, lambda x, w: w * x
+
+    def _rule(self, operation: tf.Operation) -> Rule:
+        """Return the rule of a sum, which depends on the linear layers in it."""
+        layers = list(self._layers_within(operation))
+        if self._composite.first is not None and any(map(self._sees_input, layers)):
+            return self._composite.first
+        if any(layer.type in ops.CONVOLUTIONS for layer in layers):
+            return self._composite.convolution
+        return self._composite.dense if layers else self._composite.merge
+
+    def _layers_within(self, operation: tf.Operation) -> Iterator[tf.Operation]:
+        stack = [operation.outputs[0]]
         while stack:
             tensor = stack.pop()
-            kind = tensor.op.type
-            if self._walk.is_constant(tensor) or not (root or self._belongs(tensor)):
+            inner = tensor.op.name == operation.name or self._belongs(tensor)
+            if self._walk.is_constant(tensor) or not inner:
                 continue
-            root = False
-            if kind in ops.SUMS:
+            if tensor.op.type in ops.SUMS:
                 stack.extend(tensor.op.inputs)
-            elif kind in ops.MOVES:
+            elif tensor.op.type in ops.MOVES:
                 stack.append(tensor.op.inputs[0])
-            elif kind in ops.LAYERS:
-                kinds.add(kind)
-                variable = [tensor.op.inputs[place] for place in self._products.signals(tensor.op)]
-                sees_input = sees_input or any(one.op.name in self._walk.near_input for one in variable)
-        if sees_input and self._composite.first is not None:
-            return self._composite.first
-        if kinds & set(ops.CONVOLUTIONS):
-            return self._composite.convolution
-        return self._composite.dense if kinds else self._composite.merge
+            elif tensor.op.type in ops.LAYERS:
+                yield tensor.op
 
-    def _belongs(self, tensor) -> bool:
-        """Return whether a tensor is computed inside a sum alone, so that it can be shared out with it."""
+    def _sees_input(self, layer: tf.Operation) -> bool:
+        """Return whether a layer has the explained input before it without another layer between."""
+        return any(layer.inputs[place].op.name in self._walk.near_input for place in self._products.signals(layer))
+
+    def _belongs(self, tensor: tf.Tensor) -> bool:
+        """Return whether a tensor is a linear operation of a sum and used nowhere else."""
         kind = tensor.op.type
         if kind not in ops.LAYERS + ops.SUMS + ops.MOVES:
             return False
@@ -163,46 +170,55 @@ class Sums:
             return self._belongs(tensor.op.inputs[0]) and self._walk.has_one_use(tensor)
         return self._walk.has_one_use(tensor)
 
-    def _moving(self, operation) -> list:
-        return [tensor for tensor in operation.inputs if not self._walk.is_constant(tensor)]
-
-    def _joins(self, operation) -> bool:
+    def _joins(self, operation: tf.Operation) -> bool:
         """Return whether a sum joins branches that depend on the input, as a residual block's does.
 
-        Products of matrices alone are one dense layer, spelled as several: a recurrent cell's of its input and its
+        Products of matrices alone are one dense layer, written as several: a recurrent cell's of its input and its
         state, a Relation Network's of both cells of a pair.
         """
-        moving = self._moving(operation) if operation.type in ops.SUMS else []
+        moving = self._walk.variable_inputs(operation) if operation.type in ops.SUMS else []
         return len(moving) > 1 and not all(map(self._is_dense, moving))
 
-    def _is_dense(self, tensor) -> bool:
-        """Return whether a tensor is computed inside a sum alone, by products of matrices with constants."""
+    def _is_dense(self, tensor: tf.Tensor) -> bool:
+        """Return whether a tensor belongs to a sum and is a product of matrices with constants."""
         if not self._belongs(tensor):
             return False
         operation = tensor.op
         while operation.type in ops.MOVES:
             operation = operation.inputs[0].op
         if operation.type in ops.SUMS:
-            return all(map(self._is_dense, self._moving(operation)))
+            return all(map(self._is_dense, self._walk.variable_inputs(operation)))
         return operation.type in ops.MATRIX_PRODUCTS
 
     def _shares_norms(self) -> bool:
         return self._composite.norm == "epsilon" and self._composite.batch_norm == "fold"
 
-    def _is_only_a_shift(self, operation) -> bool:
-        """Return whether a sum adds constants to one tensor that no linear operation gave: normalisation does."""
+    def _is_only_a_shift(self, operation: tf.Operation) -> bool:
+        """Return whether a sum adds constants to one tensor that is no linear operation, as normalisation does."""
         if operation.type not in ops.SUMS:
             return False
-        moving = self._moving(operation)
+        moving = self._walk.variable_inputs(operation)
         return len(moving) == 1 and not self._belongs(moving[0])
 
-    def _centred(self, operation):
-        """Return the value of which a sum takes the mean, as layer normalisation does, or ``None``.
+    def _centred(self, operation: tf.Operation) -> Any:
+        """Return the tensor whose mean a sum subtracts, as layer normalisation does, or ``None``.
 
         That is x - m or x s - (m s - b), where m is a mean of x and s and b are constants or denominators.
         """
         if operation.type not in ops.SUMS:
             return None
+        terms = self._terms(operation)
+        if len(terms) != 2:
+            return None
+        for value, mean in (terms, reversed(terms)):
+            averaged = self._products.core(mean).op
+            is_mean = averaged.type == "Mean"
+            if is_mean and self._products.core(averaged.inputs[0]) is self._products.core(value):
+                return value
+        return None
+
+    def _terms(self, operation: tf.Operation) -> list[tf.Tensor]:
+        """Return the terms of a sum that depend on the input, through the sums in it."""
         terms, stack = [], list(operation.inputs)
         while stack:
             tensor = stack.pop()
@@ -210,11 +226,4 @@ class Sums:
                 stack.extend(tensor.op.inputs)
             elif not self._walk.is_constant(tensor):
                 terms.append(tensor)
-        if len(terms) != 2:
-            return None
-        cores = [self._products.core(term) for term in terms]
-        for value, mean in ((0, 1), (1, 0)):
-            averaged = cores[mean].op
-            if averaged.type == "Mean" and self._products.core(averaged.inputs[0]) is cores[value]:
-                return terms[value]
-        return None
+        return terms

@@ -274,7 +274,7 @@ def test_an_operation_without_rule_is_refused_by_name(from_function):
     with pytest.raises(BadInput, match=r"no relevance rule for the operation Exp \(node '.*Exp'\)"):
         attribution.explain("lrp_epsilon", model, np.ones((1, 3), np.float32))
     model = from_function(lambda x: tf.matmul(2.0 / x, np.ones((3, 2), np.float32)), 3)
-    with pytest.raises(BadInput, match="RealDiv of a constant by what depends on the input"):
+    with pytest.raises(BadInput, match="RealDiv of a constant by a divisor that depends on the input"):
         attribution.explain("lrp_epsilon", model, np.ones((1, 3), np.float32))
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from attribution.methods import path_steps
+from attribution.methods.gradients import step_levels
 
 STRAIGHT, CURVED, JUMPING = [1.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 0.99]
 
@@ -41,12 +41,12 @@ def gap(model, point, steps):
 
 
 def test_levels_double_and_end_at_the_steps_asked_for():
-    assert path_steps.levels(300) == [19, 38, 76, 152, 304] and path_steps.levels(160) == [10, 20, 40, 80, 160]
-    assert path_steps.levels(1) == [1, 2, 4, 8, 16]
+    assert step_levels(300) == [19, 38, 76, 152, 304] and step_levels(160) == [10, 20, 40, 80, 160]
+    assert step_levels(1) == [1, 2, 4, 8, 16]
 
 
 def test_each_input_stops_where_it_is_complete(model):
-    levels = path_steps.levels(160)
+    levels = step_levels(160)
     expected = {}
     for point in (STRAIGHT, CURVED, JUMPING):
         near = [gap(model, point, steps) <= 0.02 for steps in levels]

@@ -1,44 +1,44 @@
-"""The models and passes of the house keep the contracts, name by name and argument by argument."""
+"""Models and queries implement the interface that methods use, name by name and argument by argument."""
 
 import inspect
 
 import pytest
 
 from attribution.export.methods import GraphQueries
-from attribution.methods import protocols
+from attribution.methods.protocols import ScoredModel
 from attribution.methods.queries import ModelQueries
-from attribution.model.model import Backward, Model
-from attribution_benchmarks.serving.model import ServedModel, _Backward
-
-KEEPERS = [
-    (protocols.ScoredModel, Model),
-    (protocols.ScoredModel, ServedModel),
-    (protocols.BackwardResult, Backward),
-    (protocols.BackwardResult, _Backward),
-    (protocols.ExportableQueries, ModelQueries),
-    (protocols.ExportableQueries, GraphQueries),
-]
+from attribution.model.model import Model
+from attribution_benchmarks.serving.model import ServedModel
 
 
-def members(protocol):
+def public(owner):
     return {
         name: member
-        for name, member in vars(protocol).items()
+        for name, member in vars(owner).items()
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
     }
 
 
-@pytest.mark.parametrize(("protocol", "keeper"), KEEPERS, ids=lambda each: each.__name__)
-def test_every_keeper_has_all_that_the_contract_names(protocol, keeper):
-    own = "" if issubclass(keeper, tuple) else inspect.getsource(keeper)
-    for name, member in members(protocol).items():
+def parameters(function):
+    return {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
+
+
+@pytest.mark.parametrize("model", [Model, ServedModel])
+def test_models_implement_the_protocol(model):
+    source = inspect.getsource(model)
+    for name, member in public(ScoredModel).items():
         if isinstance(member, property):
-            assert hasattr(keeper, name) or f"self.{name}" in own, name
+            assert hasattr(model, name) or f"self.{name}" in source, name
         else:
-            asked, given = (inspect.signature(each).parameters for each in (member, getattr(keeper, name)))
-            assert list(given) == list(asked), name
-            assert {key: value.default for key, value in given.items()} == {
-                key: value.default for key, value in asked.items()
-            }, name
-    for name in getattr(protocol, "__annotations__", {}):
-        assert hasattr(keeper, name) or f"self.{name}" in own, name
+            assert parameters(getattr(model, name)) == parameters(member), name
+    for name in ScoredModel.__annotations__:
+        assert hasattr(model, name) or f"self.{name}" in source, name
+
+
+def test_queries_of_an_exported_graph_are_called_like_those_of_arrays():
+    both = public(GraphQueries).keys() & public(ModelQueries).keys()
+    assert {"scores", "targets", "input_gradient", "layer_gradient", "relevance", "multipliers"} <= both
+    for name in both - {"variant_scores"}:  # takes variants as symbolic tensors
+        member = public(GraphQueries)[name]
+        if not isinstance(member, property):
+            assert parameters(member) == parameters(getattr(ModelQueries, name)), name

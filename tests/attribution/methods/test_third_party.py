@@ -112,7 +112,7 @@ def test_only_the_network_behind_the_file_can_be_attached(with_live, tmp_path):
         )
     build().export(tmp_path, verbose=False)
     probabilities = attribution.load_model(tmp_path, score="probabilities")
-    with pytest.raises(BadInput, match="does not give the probabilities of"):
+    with pytest.raises(BadInput, match="does not compute the probabilities of"):
         third_party.attach(probabilities, build())
     assert probabilities.live is None
 
@@ -176,7 +176,7 @@ def test_the_network_comes_as_a_network_a_builder_or_by_name(kind, with_live, tm
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("no/such.keras", "gives no Keras network; expected module:function, file.py:function or a .keras file"),
+        ("no/such.keras", "is not a Keras network; expected module:function, file.py:function or a .keras file"),
         ("no_such_module:build", "network 'no_such_module:build': cannot import"),
     ],
 )

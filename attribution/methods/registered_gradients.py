@@ -1,0 +1,176 @@
+"""Gradients that methods register with TensorFlow in place of the true ones, by name; registered at the import.
+
+Guided Backprop and Deconvnet change rectifiers (``attribution.methods.modified_relu``). DeepLIFT uses slopes of chords
+instead of derivatives (``attribution.methods.deeplift``): its graph holds the network twice, at the input and at the
+baseline, in two name scopes. In the comments Δ is the difference between both, ' marks the baseline.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from attribution.graph.nodes import rebuild
+from attribution.methods.deeplift import AT_BASELINE, AT_INPUT
+
+_NEAR = 1e-6  # smaller differences have no chord
+
+
+def _relu(_: tf.Operation, gradient: tf.Tensor) -> Any:
+    return tf.nn.relu(gradient)
+
+
+def _leaky_relu(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    return tf.nn.leaky_relu(gradient, operation.get_attr("alpha"))
+
+
+def _prelu(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    """Return relu(g) ± c relu(-g), as the sum that ends a PReLU computes from its input."""
+    (product,) = (term.op for term in operation.inputs if term.op.type == "Mul")
+    (constant,) = (factor for factor in product.inputs if factor.op.type != "Relu")
+    below = constant * tf.nn.relu(-gradient)
+    return tf.nn.relu(gradient) - below if operation.type == "Sub" else tf.nn.relu(gradient) + below
+
+
+def _guided_relu(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    return tf.raw_ops.ReluGrad(gradients=_relu(operation, gradient), features=operation.outputs[0])
+
+
+def _guided_relu6(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    return tf.raw_ops.Relu6Grad(gradients=_relu(operation, gradient), features=operation.outputs[0])
+
+
+def _guided_leaky_relu(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    return tf.raw_ops.LeakyReluGrad(
+        gradients=_leaky_relu(operation, gradient), features=operation.inputs[0], alpha=operation.get_attr("alpha")
+    )
+
+
+def _guided_prelu(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    gradient = _prelu(operation, gradient)
+    return gradient, -gradient if operation.type == "Sub" else gradient
+
+
+def _deconvnet_prelu(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    gradient = _prelu(operation, gradient)
+    return [gradient if term.op.type == "Relu" else None for term in operation.inputs]
+
+
+def _pass_on(_: tf.Operation, gradient: tf.Tensor) -> Any:
+    return gradient
+
+
+def _twin(operation: tf.Operation) -> Any:
+    """Return the same operation at the baseline."""
+    return operation.graph.get_operation_by_name(AT_BASELINE + operation.name[len(AT_INPUT) :])
+
+
+def _gradients_at(operation: tf.Operation, values: Sequence[tf.Tensor], gradient: tf.Tensor) -> Any:
+    """Return the true gradients of an operation at other values of its inputs."""
+    leaves = [tf.identity(value) for value in values]
+    return tf.gradients(rebuild(operation, leaves), leaves, grad_ys=gradient)
+
+
+def _midpoints(operation: tf.Operation) -> list[tf.Tensor]:
+    pairs = zip(operation.inputs, _twin(operation).inputs, strict=True)
+    return [0.5 * (x + b) if x.dtype.is_floating else x for x, b in pairs]
+
+
+def _chord(run: tf.Tensor, rise: tf.Tensor, slope: tf.Tensor) -> Any:
+    """Return rise / run, or ``slope`` where the run is near 0."""
+    near = tf.abs(run) < _NEAR
+    return tf.where(near, slope, rise / tf.where(near, tf.ones_like(run), run))
+
+
+def _with_multipliers(operation: tf.Operation, gradient: tf.Tensor, multipliers: Sequence[tf.Tensor]) -> Any:
+    """Return the gradients of Σ multiplier · input of an operation with two inputs."""
+    leaves = [tf.identity(value) for value in operation.inputs]
+    return tf.gradients(leaves[0] * multipliers[0] + leaves[1] * multipliers[1], leaves, grad_ys=gradient)
+
+
+def _rescale(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    other = _twin(operation)
+    slope = _gradients_at(operation, _midpoints(operation), tf.ones_like(gradient))[0]
+    return gradient * _chord(operation.inputs[0] - other.inputs[0], operation.outputs[0] - other.outputs[0], slope)
+
+
+def _midpoint(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    # The derivative of a quadratic function at the midpoint is the slope of the chord.
+    return _gradients_at(operation, _midpoints(operation), gradient)
+
+
+def _quotient(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    other = _twin(operation)
+    (n, d), (n0, d0) = operation.inputs, other.inputs
+    y, y0 = operation.outputs[0], other.outputs[0]
+    # Across a pole the mean of d may be 0: there it is the product of n and 1 / d.
+    same = d * d0 > 0
+    of_n = tf.where(same, 2 / (d + d0), 0.5 * (1 / d + 1 / d0))
+    of_d = tf.where(same, -(y + y0) / (d + d0), -0.5 * (n + n0) / (d * d0))
+    return _with_multipliers(operation, gradient, (of_n, of_d))
+
+
+def _reciprocal_product(operation: tf.Operation, gradient: tf.Tensor, at: int) -> Any:
+    """Return the gradients of a product whose factor number ``at`` is a reciprocal."""
+    # n · r is n / d with r = 1 / d, and the chord of d = 1 / r has the slope -1 / (r r').
+    other = _twin(operation)
+    (n, n0), (r, r0) = ((one.inputs[factor] for one in (operation, other)) for factor in (1 - at, at))
+    y, y0 = operation.outputs[0], other.outputs[0]
+    same = r * r0 > 0
+    of_n = tf.where(same, 2 * (r / (r + r0)) * r0, 0.5 * (r + r0))
+    of_r = tf.where(same, (y + y0) / (r + r0), 0.5 * (n + n0))
+    return _with_multipliers(operation, gradient, (of_n, of_r) if at else (of_r, of_n))
+
+
+def _softmax(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    # exp(x - max x) / Σ exp(x - max x): without the maximum the exponentials overflow.
+    x, b = operation.inputs[0], _twin(operation).inputs[0]
+    top, top0 = (tf.reduce_max(one, axis=-1, keepdims=True) for one in (x, b))
+    run, run0 = x - top, b - top0
+    e, e0 = tf.exp(run), tf.exp(run0)
+    total, total0 = (tf.reduce_sum(one, axis=-1, keepdims=True) for one in (e, e0))
+    of_total = tf.reduce_sum(-0.5 * gradient * (e + e0), axis=-1, keepdims=True) / (total * total0)
+    of_each = 0.5 * gradient * (1 / total + 1 / total0) + of_total
+    of_each *= _chord(run - run0, e - e0, tf.exp(0.5 * (run + run0)))
+    higher = tf.maximum(top, top0)
+    of_top = _one_hot_maximum(x) * (higher - top0) + _one_hot_maximum(b) * (top - higher)
+    return of_each - tf.reduce_sum(of_each, axis=-1, keepdims=True) * tf.math.divide_no_nan(of_top, x - b)
+
+
+def _one_hot_maximum(x: tf.Tensor) -> Any:
+    return tf.one_hot(tf.argmax(x, axis=-1), tf.shape(x)[-1], dtype=x.dtype)
+
+
+def _maximum(operation: tf.Operation, gradient: tf.Tensor) -> Any:
+    # A maximum rises by what its new position brings and falls by what its old position loses.
+    other = _twin(operation)
+    x, b = operation.inputs[0], other.inputs[0]
+    y, y0 = operation.outputs[0], other.outputs[0]
+    higher = tf.maximum(y, y0)
+    risen = _gradients_at(operation, operation.inputs, gradient * (higher - y0))[0]
+    fallen = _gradients_at(operation, other.inputs, gradient * (y - higher))[0]
+    return [tf.math.divide_no_nan(risen + fallen, x - b), *[None] * (len(operation.inputs) - 1)]
+
+
+for _name, _function in {
+    "AttributionGuidedRelu": _guided_relu,
+    "AttributionGuidedRelu6": _guided_relu6,
+    "AttributionGuidedLeakyRelu": _guided_leaky_relu,
+    "AttributionGuidedPRelu": _guided_prelu,
+    "AttributionDeconvnetRelu": _relu,
+    "AttributionDeconvnetRelu6": _relu,
+    "AttributionDeconvnetLeakyRelu": _leaky_relu,
+    "AttributionDeconvnetPRelu": _deconvnet_prelu,
+    "AttributionPassOn": _pass_on,  # also of operations that stop gradients: a difference passes them
+    "AttributionRescale": _rescale,
+    "AttributionMidpoint": _midpoint,
+    "AttributionMaximum": _maximum,
+    "AttributionQuotient": _quotient,
+    "AttributionReciprocalFirst": functools.partial(_reciprocal_product, at=0),
+    "AttributionReciprocalSecond": functools.partial(_reciprocal_product, at=1),
+    "AttributionSoftmax": _softmax,
+}.items():
+    tf.RegisterGradient(_name)(_function)
