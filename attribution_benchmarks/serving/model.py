@@ -38,7 +38,6 @@ _RULES = {"AttributionGuidedRelu": "guided_backprop", "AttributionDeconvnetRelu"
 _DEFAULT = ("serving_default", "serve")
 
 
-
 @dataclasses.dataclass(frozen=True)
 class Sheet:
     """Description of an exported model.
