@@ -105,6 +105,17 @@ def models(exported):
 
 
 @pytest.fixture(scope="session")
+def by_score(models, exported):
+    """The SavedModels by score and kind: ``by_score["probabilities", "signal"]``."""
+    probabilities = {
+        kind: attribution.load_model(exported[kind], score="probabilities") for kind in ("signal", "image")
+    }
+    return {("logits", kind): model for kind, model in models.items()} | {
+        ("probabilities", kind): model for kind, model in probabilities.items()
+    }
+
+
+@pytest.fixture(scope="session")
 def inputs():
     """Seven inputs for each kind of model."""
     generator = np.random.default_rng(1)

@@ -72,9 +72,16 @@ def relevance_of_layer(x, weights, total, relevance):
     return x * (ratio(relevance, total).reshape(TOKENS, WIDTH) @ weights.T)
 
 
+@pytest.fixture(scope="module")
+def attention_models(from_function):
+    return {
+        name: from_function(lambda x, name=name: attention(x, name), TOKENS, WIDTH) for name in ("einsum", "matmul")
+    }
+
+
 @pytest.mark.parametrize("method", ["lrp_cp", "lrp_attn"])
-def test_masked_attention_equals_its_propagation_written_out(method, from_function):
-    model = from_function(lambda x: attention(x, "einsum"), TOKENS, WIDTH)
+def test_masked_attention_equals_its_propagation_written_out(method, attention_models):
+    model = attention_models["einsum"]
     x = GENERATOR.normal(size=(3, TOKENS, WIDTH)).astype(np.float32)
     maps = attribution.explain(method, model, x, 1, epsilon=EPSILON, stabiliser="absolute")
     for row in range(3):
@@ -85,13 +92,10 @@ def test_masked_attention_equals_its_propagation_written_out(method, from_functi
 
 
 @pytest.mark.parametrize("method", ["lrp_cp", "lrp_attn", "lrp_alpha1beta0"])
-def test_attention_is_the_same_however_it_is_spelled(method, from_function):
+def test_attention_by_einsum_and_by_matmul_is_the_same(method, attention_models):
     x = GENERATOR.normal(size=(3, TOKENS, WIDTH)).astype(np.float32)
-    maps = [
-        attribution.explain(method, from_function(lambda x, s=s: attention(x, s), TOKENS, WIDTH), x, 1, epsilon=1e-9)
-        for s in ("einsum", "matmul")
-    ]
-    np.testing.assert_allclose(maps[0], maps[1], atol=1e-4 * np.abs(maps[0]).max())
+    einsum, matmul = (attribution.explain(method, model, x, 1, epsilon=1e-9) for model in attention_models.values())
+    np.testing.assert_allclose(einsum, matmul, atol=1e-4 * np.abs(einsum).max())
 
 
 def layer_norm(x, constant):
@@ -197,16 +201,20 @@ ACTIVATIONS = {
 }
 
 
+@pytest.fixture(scope="module")
+def last_layer(from_function):
+    return from_function(lambda x: tf.matmul(x, END), WIDTH)
+
+
 @pytest.mark.parametrize("name", ACTIVATIONS)
-@pytest.mark.parametrize("method", ["lrp_cp", "lrp_alpha1beta0"])
-def test_an_activation_hands_relevance_on_unchanged(name, method, from_function):
-    """Its input has the relevance of its output, which the layer after it gives alone."""
+def test_an_activation_passes_relevance_unchanged(name, last_layer, from_function):
+    """The relevance of its input is that of its output, which depends only on the layer after it."""
     model = from_function(lambda x: tf.matmul(ACTIVATIONS[name](x), END), WIDTH)
     x = GENERATOR.normal(size=(2, WIDTH)).astype(np.float32)
     values = np.asarray(ACTIVATIONS[name](tf.constant(x)))
-    last = from_function(lambda x: tf.matmul(x, END), WIDTH)
-    expected = attribution.explain(method, last, values, 1)
-    np.testing.assert_allclose(attribution.explain(method, model, x, 1), expected, rtol=1e-5, atol=1e-7)
+    for method in ("lrp_cp", "lrp_alpha1beta0"):
+        expected = attribution.explain(method, last_layer, values, 1)
+        np.testing.assert_allclose(attribution.explain(method, model, x, 1), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -173,12 +173,10 @@ def test_the_composite_tells_first_convolution_dense_and_merging_layers_apart(ch
     np.testing.assert_allclose(maps[0], expected, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("sums", SUMS)
-@pytest.mark.parametrize("rule", KINDS, ids=lambda rule: f"{rule.kind}-{rule.epsilon}-{rule.bias}")
-def test_a_layer_written_as_a_sum_of_products_shares_out_as_one(rule, sums, from_function):
-    """The first layer of a Relation Network, factorised, with broadcasts, equals the matrix it stands for."""
-    u, v, b = draw(4, 5), draw(4, 5), draw(5)
-    end = draw(5, 3)
+@pytest.fixture(scope="module")
+def pair_networks(from_function):
+    """The first layer of a Relation Network, factorised with broadcasts, and as one matrix."""
+    u, v, b, end = draw(4, 5), draw(4, 5), draw(5), draw(5, 3)
 
     def factorised(x):  # (N, 3, 4): pairs of three objects
         first = tf.matmul(x, tf.constant(u))[:, :, tf.newaxis]
@@ -189,13 +187,19 @@ def test_a_layer_written_as_a_sum_of_products_shares_out_as_one(rule, sums, from
         pairs = tf.concat([tf.tile(x[:, :, None], (1, 1, 3, 1)), tf.tile(x[:, None], (1, 3, 1, 1))], axis=-1)
         return tf.nn.relu(tf.matmul(pairs, tf.concat([u, v], axis=0)) + b)
 
+    return [
+        from_function(lambda x, hidden=hidden: tf.matmul(tf.reduce_sum(hidden(x), axis=[1, 2]), end), 3, 4)
+        for hidden in (factorised, joint)
+    ]
+
+
+@pytest.mark.parametrize("sums", SUMS)
+@pytest.mark.parametrize("rule", KINDS, ids=lambda rule: f"{rule.kind}-{rule.epsilon}-{rule.bias}")
+def test_a_layer_written_as_a_sum_of_products_is_one_layer(rule, sums, pair_networks):
     x = GENERATOR.normal(size=(2, 3, 4)).astype(np.float32)
-    maps = []
-    for hidden in (factorised, joint):
-        layers = [hidden, lambda y: tf.matmul(tf.reduce_sum(y, axis=[1, 2]), end)]
-        model = from_function(lambda x, layers=layers: layers[1](layers[0](x)), 3, 4)
-        maps.append(attribution.explain(relevance_method(presets.Composite(rule, rule, rule, sums=sums)), model, x, 1))
-    np.testing.assert_allclose(maps[0], maps[1], rtol=1e-3, atol=1e-5 * np.abs(maps[1]).max())
+    method = relevance_method(presets.Composite(rule, rule, rule, sums=sums))
+    factorised, joint = (attribution.explain(method, model, x, 1) for model in pair_networks)
+    np.testing.assert_allclose(factorised, joint, rtol=1e-3, atol=1e-5 * np.abs(joint).max())
 
 
 @pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
@@ -230,9 +234,14 @@ def everything(x):
     return tf.matmul(tf.nn.relu(y), np.abs(kernel(6, 3)))
 
 
+@pytest.fixture(scope="module")
+def every_layer(from_function):
+    return from_function(everything, 8, 8, 2)
+
+
 @pytest.mark.parametrize("method", ["lrp_alpha1beta0", "excitation_backprop", "lrp_clevr_xai"])
-def test_positive_rules_conserve_relevance_through_every_kind_of_layer(method, from_function):
-    model = from_function(everything, 8, 8, 2)
+def test_positive_rules_conserve_relevance_through_every_kind_of_layer(method, every_layer):
+    model = every_layer
     x = GENERATOR.random((4, 8, 8, 2), dtype=np.float32)
     options = {} if method == "excitation_backprop" else {"epsilon": 0.0}
     maps = attribution.explain(method, model, x, 1, **options)
@@ -242,8 +251,8 @@ def test_positive_rules_conserve_relevance_through_every_kind_of_layer(method, f
     assert (maps >= 0).all()
 
 
-def test_every_layer_holds_the_same_relevance(from_function):
-    model = from_function(everything, 8, 8, 2)
+def test_every_layer_holds_the_same_relevance(every_layer):
+    model = every_layer
     x = GENERATOR.random((4, 8, 8, 2), dtype=np.float32)
     plus = presets.Rule("z_plus", epsilon=0.0)
     layers = [name for name in model.layers() if model.graph.nodes[name].op in ("Relu", "MaxPool", "ConcatV2")]
@@ -254,8 +263,8 @@ def test_every_layer_holds_the_same_relevance(from_function):
         np.testing.assert_allclose(relevance[name].sum(axis=(1, 2, 3)), model.scores(x)[:, 1], rtol=1e-4)
 
 
-def test_a_branch_beside_the_input_takes_its_share_with_it(from_function, models, inputs):
-    """With a second input, what reaches the image is less than the score."""
+def test_another_input_takes_its_share_of_relevance(models, inputs):
+    """With a second input, the relevance of the image is less than the score."""
     x = inputs["two_inputs"]
     positive = attribution.explain("excitation_backprop", models["two_inputs"], x, explain_input="image").sum(
         axis=(1, 2, 3)
@@ -310,9 +319,8 @@ def test_inputs_outside_the_box_are_refused(from_function):
     assert np.isfinite(attribution.explain("lrp_clevr_xai", model, x, 1, high=1.5)).all()
 
 
-def test_what_is_shared_out_is_the_logit_whatever_the_model_was_loaded_for(exported, models, inputs):
-    probabilities = attribution.load_model(exported["signal"], score="probabilities")
-    maps = attribution.explain("lrp_epsilon", probabilities, inputs["signal"], 1)
+def test_the_logit_is_explained_for_either_score(by_score, models, inputs):
+    maps = attribution.explain("lrp_epsilon", by_score["probabilities", "signal"], inputs["signal"], 1)
     np.testing.assert_allclose(
         maps, attribution.explain("lrp_epsilon", models["signal"], inputs["signal"], 1), atol=1e-6
     )

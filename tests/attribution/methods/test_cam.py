@@ -15,19 +15,25 @@ def layer_of(model):
     return [layer for layer in model.layers if isinstance(layer, kinds)][-1]
 
 
-def split(model, x, target):
-    """Return one input's activations and the gradient of its target score, from the live model."""
-    both = keras.Model(model.inputs, [layer_of(model).output, model.outputs[0]])
+@pytest.fixture(scope="module")
+def activations(live, inputs):
+    """By kind of model: each input's activations and the gradient of its target score, from the live model."""
+    found = {}
+    for kind in ("signal", "image"):
+        model = live[kind]
+        both = keras.Model(model.inputs, [layer_of(model).output, model.outputs[0]])
+        targets = np.arange(7) % model.output_shape[-1]
 
-    @tf.function
-    def run(x):
-        with tf.GradientTape() as tape:
-            values, scores = both(x)
-            score = scores[0, target]
-        return values, tape.gradient(score, values)
+        @tf.function
+        def run(x, both=both, targets=targets):
+            with tf.GradientTape() as tape:
+                values, scores = both(x)
+                score = tf.gather(scores, targets, batch_dims=1)
+            return values, tape.gradient(score, values)
 
-    values, gradients = run(x[np.newaxis])
-    return values.numpy()[0].astype(float), gradients.numpy()[0].astype(float)
+        values, gradients = run(inputs[kind])
+        found[kind] = values.numpy().astype(float), gradients.numpy().astype(float)
+    return found
 
 
 def upsampled(channel, shape):
@@ -36,8 +42,7 @@ def upsampled(channel, shape):
     return tf.image.resize(image[..., np.newaxis].astype(np.float32), size).numpy().reshape(shape)
 
 
-def expected_map(method, model, x, target):
-    values, gradients = split(model, x, target)
+def expected_map(method, model, x, target, values, gradients):
     axes = tuple(range(values.ndim - 1))
     spatial = x.shape[:-1]
 
@@ -45,8 +50,8 @@ def expected_map(method, model, x, target):
         mask = upsampled(values[..., channel], spatial)
         return (mask - mask.min()) / (mask.max() - mask.min())
 
-    def masked_score(mask):
-        return float(model((x * mask[..., np.newaxis])[np.newaxis].astype(np.float32))[0, target])
+    def masked_scores(masks):
+        return model((x * np.stack(masks)[..., np.newaxis]).astype(np.float32)).numpy()[:, target].astype(float)
 
     channels = range(values.shape[-1])
     live = [c for c in channels if values[..., c].max() > values[..., c].min()]
@@ -66,15 +71,17 @@ def expected_map(method, model, x, target):
             alpha = np.array([v**2 / (2 * v**2 + mass * v**3) if v else 0.0 for v in g.ravel()]).reshape(g.shape)
             weights[c] = (alpha * np.maximum(g, 0)).sum()
     elif method == "score_cam":
-        scores = np.array([masked_score(mask_of(c)) for c in live])
+        scores = masked_scores([mask_of(c) for c in live])
         weights = dict(zip(live, np.exp(scores) / np.exp(scores).sum(), strict=True))
     elif method == "score_cam_constant_masks":
         middle = [slice((size - 1) // 2, size // 2 + 1) for size in values.shape[:-1]]
-        nothing = masked_score(np.zeros(spatial))
-        weights = {c: masked_score(np.full(spatial, values[(*middle, c)].mean())) - nothing for c in channels}
+        constants = [0.0, *(values[(*middle, c)].mean() for c in channels)]
+        nothing, *scores = masked_scores([np.full(spatial, constant) for constant in constants])
+        weights = dict(zip(channels, np.array(scores) - nothing, strict=True))
     else:
         masks = [mask_of(c) for c in live if gradients[..., c].mean(axis=axes) > 0]
-        return np.maximum(sum(masked_score(mask) * mask / mask.sum() for mask in masks), 0)
+        scores = masked_scores(masks) if masks else []
+        return np.maximum(sum(score * mask / mask.sum() for score, mask in zip(scores, masks, strict=True)), 0)
     for c, weight in weights.items():
         result += weight * values[..., c]
     return upsampled(np.maximum(result, 0), spatial)
@@ -82,14 +89,14 @@ def expected_map(method, model, x, target):
 
 @pytest.mark.parametrize("kind", ["signal", "image"])
 @pytest.mark.parametrize("method", CAMS)
-def test_maps_equal_the_definition(method, kind, live, exported, inputs):
-    score = "probabilities" if kind == "signal" else "logits"  # what the live model returns
-    model, x = attribution.load_model(exported[kind], score=score), inputs[kind]
+def test_maps_equal_the_definition(method, kind, live, by_score, inputs, activations):
+    model, x = by_score["probabilities" if kind == "signal" else "logits", kind], inputs[kind]
     targets = np.arange(len(x)) % model.num_classes
     maps = attribution.explain(method, model, x, targets, batch_size=3)
     assert maps.shape == x.shape[:-1]
     for row in range(len(x)):
-        expected = expected_map(method, live[kind], x[row], targets[row])
+        values, gradients = (part[row] for part in activations[kind])
+        expected = expected_map(method, live[kind], x[row], targets[row], values, gradients)
         np.testing.assert_allclose(maps[row], expected, rtol=1e-4, atol=1e-5 * max(expected.max(), 1e-3))
 
 
@@ -114,21 +121,25 @@ def dead_network(x):
     return tf.stack([sums[:, 0], sums[:, 1] - sums[:, 0]], axis=1)
 
 
+@pytest.fixture(scope="module")
+def dead(from_function):
+    return from_function(dead_network, 4, 4, 1)
+
+
 @pytest.mark.parametrize("method", CAMS)
 @pytest.mark.parametrize("target", [0, 1])
-def test_dead_channels_and_zero_gradients_give_no_nan(method, target, from_function):
-    model = from_function(dead_network, 4, 4, 1)
+def test_dead_channels_and_zero_gradients_give_no_nan(method, target, dead):
     x = np.stack([np.zeros((4, 4, 1)), np.eye(4)[..., np.newaxis]]).astype(np.float32)
-    maps = attribution.explain(method, model, x, target)
+    maps = attribution.explain(method, dead, x, target)
     assert np.isfinite(maps).all() and (maps >= 0).all()
     np.testing.assert_array_equal(maps[0], 0)
 
 
-def test_score_cam_and_sise_skip_what_has_no_weight(from_function):
-    model = from_function(dead_network, 4, 4, 1)
+def test_score_cam_and_sise_skip_channels_without_weight(dead):
     x = np.random.default_rng(0).random((5, 4, 4, 1), dtype=np.float32)
-    attribution.explain("score_cam", model, x, 0)
-    assert model.counts["forward"] == 5  # one live channel each
-    model.counts.clear()
-    attribution.explain("sise", model, x, 1)
-    assert model.counts["forward"] == 0  # no channel has a positive gradient
+    dead.counts.clear()
+    attribution.explain("score_cam", dead, x, 0)
+    assert dead.counts["forward"] == 5  # one varying channel each
+    dead.counts.clear()
+    attribution.explain("sise", dead, x, 1)
+    assert dead.counts["forward"] == 0  # no channel has a positive gradient

@@ -17,8 +17,14 @@ def without_biases(x):
     return tf.matmul(tf.nn.relu(hidden + tf.matmul(hidden, SECOND)), END)
 
 
-def smooth(x):
-    return tf.matmul(tf.tanh(2 * tf.matmul(x, FIRST)), END)
+@pytest.fixture(scope="module")
+def conservative(from_function):
+    return from_function(without_biases, 4)
+
+
+@pytest.fixture(scope="module")
+def smooth(from_function):
+    return from_function(lambda x: tf.matmul(tf.tanh(2 * tf.matmul(x, FIRST)), END), 4)
 
 
 def target_scores(model, x, target):
@@ -35,8 +41,8 @@ def target_scores(model, x, target):
         ("deeplift", {"baseline": 0.5}),
     ],
 )
-def test_the_residual_is_the_sum_less_the_difference_of_the_scores(method, options, from_function):
-    model = from_function(smooth, 4)
+def test_the_residual_is_the_sum_less_the_difference_of_the_scores(method, options, smooth):
+    model = smooth
     maps, found = attribution.explain(method, model, X, 1, batch_size=2, return_residuals=True, **options)
     start = np.broadcast_to(options.get("baseline", 0.5), X.shape).astype(np.float32)
     expected = target_scores(model, X, 1) - target_scores(model, start, 1)
@@ -46,16 +52,16 @@ def test_the_residual_is_the_sum_less_the_difference_of_the_scores(method, optio
     np.testing.assert_array_equal(maps, attribution.explain(method, model, X, 1, batch_size=2, **options))
 
 
-def test_of_several_references_the_mean_score_counts(from_function):
-    model = from_function(smooth, 4)
+def test_of_several_references_the_mean_score_counts(smooth):
+    model = smooth
     references = GENERATOR.normal(size=(3, 4)).astype(np.float32)
     _, found = attribution.explain("expected_gradients", model, X, 2, references=references, return_residuals=True)
     expected = target_scores(model, X, 2) - target_scores(model, references, 2).mean()
     np.testing.assert_allclose(found.expected, expected, atol=1e-6)
 
 
-def test_more_points_leave_less_of_a_residual(from_function):
-    model = from_function(smooth, 4)
+def test_more_points_leave_less_of_a_residual(smooth):
+    model = smooth
     medians = [
         np.median(attribution.explain("integrated_gradients", model, X, points=n, return_residuals=True)[1].relative)
         for n in (2, 6, 18, 54)
@@ -63,8 +69,8 @@ def test_more_points_leave_less_of_a_residual(from_function):
     assert (np.diff(medians) < 0).all() and medians[0] > 0.05 and medians[-1] < 1e-3
 
 
-def test_more_steps_leave_less_of_a_residual_of_guided_paths(from_function):
-    model = from_function(smooth, 4)
+def test_more_steps_leave_less_of_a_residual_of_guided_paths(smooth):
+    model = smooth
 
     def largest(steps):
         options = {"steps": steps, "return_residuals": True}
@@ -77,10 +83,9 @@ LRP = ["lrp_epsilon", "lrp_epsilon_plus", "lrp_alpha1beta0", "lrp_cp", "lrp_attn
 
 
 @pytest.mark.parametrize("method", LRP)
-def test_relevance_is_conserved_without_biases(method, from_function):
-    model = from_function(without_biases, 4)
-    maps, found = attribution.explain(method, model, X, 0, epsilon=0.0, return_residuals=True)
-    np.testing.assert_allclose(found.expected, target_scores(model, X, 0), rtol=1e-6)
+def test_relevance_is_conserved_without_biases(method, conservative):
+    maps, found = attribution.explain(method, conservative, X, 0, epsilon=0.0, return_residuals=True)
+    np.testing.assert_allclose(found.expected, target_scores(conservative, X, 0), rtol=1e-6)
     np.testing.assert_allclose(found.sums, maps.sum(axis=1), rtol=1e-5)
     assert found.relative.max() < 1e-4
 
@@ -107,8 +112,8 @@ def test_excitation_backprop_sums_to_one_unless_no_positive_way_leads_on(from_fu
         np.testing.assert_allclose((found.expected, found.relative), [[1.0], [kept]], atol=1e-6)
 
 
-def test_relevance_and_deeplift_of_a_model_of_probabilities_are_measured_by_its_logits(exported, models, inputs):
-    probabilities = attribution.load_model(exported["signal"], score="probabilities")
+def test_relevance_and_deeplift_of_a_model_of_probabilities_are_measured_by_its_logits(by_score, models, inputs):
+    probabilities = by_score["probabilities", "signal"]
     for method in ("deeplift", "lrp_epsilon"):
         of_logits = attribution.explain(method, models["signal"], inputs["signal"], 1, return_residuals=True)[1]
         found = attribution.explain(method, probabilities, inputs["signal"], 1, return_residuals=True)[1]

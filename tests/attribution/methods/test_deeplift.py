@@ -39,25 +39,24 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("baseline", [0.0, 0.4])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_sum_is_the_difference_of_the_scores(name, baseline, from_function):
+def test_the_sum_is_the_difference_of_the_scores(name, from_function):
     model = from_function(lambda v: FUNCTIONS[name](v), 4)
-    maps = attribution.explain("deeplift", model, POINTS, 1, baseline=baseline)
-    start = np.full_like(POINTS, baseline)
-    difference = (model.scores(POINTS) - model.scores(start))[:, 1]
-    scale = np.abs(maps).sum(axis=1).max()
-    np.testing.assert_allclose(maps.sum(axis=1), difference, atol=3e-6 * scale)
+    for baseline in (0.0, 0.4):
+        maps = attribution.explain("deeplift", model, POINTS, 1, baseline=baseline)
+        start = np.full_like(POINTS, baseline)
+        difference = (model.scores(POINTS) - model.scores(start))[:, 1]
+        scale = np.abs(maps).sum(axis=1).max()
+        np.testing.assert_allclose(maps.sum(axis=1), difference, atol=3e-6 * scale)
 
 
 @pytest.mark.parametrize("kind", ["image", "signal"])
-def test_complete_on_whole_networks_whatever_they_explain(kind, models, exported, inputs):
+def test_complete_on_whole_networks_for_either_score(kind, models, by_score, inputs):
     x = inputs[kind]
-    probabilities = attribution.load_model(exported[kind], score="probabilities")
     maps = attribution.explain("deeplift", models[kind], x, 2)
     difference = (models[kind].scores(x) - models[kind].scores(np.zeros_like(x)))[:, 2]
     np.testing.assert_allclose(maps.reshape(7, -1).sum(axis=1), difference, atol=1e-5)
-    np.testing.assert_allclose(attribution.explain("deeplift", probabilities, x, 2), maps, atol=1e-6)
+    np.testing.assert_allclose(attribution.explain("deeplift", by_score["probabilities", kind], x, 2), maps, atol=1e-6)
 
 
 def test_a_relu_has_the_slope_of_its_chord(from_function):
@@ -137,10 +136,19 @@ def bias_free_transformer(norm, tokens=6, width=8):
     return scores
 
 
-@pytest.mark.parametrize("norm", [rms_norm, rms_norm_as_a_quotient, rms_norm_with_a_scaled_reciprocal])
-def test_complete_where_normalisation_divides_by_next_to_nothing_at_the_baseline(norm, from_function):
+NORMS = [rms_norm, rms_norm_as_a_quotient, rms_norm_with_a_scaled_reciprocal]
+
+
+@pytest.fixture(scope="module")
+def transformers(from_function):
+    """A bias-free transformer for each implementation of RMSNorm."""
+    return {norm: from_function(bias_free_transformer(norm), 6, 8) for norm in NORMS}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_complete_where_normalisation_divides_by_almost_zero_at_the_baseline(norm, transformers):
     """At a baseline of zeros each norm multiplies by 1000; the maps stay of the scores' size and keep their sum."""
-    model = from_function(bias_free_transformer(norm), 6, 8)
+    model = transformers[norm]
     x = np.random.default_rng(7).normal(size=(3, 6, 8)).astype(np.float32)
     maps = attribution.explain("deeplift", model, x, 1)
     difference = (model.scores(x) - model.scores(np.zeros_like(x)))[:, 1]
@@ -148,14 +156,11 @@ def test_complete_where_normalisation_divides_by_next_to_nothing_at_the_baseline
     assert np.abs(maps).max() < 10 * np.abs(difference).max()
 
 
-@pytest.mark.parametrize("norm", [rms_norm_as_a_quotient, rms_norm_with_a_scaled_reciprocal])
-def test_the_spelling_of_a_norm_changes_nothing(norm, from_function):
+def test_all_implementations_of_a_norm_give_the_same_map(transformers):
     x = np.random.default_rng(8).normal(size=(2, 6, 8)).astype(np.float32)
-    maps = [
-        attribution.explain("deeplift", from_function(bias_free_transformer(one), 6, 8), x, 0, baseline=0.3)
-        for one in (rms_norm, norm)
-    ]
-    np.testing.assert_allclose(maps[1], maps[0], atol=1e-5 * np.abs(maps[0]).max())
+    expected, *maps = (attribution.explain("deeplift", model, x, 0, baseline=0.3) for model in transformers.values())
+    for other in maps:
+        np.testing.assert_allclose(other, expected, atol=1e-5 * np.abs(expected).max())
 
 
 def test_a_quotient_is_a_product_with_its_denominator(from_function):

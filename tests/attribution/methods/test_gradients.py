@@ -11,7 +11,7 @@ from attribution.methods import gradients
 POINTS = np.random.default_rng(3).normal(size=(9, 3)).astype(np.float32)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def closed_form(from_function):
     """A model with the scores f = 5 x + y² + sin z and -f."""
 

@@ -11,7 +11,7 @@ from attribution.methods.gradients import step_levels
 STRAIGHT, CURVED, JUMPING = [1.0, 0.0, 0.0], [0.0, 5.0, 0.0], [0.0, 0.0, 0.99]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model(from_function):
     """Scores f and -f: one coordinate is linear, one turns quickly, and one has its gradient in a narrow band."""
 

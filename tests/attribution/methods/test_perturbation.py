@@ -13,7 +13,7 @@ WEIGHTS = np.random.default_rng(4).normal(size=(8, 8, 2, 3)).astype(np.float32)
 IMAGES = np.random.default_rng(5).random((4, 8, 8, 2), dtype=np.float32)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def linear(from_function):
     """Scores that are weighted sums of the input."""
     return from_function(lambda x: tf.einsum("nhwc,hwck->nk", x, WEIGHTS), 8, 8, 2)
