@@ -78,7 +78,7 @@ def _texts(each: Any, seen: frozenset[int]) -> Iterator[str]:
         specification = importlib.util.find_spec(each.partition(":")[0])
         if specification is None:
             raise ValueError(f"no module {each.partition(':')[0]!r}")
-        yield f"{each} {_source(specification.origin, specification.name)}"
+        yield f"{each} {_source(_python_file(specification.origin), specification.name)}"
     elif isinstance(each, functools.partial):
         yield from _texts(each.func, seen)
         yield from _value_texts([list(each.keywords), *each.args, *each.keywords.values()], seen)
@@ -114,32 +114,31 @@ def _instructions(code: types.CodeType) -> Iterator[str]:
         yield from _instructions(constant)
 
 
-def _file_of(each: Any) -> str | None:
+def _file_of(each: Any) -> pathlib.Path | None:
     """Return the file that defines a function or class; None if it was written in C or typed in."""
     try:
-        return inspect.getsourcefile(each)
+        return _python_file(inspect.getsourcefile(each))
     except TypeError:
         return None
 
 
-def _source(path: str | None, module: str) -> str:
+def _python_file(path: str | None) -> pathlib.Path | None:
+    return pathlib.Path(path).resolve() if path and path.endswith(".py") and os.path.isfile(path) else None
+
+
+def _source(file: pathlib.Path | None, module: str) -> str:
     """Return a hash or version that covers every file that the numbers of a source file may depend on."""
-    file = pathlib.Path(path).resolve() if path and path.endswith(".py") and os.path.isfile(path) else None
     framework = [_package(name) for name in _FRAMEWORK]
     top = file.relative_to(_TOP).parts[0] if file and file.is_relative_to(_TOP) else ""
     if top in PACKAGES:
         return " ".join([*framework, _package(top)])
     library = module.partition(".")[0]
-    if file is None or library in sys.stdlib_module_names or {"site-packages", "dist-packages"} & set(file.parts):
-        return _version(library)
-    return " ".join([*framework, _user_files(file)])
-
-
-def _version(library: str) -> str:
     if library in sys.stdlib_module_names:
         return f"python {platform.python_version()}"
-    distributions = sorted(importlib.metadata.packages_distributions().get(library, ()))
-    return " ".join([library, *(f"{one} {importlib.metadata.version(one)}" for one in distributions)])
+    if file is None or {"site-packages", "dist-packages"} & set(file.parts):
+        distributions = sorted(importlib.metadata.packages_distributions().get(library, ()))
+        return " ".join([library, *(f"{one} {importlib.metadata.version(one)}" for one in distributions)])
+    return " ".join([*framework, _user_files(file)])
 
 
 def _user_files(file: pathlib.Path) -> str:

@@ -1,13 +1,12 @@
-"""One value per input and method, kept beside a table, for tests that pair methods input by input.
+"""One value per input and method, saved next to a table for paired tests.
 
 A file is one JSON document::
 
     {"benchmark": "signals", "groups": [
       {"where": {"metric": "drop"}, "inputs": ["0", "1"], "clusters": null, "values": {"rise": [3.1, 0.0]}}]}
 
-A group is a set of inputs that every method was scored on, under one metric; ``where`` names the metric and
-whatever else tells the rows of the table apart. ``clusters`` says which inputs belong together (questions about
-one image); a value that does not exist is null.
+A group is a set of inputs that every method was scored on by one metric; ``where`` has the metric and other keys of the
+table's rows. ``clusters`` is the cluster of each input, such as the image of a question. Missing values are null.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +36,9 @@ class InputScores:
     inputs
         (N,) names.
     values
-        Method or control -> (N,) floats, NaN where there is none; their mean is the method's score.
+        Method or control -> (N,) floats, NaN for missing values; their mean is the method's score.
     clusters
-        (N,) names of what inputs belong to; None where each stands for itself.
+        (N,) cluster of each input; None for independent inputs.
     """
 
     where: Mapping[str, str]
@@ -46,29 +46,29 @@ class InputScores:
     values: Mapping[str, Sequence[float] | np.ndarray]
     clusters: Sequence[str] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, column in [*self.values.items(), ("clusters", self.clusters)]:
             if column is not None and len(column) != len(self.inputs):
                 raise ValueError(f"{name!r} has {len(column)} values for {len(self.inputs)} inputs")
 
 
-def save(path: str | os.PathLike, benchmark: str, groups: Sequence[InputScores]) -> None:
+def save(path: str | os.PathLike[str], benchmark: str, groups: Sequence[InputScores]) -> None:
     """Write groups to a file, whole or not at all.
 
     Parameters
     ----------
     path
-        File to write; one that exists is replaced.
+        File to write; an existing one is replaced.
     benchmark
         Its name.
     groups
-        What to write; float64 values come back as they were.
+        Scores; float64 values are saved exactly.
     """
     document = {"benchmark": benchmark, "groups": [_plain(group) for group in groups]}
     atomic_write(path, json.dumps(document, allow_nan=False) + "\n")
 
 
-def load(path: str | os.PathLike) -> list[InputScores]:
+def load(path: str | os.PathLike[str]) -> list[InputScores]:
     """Read what ``save`` wrote.
 
     Raises
@@ -91,10 +91,10 @@ def load(path: str | os.PathLike) -> list[InputScores]:
             for group in document["groups"]
         ]
     except (BadInput, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"{path} holds no scores of inputs ({error}); remove it to make it anew") from error
+        raise BadInput(f"{path} holds no scores of inputs ({error}); remove it to compute it again") from error
 
 
-def _plain(group: InputScores) -> dict:
+def _plain(group: InputScores) -> dict[str, Any]:
     """Return a group as JSON, NaN as null."""
     return {
         "where": dict(group.where),

@@ -1,4 +1,4 @@
-"""What a table was computed from: versions, models, data, seed and command."""
+"""The provenance of a table: versions, models, data, seed and command."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PACKAGES = (
 )
 
 
-def describe_run(benchmark: str, models: Mapping[str, str], data: Mapping[str, str], seed: int, command: str) -> dict:
-    """Collect what is needed to compute a table again.
-
-    It holds no date and no name of a machine: the same run gives the same bytes.
+def describe_run(
+    benchmark: str, models: Mapping[str, str], data: Mapping[str, str], seed: int, command: str
+) -> dict[str, object]:
+    """Return the provenance of a table, without dates or machine names: equal runs have equal manifests.
 
     Parameters
     ----------
@@ -75,19 +75,18 @@ _FILES = (
 
 
 def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[str] = _FILES) -> str:
-    """Return the command line that computes the same numbers again.
+    """Return the command line that reproduces the numbers.
 
     Parameters
     ----------
     program
         For instance "python -m module".
     flag_values
-        Parsed flags; those left at their default are not repeated.
+        Parsed flags; only flags that were given are repeated, aliases under their current name.
     without
-        Flags to leave out: those that say where to write, not what to compute. Those of ``HOW_RUN`` are left out
-        always.
+        Flags to skip, by default those of output paths. Those of ``HOW_RUN`` are always skipped.
     """
-    left_out = {*without, *HOW_RUN}
-    given = [name for name in flag_values if flag_values[name].present and name not in left_out]
+    skipped = {*without, *HOW_RUN}
+    given = [name for name in flag_values if flag_values[name].present and name not in skipped]
     given = [name for name in given if not (flag_values[name].help or "").startswith("Alias for ")]
     return " ".join([program, *(shlex.quote(serialized(flag_values[name])) for name in given)])

@@ -102,8 +102,8 @@ class SavedMaps:
         scores: Callable[[Inputs], Array] | None = None,
     ):
         self.folders, self.seed, self._scores = dict(folders), seed, scores
-        self.controls = {control.name: control for control in controls if control.maps}
-        self.sources = (*map(MapSource, self.folders), *(MapSource(control=name) for name in self.controls))
+        self._baselines = {control.name: control.maps for control in controls if control.maps}
+        self.sources = (*map(MapSource, self.folders), *(MapSource(control=name) for name in self._baselines))
 
     def scores(self, inputs: Inputs) -> Array:
         """Return the model's scores of inputs, (N, classes).
@@ -140,7 +140,7 @@ class SavedMaps:
         spatial = batch.pictures.shape[1:-1]
         for source in sources:
             if source.control:
-                yield source, self.controls[source.control].maps(batch, self.seed)
+                yield source, self._baselines[source.control](batch, self.seed)
                 continue
             files = [self.folders[source.method] / f"{name}.npy" for name in batch.truth["file"]]
             maps = [read_map(file, spatial) for file in files]

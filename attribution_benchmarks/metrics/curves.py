@@ -1,37 +1,37 @@
-"""Curves behind scores, such as those of insertion and deletion: rows of a table, a point of a curve each."""
+"""Curves behind scores, such as insertion and deletion curves, as rows of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.stats import statistics
 
-ALONG = "removed"  # the rows' key that a curve runs along
+ALONG = "removed"  # key of a row's position on the curve
 
 
 def name_of(metric: Metric) -> str:
-    """Return what the rows of a metric's curve are called, ``insertion_curve``."""
+    """Return the name of a metric's curve in rows, such as ``insertion_curve``."""
     return f"{metric.name}_curve"
 
 
 def points(
-    metric: Metric, curves: np.ndarray, clusters: Sequence | np.ndarray | None = None, seed: int = 0
-) -> list[dict]:
-    """Return the mean curve of some inputs with its intervals, a row a point.
+    metric: Metric, curves: np.ndarray, clusters: statistics.Clusters = None, seed: int = 0
+) -> list[dict[str, Any]]:
+    """Return the mean curve of some inputs with its intervals, one row per point.
 
     Parameters
     ----------
     metric
         With ``curve``.
     curves
-        (N, points) numbers, NaN where undefined; such inputs are left out.
+        (N, points) numbers; inputs with NaN are dropped.
     clusters
-        (N,) names of what inputs belong to; None where each stands for itself.
+        (N,) cluster of each input; None for independent inputs.
     seed
-        Of the intervals' draws.
+        Of the bootstrap.
 
     Returns
     -------

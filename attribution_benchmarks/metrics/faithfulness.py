@@ -1,11 +1,12 @@
-"""Faithfulness: whether the network's answer changes with what a map says it depends on. Nothing is known of the truth.
+"""Faithfulness: how the network's score changes when the positions that a map ranks high are removed.
 
-A position counts by its evidence, the signed values of its channels summed: what speaks for the target comes first.
-Equal values come in random order, the same for every map of an input. Only positions are removed, all channels at once.
+Positions count by their evidence, the sum of signed values over channels: evidence for the target comes first. Ties are
+in random order, the same for every map of an input. A removed position loses all its channels. No ground truth is used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -20,58 +21,58 @@ from attribution_benchmarks.metrics.map_values import evidence, flat
 from attribution_benchmarks.metrics.model_queries import Scores, changed_scores, originals, probabilities
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
-STEPS = tuple(step / 20 for step in range(1, 21))  # shares of the positions that are removed
-ROAD_STEPS = (0.2, 0.4, 0.6, 0.8)  # each is imputed anew
+STEPS = tuple(step / 20 for step in range(1, 21))  # shares of removed positions
+ROAD_STEPS = (0.2, 0.4, 0.6, 0.8)  # fewer, because each is imputed
 SIZES = (0.1, 0.3, 0.5)  # of the sets of sensitivity-n, as shares of the positions
-SETS = 16  # drawn of each size
-PATCHES = 32  # covered for infidelity
-LARGEST = 4  # a patch's side is at most this part of the input's: a fourth
+SETS = 16  # sampled per size
+PATCHES = 32  # of infidelity
+LARGEST = 4  # a patch's side is at most the input's divided by this
 DIGITS = 6  # of a stored number
 
 
 def curve(
     maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shares: tuple[float, ...], least_first: bool = False
 ) -> np.ndarray:
-    """Return the target's probability after each share of the positions was removed.
+    """Return the target's probability after removing each share of the positions.
 
     Parameters
     ----------
     maps
         (N, positions...) or with channels.
     batch, scores
-        The inputs and their network. It is asked about the whole inputs once for all maps of a batch, and once about
-        each input for each share.
+        The inputs and the scores of their network. It evaluates the unchanged inputs once for all maps of a batch, and
+        each input once per share.
     fill
-        What takes the place of what is removed.
+        Imputation of removed positions.
     shares
-        Of the positions, rising, above 0.
+        Of removed positions, increasing, above 0.
     least_first
-        Remove the least important first, so that the most important are inserted last to first, instead of the most
-        important.
+        Remove the least important positions first, which is insertion read backwards.
 
     Returns
     -------
     (N, 1 + shares) float64
-        The first is the whole input's.
+        The first is that of the unchanged input.
     """
     whole, targets = originals(batch, scores)
     ranked = orders(maps, batch)[:, :: -1 if least_first else 1]
     shape = (len(batch), *positions(batch.pictures.shape))
 
-    def changes():
+    def changes() -> Iterator[tuple[int, np.ndarray]]:
         for share in shares:
             gone = np.zeros(ranked.shape, bool)
             np.put_along_axis(gone, ranked[:, : round(share * ranked.shape[1])], True, axis=1)
             yield from enumerate(fill(batch.pictures, gone.reshape(shape), batch.seeds))
 
-    asked = np.stack(list(changed_scores(batch, scores, changes()))).reshape(len(shares), *whole.shape)
-    found = probabilities(np.concatenate([whole[np.newaxis], asked]))
-    return np.take_along_axis(found, targets[np.newaxis, :, np.newaxis], axis=2)[..., 0].T
+    changed = np.stack(list(changed_scores(batch, scores, changes()))).reshape(len(shares), *whole.shape)
+    found = probabilities(np.concatenate([whole[np.newaxis], changed]))
+    curves: np.ndarray = np.take_along_axis(found, targets[np.newaxis, :, np.newaxis], axis=2)[..., 0].T
+    return curves
 
 
 @memoize_last
 def orders(maps: np.ndarray, batch: Batch) -> np.ndarray:
-    """Return each map's positions from the most to the least important, (N, positions) int64."""
+    """Return the positions of each map from the most to the least important, (N, positions) int64."""
     values = flat(evidence(maps, batch))
     generators = (batching.generator(0, key, "order of equals") for key in batch.seeds)
     among_equals = np.stack([generator.random(values.shape[1]) for generator in generators])
@@ -79,10 +80,11 @@ def orders(maps: np.ndarray, batch: Batch) -> np.ndarray:
 
 
 def area(curves: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
-    """Return the mean height of curves over the share removed, (N,), by the trapezoidal rule."""
+    """Return the area under curves over the share removed, divided by its range, (N,), by the trapezoidal rule."""
     from scipy.integrate import trapezoid
 
-    return trapezoid(curves, [0, *shares], axis=1) / shares[-1]
+    area: np.ndarray = trapezoid(curves, [0, *shares], axis=1) / shares[-1]
+    return area
 
 
 @memoize_last
@@ -98,21 +100,22 @@ def _drops_of_patches(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndar
 
 
 def _drops(batch: Batch, scores: Scores, sets: np.ndarray) -> np.ndarray:
-    """Return how far the target's score falls without sets of positions, (N, sets, positions) bool; (N, sets)."""
+    """Return the drop of the target's score without sets of positions, (N, sets, positions) bool; (N, sets)."""
     whole, targets = originals(batch, scores)
     shape = (len(batch), *positions(batch.pictures.shape))
 
-    def changes():
+    def changes() -> Iterator[tuple[int, np.ndarray]]:
         for number in range(sets.shape[1]):
             yield from enumerate(mean_colour(batch.pictures, sets[:, number].reshape(shape), batch.seeds))
 
-    asked = np.stack(list(changed_scores(batch, scores, changes()))).reshape(sets.shape[1], *whole.shape)
+    changed = np.stack(list(changed_scores(batch, scores, changes()))).reshape(sets.shape[1], *whole.shape)
     rows = np.arange(len(batch))
-    return (whole[rows, targets] - asked[:, rows, targets]).T
+    drops: np.ndarray = (whole[rows, targets] - changed[:, rows, targets]).T
+    return drops
 
 
 def _random_sets(batch: Batch) -> np.ndarray:
-    """Return sets of positions drawn evenly, the same for every map of an input, (N, sizes · sets, positions) bool."""
+    """Return random sets of positions, the same for every map of an input, (N, sizes · sets, positions) bool."""
     total = int(np.prod(positions(batch.pictures.shape)))
     found = np.zeros((len(batch), len(SIZES) * SETS, total), bool)
     for row, key in enumerate(batch.seeds):
@@ -124,7 +127,7 @@ def _random_sets(batch: Batch) -> np.ndarray:
 
 
 def _patches(batch: Batch) -> np.ndarray:
-    """Return boxes of random place and sides, the same for every map of an input, (N, patches, positions) bool."""
+    """Return boxes of random position and size, the same for every map of an input, (N, patches, positions) bool."""
     spatial = positions(batch.pictures.shape)
     found = np.zeros((len(batch), PATCHES, *spatial), bool)
     for row, key in enumerate(batch.seeds):
@@ -137,22 +140,23 @@ def _patches(batch: Batch) -> np.ndarray:
 
 
 def sensitivity_n(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-    """Return how the sum of a map over a random set of positions goes with what removing the set costs, (N,).
+    """Return the correlation of a map's sum over a random set of positions with the drop of the score without it, (N,).
 
     Pearson's correlation over sets of one size, averaged over sizes, in [-1, 1]: 1 for a linear network and its exact
-    contributions. A map of the same sum everywhere has 0; NaN where the network's score never changes.
+    contributions, 0 for equal sums, NaN where the network's score never changes.
     """
     sets, drops = _drops_of_sets(batch, scores)
     sums = _sums(sets, flat(evidence(maps, batch)))
     by_size = [_correlation(sums[:, part], drops[:, part]) for part in _by_size()]
-    return np.mean(by_size, axis=0)
+    mean: np.ndarray = np.mean(by_size, axis=0)
+    return mean
 
 
 def infidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-    """Return the squared error of a map's sum over a patch as the cost of covering it, at the map's best scale, (N,).
+    """Return the squared error of a map's sum over a patch as an estimate of the drop without it, rescaled, (N,).
 
     min over β ≥ 0 of Σ (β · sum - drop)², divided by Σ drop²: 0 for a linear network and its exact contributions, 1 for
-    a map of nothing or of the opposite. NaN where the network's score never changes.
+    a map of zeros or of the opposite sign. NaN where the network's score never changes.
     """
     sets, drops = _drops_of_patches(batch, scores)
     sums = _sums(sets, flat(evidence(maps, batch)))
@@ -180,8 +184,8 @@ def _correlation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.where(theirs > 0, found, np.nan)
 
 
-def _curve_measure(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple[int, ...]) -> PerSampleMetric:
-    """Return what keeps a curve and its area, the area first.
+def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple[int, ...]) -> PerSampleMetric:
+    """Return the metric of a curve: its area, then its points.
 
     ``parts`` are the signs of the curve that removes the least important first and of the one that removes the most
     important.
@@ -211,9 +215,9 @@ def _most_first(maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shar
 _CURVES = {True: _least_first, False: _most_first}
 
 _FILLS = {
-    "": (mean_colour, STEPS, "its own mean colour"),
-    "_blur": (blurred, STEPS, "its own blurred version"),
-    "_road": (noisy_linear, ROAD_STEPS, "a noisy linear imputation from what is left"),
+    "": (mean_colour, STEPS, "its mean colour"),
+    "_blur": (blurred, STEPS, "its blurred version"),
+    "_road": (noisy_linear, ROAD_STEPS, "a noisy linear imputation from the remaining positions"),
 }
 _PETSIUK = "Petsiuk, Das and Saenko, RISE, BMVC 2018"
 _ROAD = "Rong et al., A Consistent and Efficient Evaluation Strategy for Attribution Methods, ICML 2022"
@@ -231,15 +235,15 @@ _KINDS: dict[str, _Kind] = {  # name -> title, signs of the curves, direction, h
     ),
     "insertion_deletion": (
         "Insertion - deletion", (1, -1), "more",
-        "The area between the curves of insertion and deletion, with {filled} in place of what is removed. Between -1 "
-        "and 1; more is better, and a map that asks no network gets about 0.",
+        "The area between the curves of insertion and deletion, with {filled} in place of removed positions. Between "
+        "-1 and 1; more is better, and a map that is independent of the network gets about 0.",
     ),
 }  # fmt: skip
 _CRITICISM = {
-    "": "A picture with holes is none that the network was trained on: what it says there may be of the holes.",
-    "_blur": "What is left of a blurred object may still be enough for the network, and blur itself is a texture.",
-    "_road": "Imputed pictures are smooth, which is another thing that the network was not trained on. Four steps make "
-    "a coarse curve. Rong et al. and Quantus report the accuracy after each step; this is the explained class's mean "
+    "": "The network was not trained on inputs with removed positions: its score there may reflect the removal.",
+    "_blur": "A blurred object may still be enough for the network, and blur itself is a texture.",
+    "_road": "Imputed inputs are smooth, and the network was not trained on them either. Four steps make a coarse "
+    "curve. Rong et al. and Quantus report the accuracy after each step; this is the explained class's mean "
     "probability.",
 }
 
@@ -248,19 +252,19 @@ def _curves_metric(kind: str, suffix: str) -> Metric:
     title, signs, better, about = _KINDS[kind]
     fill, shares, filled = _FILLS[suffix]
     name = f"{kind}{suffix}"
-    asked = len(shares) * sum(map(abs, signs))
-    chance = "about 0" if kind == "insertion_deletion" else "the same as any order without meaning; see the table below"
+    passes = len(shares) * sum(map(abs, signs))
+    chance = "about 0" if kind == "insertion_deletion" else "the same as any random order; see the table below"
     return Metric(
         name,
         f"{title}{', ' + suffix[1:].upper().replace('BLUR', 'blur') if suffix else ''}",
         better,
         about.format(filled=filled),
         source=_ROAD if suffix == "_road" else _PETSIUK,
-        measure=_curve_measure(name, fill, shares, signs),
+        measure=_curve_metric(name, fill, shares, signs),
         on_request=True,
         bounds=(-1.0, 1.0) if kind == "insertion_deletion" else (0.0, 1.0),
         curve=(0.0, *shares),
-        cost=f"{asked} passes a map, shared by insertion, deletion and their difference",
+        cost=f"{passes} passes per map, shared by insertion, deletion and their difference",
         chance=chance,
         criticism=_CRITICISM[suffix],
     )
@@ -271,16 +275,16 @@ METRICS = (
     Metric(
         "sensitivity_n",
         "Sensitivity-n",
-        about="How well the sum of the map over a random set of positions predicts what removing the set costs: "
+        about="How well the sum of the map over a random set of positions predicts the drop of the score without it: "
         "Pearson's correlation, averaged over sets of a tenth, three tenths and half of all positions. Between -1 and "
         "1; more is better.",
         source="Ancona et al., Towards Better Understanding of Gradient-based Attribution Methods, ICLR 2018",
         measure=PerSampleMetric("sensitivity_n", sensitivity_n),
         on_request=True,
         bounds=(-1.0, 1.0),
-        cost=f"{len(SIZES) * SETS} passes an input, the same for all maps",
+        cost=f"{len(SIZES) * SETS} passes per input, shared by all maps",
         chance="0",
-        criticism="Scattered positions hardly change what a network of pictures sees, so that correlations are of "
+        criticism="Scattered positions hardly change the score of an image classifier, so that correlations are of "
         f"small numbers, and low for every map. Only {SETS} sets of each size are sampled for an input, and its value "
         "depends on them.",
     ),
@@ -288,17 +292,17 @@ METRICS = (
         "infidelity",
         "Infidelity",
         "less",
-        "How far the sum of the map over a random patch misses what covering the patch costs, squared, at the map's "
-        "best scale and as a share of what there is to explain. Between 0 and 1; less is better.",
+        "The squared error of the sum of the map over a random patch as an estimate of the drop of the score without "
+        "it, at the map's best scale and divided by the squared drops. Between 0 and 1; less is better.",
         source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; scaled as captum does, "
         "but for the sign",
         measure=PerSampleMetric("infidelity", infidelity),
         on_request=True,
         bounds=(0.0, 1.0),
-        cost=f"{PATCHES} passes an input, the same for all maps",
-        chance="that of a uniform map, below 1: larger patches cost more, whatever is under them",
-        criticism="Maps are read as contributions, which a gradient is not. Squares let one large patch decide. The "
-        "scale β is the least-squares one, but at least 0, so that a map of the opposite sign scores 1 like a map of "
-        "zeros.",
+        cost=f"{PATCHES} passes per input, shared by all maps",
+        chance="that of a uniform map, below 1: larger patches cost more, wherever they are",
+        criticism="Maps are read as contributions, which a gradient is not. One large patch can dominate the squared "
+        "error. The scale β is the least-squares one, but at least 0, so that a map of the opposite sign scores 1 like "
+        "a map of zeros.",
     ),
 )

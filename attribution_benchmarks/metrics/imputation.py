@@ -1,12 +1,13 @@
-"""What stands in place of removed positions: the mean colour, a blurred picture, or ROAD's noisy linear imputation.
+"""Imputation of removed positions: mean colour, blurred input, or ROAD's noisy linear imputation.
 
-A baseline is a function ``fill(pictures, gone, keys)`` of (N, positions..., C) pictures, (N, positions...) bool and N
-names, which returns the pictures without what is gone.
+An imputation is a function ``fill(pictures, gone, keys)`` of (N, positions..., C) inputs, (N, positions...) bool masks
+of removed positions, and N names that random numbers depend on. It returns the imputed inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from attribution.errors import BadInput
 from attribution.model import batching
 from attribution_benchmarks.core.memoize_last import memoize_last
 
-Fill = Callable[[np.ndarray, np.ndarray, Sequence], np.ndarray]
+Fill = Callable[[np.ndarray, np.ndarray, Sequence[Any]], np.ndarray]
 BLUR = 0.05  # standard deviation of the blur as a share of each side
 NOISE = 0.01  # standard deviation of ROAD's noise as a share of the input's range, as in its authors' code
 SWEEPS = 12  # of the finest grid
@@ -22,14 +23,14 @@ COARSE_SWEEPS = 36  # of each coarser one
 _NEIGHBOURS = np.array([[1, 2, 1], [2, 0, 2], [1, 2, 1]], np.float32)
 
 
-def mean_colour(pictures: np.ndarray, gone: np.ndarray, keys: Sequence) -> np.ndarray:
-    """Return pictures with each one's own mean colour in place of what is gone; a vector has its mean feature."""
+def mean_colour(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
+    """Return inputs with removed positions set to the input's mean colour; for vectors, the mean feature."""
     means = pictures.mean(axis=tuple(range(1, max(pictures.ndim - 1, 2))), keepdims=True)
     return np.where(_over_channels(gone, pictures), means, pictures)
 
 
-def blurred(pictures: np.ndarray, gone: np.ndarray, keys: Sequence) -> np.ndarray:
-    """Return pictures with their own blurred version in place of what is gone."""
+def blurred(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
+    """Return inputs with removed positions set to those of the blurred input."""
     return np.where(_over_channels(gone, pictures), _soft(pictures), pictures)
 
 
@@ -46,12 +47,12 @@ def _over_channels(gone: np.ndarray, pictures: np.ndarray) -> np.ndarray:
     return gone if gone.ndim == pictures.ndim else gone[..., np.newaxis]
 
 
-def noisy_linear(pictures: np.ndarray, gone: np.ndarray, keys: Sequence) -> np.ndarray:
-    """Return pictures with what is gone imputed from what is left, and a little noise.
+def noisy_linear(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
+    """Return inputs with removed positions imputed from the remaining ones, with a little noise.
 
-    A missing position is the weighted mean of its neighbours, beside it twice as heavy as diagonal, so that the shape
-    of what is gone does not tell a network what was there (Rong et al., "A Consistent and Efficient Evaluation Strategy
-    for Attribution Methods", ICML 2022). The values are single precision.
+    A missing position is the weighted mean of its neighbours, with adjacent ones twice as heavy as diagonal ones, so
+    that the shape of the mask reveals little (ROAD; Rong et al., "A Consistent and Efficient Evaluation Strategy for
+    Attribution Methods", ICML 2022). The values are single precision.
 
     Parameters
     ----------
@@ -60,26 +61,26 @@ def noisy_linear(pictures: np.ndarray, gone: np.ndarray, keys: Sequence) -> np.n
     gone
         (N, H, W) or (N, T) bool.
     keys
-        N names, of which the noise depends.
+        N names that the noise depends on.
 
     Raises
     ------
     BadInput
-        If positions have no neighbours in one or two directions, as the features of a vector.
+        If the inputs are neither signals nor images.
     """
     spatial = pictures.shape[1:-1]
     if len(spatial) not in (1, 2):
         raise BadInput("noisy linear imputation needs signals or images, whose positions have neighbours")
     found = np.array(pictures, np.float32)
     for row, key in enumerate(keys):
-        imputed = (linear if len(spatial) == 2 else along)(found[row], gone[row])
+        imputed = (linear if len(spatial) == 2 else interpolate_signal)(found[row], gone[row])
         noise = batching.generator(0, key, "ROAD").standard_normal(imputed.shape, np.float32)
         found[row] = np.where(gone[row][..., np.newaxis], imputed + NOISE * np.ptp(pictures[row]) * noise, imputed)
     return found
 
 
-def along(signal: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Return a signal, (T, C), whose missing points, (T,) bool, lie on lines between those left; its mean if none."""
+def interpolate_signal(signal: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """Return a signal, (T, C), with missing points, (T,) bool, interpolated linearly; its mean if all are missing."""
     places, left = np.arange(len(gone)), np.flatnonzero(~gone)
     if not len(left):
         return np.broadcast_to(signal.mean(axis=0), signal.shape)
@@ -87,11 +88,10 @@ def along(signal: np.ndarray, gone: np.ndarray) -> np.ndarray:
 
 
 def linear(picture: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Return a picture in which each missing position is the weighted mean of its neighbours.
+    """Return an image in which each missing position is the weighted mean of its neighbours.
 
-    The equations are relaxed on the coarsest grid first, whose solution begins the next finer one: a tenth of what
-    factoring them takes, with a root mean square error about as large as ROAD's noise. Where all is gone, the mean
-    colour stands.
+    A multigrid relaxation, from the coarsest grid to the finest, takes a tenth of the time of a sparse solver. Its root
+    mean square error is about as large as ROAD's noise. If all positions are missing, they have the mean colour.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def linear(picture: np.ndarray, gone: np.ndarray) -> np.ndarray:
 
 
 def _relaxed(picture: np.ndarray, known: np.ndarray, sweeps: int) -> np.ndarray:
-    """Solve for what is unknown; ``known`` is (H, W, 1), 0 or 1."""
+    """Return the solution for unknown positions; ``known`` is (H, W, 1), 0 or 1."""
     import cv2
 
     height, width = picture.shape[:2]
@@ -120,8 +120,9 @@ def _relaxed(picture: np.ndarray, known: np.ndarray, sweeps: int) -> np.ndarray:
         coarse = _relaxed(coarse, (weight > 0).astype(np.float32), COARSE_SWEEPS)
         found = fixed + unknown * _stretched(coarse, height, width)
 
-    def of_neighbours(one: np.ndarray) -> np.ndarray:  # nothing lies beyond the border
-        return cv2.filter2D(one, -1, _NEIGHBOURS, borderType=cv2.BORDER_CONSTANT).reshape(height, width, -1)
+    def of_neighbours(one: np.ndarray) -> np.ndarray:
+        sums: np.ndarray = cv2.filter2D(one, -1, _NEIGHBOURS, borderType=cv2.BORDER_CONSTANT)
+        return sums.reshape(height, width, -1)
 
     share = unknown / np.maximum(of_neighbours(np.ones((height, width), np.float32)), 1)
     for _ in range(sweeps):
@@ -132,7 +133,7 @@ def _relaxed(picture: np.ndarray, known: np.ndarray, sweeps: int) -> np.ndarray:
 
 
 def _pooled(picture: np.ndarray) -> np.ndarray:
-    """Return means of two by two positions, (H, W, C); the last one alone where a side is odd."""
+    """Return means of two by two positions, (H, W, C); the last row or column alone where a side is odd."""
     for axis in (0, 1):
         size = picture.shape[axis]
         if size > 1:
@@ -143,7 +144,8 @@ def _pooled(picture: np.ndarray) -> np.ndarray:
 
 
 def _stretched(picture: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Return a picture at a finer grid's positions, (height, width, C), interpolated linearly."""
+    """Return an image on a finer grid, (height, width, C), by linear interpolation."""
     import cv2
 
-    return cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR).reshape(height, width, -1)
+    finer: np.ndarray = cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR)
+    return finer.reshape(height, width, -1)

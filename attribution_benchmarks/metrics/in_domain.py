@@ -1,12 +1,12 @@
-"""In-domain deletion: whether a map's segments rank as what deleting them costs, on a network that knows deletions.
+"""In-domain deletion: rank correlation of a map's segments with the cost of deleting them.
 
-Removing parts of an input asks most networks about pictures that they were never trained on, and what they say there
-may be of the holes. A network that was trained with single segments deleted is asked about nothing new. Such a network
-says so itself, in ``assets/deletions.json`` of its SavedModel::
+Most networks were never trained on inputs with removed parts, so their scores there may reflect the removal. A network
+that was trained with single segments deleted sees nothing new. It declares this in ``assets/deletions.json`` of its
+SavedModel::
 
     {"segments": [10], "fill": 0.0}
 
-cuts the one axis of a signal into ten segments, of which one at a time is replaced by zeros; of a picture, ``[4, 4]``.
+divides the axis of a signal into ten segments, each replaced by zeros in turn; for an image, ``[4, 4]``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,14 +35,14 @@ FILE = pathlib.Path("assets") / "deletions.json"
 
 @dataclasses.dataclass(frozen=True)
 class Deletions:
-    """What a network was trained without.
+    """The segments that were deleted in a network's training.
 
     Attributes
     ----------
     segments
-        How many of each axis; all of them are as long as each other, to a position.
+        Number along each axis; their lengths differ by at most one position.
     fill
-        The number that takes the place of a segment.
+        Value of deleted positions.
     """
 
     segments: tuple[int, ...]
@@ -49,7 +50,7 @@ class Deletions:
 
     @property
     def count(self) -> int:
-        """How many segments there are."""
+        """Number of segments."""
         return int(np.prod(self.segments))
 
     def numbered(self, spatial: tuple[int, ...]) -> np.ndarray:
@@ -61,48 +62,48 @@ class Deletions:
         return number
 
     def without(self, pictures: np.ndarray, segment: int) -> np.ndarray:
-        """Return pictures, (N, positions..., channels), without one segment."""
+        """Return inputs, (N, positions..., channels), without one segment."""
         gone = self.numbered(positions(pictures.shape)) == segment
         return np.where(gone[..., np.newaxis], np.asarray(self.fill, pictures.dtype), pictures)
 
     def save(self, directory: pathlib.Path) -> None:
-        """Write it into a SavedModel."""
+        """Write ``assets/deletions.json`` of a SavedModel."""
         (directory / FILE).parent.mkdir(exist_ok=True)
         atomic_write(directory / FILE, json.dumps({"segments": list(self.segments), "fill": self.fill}) + "\n")
 
 
 def deletions_of(model: Any) -> Deletions:
-    """Return what a model was trained without.
+    """Return the deletions that a model was trained with.
 
     Raises
     ------
     BadInput
-        If its SavedModel does not say so, or what it says is none.
+        If its SavedModel declares none, or the declaration is invalid.
     """
     from attribution.model.saved_model import find_saved_model  # here, because it imports TensorFlow
 
     directory = getattr(model, "path", None)
-    who = shown_model(pathlib.Path(directory)) if directory else ""
-    named = f"{who} does not say that it was" if who else "saved maps do not say of which they are"
+    name = shown_model(pathlib.Path(directory)) if directory else ""
+    problem = f"{name} does not declare any" if name else "precomputed maps have no network"
     path = find_saved_model(directory) / FILE if directory and pathlib.Path(directory).is_dir() else None
     if path is None or not path.is_file():
         raise BadInput(
-            f"in_domain_deletion needs a network that was trained with deleted segments, and {named}: there is no "
+            f"in_domain_deletion needs a network that was trained with deleted segments, and {problem}: there is no "
             f"{FILE.as_posix()} (docs/metrics.md#in_domain_deletion)"
         )
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        found = Deletions(tuple(map(int, said["segments"])), float(said["fill"]))
+        declared = json.loads(path.read_text(encoding="utf-8"))
+        found = Deletions(tuple(map(int, declared["segments"])), float(declared["fill"]))
         if min(found.segments) < 1 or found.count < 3:
             raise ValueError("fewer than three segments have no order to compare")
         return found
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f'{path} is none of \'{{"segments": [10], "fill": 0.0}}\': {error}') from error
+        raise BadInput(f'{path} is not of the form \'{{"segments": [10], "fill": 0.0}}\': {error}') from error
 
 
 @memoize_last
 def _costs(batch: Batch, explain: Explain) -> tuple[np.ndarray, np.ndarray]:
-    """Return each position's segment, and how far the target's score falls without each segment, (N, segments)."""
+    """Return the segment of each position, and the drop of the target's score without each segment, (N, segments)."""
     deletions, pictures = deletions_of(explain.model), batch.pictures
     spatial = positions(pictures.shape)
     if len(deletions.segments) != len(spatial) or any(
@@ -112,18 +113,18 @@ def _costs(batch: Batch, explain: Explain) -> tuple[np.ndarray, np.ndarray]:
     whole, targets = originals(batch, explain.scores)
     rows = np.arange(len(batch))
 
-    def changes():
+    def changes() -> Iterator[tuple[int, np.ndarray]]:
         for segment in range(deletions.count):
             yield from enumerate(deletions.without(pictures, segment))
 
-    asked = np.stack(list(changed_scores(batch, explain.scores, changes()))).reshape(deletions.count, *whole.shape)
-    return deletions.numbered(spatial).reshape(-1), (whole[rows, targets] - asked[:, rows, targets]).T
+    scores = np.stack(list(changed_scores(batch, explain.scores, changes()))).reshape(deletions.count, *whole.shape)
+    return deletions.numbered(spatial).reshape(-1), (whole[rows, targets] - scores[:, rows, targets]).T
 
 
 def in_domain_deletion(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
-    """Return how a map's sums over segments rank with what deleting each segment alone costs, (N,) in [-1, 1].
+    """Return the rank correlation of a map's sums over segments with the cost of deleting each segment, (N,).
 
-    Spearman's correlation over segments; 0 for a map of equal sums, NaN where no deletion changes the score.
+    Spearman's correlation in [-1, 1]; 0 for a map of equal sums, NaN where no deletion changes the score.
     """
     numbers, costs = _costs(batch, explain)
     values = flat(evidence(maps, batch))
@@ -137,17 +138,16 @@ METRICS = (
     Metric(
         "in_domain_deletion",
         "In-domain deletion",
-        about="How the sums of the map over segments rank with what deleting each segment alone costs the target's "
-        "score, on a network that was trained with segments deleted: Spearman's correlation. Between -1 and 1; more is "
-        "better.",
+        about="Spearman's correlation between the sums of the map over segments and the drops of the target's score "
+        "when each segment alone is deleted, on a network that was trained with deleted segments. Between -1 and 1; "
+        "more is better.",
         source="Hesse, Schaub-Meyer and Roth, Benchmarking the Attribution Quality of Vision Models, NeurIPS 2024",
         measure=PerSampleMetric("in_domain_deletion", in_domain_deletion, needs_explainer=True, check=deletions_of),
         on_request=True,
         bounds=(-1.0, 1.0),
-        cost="one pass an input and segment, the same for all maps",
+        cost="one pass per input and segment, shared by all maps",
         chance="0",
-        criticism="Only of networks that were trained with deletions and say so in `assets/deletions.json` of their "
-        "SavedModel; others are refused. One segment at a time: what two segments say together, or each of them alone, "
-        "counts for nothing.",
+        criticism="Needs a network that was trained with deletions and declares them in `assets/deletions.json` of its "
+        "SavedModel. Segments are deleted one at a time, so interactions between segments are not measured.",
     ),
 )

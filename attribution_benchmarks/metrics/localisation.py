@@ -1,8 +1,7 @@
-"""Localisation: whether a map points where the truth says that it should.
+"""Localisation: whether a map is high inside a ground-truth mask.
 
-A position counts by its magnitude, the absolute values of its channels summed, so that evidence against the target
-counts as evidence. Equal values are never told apart by their place. Every metric is NaN where the mask is empty or
-holds every position, and where the map has NaN.
+Positions count by their magnitude, the sum of absolute values over channels, so evidence against the target counts
+too. Ties are never broken by position. Every metric is NaN where the mask is empty or full, and where the map has NaN.
 """
 
 from __future__ import annotations
@@ -17,33 +16,34 @@ from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, mask_of, of_maps
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
 
+_Function = Callable[..., np.ndarray]
 TOLERANCE = 0.03  # of the longest side: the paper's 15 pixels on images of some 500
 
 
-def _defined(function: Callable) -> Callable:
-    """Return a metric that is NaN where a mask tells nothing or a map is none."""
+def _defined(function: _Function) -> _Function:
+    """Return a metric that is NaN where the mask is empty or full or the map is not finite."""
 
     @functools.wraps(function)
     def defined(values: np.ndarray, mask: np.ndarray, *more: Any, **named: Any) -> np.ndarray:
         inside = flat(mask)
-        told = inside.any(axis=1) & ~inside.all(axis=1) & np.isfinite(flat(values)).all(axis=1)
-        return np.where(told, function(values, mask, *more, **named), np.nan)
+        known = inside.any(axis=1) & ~inside.all(axis=1) & np.isfinite(flat(values)).all(axis=1)
+        return np.where(known, function(values, mask, *more, **named), np.nan)
 
     return defined
 
 
 @_defined
 def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = TOLERANCE) -> np.ndarray:
-    """Return whether each map's highest position hits its mask.
+    """Return whether the highest position of each map is in its mask.
 
     Parameters
     ----------
     values
         (N, positions...), more is more important.
     mask
-        (N, positions...) bool, where a map should be.
+        (N, positions...) bool.
     tolerance
-        How far from the mask still hits, as a share of the longest side, rounded to whole positions.
+        Distance from the mask that still counts as a hit, as a share of the longest side, rounded to whole positions.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = TOLER
 
 @_defined
 def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the area under the ROC curve: how often a position of the mask is above one outside; ties count half.
+    """Return the area under the ROC curve: the share of pairs whose position in the mask is higher; ties count half.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def roc_auc(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 @_defined
 def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the mean, over the mask's positions, of the share of the mask among what is at least as high.
+    """Return the average precision: the mean precision at each position of the mask.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     order = np.argsort(-values, axis=1)
     ranked, hits = np.take_along_axis(values, order, axis=1), np.take_along_axis(mask, order, axis=1)
     count = ranked.shape[1]
-    # Equal values are taken together: each place looks to the last place of its value.
+    # Equal values share the precision at the last of them.
     last = np.where(np.diff(ranked, axis=1, append=-np.inf) != 0, np.arange(count), count - 1)
     last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
     precision = np.take_along_axis(np.cumsum(hits, axis=1), last, axis=1) / (last + 1)
@@ -114,7 +114,7 @@ def average_precision(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 @_defined
 def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return intersection over union of the mask and as many of the map's highest positions as the mask has.
+    """Return the intersection over union of the mask and the highest positions, as many as the mask has.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     Returns
     -------
     (N,) float64 in [0, 1]
-        Where equal values share the last places, the intersection is its mean over the choices.
+        Where equal values compete for the last positions, the intersection is the mean over the choices.
     """
     values, mask = flat(values), flat(mask)
     inside = mask.sum(axis=1)
@@ -137,8 +137,8 @@ def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return ratio(common, 2 * inside - common)
 
 
-def _metric(name: str, function: Callable, **described) -> Metric:
-    def of_batch(maps: np.ndarray, batch: Batch, scores) -> np.ndarray:
+def _metric(name: str, function: _Function, **described: Any) -> Metric:
+    def of_batch(maps: np.ndarray, batch: Batch, scores: object) -> np.ndarray:
         return function(magnitude(maps, batch), mask_of(batch))
 
     return of_maps(name, of_batch, masks=True, on_request=True, cost="none: maps alone", bounds=(0.0, 1.0), **described)
@@ -155,7 +155,7 @@ METRICS = (
         source="Zhang et al., Top-down Neural Attention by Excitation Backprop, IJCV 2018",
         chance="the share of positions in the mask or within the tolerance of it",
         criticism="One position decides. A spot in the middle of the image wins where objects lie in the middle, so "
-        "read it beside the centre prior. The tolerance, 4 pixels on a side of 128 and 1 point of 40, makes small "
+        "compare it with the centre prior. The tolerance, 4 pixels on a side of 128 and 1 point of 40, makes small "
         "masks several times larger; Quantus's pointing game has none.",
     ),
     _metric(
@@ -166,7 +166,7 @@ METRICS = (
         "half. Between 0 and 1; more is better, one half is chance.",
         source="Fawcett, An Introduction to ROC Analysis, 2006",
         chance="0.5",
-        criticism="Where the mask is small it is lenient: many positions outside may stand above the mask while few of "
+        criticism="Where the mask is small it is lenient: many positions outside may be above the mask while few of "
         "all pairs are lost. It does not see how much higher the mask is.",
     ),
     _metric(
@@ -178,7 +178,7 @@ METRICS = (
         source="Buckley and Voorhees, Evaluating Evaluation Measure Stability, SIGIR 2000",
         chance="little above the mask's share of the image",
         criticism="Its value for a random map is the mask's share, so that masks of different sizes cannot be "
-        "compared. A map that marks only the telling part of an object loses.",
+        "compared. A map that marks only the discriminative part of an object scores low.",
     ),
     _metric(
         "iou_at_area",
@@ -189,6 +189,6 @@ METRICS = (
         source="after Arras, Osman and Samek, Information Fusion 81, 2022, whose rank accuracy r it is as r / (2 - r)",
         chance="about a / (2 - a), a the mask's share of the image",
         criticism="It knows the mask's size, which nobody who reads a map does. An object's outline alone, or its "
-        "telling part alone, gets little.",
+        "discriminative part alone, scores low.",
     ),
 )

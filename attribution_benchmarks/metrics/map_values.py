@@ -1,4 +1,4 @@
-"""One number a position: how metrics of every benchmark read maps, with channels or without."""
+"""Reduce maps, with channels or without, to one number per position."""
 
 from __future__ import annotations
 
@@ -11,40 +11,42 @@ from attribution_benchmarks.stats import correlation
 
 
 def magnitude(maps: np.ndarray, batch: Batch) -> np.ndarray:
-    """Return how much each position matters, for or against: absolute values summed over channels, (N, positions...).
+    """Return the magnitude of each position, (N, positions...): absolute values summed over channels.
 
     Raises
     ------
     BadInput
-        If the maps are not of the inputs' positions.
+        If maps and inputs have different positions.
     """
-    return np.abs(_with_channels(maps, batch)).sum(axis=-1)
+    return np.asarray(np.abs(_with_channels(maps, batch)).sum(axis=-1))
 
 
 def evidence(maps: np.ndarray, batch: Batch) -> np.ndarray:
-    """Return how much each position speaks for the target: signed values summed over channels, (N, positions...).
+    """Return the evidence of each position for the target, (N, positions...): signed values summed over channels.
 
     Raises
     ------
     BadInput
-        If the maps are not of the inputs' positions.
+        If maps and inputs have different positions.
     """
-    return _with_channels(maps, batch).sum(axis=-1)
+    return np.asarray(_with_channels(maps, batch).sum(axis=-1))
 
 
 def flat(values: np.ndarray) -> np.ndarray:
-    """Return values a position as one row an input, (N, positions)."""
+    """Return one row per input, (N, positions)."""
     return np.reshape(values, (len(values), -1))
 
 
 def ratio(above: np.ndarray, below: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
-    """Return a quotient where the divisor is positive, and something else where it is not, (N,) float64."""
-    return np.divide(above, below, out=np.full(np.shape(below), otherwise), where=np.asarray(below) > 0)
+    """Return the quotient where the divisor is positive, ``otherwise`` elsewhere; float64."""
+    out = np.full(np.shape(below), otherwise)
+    np.divide(above, below, out=out, where=np.asarray(below) > 0)
+    return out
 
 
 def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return Spearman's rank correlation of two maps of each input, (N,) float64; 0 where one is constant."""
-    return np.nan_to_num(correlation.spearman(flat(first), flat(second)))
+    return np.asarray(np.nan_to_num(correlation.spearman(flat(first), flat(second))))
 
 
 def _with_channels(maps: np.ndarray, batch: Batch) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Asking a network about changed inputs: filled into full passes across inputs and steps."""
+"""Evaluate a network on changed inputs, in full batches across inputs and steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Explain(Protocol):
         """Return maps of a batch, of another model where one is given."""
 
 
-BYTES = 2**26  # of changed pictures that are handed to the network at once
+BYTES = 2**26  # of changed inputs in one request
 
 
 @memoize_last
@@ -37,10 +37,10 @@ def originals(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_targets(batch: Batch, scores: Callable[[Any], np.ndarray]) -> Batch:
-    """Return a batch with its targets set: its own, or else the classes that the network predicts for its inputs.
+    """Return a batch with its targets, or else the predicted classes, as targets.
 
-    Maps of one input are compared across networks, noise and controls. All of them must explain the same class, so it
-    is fixed before the first map is made; otherwise a random network would explain the class that it predicts itself.
+    Maps of one input are compared across networks, noise and controls. All must explain the same class, so it is fixed
+    before the first map is computed; otherwise a random network would explain the class that it predicts.
     """
     return batch if batch.targets is not None else dataclasses.replace(batch, targets=originals(batch, scores)[1])
 
@@ -55,8 +55,7 @@ def changed_scores(batch: Batch, scores: Scores, changes: Iterable[tuple[int, np
     scores
         The network.
     changes
-        (row, its picture after a change), as many as there are; they are put together until a request is large enough,
-        so that as many rows go through the network as there are changes, in full passes but for the last.
+        (row, its changed input) pairs. They are grouped into requests of ``BYTES``.
     """
     rows, pictures = [], []
     most = max(BYTES // max(batch.pictures[:1].nbytes, 1), 1)
@@ -64,24 +63,24 @@ def changed_scores(batch: Batch, scores: Scores, changes: Iterable[tuple[int, np
         rows.append(row)
         pictures.append(picture)
         if len(rows) == most:
-            yield from _asked(batch, scores, rows, pictures)
+            yield from _query(batch, scores, rows, pictures)
             rows, pictures = [], []
     if rows:
-        yield from _asked(batch, scores, rows, pictures)
+        yield from _query(batch, scores, rows, pictures)
 
 
-def _asked(batch: Batch, scores: Scores, rows: list[int], pictures: list[np.ndarray]) -> np.ndarray:
+def _query(batch: Batch, scores: Scores, rows: list[int], pictures: list[np.ndarray]) -> np.ndarray:
     changed = np.stack(pictures).astype(batch.pictures.dtype)
     return np.asarray(scores(batch.take(rows).with_pictures(changed)), np.float64)
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:
-    """Return scores as probabilities, (..., classes): as they are where they are some already, softmax otherwise.
+    """Return scores as probabilities, (..., classes): unchanged if they are probabilities, else their softmax.
 
-    A single score a row has no other to be compared with and stays.
+    A single score per row is unchanged.
     """
     from scipy.special import softmax
 
     if scores.shape[-1] < 2 or ((scores >= 0).all() and np.allclose(scores.sum(axis=-1), 1, atol=1e-3)):
         return scores
-    return softmax(scores, axis=-1)
+    return np.asarray(softmax(scores, axis=-1))

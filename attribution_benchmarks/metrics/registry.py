@@ -1,4 +1,4 @@
-"""The metrics of every benchmark: registered once, offered by name in each."""
+"""Metrics that are available in every benchmark, by name."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from attribution_benchmarks.core.plugins import loaded
 from attribution_benchmarks.metrics import faithfulness, in_domain, localisation, sanity
 
 METRIC_REGISTRY: dict[str, Metric] = {}  # by name
-RENAMED = {  # former name -> name and what changed; a former name works for one release
+_RENAMED = {  # former name -> name and change; a former name works for one release
     "continuity": ("max_sensitivity", "which scales maps to norm 1 first and lies between 0 and 2"),
 }
 
 
 def register(metric: Metric) -> Metric:
-    """Register a metric of every benchmark, and return it.
+    """Register a metric for every benchmark, and return it.
 
     Raises
     ------
     ValueError
-        If it has no function, or another one of its name is registered.
+        If it has no function, or another metric has its name.
     """
     if metric.measure is None:
-        raise ValueError(f"the metric '{metric.name}' has no measure, so no benchmark but its own could compute it")
+        raise ValueError(f"the metric '{metric.name}' has no function of maps, so other benchmarks cannot compute it")
     if METRIC_REGISTRY.setdefault(metric.name, metric) is not metric:
         raise ValueError(f"another metric is called '{metric.name}'")
     return metric
@@ -37,17 +37,17 @@ for _metric in (*localisation.METRICS, *faithfulness.METRICS, *in_domain.METRICS
 
 
 def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Return metrics by name: a benchmark's own, those of all benchmarks, and the user's own, each once.
+    """Return metrics by name: a benchmark's, registered ones, and custom ones, ``module:NAME`` or ``file.py:NAME``.
 
     Raises
     ------
     BadInput
-        For a name that is none, or no name at all.
+        If a name is unknown or used twice, or there is no name.
     """
     known = {**own, **METRIC_REGISTRY}
     found: dict[str, Metric] = {}
     for name in dict.fromkeys(names):
-        metric = known.get(_current(name)) or _of_ones_own(name, known)
+        metric = known.get(_current(name)) or _custom_metric(name, known)
         if metric.name in found:
             raise BadInput(f"--metrics has two metrics called '{metric.name}'")
         found[metric.name] = metric
@@ -57,16 +57,16 @@ def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str,
 
 
 def _current(name: str) -> str:
-    """Return a metric's name; for a former one, say so on standard error."""
-    if name not in RENAMED:
+    """Return a metric's current name; a former name prints a warning on standard error."""
+    if name not in _RENAMED:
         return name
-    current, change = RENAMED[name]
+    current, change = _RENAMED[name]
     print_line(f"--metrics: '{name}' is now '{current}', {change}; the old name will be removed", file=sys.stderr)
     return current
 
 
-def _of_ones_own(name: str, known: Mapping[str, Metric]) -> Metric:
-    """Return the user's own metric, ``module:NAME`` or ``file.py:NAME``."""
+def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
+    """Return a custom metric, ``module:NAME`` or ``file.py:NAME``."""
     refuse_file_alone(name, "--metrics", functions=False)
     if ":" not in name:
         raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")

@@ -1,10 +1,10 @@
-"""Sanity: whether a map depends on what the network has learnt, on what it was asked, and little on noise.
+"""Sanity: how much a map depends on the learnt weights and on the explained class, and how little on noise.
 
 Weights are randomised from the output towards the input (Adebayo et al., "Sanity Checks for Saliency Maps", NeurIPS
-2018), each variable's values in random order, in the order in which the graph uses them. Positions count by their
-magnitude, so that a map that only changes sign is the same; each map is divided by its largest value.
+2018) by shuffling the values of each variable, in the order of use in the graph. Positions count by their magnitude, so
+a map that only changes sign stays the same; each map is divided by its largest value.
 
-All maps of an input explain ``batch.targets``, whatever the random network or the noisy copy is classified as.
+All maps of an input explain ``batch.targets``, whatever the prediction for the random network or the noisy copy.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio, sp
 from attribution_benchmarks.metrics.model_queries import Explain
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
+Similarity = Callable[[np.ndarray, np.ndarray], np.ndarray]
 STAGES = 4  # groups of variables, from the output to the input
-COPIES = 8  # noisy ones that sMPRT averages over
+COPIES = 8  # noisy inputs that sMPRT averages over
 NOISE = 0.05  # standard deviation as a share of an input's range, of sMPRT's copies and of Max-Sensitivity
 DRAWS = 10  # noisy inputs of Max-Sensitivity, as captum's ``sensitivity_max`` has by default
 BINS = 100  # of the histogram whose entropy is a map's complexity
@@ -36,15 +37,15 @@ BINS = 100  # of the histogram whose entropy is a map's complexity
 def ssim(first: np.ndarray, second: np.ndarray, radius: int = 3) -> np.ndarray:
     """Return the mean structural similarity of two maps of each input, (N,) in [-1, 1].
 
-    Wang et al., "Image Quality Assessment", IEEE TIP 2004, with even windows of 7 positions a side and maps from 0 to
-    1, as scikit-image's ``structural_similarity(..., data_range=1)``; windows that reach over the border do not count.
+    Wang et al., "Image Quality Assessment", IEEE TIP 2004, with uniform windows of 7 positions a side and maps in
+    [0, 1], as scikit-image's ``structural_similarity(..., data_range=1)``, without windows that cross the border.
 
     Parameters
     ----------
     first, second
         (N, positions...) in [0, 1].
     radius
-        Of the window; smaller where an axis is shorter than it.
+        Of the window; smaller on axes that are shorter.
     """
     from scipy.ndimage import uniform_filter1d
 
@@ -66,7 +67,8 @@ def ssim(first: np.ndarray, second: np.ndarray, radius: int = 3) -> np.ndarray:
         (2 * mean * other + small) * (2 * both + smaller) / ((mean**2 + other**2 + small) * (sum(spreads) + smaller))
     )
     inner = (slice(None), *(slice(reach, found.shape[axis] - reach) for axis, reach in radii.items()))
-    return flat(found[inner]).mean(axis=1)
+    similarity: np.ndarray = flat(found[inner]).mean(axis=1)
+    return similarity
 
 
 def complexity(values: np.ndarray) -> np.ndarray:
@@ -79,23 +81,23 @@ def complexity(values: np.ndarray) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=4)
-def _groups(model) -> tuple[tuple[int, ...], ...]:
+def _groups(model: Any) -> tuple[tuple[int, ...], ...]:
     order = graph_order(model)[::-1]
     return tuple(tuple(map(int, part)) for part in np.array_split(order, min(STAGES, len(order))))
 
 
 @functools.lru_cache(maxsize=2 * STAGES)
 def randomised(model: Any, stage: int, independent: bool = False, seed: int = 0) -> Any:
-    """Return a model whose variables of some groups have their values in random order.
+    """Return a model with the variables of some groups shuffled.
 
     Parameters
     ----------
     model
         Of a file.
     stage
-        How many groups from the output on; with ``independent`` the last of these alone.
+        Number of groups from the output on.
     independent
-        Leave the others as they are.
+        Shuffle only the last of these groups.
     seed
         Of the orders.
 
@@ -107,7 +109,7 @@ def randomised(model: Any, stage: int, independent: bool = False, seed: int = 0)
     return with_shuffled_weights(model.path, seed, model.score, {each for group in groups for each in group})
 
 
-def _stages(model) -> range:
+def _stages(model: Any) -> range:
     return range(1, len(_groups(model)) + 1)
 
 
@@ -122,15 +124,15 @@ def _cascade(maps: np.ndarray, batch: Batch, explain: Explain) -> list[np.ndarra
     return [explain(batch, randomised(explain.model, stage)) for stage in _stages(explain.model)]
 
 
-def _similarities(compare: Callable, maps: np.ndarray, changed: list[np.ndarray], batch: Batch) -> np.ndarray:
-    """Return the mean similarity over stages, then that of each stage, filled up to ``STAGES`` by NaN."""
+def _similarities(compare: Similarity, maps: np.ndarray, changed: list[np.ndarray], batch: Batch) -> np.ndarray:
+    """Return the mean similarity over stages, then that of each stage, padded to ``STAGES`` with NaN."""
     each = [compare(_scaled(maps, batch), _scaled(other, batch)) for other in changed]
     each += [np.full(len(batch), np.nan)] * (STAGES - len(each))
     return np.stack([np.nanmean(each, axis=0), *each], axis=1)
 
 
 def cascading(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
-    """Return Spearman's correlation with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
+    """Return Spearman's correlation with the maps of increasingly random networks, (N, 1 + STAGES), the mean first."""
     return _similarities(spearman, maps, _cascade(maps, batch, explain), batch)
 
 
@@ -146,26 +148,27 @@ def independent(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
 
 
 def efficient(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
-    """Return how much more complex the map of the wholly random network is, as a share of the map's own, (N,)."""
+    """Return the increase in complexity of the map of the fully random network, as a share of the map's, (N,)."""
     before, after = complexity(_scaled(maps, batch)), complexity(_scaled(_cascade(maps, batch, explain)[-1], batch))
     return ratio(after - before, before)
 
 
 def smooth(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
-    """Return as ``cascading``, of maps averaged over noisy copies of each input, (N, 1 + STAGES), the mean first."""
+    """Return ``cascading`` of maps averaged over noisy copies of each input, (N, 1 + STAGES)."""
     copies = list(_noisy(batch, COPIES, "sMPRT"))
 
-    def averaged(model) -> np.ndarray:
-        return np.mean([_scaled(explain(copy, model), batch) for copy in copies], axis=0)
+    def averaged(model: Any) -> np.ndarray:
+        mean: np.ndarray = np.mean([_scaled(explain(copy, model), batch) for copy in copies], axis=0)
+        return mean
 
-    ever_more_random = [averaged(randomised(explain.model, stage)) for stage in _stages(explain.model)]
-    return _similarities(spearman, averaged(explain.model), ever_more_random, batch)
+    randomised_maps = [averaged(randomised(explain.model, stage)) for stage in _stages(explain.model)]
+    return _similarities(spearman, averaged(explain.model), randomised_maps, batch)
 
 
 def other_class(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return Spearman's correlation with the map of the runner-up class, (N,)."""
-    asked = dataclasses.replace(batch, targets=runner_up(explain.scores(batch.inputs), batch.targets))
-    return spearman(_scaled(maps, batch), _scaled(explain(asked), batch))
+    other = dataclasses.replace(batch, targets=runner_up(explain.scores(batch.inputs), np.asarray(batch.targets)))
+    return spearman(_scaled(maps, batch), _scaled(explain(other), batch))
 
 
 def max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
@@ -173,9 +176,9 @@ def max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndar
 
     max over ``DRAWS`` of ‖a / ‖a‖ - a' / ‖a'‖‖₂, for the map a of the input, the map a' of a noisy copy and the same
     class. This is Max-Sensitivity (Yeh et al., NeurIPS 2019) as Quantus computes it with ``normalise=True`` and
-    ``normalise_by_average_second_moment_estimate`` over the axes of each map. By default Quantus does not normalise:
-    ‖a - a'‖ / ‖a‖ has no upper bound: where a probability is saturated and its gradient near 0, it is 10⁷ and
-    more. A map a' of zeros is at distance 1.
+    ``normalise_by_average_second_moment_estimate`` over the axes of each map. By default Quantus does not normalise;
+    then it has no upper bound and exceeds 10⁷ for gradients of saturated probabilities. A map a' of zeros has
+    distance 1.
 
     Returns
     -------
@@ -196,7 +199,7 @@ def _of_norm_1(maps: np.ndarray) -> np.ndarray:
 
 
 def _noisy(batch: Batch, count: int, purpose: str) -> Iterator[Batch]:
-    """Yield a batch with noise on what is explained, the same for every method."""
+    """Yield copies of a batch with noise on the explained input, the same for every method."""
     pictures = batch.pictures
     span = np.ptp(flat(pictures), axis=1).reshape((-1,) + (1,) * (pictures.ndim - 1))
     for number in range(count):
@@ -209,7 +212,7 @@ _ADEBAYO = "Adebayo et al., Sanity Checks for Saliency Maps, NeurIPS 2018"
 _HEDSTROM = "Hedström et al., A Fresh Look at Sanity Checks for Saliency Maps, xAI 2024"
 
 
-def _metric(name: str, function: Callable, title: str, width: int = 1, **described) -> Metric:
+def _metric(name: str, function: Callable[..., np.ndarray], title: str, width: int = 1, **described: Any) -> Metric:
     measure = PerSampleMetric(name, function, width=width, digits=6, of_controls=False, needs_explainer=True)
     return Metric(name, title, measure=measure, on_request=True, **described)
 
@@ -221,15 +224,15 @@ METRICS = (
         "Randomised weights",
         1 + STAGES,
         better="less",
-        about="How like a method's maps stay when the network's weights are shuffled, from the output towards the "
-        "input in four stages: Spearman's correlation of magnitudes, averaged over stages. All maps explain the class "
-        "that the trained network's map explains. Less is better.",
+        about="Similarity of a method's maps before and after shuffling the network's weights, from the output "
+        "towards the input in four stages: Spearman's correlation of magnitudes, averaged over stages. All maps "
+        "explain the class that the trained network's map explains. Less is better.",
         source=_ADEBAYO,
         bounds=(-1.0, 1.0),
-        cost=f"{STAGES} explanations a map",
-        chance="near 0, if it were drawn anew for each network",
-        criticism="Order of layers and noise of gradients decide much of it (Hedström et al.); what an architecture "
-        "alone does to a map, such as zeros outside an object, keeps correlations high.",
+        cost=f"{STAGES} explanations per map",
+        chance="near 0, if it is sampled for each network",
+        criticism="It depends much on the order of layers and on noise of gradients (Hedström et al.). Effects of the "
+        "architecture alone, such as zeros outside an object, keep correlations high.",
     ),
     _metric(
         "randomisation_ssim",
@@ -240,9 +243,9 @@ METRICS = (
         about="As randomised weights, by structural similarity of maps scaled to 1. Less is better.",
         source=_ADEBAYO,
         bounds=(-1.0, 1.0),
-        cost="none beside randomised weights",
-        chance="near 0, if it were drawn anew for each network",
-        criticism="Where maps are mostly empty, windows of nothing are similar.",
+        cost="none in addition to randomised weights",
+        chance="near 0, if it is sampled for each network",
+        criticism="Where maps are mostly empty, empty windows are similar.",
     ),
     _metric(
         "randomisation_independent",
@@ -250,24 +253,25 @@ METRICS = (
         "Randomised weights, one group",
         1 + STAGES,
         better="less",
-        about="As randomised weights, but each of the four groups of variables alone is shuffled. Less is better.",
+        about="As randomised weights, but only one of the four groups of variables is shuffled at a time. Less is "
+        "better.",
         source=_ADEBAYO,
         bounds=(-1.0, 1.0),
-        cost=f"{STAGES} explanations a map",
-        chance="near 0, if it were drawn anew for each network",
-        criticism="Groups have as many variables each, and not as many weights.",
+        cost=f"{STAGES} explanations per map",
+        chance="near 0, if it is sampled for each network",
+        criticism="Groups have equal numbers of variables, not of weights.",
     ),
     _metric(
         "emprt",
         efficient,
         "eMPRT",
-        about="How much more complex, by the entropy of its values, a method's map becomes when all weights are "
-        "shuffled, as a share of what it was. More is better.",
+        about="Relative increase in complexity, the entropy of the values, of a method's map when all weights are "
+        "shuffled. More is better.",
         source=_HEDSTROM,
         bounds=(-1.0, np.inf),
-        cost="none beside randomised weights",
+        cost="none in addition to randomised weights",
         chance="near 0",
-        criticism="Entropy of a histogram knows nothing of places: a map in another order has the same. A map of zeros "
+        criticism="The entropy of a histogram ignores positions: a permuted map has the same. A map of zeros "
         "has entropy 0, so methods that clip at 0, such as Grad-CAM, get -1 where all evidence of the random network "
         "is against the class.",
     ),
@@ -278,25 +282,25 @@ METRICS = (
         1 + STAGES,
         better="less",
         about="As randomised weights, of maps averaged over noisy copies of the input first, so that noise of "
-        "gradients is no change. Less is better.",
+        "gradients cancels. Less is better.",
         source=_HEDSTROM,
         bounds=(-1.0, 1.0),
-        cost=f"{(STAGES + 1) * COPIES} explanations a map",
-        chance="near 0, if it were drawn anew for each network",
-        criticism="Costs as much as SmoothGrad, and judges the smoothed method.",
+        cost=f"{(STAGES + 1) * COPIES} explanations per map",
+        chance="near 0, if it is sampled for each network",
+        criticism="It costs as much as SmoothGrad and scores the smoothed method.",
     ),
     _metric(
         "other_class",
         other_class,
         "Other class",
         better="less",
-        about="How like the map for the network's second answer is to that for its first: Spearman's correlation of "
-        "magnitudes. Less is better.",
+        about="Similarity of the map for the runner-up class to the map for the predicted class: Spearman's "
+        "correlation of magnitudes. Less is better.",
         source="Sixt, Granz and Landgraf, When Explanations Lie, ICML 2020",
         bounds=(-1.0, 1.0),
-        cost="1 explanation a map",
-        chance="near 0, if it were drawn anew for each class",
-        criticism="Two classes may be told apart by the same places: then maps are alike with good reason.",
+        cost="1 explanation per map",
+        chance="near 0, if it is sampled for each class",
+        criticism="The same positions may distinguish two classes: then similar maps are correct.",
     ),
     _metric(
         "max_sensitivity",
@@ -310,11 +314,11 @@ METRICS = (
         "copies it equals Quantus's `MaxSensitivity` with maps normalised by "
         "`normalise_by_average_second_moment_estimate`; by default Quantus does not normalise",
         bounds=(0.0, 2.0),
-        cost=f"{DRAWS} explanations a map",
+        cost=f"{DRAWS} explanations per map",
         chance="about 1.4 if its signs are random, and less if it has no negative values (0.71 for values drawn evenly "
         "from 0 to 1); 0 if it does not depend on the input",
         criticism="It saturates at √2, where two maps have nothing in common; only maps of opposite signs are further "
-        "apart. Changes of a map's size do not count. A constant map is perfect, and noise may change the predicted "
+        "apart. Changes of a map's scale do not count. A constant map is perfect, and noise may change the predicted "
         "class. The largest of few copies rises with their number.",
     ),
 )

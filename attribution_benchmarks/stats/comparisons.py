@@ -188,13 +188,32 @@ def compare_pairs(
     differences = np.stack([columns[first] - columns[second] for first, second in pairs], axis=1)
     known = np.isfinite(differences)
     differences[~known] = 0.0
-    results = np.full((len(_Tests._fields), len(pairs)), np.nan)
+    results = _run_tests(differences, known, clusters, draws, seed, cache)
+    found = []
+    for pair, n, numbers in zip(pairs, known.sum(axis=0).tolist(), results.T.tolist(), strict=True):
+        difference, low, high, p_value, error, count = numbers
+        values_of_pair = (difference, low, high, p_value, float("nan"), n, error, int(count) if n else 0)
+        found.append(PairComparison(*pair, *values_of_pair))
+    return holm_corrected(found)
+
+
+def _run_tests(
+    differences: Array,
+    known: npt.NDArray[np.bool_],
+    clusters: Clusters,
+    draws: int,
+    seed: int,
+    cache: CachedTests | None,
+) -> Array:
+    """Return the tests of each column of differences, (6, K) float64, NaN for columns without a value."""
 
     def in_parts(which: npt.NDArray[np.int64]) -> Iterator[tuple[npt.NDArray[np.int64], Array, Array]]:
         for start in range(0, len(which), _PAIRS_AT_ONCE):
             part = which[start : start + _PAIRS_AT_ONCE]
-            yield part, *(resampling.cluster_sums(each[:, part], clusters) for each in (differences, known))
+            sums, sizes = (resampling.cluster_sums(each[:, part], clusters) for each in (differences, known))
+            yield part, sums, sizes
 
+    results = np.full((len(_Tests._fields), known.shape[1]), np.nan)
     untested = np.flatnonzero(known.any(axis=0))
     if cache is not None:
         for part, sums, sizes in in_parts(untested):
@@ -204,11 +223,7 @@ def compare_pairs(
         results[:, part] = _test(sums, sizes, draws, seed)
         if cache is not None:
             cache.save(sums, sizes, results[:, part])
-    found = []
-    for pair, n, numbers in zip(pairs, known.sum(axis=0).tolist(), results.T.tolist(), strict=True):
-        *interval, p_value, error, count = numbers
-        found.append(PairComparison(*pair, *interval, p_value, float("nan"), n, error, int(count) if n else 0))
-    return holm_corrected(found)
+    return results
 
 
 def holm(p_values: npt.ArrayLike) -> Array:
@@ -225,7 +240,8 @@ def holm(p_values: npt.ArrayLike) -> Array:
     order = np.argsort(p_values, kind="stable")
     corrected = np.empty_like(p_values)
     corrected[order] = np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1))
-    return np.minimum(corrected, 1.0)
+    bounded: Array = np.minimum(corrected, 1.0)
+    return bounded
 
 
 def holm_corrected(tests: Sequence[PairComparison]) -> list[PairComparison]:

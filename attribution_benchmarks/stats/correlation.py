@@ -131,7 +131,9 @@ def _weighted_spearman(first: Array, second: Array, weights: Array) -> Array:
     middle = (weights.sum(axis=1, keepdims=True) + 1) / 2
     ranks, other = (_weighted_ranks(values, weights) - middle for values in (first, second))
     norm = np.sqrt((weights * ranks**2).sum(axis=1) * (weights * other**2).sum(axis=1))
-    return np.divide((weights * ranks * other).sum(axis=1), norm, out=np.full(len(weights), np.nan), where=norm > 0)
+    found = np.full(len(weights), np.nan)
+    np.divide((weights * ranks * other).sum(axis=1), norm, out=found, where=norm > 0)
+    return found
 
 
 def _weighted_ranks(values: Array, weights: Array) -> Array:
@@ -140,7 +142,8 @@ def _weighted_ranks(values: Array, weights: Array) -> Array:
     order = np.argsort(group, kind="stable")
     starts = np.searchsorted(group[order], np.arange(group.max() + 1))
     copies = np.add.reduceat(weights[:, order], starts, axis=1)  # of each distinct value
-    return (np.cumsum(copies, axis=1) - (copies - 1) / 2)[:, group]
+    ranks: Array = np.cumsum(copies, axis=1) - (copies - 1) / 2
+    return ranks[:, group]
 
 
 def rank_correlations(scores: npt.ArrayLike) -> tuple[Array, npt.NDArray[np.int64]]:

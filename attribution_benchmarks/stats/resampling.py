@@ -30,10 +30,17 @@ def cluster_sums(columns: npt.ArrayLike, clusters: Sequence[Any] | npt.NDArray[A
         (N, K) numbers.
     clusters
         (N,) names or numbers; None returns the rows themselves.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ.
     """
     columns = np.asarray(columns, np.float64)
     if clusters is None:
         return columns
+    if len(clusters) != len(columns):
+        raise ValueError(f"{len(columns)} values, but {len(clusters)} clusters")
     _, group = np.unique(np.asarray(clusters), return_inverse=True)
     sums = np.zeros((group.max(initial=-1) + 1, columns.shape[1]))
     np.add.at(sums, group.reshape(-1), columns)

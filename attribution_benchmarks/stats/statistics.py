@@ -70,15 +70,16 @@ def mean_interval(
     if np.asarray(values).dtype == bool and rate is None:
         rate = 1.0
     values = finite_column(values, "values")
-    if clusters is not None and len(clusters) != len(values):
-        raise ValueError(f"{len(values)} values, but {len(clusters)} clusters")
     if not len(values):
         return Estimate(np.nan, np.nan, np.nan, 0)
+    if rate is None:
+        least, greatest = bounds or (-np.inf, np.inf)
+    else:
+        least, greatest = 0.0, rate
     if rate is not None and np.isin(values, (0.0, rate)).all():
         low, high = (rate * end for end in _wilson(values / rate, clusters))
     else:
         low, high = column_intervals(values[:, None], clusters, resamples, seed)[:, 0].tolist()
-    least, greatest = (0.0, rate) if rate is not None else bounds or (-np.inf, np.inf)
     mean = float(values[0] + (values - values[0]).mean())  # exact where all values are equal
     return Estimate(mean, min(max(low, least), mean), max(min(high, greatest), mean), len(values))
 

@@ -187,7 +187,7 @@ def solved(picture, gone):
 def test_missing_points_of_a_signal_lie_on_lines():
     signal = np.arange(10.0)[:, np.newaxis] * [1, -2]
     gone = np.isin(np.arange(10), [2, 3, 4, 7])
-    np.testing.assert_allclose(imputation.along(np.where(gone[:, None], 99, signal), gone), signal)
+    np.testing.assert_allclose(imputation.interpolate_signal(np.where(gone[:, None], 99, signal), gone), signal)
 
 
 def test_imputed_noise_is_of_the_input_alone_and_what_is_left_stays():

@@ -84,7 +84,7 @@ def test_what_a_file_cannot_mean_is_refused(saved, said):
 
 def test_other_networks_are_refused_before_anything_is_explained(saved, batch):
     check = METRIC_REGISTRY["in_domain_deletion"].measure.check
-    with pytest.raises(BadInput, match=r"trained with deleted segments, and .* does not say that it was"):
+    with pytest.raises(BadInput, match=r"trained with deleted segments, and .* does not declare any"):
         check(Model(saved(None)))
     with pytest.raises(BadInput, match="saved maps do not say"):
         check(None)

@@ -53,4 +53,4 @@ def test_the_metric_tells_methods_from_maps_that_know_no_network(tmp_path, capsy
     capsys.readouterr()
     assert run(["--methods=gradient", "--metrics=in_domain_deletion"]) == 2
     said = capsys.readouterr().err
-    assert "saved_models/svea/baseline" in said and "does not say that it was: there is no assets/deletions.js" in said
+    assert "saved_models/svea/baseline" in said and "does not declare any: there is no assets/deletions.js" in said
