@@ -219,18 +219,21 @@ def network(number: int, place: int = 0) -> Control:
         Index of the trained network among several whose maps are compared, so that no two share their draws.
     """
     draw = number + 2 * MOST * place  # odd where the number is
-
-    def other_weights(model: Any, batch: Batch, seed: int) -> tuple[object, Batch]:
-        return _random(model, seed, draw), batch
-
     how = "shuffled" if number % 2 else "newly initialised"
     return Control(
         f"random_weights{MEMBER}{number}",
         f"random net {number}",
         f"the method's map on a network whose weights are {how}",
-        disturb=other_weights,
+        disturb=_with_random_network(draw),
         depends_on=str(draw),
     )
+
+
+def _with_random_network(draw: int) -> Callable[[Any, Batch, int], tuple[object, Batch]]:
+    def other_weights(model: Any, batch: Batch, seed: int) -> tuple[object, Batch]:
+        return _random(model, seed, draw), batch
+
+    return other_weights
 
 
 def networks(controls: Iterable[Control], count: int = NETWORKS, place: int = 0) -> list[Control]:
@@ -252,5 +255,5 @@ RANDOM_WEIGHTS = Control(
     "random nets",
     "the method's maps on networks with random weights, alternately shuffled and newly initialised; a method is better "
     "only where it is better than each",
-    disturb=network(1).disturb,
+    disturb=_with_random_network(1),
 )
