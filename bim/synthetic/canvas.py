@@ -1,7 +1,7 @@
-"""A canvas for drawings: smooth shapes in unit coordinates, under an affine pose, with their silhouette.
+"""A canvas for drawings: smooth shapes in unit coordinates, transformed by an affine pose, with their silhouette.
 
-Pillow fills the polygons; every curve is sampled by NumPy first, so that rotation and stretching cost one
-matrix product. Drawn twice as large as needed and reduced, the edges come out smooth.
+Pillow fills the polygons; curves are sampled by NumPy, so that the pose is one matrix product. Points are arrays of
+shape (P, 2), or strings in the syntax of SVG's ``points``: "0,0 1,0 0.5,0.8".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def spline(points, closed: bool = False, steps: int = 7) -> np.ndarray:
     numpy.ndarray
         Shape (P * steps, 2) when closed, else ((P - 1) * steps + 1, 2).
     """
-    points = np.asarray(points, float)
+    points = _points(points)
     if closed:
         around = np.concatenate([points[-1:], points, points[:2]])
     else:
@@ -47,7 +47,7 @@ def spline(points, closed: bool = False, steps: int = 7) -> np.ndarray:
 
 
 class Canvas:
-    """An RGB picture and the silhouette of what was drawn on it.
+    """An RGB picture and the silhouette of its shapes.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Canvas:
         self._draw_silhouette = ImageDraw.Draw(self._silhouette)
 
     def _pixels(self, points) -> list[tuple[float, float]]:
-        placed = (np.asarray(points, float) @ self.pose[:, :2].T + self.pose[:, 2]) * self.size
+        placed = (_points(points) @ self.pose[:, :2].T + self.pose[:, 2]) * self.size
         return [tuple(point) for point in placed.tolist()]
 
     def polygon(self, points, colour, outlined: bool = True) -> None:
@@ -103,9 +103,9 @@ class Canvas:
         self.polygon([(x0, y0), (x1, y0), (x1, y1), (x0, y1)], colour, outlined)
 
     def stroke(self, points, width: float, colour, smooth: bool = True) -> None:
-        """Draw a line of constant width with round ends, smooth through its points unless told otherwise."""
-        path = spline(points) if smooth and len(points) > 2 else np.asarray(points, float)
-        pixels = self._pixels(path)
+        """Draw a curve of constant width with round ends through its points, or straight lines if not ``smooth``."""
+        points = _points(points)
+        pixels = self._pixels(spline(points) if smooth and len(points) > 2 else points)
         thick = max(1, round(width * self._unit))
         for draw, fill in ((self._draw, _colour(colour)), (self._draw_silhouette, 255)):
             draw.line(pixels, fill=fill, width=thick, joint="curve")
@@ -113,9 +113,19 @@ class Canvas:
                 for x, y in (pixels[0], pixels[-1]):
                     draw.ellipse([x - thick / 2, y - thick / 2, x + thick / 2, y + thick / 2], fill=fill)
 
+    def line(self, points, width: float, colour) -> None:
+        """Draw straight lines of constant width between points."""
+        self.stroke(points, width, colour, smooth=False)
+
+    def trapezoid(self, x, y0, half0, y1, half1, colour, smooth: bool = False) -> None:
+        """Fill the trapezoid around the vertical through x, of half width ``half0`` at y0 and ``half1`` at y1."""
+        corners = [(x - half0, y0), (x + half0, y0), (x + half1, y1), (x - half1, y1)]
+        (self.blob if smooth else self.polygon)(corners, colour)
+
     def limb(self, points, start: float, end: float, colour, outlined: bool = True) -> None:
         """Fill a smooth limb whose width goes from ``start`` to ``end`` along its points."""
-        path = spline(points) if len(points) > 2 else np.asarray(points, float)
+        points = _points(points)
+        path = spline(points) if len(points) > 2 else points
         along = np.gradient(path, axis=0)
         across = np.stack([-along[:, 1], along[:, 0]], axis=1)
         across /= np.linalg.norm(across, axis=1, keepdims=True) + 1e-9
@@ -124,7 +134,7 @@ class Canvas:
 
     @contextlib.contextmanager
     def inside(self):
-        """Keep what is drawn in this block within the silhouette as it was at its start."""
+        """Clip the drawing of this block to the silhouette at its start."""
         image, silhouette = self._image.copy(), self._silhouette.copy()
         yield
         self._image = Image.composite(self._image, image, silhouette)
@@ -137,8 +147,15 @@ class Canvas:
         return np.asarray(image, np.float32)
 
     def silhouette(self) -> np.ndarray:
-        """Return where something was drawn, (size, size) bool."""
+        """Return the pixels of the shapes, (size, size) bool."""
         return np.asarray(self._silhouette) > 127
+
+
+def _points(points) -> np.ndarray:
+    """Return points as an array, (P, 2) float64."""
+    if isinstance(points, str):
+        points = [pair.split(",") for pair in points.split()]
+    return np.asarray(points, float)
 
 
 def _colour(colour) -> tuple[int, int, int]:

@@ -1,7 +1,7 @@
-"""Drawn stand-ins for BIM's ten COCO objects, told apart by shape: every class draws on the same colours.
+"""Synthetic substitutes for BIM's ten COCO objects, which differ in shape: the colours are those of every class.
 
-Coordinates run from -1 to 1, x to the right and y down. Each function takes a canvas, a generator and a
-palette, and varies proportions, pose and parts.
+Coordinates run from -1 to 1, x to the right and y down. Each function takes a canvas, a generator and a palette, and
+varies proportions, pose and parts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DARK = (28, 26, 30)
 
 
 def palette(rng: np.random.Generator) -> list[np.ndarray]:
-    """Return three colours that contrast: half of the palettes muted, half vivid, any hue for any class."""
+    """Return three contrasting colours of any hue; half of the palettes are muted, half vivid."""
     vivid = rng.random() < 0.5
     hue = rng.random()
     value = rng.uniform(0.45, 0.95)
@@ -44,12 +44,7 @@ def backpack(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     body = [(0, top), (width * 0.8, top + 0.15), (width, -0.1), (width * 1.02, 0.6), (width * 0.8, 0.84)]
     canvas.blob([*body, (-width * 0.8, 0.84), *[(-x, y) for x, y in body[:0:-1][1:]]], main)
     zip_height = rng.uniform(-0.42, -0.3)
-    arch = [
-        (-width * 0.85, 0.0),
-        (-width * 0.6, zip_height),
-        (0, zip_height - 0.1),
-        (width * 0.6, zip_height),
-    ]
+    arch = [(-width * 0.85, 0.0), (-width * 0.6, zip_height), (0, zip_height - 0.1), (width * 0.6, zip_height)]
     canvas.stroke([*arch, (width * 0.85, 0.0)], 0.045, DARK)
     pocket = rng.uniform(0.1, 0.2)
     inset = width * 0.72
@@ -74,34 +69,21 @@ def bird(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         canvas.limb([(-0.35, 0.12), (-0.95, tail + spread + 0.12)], 0.12, 0.15, second)
     if not flying:
         for x in (-0.05, 0.12):
-            canvas.stroke([(x, 0.35), (x + 0.03, 0.82)], 0.05, DARK, smooth=False)
-            canvas.stroke([(x - 0.07, 0.86), (x + 0.03, 0.8), (x + 0.18, 0.86)], 0.05, DARK, smooth=False)
-    canvas.blob(
-        [(-0.6, 0.1), (-0.25, -0.15), (0.25, -0.28), (0.52, -0.15), (0.42, 0.2), (0.1, 0.42), (-0.3, 0.34)],
-        main,
-    )
-    canvas.blob([(0.0, 0.3), (0.35, 0.0), (0.42, 0.16), (0.12, 0.38)], light, outlined=False)
+            canvas.line([(x, 0.35), (x + 0.03, 0.82)], 0.05, DARK)
+            canvas.line([(x - 0.07, 0.86), (x + 0.03, 0.8), (x + 0.18, 0.86)], 0.05, DARK)
+    canvas.blob("-0.6,0.1 -0.25,-0.15 0.25,-0.28 0.52,-0.15 0.42,0.2 0.1,0.42 -0.3,0.34", main)
+    canvas.blob("0.0,0.3 0.35,0.0 0.42,0.16 0.12,0.38", light, outlined=False)
     canvas.polygon([(0.72, -0.48), (0.74 + beak, -0.3), (0.7, -0.24)], second)
     canvas.ellipse((0.55, -0.36), rng.uniform(0.22, 0.27), main)
     canvas.ellipse((0.62, -0.42), 0.055, (245, 245, 245), outlined=False)
     canvas.ellipse((0.63, -0.42), 0.032, DARK, outlined=False)
     if flying:
-        canvas.polygon(
-            [
-                (0.25, -0.05),
-                (-0.1, -lift * 0.8),
-                (-0.35, -lift),
-                (-0.42, -lift * 0.75),
-                (-0.5, -lift * 0.6),
-                (-0.4, -0.3),
-                (-0.25, 0.1),
-            ],
-            second,
-        )
+        edge = [(-0.1, -lift * 0.8), (-0.35, -lift), (-0.42, -lift * 0.75), (-0.5, -lift * 0.6)]
+        canvas.polygon([(0.25, -0.05), *edge, (-0.4, -0.3), (-0.25, 0.1)], second)
     else:
-        canvas.blob([(0.25, -0.12), (0.18, 0.18), (-0.25, 0.28), (-0.68, 0.14), (-0.2, -0.08)], second)
+        canvas.blob("0.25,-0.12 0.18,0.18 -0.25,0.28 -0.68,0.14 -0.2,-0.08", second)
         for y in (0.08, 0.18):
-            canvas.stroke([(0.05, y - 0.04), (-0.45, y)], 0.03, DARK, smooth=False)
+            canvas.line([(0.05, y - 0.04), (-0.45, y)], 0.03, DARK)
 
 
 def dog(canvas: Canvas, rng: np.random.Generator, colours) -> None:
@@ -114,18 +96,7 @@ def dog(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     if sitting:
         canvas.limb([(-0.5, 0.72), (-0.85, 0.62), (-0.95, 0.3)], 0.16, 0.06, main)
         canvas.limb([(0.22, 0.1), (0.28, 0.45), (0.3, 0.82)], 0.22, 0.13, shade)
-        canvas.blob(
-            [
-                (0.42, -0.4),
-                (0.05, -0.35),
-                (-0.35, 0.1),
-                (-0.58, 0.65),
-                (-0.2, 0.84),
-                (0.2, 0.6),
-                (0.42, 0.15),
-            ],
-            main,
-        )
+        canvas.blob("0.42,-0.4 0.05,-0.35 -0.35,0.1 -0.58,0.65 -0.2,0.84 0.2,0.6 0.42,0.15", main)
         canvas.ellipse((-0.26, 0.56), (0.32, 0.26), main)
         canvas.ellipse((-0.02, 0.8), (0.24, 0.09), main)
         canvas.limb([(0.3, 0.0), (0.38, 0.45), (0.4, 0.84)], 0.24, 0.14, main)
@@ -137,18 +108,9 @@ def dog(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         stride = rng.uniform(-0.12, 0.12)
         for x, bend in ((-length + 0.22, stride), (length - 0.25, -stride)):
             canvas.limb([(x, 0.1), (x - 0.03 + bend, 0.4), (x + bend, leg)], 0.22, 0.12, shade)
-        canvas.blob(
-            [
-                (-length - 0.05, -0.15),
-                (-0.1, -0.22),
-                (length, -0.3),
-                (length + 0.08, 0.05),
-                (length - 0.15, 0.28),
-                (-0.1, 0.2),
-                (-length, 0.24),
-            ],
-            main,
-        )
+        back = [(-length - 0.05, -0.15), (-0.1, -0.22), (length, -0.3)]
+        belly = [(length + 0.08, 0.05), (length - 0.15, 0.28), (-0.1, 0.2), (-length, 0.24)]
+        canvas.blob([*back, *belly], main)
         for x, bend in ((-length + 0.08, -stride), (length - 0.1, stride)):
             canvas.limb([(x, 0.05), (x - 0.05 + bend, 0.4), (x + bend, leg + 0.03)], 0.26, 0.13, main)
             canvas.ellipse((x + bend + 0.06, leg + 0.05), (0.13, 0.065), main)
@@ -161,25 +123,11 @@ def dog(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     canvas.stroke([(head_x + 0.16, head_y + 0.18), (head_x + snout - 0.04, head_y + 0.2)], 0.03, DARK)
     if rng.random() < 0.6:
         ear = rng.uniform(0.32, 0.46)
-        canvas.blob(
-            [
-                (head_x - 0.16, head_y - 0.2),
-                (head_x + 0.0, head_y - 0.12),
-                (head_x - 0.06, head_y + ear),
-                (head_x - 0.26, head_y + ear - 0.12),
-            ],
-            second,
-        )
+        base = [(head_x - 0.16, head_y - 0.2), (head_x + 0.0, head_y - 0.12)]
+        canvas.blob([*base, (head_x - 0.06, head_y + ear), (head_x - 0.26, head_y + ear - 0.12)], second)
     else:
-        for x, colour in ((0.0, main * 0.8), (-0.12, main)):
-            canvas.polygon(
-                [
-                    (head_x + x - 0.1, head_y - 0.12),
-                    (head_x + x - 0.04, head_y - 0.4),
-                    (head_x + x + 0.1, head_y - 0.16),
-                ],
-                colour,
-            )
+        for x, colour in ((head_x + 0.0, main * 0.8), (head_x - 0.12, main)):
+            canvas.polygon([(x - 0.1, head_y - 0.12), (x - 0.04, head_y - 0.4), (x + 0.1, head_y - 0.16)], colour)
     if not sitting and rng.random() < 0.5:
         canvas.ellipse((rng.uniform(-0.3, 0.1), -0.05), (0.2, 0.1), second, outlined=False)
     canvas.stroke([(head_x - 0.2, head_y + 0.32), (head_x + 0.12, head_y + 0.36)], 0.07, second)
@@ -195,19 +143,8 @@ def elephant(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     for x in (-0.32, 0.2):
         canvas.limb([(x, 0.2), (x, leg - 0.03)], 0.27, 0.24, shade)
     rise = rng.uniform(-0.62, -0.5)
-    canvas.blob(
-        [
-            (-0.8, 0.0),
-            (-0.6, rise + 0.12),
-            (-0.1, rise),
-            (0.35, rise + 0.1),
-            (0.45, 0.1),
-            (0.2, 0.42),
-            (-0.3, 0.45),
-            (-0.72, 0.34),
-        ],
-        main,
-    )
+    back = [(-0.8, 0.0), (-0.6, rise + 0.12), (-0.1, rise), (0.35, rise + 0.1)]
+    canvas.blob([*back, (0.45, 0.1), (0.2, 0.42), (-0.3, 0.45), (-0.72, 0.34)], main)
     for x in (-0.58, 0.02):
         canvas.limb([(x, 0.15), (x, leg)], 0.31, 0.27, main)
         for toe in (-0.08, 0.0, 0.08):
@@ -221,11 +158,8 @@ def elephant(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     canvas.ellipse((0.52, -0.3), (0.32, 0.33), main)
     canvas.limb([(0.62, 0.0), (0.78, 0.2), (0.98, 0.18)], 0.1, 0.02, (240, 236, 220))
     ear = rng.uniform(0.9, 1.12)
-    canvas.blob(
-        np.array([(0.3, -0.55), (0.05, -0.6), (-0.14, -0.32), (-0.04, 0.05), (0.18, 0.22), (0.34, -0.05)]) * ear
-        + (0.02 * ear, 0),
-        main * 0.88,
-    )
+    outline = np.array([(0.3, -0.55), (0.05, -0.6), (-0.14, -0.32), (-0.04, 0.05), (0.18, 0.22), (0.34, -0.05)])
+    canvas.blob(outline * ear + (0.02 * ear, 0), main * 0.88)
     canvas.ellipse((0.64, -0.36), 0.045, DARK)
 
 
@@ -249,8 +183,8 @@ def kite(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         strict=True,
     ):
         canvas.polygon([middle, *corner], panel if four else other)
-    canvas.stroke([top, low], 0.035, DARK, smooth=False)
-    canvas.stroke([left, right], 0.035, DARK, smooth=False)
+    canvas.line([top, low], 0.035, DARK)
+    canvas.line([left, right], 0.035, DARK)
     if rng.random() < 0.35:
         canvas.ellipse(middle, 0.14, light)
 
@@ -271,7 +205,7 @@ def pizza(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         with canvas.inside():
             count = 6 if missing else 8
             for angle in np.arange(count) * (np.ptp(turn) / count) + start:
-                canvas.stroke([(0, 0), (np.cos(angle) * 0.9, squash * np.sin(angle) * 0.9)], 0.03, DARK, smooth=False)
+                canvas.line([(0, 0), (np.cos(angle) * 0.9, squash * np.sin(angle) * 0.9)], 0.03, DARK)
             for angle in np.arange(9) * (np.ptp(turn) / 9) + start + 0.25:
                 reach = rng.choice([0.3, 0.56]) + rng.uniform(-0.06, 0.06)
                 spot = (np.cos(angle) * reach, squash * np.sin(angle) * reach)
@@ -282,20 +216,11 @@ def pizza(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         canvas.polygon([(-wide, -0.6), (wide, -0.6), (rng.uniform(-0.1, 0.1), 0.95)], light)
         for x, y in ((-0.28, -0.3), (0.25, -0.22), (-0.05, 0.05), (0.08, 0.42)):
             canvas.ellipse((x + rng.uniform(-0.06, 0.06), y), rng.uniform(0.12, 0.16), second)
-        canvas.blob(
-            [
-                (-wide - 0.1, -0.62),
-                (0, -0.92),
-                (wide + 0.1, -0.62),
-                (wide, -0.46),
-                (0, -0.58),
-                (-wide, -0.46),
-            ],
-            main,
-        )
+        crust = [(-wide - 0.1, -0.62), (0, -0.92), (wide + 0.1, -0.62), (wide, -0.46), (0, -0.58), (-wide, -0.46)]
+        canvas.blob(crust, main)
         for _ in range(3):
             x = rng.uniform(-0.3, 0.3)
-            canvas.stroke([(x, -0.35), (x + 0.08, -0.25)], 0.045, DARK, smooth=False)
+            canvas.line([(x, -0.35), (x + 0.08, -0.25)], 0.045, DARK)
 
 
 _LETTERS = {  # strokes in a box of 0 to 1
@@ -322,12 +247,8 @@ def stop_sign(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     for place, letter in enumerate("STOP"):
         corner = np.array([(place - 2) * width * 1.22 + width * 0.11, y0 - height / 2])
         for line in _LETTERS[letter]:
-            canvas.stroke(
-                np.array(line) * (width, height) + corner,
-                radius * 0.085,
-                (248, 248, 248),
-                smooth=len(line) > 4,
-            )
+            points = np.array(line) * (width, height) + corner
+            canvas.stroke(points, radius * 0.085, (248, 248, 248), smooth=len(line) > 4)
 
 
 def toilet(canvas: Canvas, rng: np.random.Generator, colours) -> None:
@@ -340,19 +261,7 @@ def toilet(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         canvas.rectangle(-wide + 0.08, -0.7, -wide + 0.26, -0.63, DARK)
         if rng.random() < 0.5:  # raised lid
             canvas.ellipse((0, -0.22), (0.44, 0.42), second)
-        canvas.blob(
-            [
-                (-0.5, 0.1),
-                (0.5, 0.1),
-                (0.42, 0.45),
-                (0.25, 0.62),
-                (0.3, 0.92),
-                (-0.3, 0.92),
-                (-0.25, 0.62),
-                (-0.42, 0.45),
-            ],
-            main,
-        )
+        canvas.blob("-0.5,0.1 0.5,0.1 0.42,0.45 0.25,0.62 0.3,0.92 -0.3,0.92 -0.25,0.62 -0.42,0.45", main)
         canvas.ellipse((0, 0.1), (0.55, 0.3), light)
         canvas.ellipse((0, 0.1), (0.37, 0.18), DARK)
         canvas.ellipse((0, 0.16), (0.26, 0.09), (150, 175, 190), outlined=False)
@@ -379,22 +288,18 @@ def truck(canvas: Canvas, rng: np.random.Generator, colours) -> None:
         roof = rng.uniform(-0.72, -0.5)
         canvas.rectangle(-0.97, roof, 0.35, 0.32, main)
         for x in np.linspace(-0.75, 0.15, rng.integers(2, 5)):
-            canvas.stroke([(x, roof + 0.06), (x, 0.26)], 0.03, main * 0.7, smooth=False)
+            canvas.line([(x, roof + 0.06), (x, 0.26)], 0.03, main * 0.7)
     elif kind == "tank":
         canvas.ellipse((-0.3, -0.08), (0.66, 0.36), main)
-        canvas.stroke([(-0.9, -0.08), (0.3, -0.08)], 0.08, light, smooth=False)
+        canvas.line([(-0.9, -0.08), (0.3, -0.08)], 0.08, light)
     else:
-        canvas.polygon([(-0.97, -0.18), (0.3, -0.18), (0.3, 0.32), (-0.85, 0.32)], main)
-        canvas.blob([(-0.85, -0.16), (-0.5, -0.45), (0.0, -0.4), (0.25, -0.16)], light)
+        canvas.polygon("-0.97,-0.18 0.3,-0.18 0.3,0.32 -0.85,0.32", main)
+        canvas.blob("-0.85,-0.16 -0.5,-0.45 0.0,-0.4 0.25,-0.16", light)
     hood = rng.uniform(-0.02, 0.1)
-    canvas.polygon(
-        [(0.38, cab_top), (0.68, cab_top), (0.82, hood), (0.98, hood + 0.06), (0.98, 0.4), (0.38, 0.4)],
-        second,
-    )
-    canvas.polygon(
-        [(0.46, cab_top + 0.09), (0.64, cab_top + 0.09), (0.74, hood - 0.02), (0.46, hood - 0.02)],
-        (185, 215, 235),
-    )
+    cab = [(0.38, cab_top), (0.68, cab_top), (0.82, hood), (0.98, hood + 0.06), (0.98, 0.4), (0.38, 0.4)]
+    canvas.polygon(cab, second)
+    window = [(0.46, cab_top + 0.09), (0.64, cab_top + 0.09), (0.74, hood - 0.02), (0.46, hood - 0.02)]
+    canvas.polygon(window, (185, 215, 235))
     canvas.rectangle(0.9, hood + 0.14, 0.99, hood + 0.24, (250, 235, 150))
     wheels = [-0.68, -0.3, 0.66] if rng.random() < 0.55 else [-0.58, 0.66]
     radius = rng.uniform(0.17, 0.22)
@@ -414,19 +319,7 @@ def zebra(canvas: Canvas, rng: np.random.Generator, colours) -> None:
     canvas.ellipse((-0.78, 0.45), (0.06, 0.12), stripe)
     for x, bend in ((-0.42, stride), (0.3, -stride)):
         canvas.limb([(x, 0.1), (x - 0.04 + bend, 0.5), (x + bend, leg - 0.03)], 0.2, 0.09, base * 0.85)
-    canvas.blob(
-        [
-            (-0.68, -0.08),
-            (-0.4, -0.24),
-            (0.05, -0.18),
-            (0.45, -0.24),
-            (0.52, 0.05),
-            (0.2, 0.3),
-            (-0.3, 0.28),
-            (-0.62, 0.2),
-        ],
-        base,
-    )
+    canvas.blob("-0.68,-0.08 -0.4,-0.24 0.05,-0.18 0.45,-0.24 0.52,0.05 0.2,0.3 -0.3,0.28 -0.62,0.2", base)
     for x, bend in ((-0.55, -stride), (0.4, stride)):
         canvas.limb([(x, 0.05), (x - 0.05 + bend, 0.48), (x + bend, leg)], 0.24, 0.1, base)
     if grazing:
@@ -443,21 +336,19 @@ def zebra(canvas: Canvas, rng: np.random.Generator, colours) -> None:
             lean = rng.uniform(-0.03, 0.03)
             canvas.stroke([(x + 0.05, -0.3), (x + lean, 0.0), (x - 0.05 + lean, 0.33)], gap * 0.4, stripe)
         for y in np.arange(0.4, leg - 0.05, gap * 0.8):
-            canvas.stroke([(-0.9, y), (0.65, y + 0.03)], gap * 0.3, stripe, smooth=False)
-        path = spline_along(neck)
-        for point in path[2:]:
-            canvas.stroke([point + (-0.25, -0.06), point + (0.25, 0.06)], gap * 0.38, stripe, smooth=False)
+            canvas.line([(-0.9, y), (0.65, y + 0.03)], gap * 0.3, stripe)
+        for point in _along(neck)[2:]:
+            canvas.line([point + (-0.25, -0.06), point + (0.25, 0.06)], gap * 0.38, stripe)
         for share in (0.3, 0.5):
             middle = poll * (1 - share) + np.array(nose) * share
-            canvas.stroke([middle + (0.08, -0.16), middle + (-0.06, 0.16)], gap * 0.32, stripe, smooth=False)
+            canvas.line([middle + (0.08, -0.16), middle + (-0.06, 0.16)], gap * 0.32, stripe)
         canvas.ellipse(nose, (0.09, 0.1), DARK)
         canvas.ellipse(poll + (0.12, 0.02), 0.035, DARK)
-    back = spline_along(neck)
-    for point in back[1:]:
-        canvas.stroke([point + (-0.17, 0.0), point + (-0.28, -0.05)], 0.06, stripe, smooth=False)
+    for point in _along(neck)[1:]:
+        canvas.line([point + (-0.17, 0.0), point + (-0.28, -0.05)], 0.06, stripe)
 
 
-def spline_along(points, count: int = 7) -> np.ndarray:
+def _along(points, count: int = 7) -> np.ndarray:
     """Return ``count`` points evenly along a polyline, (count, 2)."""
     points = np.asarray(points, float)
     steps = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
@@ -465,18 +356,8 @@ def spline_along(points, count: int = 7) -> np.ndarray:
     return np.stack([np.interp(places, steps, points[:, axis]) for axis in (0, 1)], axis=1)
 
 
-OBJECTS = {
-    "backpack": backpack,
-    "bird": bird,
-    "dog": dog,
-    "elephant": elephant,
-    "kite": kite,
-    "pizza": pizza,
-    "stop_sign": stop_sign,
-    "toilet": toilet,
-    "truck": truck,
-    "zebra": zebra,
-}
+_OBJECTS = (backpack, bird, dog, elephant, kite, pizza, stop_sign, toilet, truck, zebra)
+OBJECTS = {draw.__name__: draw for draw in _OBJECTS}
 
 
 def draw_object(name: str, rng: np.random.Generator, size: int = 208) -> tuple[np.ndarray, np.ndarray]:
@@ -487,7 +368,7 @@ def draw_object(name: str, rng: np.random.Generator, size: int = 208) -> tuple[n
     name
         One of ``OBJECTS``.
     rng
-        Source of everything that varies.
+        Source of all variation.
     size
         Side of the picture in pixels.
 
@@ -516,7 +397,7 @@ def draw_object(name: str, rng: np.random.Generator, size: int = 208) -> tuple[n
 
 
 def _light(size: int, rng: np.random.Generator) -> np.ndarray:
-    """Return a smooth field of brightness around 1, (size, size) float32."""
+    """Return a smooth brightness field around 1, (size, size) float32."""
     y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j].astype(np.float32)
     angle, bow = rng.uniform(0, 2 * np.pi), rng.uniform(0.5, 2.0)
     slope = np.cos(angle) * x + np.sin(angle) * y

@@ -1,8 +1,8 @@
-"""Drawn MSCOCO and MiniPlaces: the two corpora in their own layouts, for whoever has not downloaded them.
+"""Synthetic MSCOCO and MiniPlaces in the layouts of the originals, which need a download.
 
-The drawings stand in for photographs so that the construction code is one and the same: a COCO annotation
-file with polygons beside a folder of images, and MiniPlaces' folders of scenes. Every drawing has its own
-seed, from the run's seed, its class and its index, so a part of the corpus equals that part of the whole.
+The same construction code reads both: a COCO annotation file with polygons, a folder of images, and MiniPlaces' folders
+of scenes. The seed of a drawing depends on the run's seed, its class and its index, so that a part of the corpus equals
+that part of the whole.
 """
 
 from __future__ import annotations
