@@ -82,8 +82,9 @@ def list_devices() -> None:
     original, _ = _start_filter()
     with contextlib.suppress(AttributeError, OSError, ValueError):  # sys.stderr has no descriptor
         if original is not None and sys.stderr.fileno() == 2:
-            options = {"encoding": sys.stderr.encoding, "errors": sys.stderr.errors}
-            sys.stderr = open(original, "w", buffering=1, closefd=False, **options)
+            sys.stderr = open(
+                original, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1, closefd=False
+            )
 
 
 @contextlib.contextmanager

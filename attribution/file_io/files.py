@@ -24,7 +24,7 @@ from attribution.file_io.paths import make_directory, writing
 try:
     import fcntl
 except ImportError:  # Windows: stale paths are not recognized and stay
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 LOCK = ".lock"  # file in a locked directory; removed afterwards
 UNFINISHED = ".unfinished"

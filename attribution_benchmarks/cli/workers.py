@@ -36,7 +36,7 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
         If the system killed a worker.
     """
     if number <= 1:
-        yield lambda function, tasks, chunksize=1: map(function, tasks)
+        yield _in_this_process
         return
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_parent, (os.getpid(),))
@@ -54,6 +54,10 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
         ) from error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_this_process(function: Callable, tasks: Iterable, chunksize: int = 1) -> Iterator:
+    return map(function, tasks)
 
 
 @contextlib.contextmanager
