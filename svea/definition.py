@@ -160,13 +160,13 @@ class Svea(Benchmark):
 
 def _model_paths(flag_values: flags.FlagValues) -> list[pathlib.Path]:
     """Return the directories of the networks to score."""
-    if flag_values.model and flag_values.models:
-        raise BadInput("--model and --models were both given; --model is for one network, --models for several")
-    if flag_values.models and not all(flag_values.models):
-        raise BadInput("--models has an empty name; write --models=first,second")
     given = [flag_values.model] if flag_values.model else flag_values.models
     if not given and not DEFAULT_MODEL.is_dir():
         raise BadInput("the default network is missing; train it with: python -m svea.baseline, or give --model=")
+    if flag_values.model and flag_values.models:
+        raise BadInput("--model and --models were both given; --model is for one network, --models for several")
+    if not all(given):
+        raise BadInput("--models has an empty name; write --models=first,second")
     paths = [pathlib.Path(path) for path in given] or [DEFAULT_MODEL]
     if len({path.resolve() for path in paths}) < len(paths):
         raise BadInput("--models names a network twice")

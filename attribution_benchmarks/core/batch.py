@@ -1,9 +1,11 @@
-"""Inputs that are explained together, and what is known of them."""
+"""Inputs that are explained together with the truth about them, and the sources of their maps."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +14,14 @@ MEMBER = "#"  # before the number of one of several controls of a kind, such as 
 
 @dataclasses.dataclass(frozen=True)
 class MapSource:
-    """What a map was made by: a method as asked, a method under a control, or a control that knows no network.
+    """The source of a map: a method, a method under a control condition, or a model-independent control.
 
     Attributes
     ----------
     method
-        Name of the method; empty for a control that knows no network.
+        Name of the method; empty for a model-independent control.
     control
-        Name of the control; empty for a method as asked.
+        Name of the control; empty for a method alone.
     """
 
     method: str = ""
@@ -37,7 +39,7 @@ class MapSource:
 
 
 def by_kind(sources: Iterable[MapSource]) -> dict[MapSource, list[MapSource]]:
-    """Return sources by their kind: those of one method's random networks together, any other alone."""
+    """Group sources by their kind: those of one method's random networks together, any other alone."""
     found: dict[MapSource, list[MapSource]] = {}
     for source in sources:
         found.setdefault(source.kind, []).append(source)
@@ -53,10 +55,10 @@ class Batch:
     inputs
         (N, ...) array, or a mapping from the model's input names to such arrays.
     seeds
-        N names that what is drawn for an input depends on, besides the run's seed.
+        N names; the random numbers of an input depend on its name and the run's seed.
     targets
-        (N,) int, the classes to explain; None for the predicted ones, which a run with a model fills in before it makes
-        maps, so that metrics and controls find them.
+        (N,) int, the classes to explain; None for the predicted ones, which ``Explainer.with_targets`` fills in before
+        maps are made.
     explained
         Name of the input that is explained, where there are several.
     masks
@@ -77,11 +79,11 @@ class Batch:
 
     @property
     def pictures(self) -> np.ndarray:
-        """What is explained, (N, positions..., channels)."""
+        """The explained input, (N, positions..., channels)."""
         return self.inputs[self.explained] if isinstance(self.inputs, Mapping) else self.inputs
 
     def with_pictures(self, pictures: np.ndarray) -> np.ndarray | dict[str, np.ndarray]:
-        """Return the inputs with others in place of what is explained."""
+        """Return the inputs with another explained input."""
         return {**self.inputs, self.explained: pictures} if isinstance(self.inputs, Mapping) else pictures
 
     def take(self, positions: Sequence[int] | np.ndarray) -> Batch:
@@ -105,7 +107,7 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class LazyBatch:
-    """A batch before it is read: a run that finds all its scores never reads it.
+    """A batch before it is read; it is not read if all its scores are stored.
 
     Attributes
     ----------
@@ -120,3 +122,21 @@ class LazyBatch:
     names: Sequence[str]
     files: Sequence[str]
     load: Callable[[], Batch]
+
+
+def memoize_last(function: Callable) -> Callable:
+    """Return a function that remembers its last result, for identical arguments.
+
+    All maps of a batch are measured one after the other, and each map by one metric after the other. What does not
+    depend on the map, or is part of several metrics, is computed once.
+    """
+    last: list[tuple[tuple, Any]] = []
+
+    @functools.wraps(function)
+    def remembered(*arguments: Any) -> Any:
+        # Bound methods are created each time they are named, so functions are compared by value, all else by identity.
+        if not last or not all(a is b or (callable(a) and a == b) for a, b in zip(last[0][0], arguments, strict=True)):
+            last[:] = [(arguments, function(*arguments))]
+        return last[0][1]
+
+    return remembered

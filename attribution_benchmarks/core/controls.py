@@ -1,6 +1,6 @@
-"""What a method must beat to have explained something: maps that know no network, and what should spoil a map.
+"""Controls of methods: model-independent maps, and conditions that should change a map.
 
-Another class is asked for after Sixt and Landgraf, "A Rigorous Study of the Deep Taylor Decomposition", TMLR 2022.
+Explaining another class follows Sixt and Landgraf, "A Rigorous Study of the Deep Taylor Decomposition", TMLR 2022.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class Control:
     name, title
         In keys and files; in tables.
     about
-        What it is, in a few words for the report.
+        Description, in a few words for the report.
     maps
-        ``maps(batch, seed)``: maps that know no network, (N, positions...). None for a control of methods.
+        ``maps(batch, seed)`` returns model-independent maps, (N, positions...). None for a control of methods.
     disturb
-        ``disturb(model, batch, seed)``: the model and the batch that a method is asked about instead of the true ones.
+        ``disturb(model, batch, seed)`` returns the model and the batch that a method explains instead of the true ones.
         ``batch.targets`` are set; a control that changes the model or the inputs keeps them.
-        None for a control that knows no network.
+        None for a model-independent control.
     oracle
-        Whether it knows the truth: a bound for methods, nothing to beat.
+        Whether it uses the ground truth, so that no method is tested against it.
     trivial_max_of
-        Metrics whose best or only value it has by construction, so that nothing can be above it there.
+        Metrics whose maximum it has by definition, so that no method can score higher.
     depends_on
-        What its maps depend on besides batch, seed and code, as text.
+        Everything else that its maps depend on besides batch, seed and code, as text.
     """
 
     name: str
@@ -57,7 +57,7 @@ def uniform(batch: Batch, seed: int) -> np.ndarray:
 
 
 def random(batch: Batch, seed: int) -> np.ndarray:
-    """Return maps of numbers drawn evenly from [0, 1), (N, positions...), from the seed and each input's key."""
+    """Return maps of uniform random numbers in [0, 1), (N, positions...), from the seed and each input's name."""
     spatial = positions(batch.pictures.shape)
     return np.stack([batching.generator(seed, key, "random map").random(spatial) for key in batch.seeds])
 
@@ -83,7 +83,7 @@ def ground_truth(batch: Batch, seed: int) -> np.ndarray:
 
 
 def other_class(model: Any, batch: Batch, seed: int) -> tuple[object, Batch]:
-    """Ask for the runner-up: of all wrong classes it is the one that the network would give instead."""
+    """Explain the highest-scored class that is not the target."""
     return model, dataclasses.replace(batch, targets=runner_up(model.scores(batch.inputs), batch.targets))
 
 
@@ -95,7 +95,7 @@ def runner_up(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
     scores
         (N, classes).
     targets
-        (N,) classes to leave out.
+        (N,) classes to exclude.
 
     Returns
     -------

@@ -292,8 +292,6 @@ class Benchmark:
 
     def check(self, run: Run) -> None:
         """Raise ``BadInput`` for flags that do not go together, before anything is loaded."""
-        if self.examples is None:
-            raise BadInput(f"{self.title} has commands of its own; see the README")
         if run.flags.precomputed_maps and run.flags.model:
             raise BadInput("--precomputed_maps needs no network; leave out --model")
 

@@ -1,14 +1,16 @@
-"""The corridor from maps to numbers: explain batch by batch, measure the maps, keep the numbers, drop the maps.
+"""Explain inputs batch by batch, measure the maps, store the numbers and drop the maps.
 
-Every benchmark goes this way, and nothing else in the house does. A batch whose numbers are all in the store is not
-even read; each batch is stored when it is done, so a run that was killed goes on where it stood.
+A batch whose numbers are all in the store is not even read. Each batch is stored when it is done, so a run that was
+killed resumes there.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 @dataclasses.dataclass(frozen=True)
 class PredictionFilter:
-    """What the model says of inputs before anything is explained, kept like scores.
+    """A query of the model that decides which inputs are explained; its answers are stored like scores.
 
     Attributes
     ----------
@@ -40,91 +42,83 @@ class PredictionFilter:
 
 
 class Evaluator:
-    """One way through a benchmark's inputs.
+    """Explains and measures the inputs of a benchmark on one model.
 
     Parameters
     ----------
     explainer
-        Makes maps: ``explainer.Explainer``, or ``saved_maps.SavedMaps`` for maps made elsewhere.
+        Makes maps: ``explainer.Explainer``, or ``saved_maps.SavedMaps`` for precomputed maps.
     measures
-        What is kept of each map.
+        What is stored of each map.
     key
         What scores depend on besides method, code and input: benchmark, model, data.
     code
-        Functions that read and prepare the inputs; a change of theirs makes stored scores stale.
+        Functions that read and prepare the inputs; stored scores of other code are not used.
     store
-        Where numbers are kept; in memory alone where the maps may change without a trace (``SavedMaps``).
+        Where numbers are stored; in memory where maps may change without a trace (``SavedMaps``).
     prediction_filter
-        What is asked before explaining; None explains every input's own target.
+        Which inputs are explained; None for all, each for its target.
     maps_directory
-        Where the maps of methods as asked are saved; None saves none.
+        Where the maps of methods are saved, those of controls not; None saves none.
     """
 
     def __init__(
         self,
-        explainer,
+        explainer: Any,
         measures: Sequence[PerSampleMetric],
         key: Mapping,
         code: Sequence[Callable] = (),
         store: ScoreStore | None = None,
         prediction_filter: PredictionFilter | None = None,
-        maps_directory=None,
+        maps_directory: Any = None,
     ):
         self.explainer, self.measures, self.prediction_filter = explainer, tuple(measures), prediction_filter
         self.maps_directory = maps_directory
+        self.store = store if store and explainer.lasting else ScoreStore(None)
         for measure in self.measures:
             if measure.check:
                 measure.check(getattr(explainer, "model", None))
-        self.store = store if store and explainer.lasting else ScoreStore(None)
         prepared = {**key, "prepared": code_fingerprint(*code) if code else ""}
-        kept = {
-            measure.name: [measure.name, code_fingerprint(measure.function), measure.degenerate_maps]
-            for measure in self.measures
-        }
         self._series: dict[tuple[MapSource, str], Series] = {}
         for source in explainer.sources:
             made = explainer.key(source)
-            for measure in self.measures:
-                if measure.applies_to(source):
-                    series = self.store.series(**prepared, **made, measure=kept[measure.name])
-                    self._series[source, measure.name] = series
-        self._predictions = (
-            self.store.series(**prepared, predictions=prediction_filter.name) if prediction_filter else None
-        )
+            for measure in filter(lambda each: each.applies_to(source), self.measures):
+                described = [measure.name, code_fingerprint(measure.function), measure.degenerate_maps]
+                self._series[source, measure.name] = self.store.series(**prepared, **made, measure=described)
+        self.predictions: Series | None = None  # where the records of the filter are stored
+        if prediction_filter:
+            self.predictions = self.store.series(**prepared, predictions=prediction_filter.name)
 
-    @property
-    def answered(self) -> Series | None:
-        """Where predictions are kept; None where nothing is asked."""
-        return self._predictions
+    def series(self, source: MapSource, measure: PerSampleMetric) -> Series:
+        """Return where the numbers of a source by a measure are stored."""
+        return self._series[source, measure.name]
 
     def series_by_name(self) -> dict[str, Series]:
-        """Return all series by a name that depends on all their records do, the predictions first."""
-        series = [*([self._predictions] if self.prediction_filter else []), *self._series.values()]
+        """Return all series, the predictions first, by names that depend on everything their records depend on."""
+        series = [*([self.predictions] if self.predictions is not None else []), *self._series.values()]
         return {one.name: one for one in series}
 
     def with_store(self, store: ScoreStore, batch_size: int | None = None) -> Evaluator:
-        """Return the same run with another store, and with other batches where their size is given."""
+        """Return the same evaluator with another store, and with another batch size of the explainer if given."""
         other = copy.copy(self)
         other.store = store
         other._series = {place: store.series(**series.key) for place, series in self._series.items()}
-        other._predictions = store.series(**self._predictions.key) if self.prediction_filter else None
+        if self.predictions is not None:
+            other.predictions = store.series(**self.predictions.key)
         if batch_size is not None:
             other.explainer = copy.copy(self.explainer)
             other.explainer.batch_size = batch_size
         return other
 
-    def lacks(self, part: LazyBatch) -> bool:
-        """Tell whether any number, answer or saved map of a batch is not there yet."""
-        counts = np.ones(len(part.names), bool)
-        if self.prediction_filter:
-            if self._predictions.missing(part.names):
-                return True
-            counts, _ = self._judged(list(self._predictions.records(part.names)), part)
-        places = np.flatnonzero(counts).tolist()
-        return any(self._lacking(part.names[place], part.files[place]) for place in places)
+    def is_complete(self, part: LazyBatch) -> bool:
+        """Return whether all predictions, numbers and saved maps of a batch exist."""
+        if self.prediction_filter and self.predictions.missing(part.names):
+            return False
+        counts, _ = self._judge(part)
+        return not any(self._missing(part.names[row], part.files[row]) for row in np.flatnonzero(counts))
 
-    def run(self, lazy_batches: Iterable[LazyBatch], progress: Callable[[int], None] | None = None) -> Results:
-        """Explain and measure what is not in the store yet, and return all numbers.
+    def run(self, lazy_batches: Iterable[LazyBatch], progress: Callable[[int], object] | None = None) -> Results:
+        """Explain and measure what the store lacks, and return all numbers.
 
         Parameters
         ----------
@@ -135,79 +129,80 @@ class Evaluator:
         """
         names, counted, predictions = [], [], []
         for part in lazy_batches:
-            batch = _Once(part.load)
-            counts, targets = np.ones(len(part.names), bool), None
+            load = functools.cache(part.load)
             if self.prediction_filter:
-                said = self._asked(part, batch)
-                counts, targets = self._judged(said, part)
-                predictions += said
-            self._explain(part, batch, counts, targets)
+                self._query(part, load)
+                predictions += self.predictions.records(part.names)
+            counts, targets = self._judge(part)
+            self._explain(part, load, counts, targets)
             names += part.names
             counted.append(counts)
             if progress:
                 progress(len(part.names))
         return Results(names, np.concatenate(counted) if counted else np.zeros(0, bool), predictions, self)
 
-    def series(self, source: MapSource, measure: PerSampleMetric) -> Series:
-        """Return where a source's numbers under one measure are kept."""
-        return self._series[source, measure.name]
-
-    def _judged(self, said: Sequence, part: LazyBatch) -> tuple[np.ndarray, np.ndarray | None]:
-        try:
-            return self.prediction_filter.judge(said, part)
-        except (TypeError, ValueError, KeyError) as error:
-            raise damaged(self.store) from error
-
-    def _asked(self, part: LazyBatch, batch: _Once) -> list:
-        missing = set(self._predictions.missing(part.names))
+    def _query(self, part: LazyBatch, load: Callable[[], Batch]) -> None:
+        """Query the model about those inputs that have no record."""
+        missing = set(self.predictions.missing(part.names))
         if missing:
-            places = [place for place, name in enumerate(part.names) if name in missing]
-            said = self.prediction_filter.query(batch().take(places))
-            self._predictions.append({part.names[place]: record for place, record in zip(places, said, strict=True)})
-        return list(self._predictions.records(part.names))
+            rows = [row for row, name in enumerate(part.names) if name in missing]
+            records = self.prediction_filter.query(load().take(rows))
+            self.predictions.append({part.names[row]: record for row, record in zip(rows, records, strict=True)})
 
-    def _explain(self, part: LazyBatch, batch: _Once, counts: np.ndarray, targets: np.ndarray | None) -> None:
-        """Explain and measure those of a batch's inputs that count and lack a number or a saved map."""
-        lacking = [self._lacking(name, file) for name, file in zip(part.names, part.files, strict=True)]
-        places = [int(place) for place in np.flatnonzero(counts) if lacking[place]]
-        if not places:
+    def _judge(self, part: LazyBatch) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return which inputs count and their targets, from stored records."""
+        if not self.prediction_filter:
+            return np.ones(len(part.names), bool), None
+        try:
+            return self.prediction_filter.judge(list(self.predictions.records(part.names)), part)
+        except (TypeError, ValueError, KeyError) as error:
+            raise _damaged(self.store) from error
+
+    def _explain(
+        self, part: LazyBatch, load: Callable[[], Batch], counts: np.ndarray, targets: np.ndarray | None
+    ) -> None:
+        """Explain and measure those inputs of a batch that count and lack a number or a saved map."""
+        missing = {row: self._missing(part.names[row], part.files[row]) for row in np.flatnonzero(counts).tolist()}
+        rows = [row for row in missing if missing[row]]
+        if not rows:
             return
-        wanted = [source for source in self.explainer.sources if any(source in lacking[place] for place in places)]
-        names, files = ([column[place] for place in places] for column in (part.names, part.files))
-        explained = batch().take(places)
+        wanted = set().union(*missing.values())
+        names, files = ([column[row] for row in rows] for column in (part.names, part.files))
+        batch = load().take(rows)
         if targets is not None:
-            explained = dataclasses.replace(explained, targets=np.asarray(targets)[places])
-        explained = self.explainer.with_targets(explained)
-        for source, maps in self.explainer.maps(wanted, explained):
-            for measure in self.measures:
-                series = self._series.get((source, measure.name))
-                if series is None or not series.missing(names):
-                    continue
-                try:
-                    explain = self.explainer.explain_function(source) if measure.needs_explainer else None
-                    numbers = measure.compute(maps, explained, explain or self.explainer.scores)
-                    records = measure.to_records(numbers)
-                except BadInput as error:
-                    raise BadInput(f"'{source.name}' cannot be scored: {error}") from error
-                series.append(dict(zip(names, records, strict=True)))
-            if self.maps_directory and not source.control:
-                for file, one in zip(files, maps, strict=True):
-                    self.maps_directory.save(source.method, file, one)
+            batch = dataclasses.replace(batch, targets=np.asarray(targets)[rows])
+        batch = self.explainer.with_targets(batch)
+        sources = [source for source in self.explainer.sources if source in wanted]
+        for source, maps in self.explainer.maps(sources, batch):
+            self._measure(source, maps, batch, names)
+            for file, found in zip(files, maps, strict=True) if self._saves(source) else ():
+                self.maps_directory.save(source.method, file, found)
 
-    def _lacking(self, name: str, file: str) -> set[MapSource]:
-        """Return the sources that have no number of an input, or lack its map where maps are saved."""
+    def _measure(self, source: MapSource, maps: np.ndarray, batch: Batch, names: Sequence[str]) -> None:
+        """Store the numbers of a source's maps by all measures that lack them."""
+        for measure in self.measures:
+            series = self._series.get((source, measure.name))
+            if series is None or not series.missing(names):
+                continue
+            try:
+                explain = self.explainer.explain_function(source) if measure.needs_explainer else None
+                records = measure.to_records(measure.compute(maps, batch, explain or self.explainer.scores))
+            except BadInput as error:
+                raise BadInput(f"'{source.name}' cannot be scored: {error}") from error
+            series.append(dict(zip(names, records, strict=True)))
+
+    def _missing(self, name: str, file: str) -> set[MapSource]:
+        """Return the sources that lack a number of an input, or its map where maps are saved."""
         found = {source for (source, _), series in self._series.items() if name not in series}
-        if self.maps_directory:
-            found |= {
-                source
-                for source in self.explainer.sources
-                if source.method and not source.control and not self.maps_directory.has(source.method, file)
-            }
-        return found
+        saved = filter(self._saves, self.explainer.sources)
+        return found | {source for source in saved if not self.maps_directory.has(source.method, file)}
+
+    def _saves(self, source: MapSource) -> bool:
+        return bool(self.maps_directory and source.method and not source.control)
 
 
 class Results:
-    """The numbers of a run.
+    """The numbers of an evaluator's inputs.
 
     Attributes
     ----------
@@ -218,18 +213,18 @@ class Results:
     predictions
         (N,) records of ``PredictionFilter.query``; empty without it.
     sources
-        All that was scored.
+        The sources of maps that were scored.
     evaluator
-        What measured it.
+        What measured them.
     """
 
     def __init__(self, names: Sequence[str], counted: np.ndarray, predictions: Sequence, evaluator: Evaluator):
         self.names, self.counted, self.predictions = names, counted, predictions
-        self.sources = evaluator.explainer.sources
+        self.sources: tuple[MapSource, ...] = evaluator.explainer.sources
         self.evaluator = evaluator
 
     def numbers(self, source: MapSource, measure: PerSampleMetric) -> np.ndarray:
-        """Return a source's numbers, (N, width) float64; NaN for inputs that do not count or were not measured.
+        """Return the numbers of one source, (N, width) float64; NaN for inputs that do not count or were not measured.
 
         One source is read at a time, so that memory need not hold them all.
 
@@ -247,23 +242,10 @@ class Results:
             for row, record in zip(rows, series.records(self.names[row] for row in rows), strict=True):
                 numbers[row] = measure.from_record(record)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise damaged(self.evaluator.store) from error
+            raise _damaged(self.evaluator.store) from error
         return numbers
 
 
-def damaged(store: ScoreStore) -> BadInput:
-    """Return the error of a store that holds what no run has written."""
-    return BadInput(f"the scores in {store.directory} are damaged; remove that folder to compute anew")
-
-
-class _Once:
-    """A batch that is read when first asked for."""
-
-    def __init__(self, load: Callable[[], Batch]):
-        self._load = load
-        self._batch: Batch | None = None
-
-    def __call__(self) -> Batch:
-        if self._batch is None:
-            self._batch = self._load()
-        return self._batch
+def _damaged(store: ScoreStore) -> BadInput:
+    """Return the error of a store that holds invalid records."""
+    return BadInput(f"the scores in {store.directory} are damaged; remove that folder to compute them again")

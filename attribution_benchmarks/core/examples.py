@@ -1,4 +1,4 @@
-"""What a benchmark of one file explains: all inputs at once, with the truth about them."""
+"""The inputs of a benchmark with one network, with the truth about them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Examples:
     names
         N names; "0" to "N - 1" where empty.
     clusters
-        N names of what inputs belong to, such as one image; None where each stands for itself.
+        N names of groups of dependent inputs, such as their image; None for independent inputs.
     """
 
     inputs: np.ndarray
@@ -49,7 +49,7 @@ class Examples:
                 raise ValueError(f"{what} has {len(column)} entries for {count} inputs")
 
     def batches(self, size: int, chosen: Sequence[int] | None = None) -> Iterator[LazyBatch]:
-        """Yield inputs, all of them or those of some rows, so many at a time."""
+        """Yield all inputs, or those of some rows, in batches of ``size``."""
         chosen = range(len(self.inputs)) if chosen is None else chosen
         whole = Batch(np.asarray(self.inputs), list(self.names), self.targets, masks=self.masks,
                       truth={**self.truth, "file": list(self.names)})  # fmt: skip
@@ -64,7 +64,7 @@ class Examples:
             )
 
     def without(self, rows: Iterable[int]) -> Examples:
-        """Return all inputs but some."""
+        """Return all inputs except those of some rows."""
         gone = set(rows)
         left = [row for row in range(len(self.inputs)) if row not in gone]
 
@@ -81,7 +81,7 @@ class Examples:
         )
 
     def _digest(self, row: int) -> str:
-        """Return a hash of all that is known of an input."""
+        """Return a hash of an input and the truth about it."""
         digest = hashlib.sha256()
         for column in (self.inputs, self.targets, *self.masks.values(), *self.truth.values()):
             if column is not None:

@@ -1,4 +1,4 @@
-"""Makes the maps of a run: methods as asked, methods under controls, and controls that know no network."""
+"""Make the maps of a run: of methods, of methods under controls, and of model-independent controls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN = (int, float, str, bool, type(None))
 
 
 class Explainer:
-    """Explains batches with the methods and controls of a run.
+    """Makes maps of batches by methods and controls.
 
     Parameters
     ----------
@@ -31,16 +31,16 @@ class Explainer:
     controls
         Those of the run, in the order of the table.
     controlled
-        Names of the methods that controls of methods are asked of, or such names by control; all where None.
+        Names of the methods to run under controls, or such names by control; all where None.
     seed, batch_size
         Of the run.
 
     Attributes
     ----------
     sources : tuple of MapSource
-        All that is scored: methods, methods under each control, controls.
+        Methods, methods under each control, controls.
     lasting : bool
-        The keys tell all that maps depend on, so numbers may be kept.
+        ``key`` has everything that maps depend on, so numbers may be stored.
     """
 
     lasting = True
@@ -58,13 +58,13 @@ class Explainer:
         self.methods = with_parameters(methods)
         self.controls = {control.name: control for control in controls}
 
-        def asked(control: Control) -> list[str]:
+        def under(control: Control) -> list[str]:
             wanted = controlled.get(control.name, ()) if isinstance(controlled, Mapping) else controlled
             return [name for name in self.methods if wanted is None or name in wanted]
 
         self.sources = (
             *(MapSource(name) for name in self.methods),
-            *(MapSource(name, control.name) for control in controls if control.disturb for name in asked(control)),
+            *(MapSource(name, control.name) for control in controls if control.disturb for name in under(control)),
             *(MapSource(control=control.name) for control in controls if control.maps),
         )
 
@@ -73,15 +73,15 @@ class Explainer:
         return self.model.scores(inputs, self.batch_size)
 
     def with_targets(self, batch: Batch) -> Batch:
-        """Return a batch with its targets set, by default the classes that the model of the run predicts."""
+        """Return a batch with its targets, by default the classes that the model predicts."""
         return with_targets(batch, self.scores)
 
     def explain_function(self, source: MapSource) -> ExplainFunction:
-        """Return what explains other inputs, targets or networks by a source's method."""
+        """Return a function that explains other inputs, targets or networks by the method of a source."""
         return ExplainFunction(self, source.method)
 
     def key(self, source: MapSource) -> dict:
-        """Return what a source's maps depend on besides model and inputs: method, parameters, control, code, seed."""
+        """Return what the maps of a source depend on besides model and inputs: method, parameters, control, seed."""
         key: dict = {"method": source.name, "seed": self.seed}
         if source.method:
             parameters = self.methods[source.method][1]
@@ -95,20 +95,20 @@ class Explainer:
         return key
 
     def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
-        """Yield the maps of some sources, control by control, so that no more than one control's are in memory.
+        """Yield the maps of some sources, control by control, so that memory holds those of one control.
 
         Controls of methods need the batch's targets, see ``with_targets``.
         """
         for control in dict.fromkeys(source.control for source in sources):
-            asked = [source for source in sources if source.control == control]
+            alike = [source for source in sources if source.control == control]
             if control and self.controls[control].maps:
-                yield asked[0], self.controls[control].maps(batch, self.seed)
+                yield alike[0], self.controls[control].maps(batch, self.seed)
                 continue
             model, disturbed = self.model, batch
             if control:
                 model, disturbed = self.controls[control].disturb(self.model, batch, self.seed)
-            found = self._explained(model, [source.method for source in asked], disturbed)
-            for source in asked:
+            found = self._explained(model, [source.method for source in alike], disturbed)
+            for source in alike:
                 yield source, found.pop(source.method)
 
     def _explained(self, model, names: Sequence[str], batch: Batch) -> dict[str, np.ndarray]:
@@ -119,7 +119,7 @@ class Explainer:
 
 
 class ExplainFunction:
-    """Explains by one method, for metrics that compare maps with others; equal to another of the same method."""
+    """Explains by one method, for metrics that compare maps; equal to another of the same explainer and method."""
 
     def __init__(self, explainer: Explainer, method: str):
         self.explainer, self.method, self.model = explainer, method, explainer.model
@@ -129,9 +129,9 @@ class ExplainFunction:
         return self.explainer.scores(inputs)
 
     def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
-        """Return maps of a batch, (N, positions...) or with channels; of another model where one is given.
+        """Return maps of a batch, (N, positions...) or with channels, of the run's model or of another.
 
-        A batch without targets is explained for the classes that the model of the run predicts, on either model.
+        A batch without targets is explained for the classes that the run's model predicts, on either model.
         """
         batch = self.explainer.with_targets(batch)
         return self.explainer._explained(model or self.model, [self.method], batch)[self.method]
@@ -144,7 +144,7 @@ class ExplainFunction:
 
 
 def _definition(function: Callable) -> Callable | str:
-    """Return a control's function without what it holds, such as a whole data set: ``depends_on`` tells that."""
+    """Return a control's function without its closure, such as a data set, which ``depends_on`` describes."""
     if not getattr(function, "__closure__", None):
         return function
     return f"{function.__module__}:{function.__qualname__.partition('.')[0]}"

@@ -1,4 +1,4 @@
-"""What a user wrote in a file elsewhere: ``file.py:NAME`` or ``module:NAME``."""
+"""Objects of custom modules: ``file.py:NAME`` or ``module:NAME``."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Found = TypeVar("Found")
 
 
 def loaded(name: str, kind: type[Found], what: str) -> Found:
-    """Return an object of a kind by its place.
+    """Return an object of a custom module.
 
     Parameters
     ----------
     name
         ``module:NAME`` or ``path/to/file.py:NAME``.
     kind
-        What it must be.
+        Its class.
     what
-        The flag that named it, for messages.
+        The flag that names it, for messages.
 
     Raises
     ------
     BadInput
-        If there is none.
+        If it does not exist or is of another class.
     """
     place, _, attribute = name.rpartition(":")
     if not place or not attribute.isidentifier():

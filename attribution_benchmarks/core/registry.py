@@ -1,14 +1,16 @@
-"""The benchmarks by name, and those of the user's own by file: the only place that knows which there are."""
+"""The benchmarks by name, and custom ones by file: the only place that lists them."""
 
 from __future__ import annotations
 
+import importlib.util
+import pathlib
 from collections.abc import Mapping
+from importlib import metadata
 from types import MappingProxyType
 
 from attribution.errors import BadInput, listed
 from attribution.plugins import refuse_file_alone
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.package_conflicts import check_own
 from attribution_benchmarks.core.plugins import loaded
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
@@ -19,9 +21,10 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "exact": "attribution_benchmarks.exact.definition:BENCHMARK",
     }
 )
-# A report has these unasked. Methods of layers have nothing to say of vectors: with exact truth among the columns, no
-# class activation map would be common to all, and rankings would be compared without them.
+# The default of a report. Methods of layers do not apply to vectors: with exact truth among the columns, no class
+# activation map would be common to all, and rankings would be compared without them.
 REPORTED = ("svea", "bim", "clevr_xai")
+_HERE = pathlib.Path(__file__).resolve().parents[2]  # where our packages are, in a checkout or in an installation
 
 
 def benchmark_named(name: str) -> Benchmark:
@@ -30,16 +33,36 @@ def benchmark_named(name: str) -> Benchmark:
     Parameters
     ----------
     name
-        Of ``BENCHMARKS``; or ``module:NAME`` or ``file.py:NAME`` of the user's own.
+        Of ``BENCHMARKS``; or ``module:NAME`` or ``file.py:NAME`` of a custom one.
 
     Raises
     ------
     BadInput
-        If there is none.
+        If it does not exist, or another package has the name of the benchmark's.
     """
     refuse_file_alone(name, "--benchmarks", functions=False)
     if name not in BENCHMARKS and ":" not in name:
         raise BadInput(f"no benchmark '{name}'; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
     if name in BENCHMARKS:
-        check_own(BENCHMARKS[name].split(".")[0])
+        _check_package(BENCHMARKS[name].split(".")[0])
     return loaded(BENCHMARKS.get(name, name), Benchmark, "--benchmarks")
+
+
+def _check_package(package: str) -> None:
+    """Raise ``BadInput`` if Python finds another package of this name, such as the one of a benchmark's authors."""
+    found = importlib.util.find_spec(package)
+    place = pathlib.Path(found.origin).resolve().parent if found and found.origin else None
+    if place != _HERE / package:
+        raise BadInput(
+            f"'import {package}' finds {place or 'nothing'}, not this project's {_HERE / package}; another package of "
+            f"that name comes first: pip uninstall {package}, or correct PYTHONPATH"
+        )
+    try:
+        other = metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return
+    if pathlib.Path(str(other.locate_file(package))).resolve() == place:
+        raise BadInput(
+            f"another distribution called '{package}' {other.version} is installed over this project's package; "
+            f"pip uninstall {package}, then pip install --force-reinstall --no-deps attribution-benchmarks"
+        )

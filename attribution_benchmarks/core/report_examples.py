@@ -1,8 +1,7 @@
-"""Inputs to look at: their pictures, where the truth is, and the maps of all methods, in one file for a report.
+"""Example inputs of a report: their pictures, the ground truth and the maps of all methods, in one file.
 
-Maps are kept as a report shows them, reduced to one byte a position, in the store of all scores: what was drawn once is
-not explained again. Which inputs are worth a look is read from the scores: those that tell most methods' best and
-worst cases.
+Maps are stored beside the scores with one byte a position, so none is computed twice. The examples are the inputs that
+show the best and the worst case of most methods by their scores.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 FILE = "inputs.npz"
-# Methods of the user's own whose extremes are looked for. They cost two inputs under all methods, more than the method
-# itself, so that a second one is shown on the inputs that are there.
-_OWN_AT_MOST = 1
+# Custom methods whose extremes are added. They cost two inputs by all methods, more than the method itself, so a second
+# custom method is shown on the inputs already chosen.
+_CUSTOM_METHODS = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,15 +38,15 @@ class ExampleView:
     Attributes
     ----------
     title
-        What it is, such as the network that is asked.
+        Such as the name of the network.
     picture
         (H, W, 3) uint8, or (T,) numbers of a signal.
     truth
-        (positions...) bool, where a map should be; None where nothing is known.
+        (positions...) bool, where a map should be; None where unknown.
     maps
         Method -> (positions...) uint8, as ``MapPicture`` has them.
     facts
-        What is known of it, such as the predicted class; a few words.
+        A few words, such as the predicted class.
     """
 
     title: str
@@ -66,9 +65,9 @@ class Example:
     input
         Its name among the input scores.
     metrics
-        Metrics whose scores of this name are its own.
+        Metrics whose input scores have this name.
     title
-        What it is, in a few words.
+        A few words.
     views
         One, or two where a metric compares two networks or two pictures.
     """
@@ -89,9 +88,9 @@ class InputPictures:
 
 
 class MapPicture(PerSampleMetric):
-    """A map as a picture: one byte a position, kept as text.
+    """A map as a picture: one byte a position, stored as text.
 
-    The function returns (N, positions) whole numbers from 0 to 255. ``SIGNED`` is what zero is for maps with a sign.
+    The function returns (N, positions) integers from 0 to 255. ``SIGNED`` is the value of zero in signed maps.
     """
 
     SIGNED = 127
@@ -112,12 +111,12 @@ class MapPicture(PerSampleMetric):
 
 
 def unsigned(maps: np.ndarray) -> np.ndarray:
-    """Return maps of [0, 1] as bytes; what lies outside is cut off."""
+    """Return maps as bytes, clipped to [0, 1]."""
     return np.rint(255 * np.clip(np.nan_to_num(maps), 0, 1)).astype(np.uint8)
 
 
 def signed(maps: np.ndarray) -> np.ndarray:
-    """Return maps as bytes, each scaled by its largest size, zero at ``MapPicture.SIGNED``; (N, positions...)."""
+    """Return maps, (N, positions...), as bytes: each scaled by its largest magnitude, zero at ``MapPicture.SIGNED``."""
     maps = np.nan_to_num(np.asarray(maps, np.float64))
     largest = np.abs(maps).reshape(len(maps), -1).max(axis=1).reshape(-1, *[1] * (maps.ndim - 1))
     scaled = np.divide(maps, largest, out=np.zeros_like(maps), where=largest > 0)
@@ -133,7 +132,7 @@ def maps_of(
     store: ScoreStore | None = None,
     shape: Sequence[int] = (),
 ) -> dict[str, np.ndarray]:
-    """Return the maps of a run's methods as pictures, from the store where they are there.
+    """Return the maps of a run's methods as pictures; stored ones are not computed again.
 
     Parameters
     ----------
@@ -144,7 +143,7 @@ def maps_of(
     lazy_batches
         The inputs.
     shape
-        Of one map.
+        The shape of one map.
 
     Returns
     -------
@@ -163,11 +162,10 @@ def maps_of(
 def choose(
     groups: Sequence[InputScores], less_is_better: Sequence[str], methods: Sequence[str], count: int
 ) -> list[int]:
-    """Choose inputs that show the methods of the house at their best and at their worst, then those of one's own.
+    """Choose inputs that show the registered methods at their best and at their worst, then those of a custom method.
 
-    Best and worst are against the mean of all methods on the same input, so that hard inputs are not everybody's worst.
-    The choice among the house's methods knows nothing of those of one's own, so that adding one shows other inputs
-    besides, and not instead.
+    Best and worst are relative to the mean of all methods on the same input, so that hard inputs are not the worst of
+    every method. Custom methods do not influence the choice for registered ones: adding one adds inputs.
 
     Parameters
     ----------
@@ -176,20 +174,32 @@ def choose(
     less_is_better
         Metrics of which less is better.
     methods
-        To look at.
+        Names of the methods.
     count
-        Inputs; up to two more for the first method of one's own.
+        Number of inputs; up to two more for the first custom method.
 
     Returns
     -------
     list of int
-        Places among the inputs, rising.
+        Positions among the inputs, in rising order.
     """
-    methods = [name for name in methods if all(name in group.values for group in groups)]
-    house = [name for name in methods if ":" not in name] or list(methods)
-    if not house:
+    common = set(methods).intersection(*(group.values for group in groups))
+    methods = [name for name in methods if name in common]
+    registered = [name for name in methods if ":" not in name] or methods
+    if not registered:
         return list(range(min(count, len(groups[0].inputs))))
-    goals = np.concatenate([_goals(group, group.where["metric"] in less_is_better, house, house) for group in groups])
+    less = [group.where["metric"] in less_is_better for group in groups]
+    goals = [_goals(group, each, registered, registered) for group, each in zip(groups, less, strict=True)]
+    chosen = _cover(np.concatenate(goals), count)
+    for name in [name for name in methods if ":" in name][:_CUSTOM_METHODS]:
+        for ends in _goals(groups[0], less[0], registered, [name]):
+            if ends[chosen].max() < ends.max():
+                chosen.append(int(ends.argmax()))
+    return sorted(chosen)
+
+
+def _cover(goals: np.ndarray, count: int) -> list[int]:
+    """Choose inputs, one after the other, each of which raises the sum of the goals' maxima most; (goals, inputs)."""
     chosen: list[int] = []
     reached = np.zeros(len(goals))
     for _ in range(min(count, goals.shape[1])):
@@ -197,31 +207,21 @@ def choose(
         gain[chosen] = -1
         chosen.append(int(gain.argmax()))
         reached = np.maximum(reached, goals[:, chosen[-1]])
-    for name in [name for name in methods if ":" in name][:_OWN_AT_MOST]:
-        best, worst = _goals(groups[0], groups[0].where["metric"] in less_is_better, house, [name])
-        for ends in (best, worst):
-            if not any(ends[place] == ends.max() for place in chosen):
-                chosen.append(int(ends.argmax()))
-    return sorted(chosen)
+    return chosen
 
 
 def _goals(group: InputScores, less: bool, among: Sequence[str], methods: Sequence[str]) -> np.ndarray:
-    """Return how far each input is each method's best, and its worst: shares of 1, (2 methods, inputs)."""
+    """Return the rank of each input among each method's best, and among its worst, in [0, 1]; (2 methods, inputs)."""
     values = {name: np.nan_to_num(np.asarray(group.values[name], float)) for name in {*among, *methods}}
     mean = np.mean([values[name] for name in among], axis=0)
     led = np.stack([(mean - values[name]) if less else (values[name] - mean) for name in methods])
-    ranks = (led[:, :, None] > led[:, None, :]).mean(axis=2) if led.shape[1] <= 300 else _ranks(led)
+    smaller = [np.searchsorted(np.sort(line), line) for line in led]
+    ranks = np.stack(smaller) / led.shape[1]
     return np.concatenate([ranks, 1 - ranks])
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return shares of smaller values along each line, without a table of all pairs."""
-    ordered = np.sort(values, axis=1)
-    return np.stack([np.searchsorted(line, row) for line, row in zip(ordered, values, strict=True)]) / values.shape[1]
-
-
 def save(directory: str | os.PathLike, shown: Sequence[Example], pictures: Sequence[InputPictures]) -> str:
-    """Write ``inputs.npz`` into a directory, whole or not at all, and return its path; the same input, same bytes."""
+    """Write ``inputs.npz`` into a directory atomically and return its path."""
     arrays: dict[str, Any] = {}
 
     def kept(array: np.ndarray | None) -> str | None:
@@ -280,4 +280,4 @@ def load(path: str | os.PathLike) -> tuple[list[Example], list[InputPictures]]:
                 for one in index["pictures"]
             ]
     except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, BadZipFile, zlib.error) as error:
-        raise BadInput(f"{path} cannot be read ({error}); remove it to make it anew") from error
+        raise BadInput(f"{path} cannot be read ({error}); remove it to compute it again") from error

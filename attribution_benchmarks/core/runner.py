@@ -32,14 +32,15 @@ Helpers for hooks: ``run.explainer(model, controls, controlled)`` makes maps, or
 ``--precomputed_maps``; ``run.maps_directory(...)`` saves them with ``--save_maps``; ``run.evaluate(sharded_run)`` shows
 progress; ``run.store`` keeps numbers in ``--scores_dir``, or in ``default_scores_dir(run)`` of the benchmark.
 
-Several models are several sharded runs, one for each. Numbers that are more than one a
-map, such as ten poolings, are one ``PerSampleMetric`` of that width. A prediction filter and further measures are
-arguments of ``Evaluator``. Control rows and random networks are controls of the explainer.
+Several models are several sharded runs, one for each. Several numbers a map, such as ten poolings, are one
+``PerSampleMetric`` of that width. A prediction filter and further measures are arguments of ``Evaluator``. Random
+networks are controls of the explainer.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -54,7 +55,7 @@ from attribution_benchmarks.beam.precompute import precompute_from_flags
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.core import input_scores, manifest, tables
 from attribution_benchmarks.core.controls import Control
-from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.definition import Benchmark, Section
 from attribution_benchmarks.core.random_weights import MOST
 from attribution_benchmarks.core.store import ScoreStore
 
@@ -222,26 +223,27 @@ class Command:
             for line in benchmark.describe_models(run):
                 print_line(line)
             return
-        if precompute:
-            for group in benchmark.sharded_runs(run):
-                if failed := precompute(group):
-                    benchmark.drop(run, failed)
+        for group in benchmark.sharded_runs(run) if precompute else ():
+            if failed := precompute(group):
+                benchmark.drop(run, failed)
         sections = []
         for section in benchmark.sections(run):
             print_text(section.text, flush=True)
             sections.append(section)
-        rows = [row for section in sections for row in section.rows]
-        if flag_values.output:
-            markdown = (
-                None if any(one.markdown is None for one in sections) else "\n".join(one.markdown for one in sections)
-            )
+        self._write(run, sections)
+
+    def _write(self, run: Run, sections: Sequence[Section]) -> None:
+        """Write the files of the flags."""
+        rows = list(itertools.chain.from_iterable(section.rows for section in sections))
+        if run.flags.output:
             text = "".join(section.text for section in sections)
-            tables.save(flag_values.output, rows, self._manifest(run), text=text, markdown=markdown)
-        if flag_values.input_scores:
-            input_scores.save(flag_values.input_scores, benchmark.name, run.input_scores)
-        if "plot_dir" in flag_values and flag_values.plot_dir:
-            benchmark.write_figures(run, rows)
-        if run.store.directory and not flag_values.scores_dir:
+            markdown = "\n".join(section.markdown or "" for section in sections)
+            tables.save(run.flags.output, rows, self._manifest(run), text, markdown.strip("\n") and markdown)
+        if run.flags.input_scores:
+            input_scores.save(run.flags.input_scores, run.benchmark.name, run.input_scores)
+        if "plot_dir" in run.flags and run.flags.plot_dir:
+            run.benchmark.write_figures(run, rows)
+        if run.store.directory and not run.flags.scores_dir:
             print_line(f"scores kept in {run.store.directory}", file=sys.stderr)
 
     def works(self, flag_values: flags.FlagValues) -> Callable[[str], Any]:
@@ -257,7 +259,10 @@ class Command:
 
         if not flag_values.benchmark:
             raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
-        return benchmark_named(flag_values.benchmark)
+        benchmark = benchmark_named(flag_values.benchmark)
+        if benchmark.examples is None:
+            raise BadInput(f"{benchmark.title} has commands of its own; see the README")
+        return benchmark
 
     def _manifest(self, run: Run) -> dict:
         return manifest.describe_run(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.core.memoize_last import memoize_last
+from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric, of_maps
 from attribution_benchmarks.exact import shapley
 from attribution_benchmarks.exact.problems import HAND_SET, NAMES

@@ -13,8 +13,7 @@ import numpy as np
 
 from attribution.methods.perturbation import positions
 from attribution.model import batching
-from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.core.memoize_last import memoize_last
+from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.imputation import Fill, blurred, mean_colour, noisy_linear
 from attribution_benchmarks.metrics.map_values import evidence, flat

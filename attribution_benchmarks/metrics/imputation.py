@@ -13,7 +13,7 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.model import batching
-from attribution_benchmarks.core.memoize_last import memoize_last
+from attribution_benchmarks.core.batch import memoize_last
 
 Fill = Callable[[np.ndarray, np.ndarray, Sequence[Any]], np.ndarray]
 BLUR = 0.05  # standard deviation of the blur as a share of each side

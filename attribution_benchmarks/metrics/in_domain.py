@@ -23,8 +23,7 @@ from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
 from attribution.methods.perturbation import positions
 from attribution_benchmarks.cli.bundled_models import shown_model
-from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.core.memoize_last import memoize_last
+from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.metrics.map_values import evidence, flat, spearman
 from attribution_benchmarks.metrics.model_queries import Explain, changed_scores, originals

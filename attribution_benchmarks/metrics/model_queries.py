@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.core.memoize_last import memoize_last
+from attribution_benchmarks.core.batch import Batch, memoize_last
 
 Scores = Callable[[object], np.ndarray]
 

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from attribution.model import batching
-from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.controls import runner_up
-from attribution_benchmarks.core.memoize_last import memoize_last
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import graph_order, with_shuffled_weights
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio, spearman
