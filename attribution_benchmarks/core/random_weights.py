@@ -14,7 +14,6 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from attribution import load_model
 from attribution.errors import BadInput
@@ -23,7 +22,6 @@ from attribution.model import batching
 from attribution_benchmarks.core.batch import MEMBER, Batch
 from attribution_benchmarks.core.controls import Control
 
-Array = npt.NDArray[Any]
 NETWORKS = 5  # of a control: three shuffled, two newly initialised
 MOST = 20  # cached in memory
 
@@ -60,7 +58,7 @@ def with_shuffled_weights(
     """
     purpose = "random weights" if number == 1 else f"random weights {number}"
 
-    def shuffled(place: int, name: str, values: Array) -> Array:
+    def shuffled(place: int, name: str, values: np.ndarray) -> np.ndarray:
         if which is not None and place not in which:
             return values
         return batching.generator(seed, place, purpose).permutation(values.reshape(-1)).reshape(values.shape)
@@ -78,7 +76,7 @@ def with_new_weights(path: str | pathlib.Path, seed: int, score: str = "logits",
     Parameters, result and errors as of ``with_shuffled_weights``.
     """
 
-    def drawn(place: int, name: str, values: Array) -> Array:
+    def drawn(place: int, name: str, values: np.ndarray) -> np.ndarray:
         if values.ndim < 2:
             scale = any(word in name.lower() for word in ("gamma", "scale", "variance"))
             return np.full(values.shape, float(scale))
@@ -94,7 +92,7 @@ class _Original(NamedTuple):
 
     loaded: Any
     variables: list[Any]
-    values: list[Array]
+    values: list[np.ndarray]
 
 
 @functools.lru_cache(maxsize=1)  # loading takes as long as many maps, and networks of one file follow each other
@@ -106,7 +104,7 @@ def _original(path: str, written: tuple[tuple[int, int], ...]) -> _Original:
     return _Original(loaded, variables, [variable.numpy() for variable in variables])
 
 
-def _changed(path: pathlib.Path, values_of: Callable[[int, str, Array], Array]) -> Any:
+def _changed(path: pathlib.Path, values_of: Callable[[int, str, np.ndarray], np.ndarray]) -> Any:
     """Return a loaded file with other values of its variables, valid until the next call."""
     files = [file.stat() for file in sorted(path.rglob("*")) if file.is_file()]
     original = _original(str(path), tuple((file.st_mtime_ns, file.st_size) for file in files))
@@ -117,7 +115,7 @@ def _changed(path: pathlib.Path, values_of: Callable[[int, str, Array], Array]) 
     return original.loaded
 
 
-def _with_weights(path: str | pathlib.Path, score: str, values_of: Callable[[int, str, Array], Array]) -> Any:
+def _with_weights(path: str | pathlib.Path, score: str, values_of: Callable[[int, str, np.ndarray], np.ndarray]) -> Any:
     """Return a model of a file with the values ``values_of(number, name, values)`` of its variables."""
     path = pathlib.Path(path)
     if not path.is_dir():

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from attribution.errors import BadInput, listed
 from attribution.file_io import reading
@@ -23,8 +22,7 @@ from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.metrics.model_queries import with_targets
 
-Array = npt.NDArray[Any]
-ORIGIN = "origin.json"
+_ORIGIN = "origin.json"
 _LARGEST = 64 * 2**20  # bytes of one map's file; no map of a benchmark comes near
 
 
@@ -46,10 +44,12 @@ class MapsDirectory:
         If the directory holds maps of another origin.
     """
 
-    def __init__(self, directory: str, origin: Mapping[str, Any], reduced: Callable[[Array], Array] | None = None):
+    def __init__(
+        self, directory: str, origin: Mapping[str, Any], reduced: Callable[[np.ndarray], np.ndarray] | None = None
+    ):
         self.directory, self._reduced = pathlib.Path(directory), reduced
         self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
-        known = self.directory / ORIGIN
+        known = self.directory / _ORIGIN
         try:
             if known.exists() and known.read_text(encoding="utf-8") != self._origin:
                 raise BadInput(f"{directory} holds maps of another network, seed or setting; name another directory")
@@ -58,13 +58,13 @@ class MapsDirectory:
 
     def path(self, method: str, name: str) -> pathlib.Path:
         """Return the file of an input's map."""
-        return self.directory / folder_of(method) / f"{name}.npy"
+        return self.directory / _folder_of(method) / f"{name}.npy"
 
     def has(self, method: str, name: str) -> bool:
         """Return whether a map is saved."""
         return self.path(method, name).exists()
 
-    def save(self, method: str, name: str, found: Array) -> None:
+    def save(self, method: str, name: str, found: np.ndarray) -> None:
         """Write a map, whole or not at all."""
         content = io.BytesIO()
         written = _in_single_precision(self._reduced(found) if self._reduced else found)
@@ -72,8 +72,8 @@ class MapsDirectory:
             raise BadInput(f"method '{method}': the map of input {name} has NaN, infinite or too large values")
         np.save(content, written, allow_pickle=False)
         path = self.path(method, name)
-        if not (self.directory / ORIGIN).exists():
-            atomic_write(self.directory / ORIGIN, self._origin)
+        if not (self.directory / _ORIGIN).exists():
+            atomic_write(self.directory / _ORIGIN, self._origin)
         atomic_write(path, content.getvalue(), durable=False)
 
 
@@ -99,13 +99,13 @@ class SavedMaps:
         folders: Mapping[str, pathlib.Path],
         controls: Sequence[Control] = (),
         seed: int = 0,
-        scores: Callable[[Inputs], Array] | None = None,
+        scores: Callable[[Inputs], np.ndarray] | None = None,
     ):
         self.folders, self.seed, self._scores = dict(folders), seed, scores
         self._baselines = {control.name: control.maps for control in controls if control.maps}
         self.sources = (*map(MapSource, self.folders), *(MapSource(control=name) for name in self._baselines))
 
-    def scores(self, inputs: Inputs) -> Array:
+    def scores(self, inputs: Inputs) -> np.ndarray:
         """Return the model's scores of inputs, (N, classes).
 
         Raises
@@ -135,7 +135,7 @@ class SavedMaps:
         """Return the source's name and the seed; scores of maps that may change are stored in memory only."""
         return {"method": source.name, "seed": self.seed}
 
-    def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, Array]]:
+    def maps(self, sources: Sequence[MapSource], batch: Batch) -> Iterator[tuple[MapSource, np.ndarray]]:
         """Yield the maps of some sources; ``batch.truth["file"]`` holds the inputs' names in the directory."""
         spatial = batch.pictures.shape[1:-1]
         for source in sources:
@@ -150,7 +150,7 @@ class SavedMaps:
             yield source, np.stack(maps)
 
 
-def folder_of(method: str) -> str:
+def _folder_of(method: str) -> str:
     """Return the folder of a method's maps: "function" for a custom ``module:function``."""
     return method.rpartition(":")[2]
 
@@ -177,9 +177,9 @@ def saved_methods(directory: str, methods: Sequence[str] = ()) -> dict[str, path
     if not found:
         raise BadInput(f"no maps in {directory}; expected METHOD/INPUT.npy")
     for name in methods:
-        if folder_of(name) not in found:
+        if _folder_of(name) not in found:
             raise BadInput(f"no maps of '{name}' in {directory}; there are {listed(found)}")
-    return {name: found[folder_of(name)] for name in methods} if methods else found
+    return {name: found[_folder_of(name)] for name in methods} if methods else found
 
 
 def _folders_with_maps(root: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -194,7 +194,7 @@ def with_all_maps(names: Sequence[str], folders: Mapping[str, pathlib.Path]) -> 
     return [all((folder / f"{name}.npy").exists() for folder in folders.values()) for name in names]
 
 
-def read_map(path: pathlib.Path, spatial: Sequence[int]) -> Array:
+def read_map(path: pathlib.Path, spatial: Sequence[int]) -> np.ndarray:
     """Return a map as (positions..., channels) or (positions...).
 
     Leading axes of size one are dropped, and channels may come first, as in PyTorch.
@@ -224,7 +224,7 @@ def read_map(path: pathlib.Path, spatial: Sequence[int]) -> Array:
     return found
 
 
-def _channels_last(found: Array, spatial: tuple[int, ...]) -> Array:
+def _channels_last(found: np.ndarray, spatial: tuple[int, ...]) -> np.ndarray:
     while found.ndim > len(spatial) and found.shape[0] == 1 and found.shape != (*spatial, 1):
         found = found[0]
     if found.ndim == len(spatial) + 1 and found.shape[1:] == spatial and found.shape[:-1] != spatial:
@@ -232,12 +232,12 @@ def _channels_last(found: Array, spatial: tuple[int, ...]) -> Array:
     return found
 
 
-def _in_single_precision(found: Array) -> Array:
+def _in_single_precision(found: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         return found.astype(np.float32)
 
 
-def load_array(path: pathlib.Path) -> Array:
+def load_array(path: pathlib.Path) -> np.ndarray:
     """Return the array of an untrusted ``.npy`` file, of at most 64 MiB and without running code.
 
     Raises

@@ -20,13 +20,13 @@ from attribution_benchmarks.metrics.map_values import evidence, flat
 from attribution_benchmarks.metrics.model_queries import Scores, changed_scores, originals, probabilities
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
-STEPS = tuple(step / 20 for step in range(1, 21))  # shares of removed positions
-ROAD_STEPS = (0.2, 0.4, 0.6, 0.8)  # fewer, because each is imputed
-SIZES = (0.1, 0.3, 0.5)  # of the sets of sensitivity-n, as shares of the positions
-SETS = 16  # sampled per size
-PATCHES = 32  # of infidelity
-LARGEST = 4  # a patch's side is at most the input's divided by this
-DIGITS = 6  # of a stored number
+_STEPS = tuple(step / 20 for step in range(1, 21))  # shares of removed positions
+_ROAD_STEPS = (0.2, 0.4, 0.6, 0.8)  # fewer, because each is imputed
+_SIZES = (0.1, 0.3, 0.5)  # of the sets of sensitivity-n, as shares of the positions
+_SETS = 16  # sampled per size
+_PATCHES = 32  # of infidelity
+_LARGEST = 4  # a patch's side is at most the input's divided by this
+_DIGITS = 6  # of a stored number
 
 
 def curve(
@@ -116,11 +116,11 @@ def _drops(batch: Batch, scores: Scores, sets: np.ndarray) -> np.ndarray:
 def _random_sets(batch: Batch) -> np.ndarray:
     """Return random sets of positions, the same for every map of an input, (N, sizes · sets, positions) bool."""
     total = int(np.prod(positions(batch.pictures.shape)))
-    found = np.zeros((len(batch), len(SIZES) * SETS, total), bool)
+    found = np.zeros((len(batch), len(_SIZES) * _SETS, total), bool)
     for row, key in enumerate(batch.seeds):
         generator = batching.generator(0, key, "sensitivity-n")
-        for number in range(len(SIZES) * SETS):
-            count = max(round(SIZES[number // SETS] * total), 1)
+        for number in range(len(_SIZES) * _SETS):
+            count = max(round(_SIZES[number // _SETS] * total), 1)
             found[row, number, generator.choice(total, count, replace=False)] = True
     return found
 
@@ -128,14 +128,14 @@ def _random_sets(batch: Batch) -> np.ndarray:
 def _patches(batch: Batch) -> np.ndarray:
     """Return boxes of random position and size, the same for every map of an input, (N, patches, positions) bool."""
     spatial = positions(batch.pictures.shape)
-    found = np.zeros((len(batch), PATCHES, *spatial), bool)
+    found = np.zeros((len(batch), _PATCHES, *spatial), bool)
     for row, key in enumerate(batch.seeds):
         generator = batching.generator(0, key, "infidelity")
-        for number in range(PATCHES):
-            sides = [generator.integers(1, max(size // LARGEST, 1) + 1) for size in spatial]
+        for number in range(_PATCHES):
+            sides = [generator.integers(1, max(size // _LARGEST, 1) + 1) for size in spatial]
             starts = [generator.integers(size - side + 1) for size, side in zip(spatial, sides, strict=True)]
             found[row, number][tuple(slice(a, a + b) for a, b in zip(starts, sides, strict=True))] = True
-    return found.reshape(len(batch), PATCHES, -1)
+    return found.reshape(len(batch), _PATCHES, -1)
 
 
 def sensitivity_n(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
@@ -170,7 +170,7 @@ def _sums(sets: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _by_size() -> list[slice]:
-    return [slice(number * SETS, (number + 1) * SETS) for number in range(len(SIZES))]
+    return [slice(number * _SETS, (number + 1) * _SETS) for number in range(len(_SIZES))]
 
 
 def _correlation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -198,7 +198,7 @@ def _curve_metric(name: str, fill: Fill, shares: tuple[float, ...], parts: tuple
         )
         return np.concatenate([area(curves, shares)[:, np.newaxis], curves], axis=1)
 
-    return PerSampleMetric(name, measured, width=2 + len(shares), digits=DIGITS)
+    return PerSampleMetric(name, measured, width=2 + len(shares), digits=_DIGITS)
 
 
 @memoize_last
@@ -214,9 +214,9 @@ def _most_first(maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shar
 _CURVES = {True: _least_first, False: _most_first}
 
 _FILLS = {
-    "": (mean_colour, STEPS, "its mean colour"),
-    "_blur": (blurred, STEPS, "its blurred version"),
-    "_road": (noisy_linear, ROAD_STEPS, "a noisy linear imputation from the remaining positions"),
+    "": (mean_colour, _STEPS, "its mean colour"),
+    "_blur": (blurred, _STEPS, "its blurred version"),
+    "_road": (noisy_linear, _ROAD_STEPS, "a noisy linear imputation from the remaining positions"),
 }
 _PETSIUK = "Petsiuk, Das and Saenko, RISE, BMVC 2018"
 _ROAD = "Rong et al., A Consistent and Efficient Evaluation Strategy for Attribution Methods, ICML 2022"
@@ -281,10 +281,10 @@ METRICS = (
         measure=PerSampleMetric("sensitivity_n", sensitivity_n),
         on_request=True,
         bounds=(-1.0, 1.0),
-        cost=f"{len(SIZES) * SETS} passes per input, shared by all maps",
+        cost=f"{len(_SIZES) * _SETS} passes per input, shared by all maps",
         chance="0",
         criticism="Scattered positions hardly change the score of an image classifier, so that correlations are of "
-        f"small numbers, and low for every map. Only {SETS} sets of each size are sampled for an input, and its value "
+        f"small numbers, and low for every map. Only {_SETS} sets of each size are sampled for an input, and its value "
         "depends on them.",
     ),
     Metric(
@@ -298,7 +298,7 @@ METRICS = (
         measure=PerSampleMetric("infidelity", infidelity),
         on_request=True,
         bounds=(0.0, 1.0),
-        cost=f"{PATCHES} passes per input, shared by all maps",
+        cost=f"{_PATCHES} passes per input, shared by all maps",
         chance="that of a uniform map, below 1: larger patches cost more, wherever they are",
         criticism="Maps are read as contributions, which a gradient is not. One large patch can dominate the squared "
         "error. The scale β is the least-squares one, but at least 0, so that a map of the opposite sign scores 1 like "

@@ -18,8 +18,8 @@ from attribution_benchmarks.core.batch import memoize_last
 Fill = Callable[[np.ndarray, np.ndarray, Sequence[Any]], np.ndarray]
 BLUR = 0.05  # standard deviation of the blur as a share of each side
 NOISE = 0.01  # standard deviation of ROAD's noise as a share of the input's range, as in its authors' code
-SWEEPS = 12  # of the finest grid
-COARSE_SWEEPS = 36  # of each coarser one
+_SWEEPS = 12  # of the finest grid
+_COARSE_SWEEPS = 36  # of each coarser one
 _NEIGHBOURS = np.array([[1, 2, 1], [2, 0, 2], [1, 2, 1]], np.float32)
 
 
@@ -102,7 +102,7 @@ def linear(picture: np.ndarray, gone: np.ndarray) -> np.ndarray:
     """
     mean = picture.mean(axis=(0, 1))
     known = ~gone[..., np.newaxis]
-    return _relaxed(np.where(known, picture, mean), known.astype(np.float32), SWEEPS)
+    return _relaxed(np.where(known, picture, mean), known.astype(np.float32), _SWEEPS)
 
 
 def _relaxed(picture: np.ndarray, known: np.ndarray, sweeps: int) -> np.ndarray:
@@ -117,7 +117,7 @@ def _relaxed(picture: np.ndarray, known: np.ndarray, sweeps: int) -> np.ndarray:
     if max(height, width) > 2:
         weight = _pooled(known)
         coarse = np.divide(_pooled(fixed), weight, out=_pooled(picture), where=weight > 0)
-        coarse = _relaxed(coarse, (weight > 0).astype(np.float32), COARSE_SWEEPS)
+        coarse = _relaxed(coarse, (weight > 0).astype(np.float32), _COARSE_SWEEPS)
         found = fixed + unknown * _stretched(coarse, height, width)
 
     def of_neighbours(one: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from attribution_benchmarks.core.metric import Metric, mask_of, of_maps
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
 
 _Function = Callable[..., np.ndarray]
-TOLERANCE = 0.03  # of the longest side: the paper's 15 pixels on images of some 500
+_TOLERANCE = 0.03  # of the longest side: the paper's 15 pixels on images of some 500
 
 
 def _defined(function: _Function) -> _Function:
@@ -33,7 +33,7 @@ def _defined(function: _Function) -> _Function:
 
 
 @_defined
-def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = TOLERANCE) -> np.ndarray:
+def pointing_game(values: np.ndarray, mask: np.ndarray, tolerance: float = _TOLERANCE) -> np.ndarray:
     """Return whether the highest position of each map is in its mask.
 
     Parameters

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from attribution_benchmarks.core.batch import Batch, MapSource
 
-Array = npt.NDArray[np.float64]
+_Array = npt.NDArray[np.float64]
 UNIFORM: Literal["uniform"] = "uniform"
 DROP: Literal["drop"] = "drop"
 
@@ -63,7 +63,7 @@ class PerSampleMetric:
             return False
         return self.methods is None or source.method in self.methods
 
-    def compute(self, maps: npt.NDArray[Any], batch: Batch, scores: Any) -> Array:
+    def compute(self, maps: npt.NDArray[Any], batch: Batch, scores: Any) -> _Array:
         """Return the numbers of maps, (N, width) float64, NaN where undefined.
 
         Parameters
@@ -92,7 +92,7 @@ class PerSampleMetric:
             raise ValueError(f"metric '{self.name}' gave {numbers.shape[1]} numbers a map, not {self.width}")
         return [" ".join(map(self._text, line)) for line in numbers.tolist()]
 
-    def from_record(self, record: str) -> Array:
+    def from_record(self, record: str) -> _Array:
         """Return the (width,) float64 numbers of a record.
 
         Raises

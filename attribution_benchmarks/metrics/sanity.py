@@ -25,12 +25,12 @@ from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio, sp
 from attribution_benchmarks.metrics.model_queries import Explain
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
-Similarity = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_Similarity = Callable[[np.ndarray, np.ndarray], np.ndarray]
 STAGES = 4  # groups of variables, from the output to the input
-COPIES = 8  # noisy inputs that sMPRT averages over
+_COPIES = 8  # noisy inputs that sMPRT averages over
 NOISE = 0.05  # standard deviation as a share of an input's range, of sMPRT's copies and of Max-Sensitivity
-DRAWS = 10  # noisy inputs of Max-Sensitivity, as captum's ``sensitivity_max`` has by default
-BINS = 100  # of the histogram whose entropy is a map's complexity
+_DRAWS = 10  # noisy inputs of Max-Sensitivity, as captum's ``sensitivity_max`` has by default
+_BINS = 100  # of the histogram whose entropy is a map's complexity
 
 
 def ssim(first: np.ndarray, second: np.ndarray, radius: int = 3) -> np.ndarray:
@@ -74,7 +74,7 @@ def complexity(values: np.ndarray) -> np.ndarray:
     """Return the entropy of the histogram of each map's values, (N,) in nats."""
     found = []
     for one in flat(values):
-        share = np.histogram(one, BINS)[0] / one.size
+        share = np.histogram(one, _BINS)[0] / one.size
         found.append(float(-(share[share > 0] * np.log(share[share > 0])).sum()))
     return np.array(found)
 
@@ -123,38 +123,38 @@ def _cascade(maps: np.ndarray, batch: Batch, explain: Explain) -> list[np.ndarra
     return [explain(batch, randomised(explain.model, stage)) for stage in _stages(explain.model)]
 
 
-def _similarities(compare: Similarity, maps: np.ndarray, changed: list[np.ndarray], batch: Batch) -> np.ndarray:
+def _similarities(compare: _Similarity, maps: np.ndarray, changed: list[np.ndarray], batch: Batch) -> np.ndarray:
     """Return the mean similarity over stages, then that of each stage, padded to ``STAGES`` with NaN."""
     each = [compare(_scaled(maps, batch), _scaled(other, batch)) for other in changed]
     each += [np.full(len(batch), np.nan)] * (STAGES - len(each))
     return np.stack([np.nanmean(each, axis=0), *each], axis=1)
 
 
-def cascading(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+def _cascading(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return Spearman's correlation with the maps of increasingly random networks, (N, 1 + STAGES), the mean first."""
     return _similarities(spearman, maps, _cascade(maps, batch, explain), batch)
 
 
-def cascading_ssim(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+def _cascading_ssim(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return structural similarity with the maps of ever more random networks, (N, 1 + STAGES), the mean first."""
     return _similarities(ssim, maps, _cascade(maps, batch, explain), batch)
 
 
-def independent(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+def _independent(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return Spearman's correlation with the maps of networks with one random group, (N, 1 + STAGES), mean first."""
     models = (randomised(explain.model, stage, True) for stage in _stages(explain.model))
     return _similarities(spearman, maps, [explain(batch, model) for model in models], batch)
 
 
-def efficient(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+def _efficient(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return the increase in complexity of the map of the fully random network, as a share of the map's, (N,)."""
     before, after = complexity(_scaled(maps, batch)), complexity(_scaled(_cascade(maps, batch, explain)[-1], batch))
     return ratio(after - before, before)
 
 
-def smooth(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
-    """Return ``cascading`` of maps averaged over noisy copies of each input, (N, 1 + STAGES)."""
-    copies = list(_noisy(batch, COPIES, "sMPRT"))
+def _smooth(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+    """Return ``_cascading`` of maps averaged over noisy copies of each input, (N, 1 + STAGES)."""
+    copies = list(_noisy(batch, _COPIES, "sMPRT"))
 
     def averaged(model: Any) -> np.ndarray:
         mean: np.ndarray = np.mean([_scaled(explain(copy, model), batch) for copy in copies], axis=0)
@@ -173,7 +173,7 @@ def other_class(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
 def max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
     """Return the largest distance of a map to those of noisy inputs, all scaled to norm 1, (N,) in [0, 2].
 
-    max over ``DRAWS`` of ‖a / ‖a‖ - a' / ‖a'‖‖₂, for the map a of the input, the map a' of a noisy copy and the same
+    max over ``_DRAWS`` of ‖a / ‖a‖ - a' / ‖a'‖‖₂, for the map a of the input, the map a' of a noisy copy and the same
     class. This is Max-Sensitivity (Yeh et al., NeurIPS 2019) as Quantus computes it with ``normalise=True`` and
     ``normalise_by_average_second_moment_estimate`` over the axes of each map. By default Quantus does not normalise;
     then it has no upper bound and exceeds 10⁷ for gradients of saturated probabilities. A map a' of zeros has
@@ -186,7 +186,7 @@ def max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndar
     """
     scaled = _of_norm_1(maps)
     moved = [
-        np.linalg.norm(_of_norm_1(explain(copy)) - scaled, axis=1) for copy in _noisy(batch, DRAWS, "max_sensitivity")
+        np.linalg.norm(_of_norm_1(explain(copy)) - scaled, axis=1) for copy in _noisy(batch, _DRAWS, "max_sensitivity")
     ]
     return np.where(scaled.any(axis=1), np.max(moved, axis=0), np.nan)
 
@@ -219,7 +219,7 @@ def _metric(name: str, function: Callable[..., np.ndarray], title: str, width: i
 METRICS = (
     _metric(
         "randomisation",
-        cascading,
+        _cascading,
         "Randomised weights",
         1 + STAGES,
         better="less",
@@ -235,7 +235,7 @@ METRICS = (
     ),
     _metric(
         "randomisation_ssim",
-        cascading_ssim,
+        _cascading_ssim,
         "Randomised weights, SSIM",
         1 + STAGES,
         better="less",
@@ -248,7 +248,7 @@ METRICS = (
     ),
     _metric(
         "randomisation_independent",
-        independent,
+        _independent,
         "Randomised weights, one group",
         1 + STAGES,
         better="less",
@@ -262,7 +262,7 @@ METRICS = (
     ),
     _metric(
         "emprt",
-        efficient,
+        _efficient,
         "eMPRT",
         about="Relative increase in complexity, the entropy of the values, of a method's map when all weights are "
         "shuffled. More is better.",
@@ -276,7 +276,7 @@ METRICS = (
     ),
     _metric(
         "smprt",
-        smooth,
+        _smooth,
         "sMPRT",
         1 + STAGES,
         better="less",
@@ -284,7 +284,7 @@ METRICS = (
         "gradients cancels. Less is better.",
         source=_HEDSTROM,
         bounds=(-1.0, 1.0),
-        cost=f"{(STAGES + 1) * COPIES} explanations per map",
+        cost=f"{(STAGES + 1) * _COPIES} explanations per map",
         chance="near 0, if it is sampled for each network",
         criticism="It costs as much as SmoothGrad and scores the smoothed method.",
     ),
@@ -307,13 +307,13 @@ METRICS = (
         "Max-Sensitivity",
         better="less",
         about="The largest distance between the map of an input and the maps of noisy copies of it, for the same "
-        f"class. Each map is scaled to norm 1. There are {DRAWS} copies, with Gaussian noise of standard deviation "
+        f"class. Each map is scaled to norm 1. There are {_DRAWS} copies, with Gaussian noise of standard deviation "
         f"{NOISE:g} of the input's range. Between 0 and 2; less is better.",
         source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; on the same noisy "
         "copies it equals Quantus's `MaxSensitivity` with maps normalised by "
         "`normalise_by_average_second_moment_estimate`; by default Quantus does not normalise",
         bounds=(0.0, 2.0),
-        cost=f"{DRAWS} explanations per map",
+        cost=f"{_DRAWS} explanations per map",
         chance="about 1.4 if its signs are random, and less if it has no negative values (0.71 for values drawn evenly "
         "from 0 to 1); 0 if it does not depend on the input",
         criticism="It saturates at √2, where two maps have nothing in common; only maps of opposite signs are further "

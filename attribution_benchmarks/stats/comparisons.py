@@ -66,7 +66,7 @@ class _Tests(NamedTuple):
     clusters: Array
 
 
-class Series(Protocol):
+class _Series(Protocol):
     """A persistent mapping from a name to a record, such as ``core.store.Series``."""
 
     path: str | None
@@ -93,7 +93,7 @@ class CachedTests:
         From ``core.store.ScoreStore.series``; its key holds the code, the draws, the seed and the versions.
     """
 
-    def __init__(self, series: Series):
+    def __init__(self, series: _Series):
         self._series = series
 
     def load(self, sums: Array, sizes: Array) -> Array:

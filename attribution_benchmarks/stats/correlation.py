@@ -12,10 +12,10 @@ from attribution_benchmarks.stats import resampling
 from attribution_benchmarks.stats.resampling import Array
 from attribution_benchmarks.stats.statistics import CONFIDENCE, Clusters, Estimate, finite_column
 
-PERMUTATIONS = 10_000
-MIN_FAMILIES = 5  # fewer do not show a spread
-MIN_CLUSTERS = 10  # of a bootstrap
-RESAMPLES = 1000
+_PERMUTATIONS = 10_000
+_MIN_FAMILIES = 5  # fewer do not show a spread
+_MIN_CLUSTERS = 10  # of a bootstrap
+_RESAMPLES = 1000
 _NUMBERS_AT_ONCE = 500_000  # bounds the memory
 
 
@@ -75,7 +75,7 @@ def spearman_interval(
     *,
     clusters: Clusters = None,
     seed: int = 0,
-    resamples: int = RESAMPLES,
+    resamples: int = _RESAMPLES,
 ) -> Estimate:
     """Return Spearman's rank correlation with its 95 % bootstrap interval.
 
@@ -94,7 +94,7 @@ def spearman_interval(
     Returns
     -------
     Estimate
-        All NaN where one side is constant. The interval is [-1, 1] for fewer than ``MIN_CLUSTERS`` clusters, and the
+        All NaN where one side is constant. The interval is [-1, 1] for fewer than ``_MIN_CLUSTERS`` clusters, and the
         value alone for a perfect correlation.
 
     Raises
@@ -109,7 +109,7 @@ def spearman_interval(
     n = len(first)
     _, group = np.unique(np.arange(n) if clusters is None else np.asarray(clusters), return_inverse=True)
     count = int(group.max(initial=-1)) + 1
-    if count < MIN_CLUSTERS and not np.isnan(value):
+    if count < _MIN_CLUSTERS and not np.isnan(value):
         return Estimate(value, -1.0, 1.0, n)
     if np.isnan(value) or abs(value) == 1:
         return Estimate(value, value, value, n)
@@ -191,7 +191,7 @@ class Concordance(NamedTuple):
 
 
 def kendalls_w(
-    scores: npt.ArrayLike, permutations: int = PERMUTATIONS, seed: int = 0, families: Sequence[Hashable] | None = None
+    scores: npt.ArrayLike, permutations: int = _PERMUTATIONS, seed: int = 0, families: Sequence[Hashable] | None = None
 ) -> Concordance:
     """Return Kendall's coefficient of concordance, corrected for ties, with a permutation test and an interval.
 
@@ -276,7 +276,7 @@ def _jackknife(w: float, scores: Array, family: npt.NDArray[np.int64]) -> tuple[
     from scipy import special
 
     count = int(family.max()) + 1
-    if count < MIN_FAMILIES:
+    if count < _MIN_FAMILIES:
         return float("nan"), float("nan")
     others = np.array([_w(scores[family != number]) for number in range(count)])
     if not np.isfinite(others).all():

@@ -41,37 +41,37 @@ _TRUTH = "ground_truth"
 _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
     (
         "Localisation",
-        "Does a map point where the truth says that it should? Positions count by their magnitude: absolute values, "
-        "summed over channels.",
+        "Is a map high inside a ground-truth mask? Positions count by their magnitude: absolute values, summed over "
+        "channels.",
         localisation.METRICS,
     ),
     (
         "Faithfulness",
-        "Does the network's answer change with what a map says it depends on? Positions count by their evidence: "
-        "signed values, summed over channels. Probabilities are of the explained class.",
+        "Does the network's score change when the positions that a map ranks high are removed? Positions count by "
+        "their evidence: signed values, summed over channels. Probabilities are of the explained class.",
         (*faithfulness.METRICS, *in_domain.METRICS),
     ),
     (
         "Sanity",
-        "Does a map depend on what was learnt and what was asked, and little on noise? Such metrics explain again, so "
-        "that saved maps and controls that know no network have none.",
+        "Does a map depend on the learnt weights and on the explained class, and little on noise? These metrics "
+        "compute further maps, so precomputed maps and model-independent baselines have none.",
         sanity.METRICS,
     ),
 )
 _HEAD = """# Metrics of every benchmark
 
-Generated from the entries in `attribution_benchmarks/scoring` by `python tools/docs/document_metrics.py`; do not edit.
+Generated from the entries in `attribution_benchmarks/metrics` by `python tools/docs/document_metrics.py`; do not edit.
 
-Name them with `--metrics`, beside a benchmark's own ([benchmarks.md](benchmarks.md)) and yours
+Select them with `--metrics`, together with a benchmark's metrics ([benchmarks.md](benchmarks.md)) and custom ones
 ([extend.md](extend.md)):
 
 ```bash
 EXAMPLE
 ```
 
-A report has them in its matrix when asked for, by the same flag of `scripts/reproduce_tables.py`. A pass is a forward
-pass of one input; they are filled across inputs and steps, and what does not depend on a map is asked once. Curves
-(`insertion`, `deletion`) and stages (`randomisation`) are kept in the store behind the score.
+The same flag of `scripts/reproduce_tables.py` adds them to the report. A pass is a forward pass of one input. Passes
+are batched across inputs and steps, and results that do not depend on a map are computed once. The points of curves
+(`insertion`, `deletion`) and the stages of `randomisation` are stored with the score.
 """
 
 
@@ -86,7 +86,7 @@ def main(values: flags.FlagValues) -> None:
 
 
 def measured(images: int) -> tuple[dict, str]:
-    """Return metric -> map -> one value an image, and what was scored, in words."""
+    """Return metric -> map -> one value per image, and a description of the images."""
     from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM
     from bim.dataset import resolve_data_dir
     from bim.evaluate import Benchmark
@@ -106,7 +106,10 @@ def measured(images: int) -> tuple[dict, str]:
         name: {control: column[counted].tolist() for control, column in columns.items()}
         for name, columns in found.shared.items()
     }
-    return values, f"BIM's {int(counted.sum())} of {len(drawn)} drawn images that the network of objects names rightly"
+    return (
+        values,
+        f"BIM's {int(counted.sum())} of {len(drawn)} drawn images that the network of objects classifies correctly",
+    )
 
 
 def page(power: Mapping) -> str:
@@ -119,7 +122,7 @@ def page(power: Mapping) -> str:
     """
     lines = [
         _HEAD.replace("EXAMPLE", power["example"]),
-        "| name | metric | better | from | costs |",
+        "| name | metric | better | range | cost |",
         "|---|---|---|---|---|",
     ]
     for metric in METRIC_REGISTRY.values():
@@ -134,18 +137,18 @@ def page(power: Mapping) -> str:
 
 
 def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, command: str, example: str) -> dict:
-    """Return what ``page`` shows of power.
+    """Return the power of metrics for ``page``.
 
     Parameters
     ----------
     values
         Metric -> map ("ground_truth", "random", "edge_detector") -> one value an input.
     inputs
-        What was scored, in words.
+        Description of the inputs.
     command
-        That did it.
+        Command that measures the power.
     example
-        A command that names some of the metrics.
+        A command that selects some of the metrics.
     """
     metrics = {}
     for name, columns in values.items():
@@ -161,7 +164,7 @@ def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, co
 
 
 def ranked(power: Mapping) -> list[str]:
-    """Return the metrics from the one that tells the truth from every control most often to the one that does least."""
+    """Return the metrics by their least share of wins over a control, the largest first."""
 
     def key(name: str):
         wins = power["metrics"][name]["wins"].values()
@@ -181,14 +184,14 @@ def _rounded(number: float) -> float:
 
 def _power_lines(power: Mapping) -> list[str]:
     lines = [
-        "## Which metrics tell a good map from a random one",
+        "## Which metrics distinguish a good map from a random one",
         "",
-        f"The truth itself as a map, against maps that ask no network: {power['inputs']}. “Told” is the share of "
-        "inputs on which the truth gets the better value, ties as one half: 1.000 never errs, 0.500 is a coin. Metrics "
-        "are ranked by the control that they tell least well.",
+        f"The ground truth as a map, compared with maps that are independent of the network: {power['inputs']}. “Wins” "
+        "is the share of inputs on which the ground truth has the better value, ties as one half: 1.000 is perfect, "
+        "0.500 is chance. Metrics are ranked by the smaller share.",
         "",
         f"| metric | better | ground truth | {' | '.join(_CONTROLS.values())} | "
-        f"{' | '.join(f'told from {title}' for title in _CONTROLS.values())} |",
+        f"{' | '.join(f'wins over {title}' for title in _CONTROLS.values())} |",
         "|---|---|" + "---:|" * (1 + 2 * len(_CONTROLS)),
     ]
     for name in ranked(power):
@@ -197,7 +200,7 @@ def _power_lines(power: Mapping) -> list[str]:
         figures += [entry["wins"][control] for control in _CONTROLS]
         cells = [f"[`{name}`](#{name})", METRIC_REGISTRY[name].better, *(f"{figure:.3f}" for figure in figures)]
         lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, "", f"`{power['command']}` measures it anew."]
+    return [*lines, "", f"`{power['command']}` reproduces it."]
 
 
 def _sheet(metric: Metric) -> list[str]:
@@ -212,7 +215,7 @@ def _sheet(metric: Metric) -> list[str]:
         f"- **Range.** {_range(metric)}; {metric.better} is better",
         f"- **Cost.** {metric.cost}",
         f"- **A random map gets** {metric.chance}",
-        f"- **Known against it.** {metric.criticism}",
+        f"- **Limitations.** {metric.criticism}",
     ]
 
 
