@@ -1,1 +1,1 @@
-"""From tables to one matrix, verdicts, and a page to read."""
+"""The report: run all benchmarks, collect one matrix, test differences, and write a page."""

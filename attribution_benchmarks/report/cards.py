@@ -9,7 +9,13 @@ import attribution
 from attribution_benchmarks.report.formatting import cell_score, enumeration, percentages, rank, score
 from attribution_benchmarks.report.gallery import ScoredExample
 from attribution_benchmarks.report.matrix import Matrix
-from attribution_benchmarks.report.significance import ColumnTests, baseline_record, describe_records, quoted_kinds
+from attribution_benchmarks.report.significance import (
+    BaselineRecord,
+    ColumnTests,
+    baseline_record,
+    describe_records,
+    quoted_kinds,
+)
 
 _AT_MOST = 4  # metrics named in one sentence
 
@@ -39,7 +45,7 @@ def cards(
         {
             "id": f"method-{place}",
             "missing": _missing(name, matrix, benchmarks),
-            "verdicts": sentences(name, matrix, tests, names),
+            "sentences": sentences(name, matrix, tests, names),
             **_identity(name, names),
             **_ranks(name, matrix, tests),
             **_known_properties(name),
@@ -114,14 +120,17 @@ def _against_baselines(name: str, matrix: Matrix, tested: Sequence[ColumnTests],
     if partly:
         text += "; above every baseline it was compared with, which are fewer than those of others: "
         text += enumeration(partly, _AT_MOST)
-    found = [f"{text[0].upper()}{text[1:]}."]
-    if record.kept:
-        found.append(
-            f"Keeps {percentages(record.kept.values())} of its score for a wrong class on "
-            f"{enumeration(record.kept, _AT_MOST)}: it does not pass there, because its score hardly depends on the "
-            "class."
-        )
-    return found
+    return [f"{text[0].upper()}{text[1:]}.", *_kept(record)]
+
+
+def _kept(record: BaselineRecord) -> list[str]:
+    """Return how much of its score a method keeps for a wrong class, if that is too much."""
+    if not record.kept:
+        return []
+    return [
+        f"Keeps {percentages(record.kept.values())} of its score for a wrong class on "
+        f"{enumeration(record.kept, _AT_MOST)}: it does not pass there, because its score hardly depends on the class."
+    ]
 
 
 def _extremes(name: str, examples: Sequence[ScoredExample], matrix: Matrix) -> dict:

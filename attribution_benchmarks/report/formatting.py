@@ -96,6 +96,12 @@ def count_of(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def count_range(counts: Iterable[int]) -> str:
+    """Return "1,000" or "7 to 1,000", the smallest and the largest of some counts; empty if there are none."""
+    ordered = sorted(counts)
+    return " to ".join(dict.fromkeys(f"{count:,}" for count in (*ordered[:1], *ordered[-1:])))
+
+
 def percentages(shares: Iterable[float]) -> str:
     """Return "97 to 100 %", the smallest and the largest of some shares."""
     ordered = sorted(shares)

@@ -17,7 +17,7 @@ from attribution_benchmarks.report.formatting import score
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.report.significance import ColumnTests, group_of, rivals
 
-BUDGET = 3_600_000  # characters of pictures and maps; the rest of a page takes under half as much again
+_BUDGET = 3_600_000  # characters of pictures and maps; the rest of a page takes under half as much again
 _QUALITIES = (70, 50, 35, 22)  # of WebP
 _SHEET = 8  # maps or pictures side by side
 _MISSING = 65535  # instead of a missing score
@@ -99,7 +99,7 @@ def _shares(group: InputScores, methods: Sequence[str], higher: bool, place: int
 
 
 def packed(
-    found: Sequence[ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int = BUDGET
+    found: Sequence[ScoredExample], pictures: Mapping[str, report_examples.InputPictures], budget: int = _BUDGET
 ) -> dict:
     """Return examples and pictures of inputs as JSON with data URLs, within a budget of characters.
 

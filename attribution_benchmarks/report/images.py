@@ -12,7 +12,6 @@ import numpy as np
 
 # Colour map of evenly increasing lightness, readable in grey and with colour blindness.
 RAMP = ("#03051a", "#2b1c45", "#5b1e5a", "#921c5b", "#c8244f", "#ea4a3e", "#f4875f", "#f6b48f", "#faebdd")
-OUTLINE = "#19e3ff"  # visible on the colour map and on most pictures
 _EFFORT = 2  # of WebP, 0 to 6: 2 % larger than by the default 4, in half of the time
 _WIDEST = 1600  # pixels; the page shows at most half as many, and dense screens have two per CSS pixel
 _ZERO = 127  # of signed maps, see ``core.report_examples.MapPicture``

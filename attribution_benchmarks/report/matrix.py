@@ -117,14 +117,11 @@ def build(
     controls = tuple(name for name, kind in kinds.items() if kind == "control")
     names = [name for name in kinds if name not in controls]
     for column in shown:
-        _blank_fewer_inputs(column, names, cells, blanks)
-        for name in names:
-            if (name, column.key) not in cells:
-                blanks.setdefault((name, column.key), (reasons or {}).get((name, column.benchmark), NOT_SCORED))
+        _fill_blanks(column, names, cells, blanks, reasons or {})
     ranks = _ranks(shown, names, cells)
-    common = {name for name in names if all((name, column.key) in cells for column in shown)}
-    order = tuple(sorted(names, key=lambda name: (name not in common, _mean_share(name, shown, ranks))))
-    return Matrix(shown, order, controls, order[: len(common)], cells, ranks, blanks, networks)
+    incomplete = {name for name, _ in blanks}
+    order = tuple(sorted(names, key=lambda name: (name in incomplete, _mean_share(name, shown, ranks))))
+    return Matrix(shown, order, controls, order[: len(set(names) - incomplete)], cells, ranks, blanks, networks)
 
 
 def _cells(documents: Iterable[Mapping], columns: Sequence[Column]) -> tuple[dict, dict, dict, dict]:
@@ -147,13 +144,16 @@ def _cells(documents: Iterable[Mapping], columns: Sequence[Column]) -> tuple[dic
     return cells, blanks, kinds, networks
 
 
-def _blank_fewer_inputs(column: Column, names: Sequence[str], cells: dict, blanks: dict) -> None:
-    """Replace the cells of a column with fewer inputs than others by blanks."""
+def _fill_blanks(column: Column, names: Sequence[str], cells: dict, blanks: dict, reasons: Mapping) -> None:
+    """Replace the cells of a column with fewer inputs than others by blanks, and add reasons of other blanks."""
     counts = {name: cells[name, column.key].get("n") or 0 for name in names if (name, column.key) in cells}
     for name, count in counts.items():
         if count < max(counts.values()):
             blanks[name, column.key] = f"has a value for {count:,} of {max(counts.values()):,} inputs alone"
             del cells[name, column.key]
+    for name in names:
+        if (name, column.key) not in cells:
+            blanks.setdefault((name, column.key), reasons.get((name, column.benchmark), NOT_SCORED))
 
 
 def _ranks(columns: Sequence[Column], names: Sequence[str], cells: Mapping) -> dict[tuple[str, str], float]:

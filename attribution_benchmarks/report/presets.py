@@ -1,4 +1,4 @@
-"""What a whole or a quick run of the report computes: the tasks of each benchmark, and whom they measure."""
+"""The tasks of a full or a quick report, and their methods and metrics."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
-QUICK_NETWORKS = 2  # of random weights: one with shuffled ones, one with new ones
+QUICK_NETWORKS = 2  # of random weights: one with permuted weights, one with sampled weights
 
-# Cheap methods of the benchmarks' papers, scored in all of them, so that more of the matrix can be compared.
-COMPARED = (
+# Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
+_COMPARED = (
     "gradient_x_input", "guided_backprop", "guided_grad_cam", "deconvnet", "vargrad", "lrp_alpha1beta0",
     "excitation_backprop", "grad_cam_plus_plus", "xgrad_cam", "score_cam", "sise",
 )  # fmt: skip
@@ -34,15 +34,15 @@ def tasks_of(
     benchmark
         The definition.
     place
-        Where it was found: its name, or "my_file.py:MINE".
+        Its name, or ``file.py:NAME`` of a custom one.
     quick
-        Few inputs, samples and masks, or the whole run.
+        Whether to use few inputs, samples and masks.
     seed
         Of the run.
     metrics
-        Metrics of the user's own, as typed.
+        Names of metrics that the user added.
     random_networks
-        How many that control stands for; 0 for ``NETWORKS``, or one of each kind in a quick run.
+        Number of networks of random weights; 0 for the default of a full or a quick run.
     """
     networks = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     if benchmark.report_tasks is None:
@@ -53,21 +53,21 @@ def tasks_of(
         dataclasses.replace(
             task,
             command=(*task.command, *((f"--random_networks={networks}",) if task.random_networks else ())),
-            methods=tuple(dict.fromkeys([*task.methods, *(COMPARED if task.shared else ())])),
-            metrics=tuple(dict.fromkeys([*task.metrics, *unasked(), *metrics])) if task.metrics else (),
+            methods=tuple(dict.fromkeys([*task.methods, *(_COMPARED if task.shared else ())])),
+            metrics=tuple(dict.fromkeys([*task.metrics, *_default_metrics(), *metrics])) if task.metrics else (),
         )
         for task in tasks
     ]
 
 
 def columns_of(benchmark: Benchmark, metrics: Sequence[Metric] = ()) -> list[Column]:
-    """Return a benchmark's columns of the matrix: its own metrics, those of all benchmarks, and the user's own."""
-    added = dict.fromkeys([*unasked().values(), *metrics])
+    """Return a benchmark's columns of the matrix: its metrics, those of all benchmarks, and custom ones."""
+    added = dict.fromkeys([*_default_metrics().values(), *metrics])
     return [*benchmark.matrix_columns(), *(column for metric in added for column in benchmark.columns_of(metric))]
 
 
-def unasked() -> dict[str, Metric]:
-    """Return the metrics of all benchmarks that a report has without being asked for them, by name."""
+def _default_metrics() -> dict[str, Metric]:
+    """Return the metrics of all benchmarks that are computed by default, by name."""
     return {name: metric for name, metric in METRIC_REGISTRY.items() if not metric.on_request}
 
 

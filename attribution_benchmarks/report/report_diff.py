@@ -127,10 +127,10 @@ def _tests(
 ) -> dict[str, PairComparison]:
     """Return Holm-corrected paired tests of now against then; none if the inputs differ."""
     ours, theirs = group_of(column, scores), group_of(column, other.scores)
-    if ours is None or theirs is None or not ours.inputs or set(ours.inputs) != set(theirs.inputs):
+    if not ours or not theirs or set(ours.inputs) != set(theirs.inputs):
         return {}
-    place = {name: number for number, name in enumerate(theirs.inputs)}
-    order = [place[name] for name in ours.inputs]
+    place = dict(zip(theirs.inputs, range(len(theirs.inputs)), strict=True))
+    order = list(map(place.__getitem__, ours.inputs))
     then = {f"then {_function(name)}": np.asarray(line)[order] for name, line in theirs.values.items()}
     common = [name for name in names if name in ours.values and f"then {_function(name)}" in then]
     values = {**ours.values, **then}

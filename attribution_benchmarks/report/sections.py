@@ -14,6 +14,7 @@ from attribution_benchmarks.report import charts, images
 from attribution_benchmarks.report.formatting import (
     cell_interval,
     cell_score,
+    count_range,
     detectable,
     interval,
     number,
@@ -130,11 +131,11 @@ def _test_details(
 def _control_details(name: str, row: Mapping, column: Column, tests: ColumnTests, names: Any) -> Iterator[str]:
     """Yield scores under control conditions, and the controls that a method fails or was not tested against."""
     for kind, values in tests.scores_under_controls(name, row["value"]).items():
-        ends = [score(end, column) for end in (min(values), max(values))]
+        low, high = score(min(values), column), score(max(values), column)
         if len(values) > 1:
-            yield f"its maps under {len(values)} “{names(kind)}”: {ends[0]} to {ends[1]}"
+            yield f"its maps under {len(values)} “{names(kind)}”: {low} to {high}"
         else:
-            yield f"its map under “{names(kind)}”: {ends[0]}"
+            yield f"its map under “{names(kind)}”: {low}"
     failed = [test for test in tests.controls if test.first == name and tests.better(test) != name]
     for kind, counts in tests.failed_kinds(name).items():
         yield _failed_kind(kind, counts, failed, names)
@@ -243,19 +244,13 @@ def benchmark(
     columns = [column for column in matrix.columns if column.benchmark == definition.name]
     curves = _curves(definition, own, names)
     drawn = {metric for metric, _ in curves}
-    columned = {column.metric for column in columns}
-    other_metrics = dict.fromkeys(row["metric"] for result in own for row in result.rows)
     return {
         "id": definition.name.replace("_", "-"),
         "name": definition.title,
         "paper": definition.paper,
         "about": definition.about,
         "metrics": [_metric(column, matrix, tests.get(column.key), names, definition) for column in columns],
-        "others": [
-            about
-            for metric, about in ((one, definition.more_metrics.get(one)) for one in other_metrics)
-            if about is not None and metric not in columned | drawn
-        ],
+        "others": _other_metrics(definition, own, drawn.union(column.metric for column in columns)),
         "trends": [chart for _, chart in curves],
         "controls": _controls(definition, columns, matrix, tests, names),
         "pictures": _pictures(definition, columns, own, drawn),
@@ -263,13 +258,20 @@ def benchmark(
     }
 
 
+def _other_metrics(definition: Benchmark, results: Sequence[Result], shown: set[str]) -> list[str]:
+    """Return the descriptions of a benchmark's metrics that are in tables only."""
+    metrics = dict.fromkeys(row["metric"] for result in results for row in result.rows)
+    return [definition.more_metrics[one] for one in metrics if one in definition.more_metrics and one not in shown]
+
+
 def _curves(definition: Benchmark, results: Sequence[Result], names: Any) -> list[tuple[str, dict]]:
     """Return pairs of metric and chart: the benchmark's trends, and the curves of each table."""
     rows = [row for result in results for row in result.rows]
     trends = [(trend, rows) for trend in definition.trends]
-    with_curve = [metric for metric in METRIC_REGISTRY.values() if metric.curve]
-    trends += [(curve_trend(metric, result.title), result.rows) for metric in with_curve for result in results]
-    charted = [(trend.metric, charts.line_charts(trend, rows, names)) for trend, rows in trends]
+    for metric in METRIC_REGISTRY.values():
+        if metric.curve:
+            trends += [(curve_trend(metric, result.title), result.rows) for result in results]
+    charted = ((trend.metric, charts.line_charts(trend, rows, names)) for trend, rows in trends)
     return [(metric, chart) for metric, chart in charted if chart]
 
 
@@ -285,11 +287,12 @@ def _controls(
     definition: Benchmark, columns: Sequence[Column], matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any
 ) -> list[tuple[str, str]]:
     """Return the printed name of each control that a benchmark has or applies to methods, and its description."""
-    found = [name for name in matrix.controls if any((name, column.key) in matrix.cells for column in columns)]
-    compared = [test for column in columns if column.key in tests for test in tests[column.key].controls]
-    found += sorted({kind_of(condition_of(test)) for test in compared if condition_of(test)})
+    keys = {column.key for column in columns}
+    found = {name for name, key in matrix.cells if key in keys}
+    conditions = {kind_of(condition_of(test)) for key in keys & set(tests) for test in tests[key].controls}
     about = {control.name: control.about for control in definition.controls}
-    return [(names(control), about[control]) for control in found if about.get(control)]
+    own = [name for name in matrix.controls if name in found]
+    return [(names(control), about[control]) for control in (*own, *sorted(conditions)) if about.get(control)]
 
 
 def _pictures(
@@ -298,56 +301,74 @@ def _pictures(
     """Return a benchmark's pictures except bars and curves, which the page draws, and truths without a column."""
     files = [(result, path) for result in results for path in result.pictures]
     ambiguous = len({path.stem for _, path in files}) < len(files)
-    bars = {f"{metric}_scores" for metric in (*(column.metric for column in columns), *drawn)}
-    with_truth = [column for column in columns if column.where]
-    prefixes = tuple(f"{column.metric}_" for column in with_truth)
-    truths = {f"{column.metric}_{column.where['ground_truth']}" for column in with_truth}
     return [
         images.embed(path, definition.pictures, result.title.rpartition(": ")[2].capitalize() if ambiguous else "",
                      f"pictures/{result.name}/{path.name}")
         for result, path in files
-        if path.stem in truths or not (path.stem in bars or path.stem.startswith(prefixes))
+        if _is_shown(path.stem, columns, drawn)
     ]  # fmt: skip
+
+
+def _is_shown(stem: str, columns: Sequence[Column], drawn: set[str]) -> bool:
+    bars = {f"{metric}_scores" for metric in drawn.union(column.metric for column in columns)}
+    with_truth = [column for column in columns if column.where]
+    of_truths = tuple(f"{column.metric}_" for column in with_truth)
+    truths = {f"{column.metric}_{column.where['ground_truth']}" for column in with_truth}
+    return stem in truths or not (stem in bars or stem.startswith(of_truths))
 
 
 def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: Any, definition: Benchmark) -> dict:
     """Return one metric's table: a line per method by rank, then the controls."""
-    methods = sorted(
-        (name for name in matrix.methods if (name, column.key) in matrix.cells),
-        key=lambda name: matrix.ranks[name, column.key],
-    )
-    controls = [name for name in matrix.controls if (name, column.key) in matrix.cells]
-    rows = {name: matrix.cells[name, column.key] for name in (*methods, *controls)}
+    rows = _ranked_rows(column, matrix)
     scale = charts.scale_of(list(rows.values()), column.percent)
-    rivals = [rows[name]["value"] for name in controls if name not in column.excluded]
-    reference = (max if column.higher_is_better else min)(rivals, default=None)
-    tested = set(tests.tested) if tests else set()
-    lines = [
-        {
-            **_line(name, row, column, names),
-            "control": name in controls,
-            "bar": charts.bar({**row, "kind": "own" if names.is_custom(name) else row["kind"]}, scale, reference),
-            "better_than": len(tests.beaten_by(name)) if tests and name in tested else "",
-            "marks": tests.marks(name, matrix) if tests and name in tested else "",
-        }
-        for name, row in rows.items()
-    ]
-    sizes = [f"{size:,}" for size in sorted({row["n"] for row in rows.values()})]
+    reference = _strongest(column, rows)
+    lines = []
+    for name, row in rows.items():
+        kind = "own" if names.is_custom(name) else row["kind"]
+        drawn = charts.bar({**row, "kind": kind}, scale, reference)
+        lines.append({**_line(name, row, column, names), **_test_cells(name, matrix, tests), "bar": drawn})
     return {
         "key": column.key.replace(" ", "-").replace("_", "-"),
         "title": column.label,
         "about": definition.about_metric(column.metric),
         "scale": str(scale),
         "direction": "more is better" if column.higher_is_better else "less is better",
-        "shows": ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in column.where.items()),
+        "shows": _where(column),
         "lines": lines,
-        "inputs": " to ".join(dict.fromkeys((sizes[0], sizes[-1]))),
-        "beats": [_beaten(name, tests, names) for name in methods if tests and name in tested],
+        "inputs": count_range(row["n"] for row in rows.values()),
         "papers": any(line["paper"] for line in lines),
         "tested": tests is not None,
+        "beats": [_beaten(name, tests, names) for name in rows if tests and name in tests.tested],
         "power": _power(tests) if tests else "",
         "reference": None if reference is None else score(reference, column),
     }
+
+
+def _ranked_rows(column: Column, matrix: Matrix) -> dict[str, Mapping]:
+    """Return the rows of a column: methods by rank, then controls."""
+    ranked = [name for name in matrix.methods if (name, column.key) in matrix.ranks]
+    ranked.sort(key=lambda name: matrix.ranks[name, column.key])
+    names = (*ranked, *matrix.controls)
+    return {name: matrix.cells[name, column.key] for name in names if (name, column.key) in matrix.cells}
+
+
+def _where(column: Column) -> str:
+    """Return the keys and values that select the rows of a column."""
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in column.where.items())
+
+
+def _strongest(column: Column, rows: Mapping[str, Mapping]) -> float | None:
+    """Return the best score of a control that is not excluded."""
+    controls = {name: row["value"] for name, row in rows.items() if row["kind"] == "control"}
+    scores = [value for name, value in controls.items() if name not in column.excluded]
+    return (max if column.higher_is_better else min)(scores, default=None)
+
+
+def _test_cells(name: str, matrix: Matrix, tests: ColumnTests | None) -> dict:
+    """Return the number of methods that a method beats, and its marks; empty text if it was not tested."""
+    if tests is None or name not in tests.tested:
+        return {"better_than": "", "marks": ""}
+    return {"better_than": len(tests.beaten_by(name)), "marks": tests.marks(name, matrix)}
 
 
 def _line(name: str, row: Mapping, column: Column, names: Any) -> dict:
@@ -355,6 +376,7 @@ def _line(name: str, row: Mapping, column: Column, names: Any) -> dict:
     return {
         "title": names(name),
         "own": names.is_custom(name),
+        "control": row["kind"] == "control",
         "bound": _excluded(name, [column]),
         "value": repr(row["value"]),
         "text": cell_score(row, column),

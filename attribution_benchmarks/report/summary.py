@@ -12,6 +12,7 @@ import numpy as np
 from attribution_benchmarks.report.formatting import (
     cell_score,
     count_of,
+    count_range,
     detectable,
     enumeration,
     interval,
@@ -66,10 +67,9 @@ def _best_methods(records: Mapping[str, BaselineRecord], names: Any) -> tuple[st
     text = f"{_methods(named, names)} {describe_records([records[name] for name in named])}"
     if not passing:
         return text, _best_passing(records, names)
-    qualification = _keeping([name for name in top if name not in passing], records, names)
-    if any(one.known for one in records.values()):
-        qualification += _untested(passing, records, names)
-    return text + ("" if best.beats == best.metrics else ", the most of any method"), " ".join(qualification)
+    if best.beats < best.metrics:
+        text += ", the most of any method"
+    return text, " ".join([*_keeping(top, records, names), *_untested(passing, records, names)])
 
 
 def _top(records: Mapping[str, BaselineRecord]) -> list[str]:
@@ -104,17 +104,19 @@ def _extreme_columns(name: str, matrix: Matrix) -> list[Column]:
 
 
 def _keeping(methods: Sequence[str], records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
-    """Return what methods that beat the baselines as often as the best keep of their score for a wrong class."""
-    if not methods:
+    """Return which methods keep how much of their score for a wrong class."""
+    keeping = [name for name in methods if records[name].kept]
+    if not keeping:
         return []
-    shares = percentages(share for name in methods for share in records[name].kept.values())
-    do, keep, their = ("does", "keeps", "its") if len(methods) == 1 else ("do", "keep", "their")
-    return [f"{_methods(methods, names)} {do} so too, but {keep} {shares} of {their} score for a wrong class."]
+    shares = percentages(share for name in keeping for share in records[name].kept.values())
+    do, keep, their = ("does", "keeps", "its") if len(keeping) == 1 else ("do", "keep", "their")
+    return [f"{_methods(keeping, names)} {do} so too, but {keep} {shares} of {their} score for a wrong class."]
 
 
 def _untested(methods: Sequence[str], records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
-    """Return which methods were not compared with a wrong class."""
-    unknown = [name for name in methods if not records[name].known]
+    """Return which methods were not compared with a wrong class, if any method was."""
+    known = {name for name, one in records.items() if one.known}
+    unknown = [name for name in methods if known and name not in known]
     return [f"Not compared with another class: {_methods(unknown, names)}."] if unknown else []
 
 
@@ -180,10 +182,9 @@ def scope(matrix: Matrix) -> str:
     """Return how many methods were scored on how many metrics, and on how many inputs."""
     counts = []
     for group in matrix.groups():
-        inputs = sorted({row["n"] for row in _rows(matrix, group) if row["method"] in matrix.methods})
+        inputs = count_range(row["n"] for row in _rows(matrix, group) if row["method"] in matrix.methods)
         if inputs:
-            span = f"{inputs[0]:,}" if len(inputs) == 1 else f"{inputs[0]:,} to {inputs[-1]:,}"
-            counts.append(f"{group} {span}")
+            counts.append(f"{group} {inputs}")
     size = f"{count_of(len(matrix.methods), 'method')} on {count_of(len(matrix.columns), 'metric')}"
     on_all = f" Methods with a score on all metrics: {len(matrix.common)}." if len(matrix.columns) > 1 else ""
     return f"{size}; inputs per score: {enumeration(counts)}.{on_all}"

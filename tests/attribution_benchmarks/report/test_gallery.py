@@ -131,12 +131,12 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
     assert found[0]["name"] == "twin"  # the user's own first
     best = next(one for one in found if one["name"] == "best")
     assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
-    assert best["verdicts"][0].startswith("Best, or tied with the best, on 4 of 4 metrics that name a best method:")
+    assert best["sentences"][0].startswith("Best, or tied with the best, on 4 of 4 metrics that name a best method:")
     bad = next(one for one in found if one["name"] == "bad")
-    assert bad["verdicts"][1].startswith(
+    assert bad["sentences"][1].startswith(
         "Does not beat every baseline on any of 4 metrics; not significantly above: SVEA"
     )
-    assert "SVEA ROE test % (“random”)" in bad["verdicts"][1]
+    assert "SVEA ROE test % (“random”)" in bad["sentences"][1]
     assert found[0]["missing"] == [("BIM", "too slow")] and found[0]["path"] == "twin"
     assert best["best"]["share"] >= best["worst"]["share"]
 
