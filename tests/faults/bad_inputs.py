@@ -361,7 +361,7 @@ def cases_of_later_commands() -> list[tuple]:
             given = [*first, f"--scores_dir={value}"]
             add(f"{command} --scores_dir={value[:12]}", command, given, places, "--scores_dir=")
     for value in ("x" * 300, "/proc/new", "file", "file/below"):
-        add(f"exact --maps_dir={value[:12]}", "exact", [f"--maps_dir={value}"], places, "--maps_dir=")
+        add(f"exact --save_maps={value[:12]}", "exact", [f"--save_maps={value}"], places, "--save_maps=")
         add(f"card --pictures_dir={value[:12]}", "card", ["--output=card.md", f"--pictures_dir={value}"], places)
     for value in ("x.xlsx", "x.json", "file/x.md", "/proc/x.md"):
         add(f"card --output={value}", "card", [f"--output={value}"], places, "--output=")
@@ -404,8 +404,8 @@ def cases_of_later_commands() -> list[tuple]:
         "none": {"maps/gradient/x.txt": b""},
         "of other inputs": {"maps/gradient/other.npy": npy_promising("(1,)")},
     }.items():
-        add(f"exact, maps {what}", "exact", ["--from_maps=maps"], files)
-    add("exact, maps and a model", "exact", ["--from_maps=maps", "--model=model"], word="--from_maps")
+        add(f"exact, maps {what}", "exact", ["--precomputed_maps=maps"], files)
+    add("exact, maps and a model", "exact", ["--precomputed_maps=maps", "--model=model"], word="--precomputed_maps")
 
     # data to describe
     for what, files in {

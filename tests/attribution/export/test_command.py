@@ -245,7 +245,7 @@ def test_a_served_version_is_never_changed(exported, image_file):
 
 KILLED = """
 import os, signal, sys
-from attribution import export
+from attribution.export import command as export
 export.export(sys.argv[1], sys.argv[2], ["gradient", "grad_cam"])
 os.kill(os.getpid(), signal.SIGKILL)
 """
