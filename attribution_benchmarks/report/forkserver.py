@@ -194,6 +194,8 @@ def _run(arguments: list[str], printed: int, errors: int, lock: int, cpu_seconds
     for descriptor, standard in ((printed, 1), (errors, 2)):
         os.dup2(descriptor, standard)
         os.close(descriptor)
+    # The platform's default, as in any other command. With the fork server's, locks of a killed command leak.
+    multiprocessing.set_start_method(None, force=True)
     if "tensorflow" in sys.modules:
         list_devices()
     try:

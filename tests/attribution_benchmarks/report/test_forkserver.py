@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from attribution_benchmarks.report.forkserver import ROOT, THREADS, CommandFaile
 from attribution_benchmarks.report.task_runner import only_run
 
 COMMAND = """
-import atexit, json, os, pathlib, sys, threading, time
+import atexit, json, multiprocessing, os, pathlib, sys, threading, time
 if __name__ == "__main__":
     what = sys.argv[1]
     atexit.register(lambda: pathlib.Path("ended").write_text(what))
@@ -26,7 +27,8 @@ if __name__ == "__main__":
             import tensorflow as tf
             total = float(tf.reduce_sum(tf.ones((3, 3))))
         print(json.dumps({"arguments": sys.argv[1:], "shared": shared, "total": total,
-                          "threads": os.environ["TF_NUM_INTRAOP_THREADS"], "path": sys.path[0], "αβ": "ε"}))
+                          "threads": os.environ["TF_NUM_INTRAOP_THREADS"], "path": sys.path[0], "αβ": "ε",
+                          "start": multiprocessing.get_start_method()}))
         print("progress", file=sys.stderr)
     if what == "refuse":
         print("error: the model takes images", file=sys.stderr)
@@ -98,7 +100,7 @@ def test_a_command_runs_as_python_runs_it(start, commands, place):
     found = json.loads(commands.run([*start, "report", "--flag=a b"], chunks.append))
     assert found == {
         "arguments": ["report", "--flag=a b"], "shared": sys.platform == "linux", "total": 9.0, "threads": "1",
-        "path": str(place), "αβ": "ε",
+        "path": str(place), "αβ": "ε", "start": multiprocessing.get_start_method(),
     }  # fmt: skip
     assert b"".join(chunks) == b"progress\n"
     assert (place / "ended").read_text() == "report"
