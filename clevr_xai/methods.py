@@ -68,7 +68,7 @@ def settings(
         Layer of the class activation maps; the last convolution's ReLU when empty.
     tolerance
         0 takes all steps of Integrated Gradients; above it, fewer where the sum of a map misses what it should be by at
-        most this share: see ``attribution.methods.path_steps``.
+        most this share: see ``attribution.methods.gradients``.
 
     Returns
     -------
