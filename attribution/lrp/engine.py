@@ -64,14 +64,12 @@ def propagate(
 
 
 class Walk:
-    """A walk from a score to an input, and the facts about the graph that the rules need.
+    """A walk from a score to an input, and the facts about the graph that the rules need; see ``propagate``.
 
     Attributes
     ----------
-    graph : attribution.graph.view.GraphView
-        The frozen graph.
-    composite : Composite
-        Rule of each kind of layer.
+    graph, composite
+        As given.
     source : tf.Operation
         The explained input.
     near_input : set[str]
@@ -96,26 +94,9 @@ class Walk:
         self._variable = {operations[name].name for name in graph.below({*inputs, source})}
         self._on_path = {operations[name].name for name in self._path}
         self._relevance: dict[Any, tf.Tensor] = {}
-        self.near_input: set[str] = set()
-        for name in self._path:
-            operation = operations[name]
-            above = {tensor.op.name for tensor in operation.inputs} & self._on_path
-            if name == source or (above <= self.near_input and operation.type not in ops.LAYERS):
-                self.near_input.add(operation.name)
-        products, self._activations = Products(self), Activations(self)
-        sums = Sums(self, products)
-        self._rules: dict[str, Callable[[tf.Operation, tf.Tensor], None]] = {
-            **dict.fromkeys(ops.LAYERS + ops.AVERAGES + ops.SUMS, sums.share),
-            **dict.fromkeys(ops.NORMALISATIONS, sums.share_normalisation),
-            **dict.fromkeys(ops.SCALES, products.share_scaling),
-            "Softplus": self._activations.share_softplus,
-            "Neg": self._pass_on,
-            "Cast": self._pass_on,
-        }
-        if composite.softmax == "taylor":
-            self._rules["Softmax"] = self._activations.share_softmax
-        if composite.products == "half":
-            self._rules["Sigmoid"] = self._pass_on  # any function of one value: Achtibat et al. 2024, section 3.1
+        self.near_input = self._operations_before_layers()
+        self._activations = Activations(self)
+        self._rules = self._rules_by_operation()
 
     def run(self, target: str, start: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return node name to relevance, from the relevance ``start`` of the tensor called ``target``."""
@@ -123,20 +104,38 @@ class Walk:
         self._relevance[self._operations[node].outputs[int(number or 0)].ref()] = start
         for name in reversed(self._path):
             operation = self._operations[name]
-            given = [self._relevance.get(output.ref()) for output in operation.outputs]
-            arrived = [one for one in given if one is not None]
-            if operation.name != self.source.name and arrived:
-                # Intermediate results of a rule are computed when relevance arrives, not as soon as possible: held from
-                # the forward pass on they would double the memory.
-                with tf.control_dependencies(arrived):
-                    self._share(operation, given)
-        first_outputs = {name: self._operations[name].outputs[:1] for name in self._path}
-        return {
-            name: self._relevance[output.ref()]
-            for name, outputs in first_outputs.items()
-            for output in outputs
-            if output.ref() in self._relevance
+            if operation.name != self.source.name:
+                self._share(operation)
+        first_outputs = {
+            name: self._operations[name].outputs[0] for name in self._path if self._operations[name].outputs
         }
+        relevance = {name: self._relevance.get(output.ref()) for name, output in first_outputs.items()}
+        return {name: one for name, one in relevance.items() if one is not None}
+
+    def _operations_before_layers(self) -> set[str]:
+        found: set[str] = set()
+        for operation in map(self._operations.__getitem__, self._path):
+            above = {tensor.op.name for tensor in operation.inputs} & self._on_path
+            if operation.name == self.source.name or (above <= found and operation.type not in ops.LAYERS):
+                found.add(operation.name)
+        return found
+
+    def _rules_by_operation(self) -> dict[str, Callable[[tf.Operation, tf.Tensor], None]]:
+        products = Products(self)
+        sums = Sums(self, products)
+        rules: dict[str, Callable[[tf.Operation, tf.Tensor], None]] = {
+            **dict.fromkeys(ops.LAYERS + ops.AVERAGES + ops.SUMS, sums.share),
+            **dict.fromkeys(ops.NORMALISATIONS, sums.share_normalisation),
+            **dict.fromkeys(ops.SCALES, products.share_scaling),
+            "Softplus": self._activations.share_softplus,
+            "Neg": self._pass_on,
+            "Cast": self._pass_on,
+        }
+        if self.composite.softmax == "taylor":
+            rules["Softmax"] = self._activations.share_softmax
+        if self.composite.products == "half":
+            rules["Sigmoid"] = self._pass_on  # any function of one value: Achtibat et al. 2024, section 3.1
+        return rules
 
     def add(self, tensor: tf.Tensor, relevance: tf.Tensor) -> None:
         """Give relevance to a tensor; a constant, or a branch that the input does not reach, absorbs it."""
@@ -183,8 +182,17 @@ class Walk:
         what = f"{operation.type} {how}".strip()
         raise BadInput(f"no relevance rule for the operation {what} (node '{self.name(operation)}')")
 
-    def _share(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
-        """Distribute the relevance of an operation's outputs, ``None`` where none arrived, among its inputs."""
+    def _share(self, operation: tf.Operation) -> None:
+        """Distribute the relevance of an operation's outputs, if any arrived, among its inputs."""
+        given = [self._relevance.get(output.ref()) for output in operation.outputs]
+        arrived = [one for one in given if one is not None]
+        if arrived:
+            # Intermediate results of a rule are computed when relevance arrives, not as soon as possible: held from
+            # the forward pass on they would double the memory.
+            with tf.control_dependencies(arrived):
+                self._apply_rule(operation, given)
+
+    def _apply_rule(self, operation: tf.Operation, given: Sequence[tf.Tensor | None]) -> None:
         source = self._activations.source(operation)
         if source is not None:
             self.add(source, fit(given[0], source))

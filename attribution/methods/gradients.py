@@ -183,17 +183,20 @@ def _refined(queries: ModelQueries, start: np.ndarray, steps: int, quadrature: s
     for _, rows, scores in queries.variant_scores(1, lambda _, rows: start[rows]):
         expected[rows] -= scores
 
-    total = np.zeros(queries.inputs.shape)  # of the gradients; both ends of the path count half
+    total = np.zeros(queries.inputs.shape)  # weighted sum of the gradients so far; both ends of the path count half
     maps = np.zeros(queries.inputs.shape)
     unfinished = np.arange(len(queries))
     for level, count in enumerate(step_levels(steps)):
-        alphas = np.arange(count + 1) / count if level == 0 else (2 * np.arange(count // 2) + 1) / count
+        alphas, weights = (2 * np.arange(count // 2) + 1) / count, np.ones(count + 1)
+        if level == 0:
+            alphas = np.arange(count + 1) / count
+            weights[[0, -1]] = 0.5
 
         def on_path(number: int, rows: np.ndarray, alphas: np.ndarray = alphas) -> Any:
             return queries.inputs[rows] - np.float32(1 - alphas[number]) * difference[rows]
 
         for number, rows, gradients in queries.variant_gradients([unfinished] * len(alphas), on_path):
-            total[rows] += (0.5 if level == 0 and number in (0, count) else 1.0) * gradients
+            total[rows] += weights[number] * gradients
         maps[unfinished] = difference[unfinished] * total[unfinished] / count
         sums = maps[unfinished].reshape(len(unfinished), -1).sum(axis=1)
         if level > 0:

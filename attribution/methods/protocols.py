@@ -3,6 +3,7 @@
 ``attribution.model.model.Model`` and ``attribution_benchmarks.serving.ServedModel`` implement ``ScoredModel``.
 """
 
+# ruff: noqa: D102  (attribution.model.model.Model documents the methods)
 from __future__ import annotations
 
 import collections
@@ -36,7 +37,7 @@ class Backward(NamedTuple):
 
 
 class ScoredModel(Protocol):
-    """A model with one score per class; see ``attribution.model.model.Model``.
+    """A model with one score per class; the methods do what ``attribution.model.model.Model`` documents.
 
     Attributes
     ----------
@@ -46,6 +47,16 @@ class ScoredModel(Protocol):
         Number of scores per input.
     counts
         Rows and passes that went through the model.
+    path
+        Directory or address of the model.
+    inputs
+        Inputs of the signature by name; each has a ``shape``.
+    graph
+        The graph, for rules of the backward pass.
+    logits
+        Name of the tensor of logits.
+    fingerprint
+        SHA-256 that changes with the model.
     live, live_source
         The live Keras network, once a method needs it, and the function that builds it; see ``third_party``.
     """
@@ -57,55 +68,30 @@ class ScoredModel(Protocol):
     live_source: Any
 
     @property
-    def path(self) -> Any:
-        """Directory or address of the model."""
+    def path(self) -> Any: ...
 
     @property
-    def inputs(self) -> Mapping[str, Any]:
-        """The signature's inputs by name; each has a ``shape``."""
+    def inputs(self) -> Mapping[str, Any]: ...
 
     @property
-    def graph(self) -> Any:
-        """The graph, for rules of the backward pass."""
+    def graph(self) -> Any: ...
 
     @property
-    def logits(self) -> str:
-        """Name of the tensor of logits."""
+    def logits(self) -> str: ...
 
     @property
-    def fingerprint(self) -> str:
-        """SHA-256 that changes with the model."""
+    def fingerprint(self) -> str: ...
 
-    def explained_input(self, explain_input: str | None = None) -> str:
-        """Return the name of the input to explain."""
-
-    def input_node(self, explain_input: str | None = None) -> str:
-        """Return the graph's node of that input."""
-
-    def layer(self, name: str | None = None, explain_input: str | None = None) -> str:
-        """Return the node of a layer by its name, by default of the last layer before pooling and head."""
-
-    def has_own_pass(self, layer: str) -> bool:
-        """Return whether a layer cannot share a pass with others."""
-
-    def feed(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        """Check inputs and return them by name."""
-
-    def batch_size(self, wanted: int) -> int:
-        """Return the rows per pass."""
-
-    def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield the row indices of each pass, and how many of them are not padding."""
-
-    def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
-        """Return the scores of all classes, ``(N, num_classes)`` float32."""
-
-    def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
-        """Return the class of the highest score, ``(N,)`` int64."""
-
-    def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the scores of one chunk."""
-
+    def explained_input(self, explain_input: str | None = None) -> str: ...
+    def input_node(self, explain_input: str | None = None) -> str: ...
+    def layer(self, name: str | None = None, explain_input: str | None = None) -> str: ...
+    def has_own_pass(self, layer: str) -> bool: ...
+    def feed(self, inputs: Inputs) -> dict[str, np.ndarray]: ...
+    def batch_size(self, wanted: int) -> int: ...
+    def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]: ...
+    def scores(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray: ...
+    def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray: ...
+    def forward(self, feed: Mapping[str, np.ndarray]) -> np.ndarray: ...
     def backward(
         self,
         feed: Mapping[str, np.ndarray],
@@ -114,14 +100,10 @@ class ScoredModel(Protocol):
         layers: Sequence[str] = (),
         of_input: bool = True,
         rules: NodeRules | None = None,
-    ) -> Backward:
-        """Return scores and gradients of one chunk."""
-
+    ) -> Backward: ...
     def multipliers(
         self, feed: Mapping[str, np.ndarray], baseline: np.ndarray, targets: np.ndarray, explain_input: str
-    ) -> np.ndarray:
-        """Return DeepLIFT's multipliers of one chunk's input."""
-
+    ) -> np.ndarray: ...
     def relevance(
         self,
         feed: Mapping[str, np.ndarray],
@@ -129,5 +111,4 @@ class ScoredModel(Protocol):
         explain_input: str,
         composite: Any,
         layers: Sequence[str] | None = None,
-    ) -> Any:
-        """Return the relevance of one chunk's input, or of layers by node name."""
+    ) -> Any: ...

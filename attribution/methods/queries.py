@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from attribution.methods.protocols import NodeRules, Rules
 from attribution.model import batching
 
 Variant = Callable[[int, np.ndarray], np.ndarray]  # from (number of the variant, rows) to the variants of these inputs
+Result = TypeVar("Result")
 Grid = int | Sequence[np.ndarray]  # number of variants of each input, or for each variant the rows that have it
 
 
@@ -92,8 +94,6 @@ class ModelQueries:
 
     Attributes
     ----------
-    model, seed, keys
-        As above.
     inputs : np.ndarray
         ``(N, ...)`` float32, or float64 if the model takes that: the explained input.
     """
@@ -181,8 +181,7 @@ class ModelQueries:
     @property
     def scores(self) -> np.ndarray:
         """``(N, classes)`` float32: scores of the inputs."""
-        scores: np.ndarray = self.shared("scores", lambda: _locked(self.model.scores(self._feed, self._batch_size)))
-        return scores
+        return self.shared("scores", lambda: _locked(self.model.scores(self._feed, self._batch_size)))
 
     @property
     def target_scores(self) -> np.ndarray:
@@ -193,19 +192,14 @@ class ModelQueries:
         """Return queries of the same inputs and targets whose scores are logits, whatever the model explains."""
         if self.model.score == "logits":
             return self
-        queries: ModelQueries = self.shared(
-            "logits",
-            lambda: ModelQueries(
-                self.model.of_logits(),
-                self._feed,
-                self._explained,
-                self.targets,
-                self._batch_size,
-                self.seed,
-                self.keys,
-                position=self._position,
-            ),
-        )
+        return self.shared("logits", self._of_logits)
+
+    def _of_logits(self) -> ModelQueries:
+        queries = copy.copy(self)
+        queries.model = self.model.of_logits()
+        queries._targets = self.targets
+        queries._expected = RequiredQueries()
+        queries._memory = {}
         return queries
 
     @property
@@ -231,20 +225,13 @@ class ModelQueries:
     def input_gradient(self, rules: Rules | None = None) -> np.ndarray:
         """Return the gradient of the target score, of the inputs' shape.
 
-        Parameters
-        ----------
-        rules
-            Function from (graph, input node, score node) to a mapping from node name to registered gradient;
-            ``None`` for the true gradient.
+        ``rules`` replace the gradients of some nodes by registered ones; ``None`` is the true gradient.
         """
-        gradient: np.ndarray
         if rules is not None:
-            key = ("modified", rules)
-            gradient = self.shared(key, lambda: self._backward((), True, self._node_rules(rules))[0])
-            return gradient
+            return self.shared(("modified", rules), lambda: self._backward((), True, self._node_rules(rules))[0])
         if "input" not in self._memory:
             self._joint_backward(of_input=True)
-        gradient = self._memory["input"]
+        gradient: np.ndarray = self._memory["input"]
         return gradient
 
     def relevance(self, composite: Composite) -> np.ndarray:
@@ -256,8 +243,7 @@ class ModelQueries:
                 relevance[rows[:real]] = self.model.relevance(feed, targets, self._explained, composite)[:real]
             return _locked(relevance)
 
-        relevance: np.ndarray = self.shared(composite, run)
-        return relevance
+        return self.shared(composite, run)
 
     def multipliers(self, baseline: np.ndarray) -> np.ndarray:
         """Return DeepLIFT's multipliers, float32 of the inputs' shape, for a baseline that broadcasts to them."""
@@ -269,17 +255,10 @@ class ModelQueries:
         return multipliers
 
     def layer_gradient(self, layer: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return a layer's values and the gradient of the target score with respect to them.
+        """Return a layer's values and the gradient of the target score, ``(N, positions..., channels)`` each.
 
-        Parameters
-        ----------
-        layer
-            Name as ``Model.layer`` takes it; by default the last layer before pooling and head.
-
-        Returns
-        -------
-        values, gradients : np.ndarray
-            ``(N, positions..., channels)`` each. Channels are moved to the end and tokens to their grid.
+        Channels are moved to the end and tokens to their grid. ``layer`` is a name as ``Model.layer`` takes it, by
+        default the last layer before pooling and head.
         """
         node = self.model.layer(layer, self._explained)
         if ("layer", node) not in self._memory:
@@ -302,20 +281,12 @@ class ModelQueries:
             _, _, values, gradients = self._backward(tuple(nodes), False, None)
             return [(_locked(values[node]), _locked(gradients[node])) for node in nodes]
 
-        pairs: list[tuple[np.ndarray, np.ndarray]] = self.shared(("nodes", *nodes), run)
-        return pairs
+        return self.shared(("nodes", *nodes), run)
 
     def gradient_moments(self, count: int, variant: Variant, key: Any = None) -> batching.Moments:
-        """Return the moments of the gradient over variants of each input, streamed.
+        """Return the moments of the gradient over ``count`` variants of each input, streamed; see ``variant_scores``.
 
-        Parameters
-        ----------
-        count
-            Number of variants of each input.
-        variant
-            Function from (number of the variant, rows of the inputs) to these inputs' variants.
-        key
-            Cache key for other methods that need the same moments; ``None`` to compute them at every call.
+        With a ``key`` they are cached for other methods that need the same moments.
         """
 
         def run() -> batching.Moments:
@@ -324,8 +295,7 @@ class ModelQueries:
                 moments.add(rows, gradients)
             return moments
 
-        moments: batching.Moments = run() if key is None else self.shared(key, run)
-        return moments
+        return run() if key is None else self.shared(key, run)
 
     def variant_gradients(
         self, rows: Grid, variant: Variant, rules: Rules | None = None
@@ -343,26 +313,19 @@ class ModelQueries:
         yield from self._stream(self._grid(rows), variant, run)
 
     def variant_scores(self, rows: Grid, variant: Variant) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield ``(number of the variant, rows, target scores of these rows' variants)``.
-
-        Parameters
-        ----------
-        rows
-            Number of variants of each input, or for each variant the rows of the inputs that have it.
-        variant
-            Function from (number of the variant, rows of the inputs) to these inputs' variants.
-        """
+        """Yield ``(number of the variant, rows, target scores of these rows' variants)``; see ``Grid``, ``Variant``."""
 
         def run(feed: Mapping[str, np.ndarray], targets: np.ndarray) -> Any:
             return self.model.forward(feed)[np.arange(len(targets)), targets]
 
         yield from self._stream(self._grid(rows), variant, run)
 
-    def shared(self, key: Any, compute: Callable[[], Any]) -> Any:
+    def shared(self, key: Any, compute: Callable[[], Result]) -> Result:
         """Return ``compute()``, computed at the first call with this key and cached for the other methods."""
         if key not in self._memory:
             self._memory[key] = compute()
-        return self._memory[key]
+        result: Result = self._memory[key]
+        return result
 
     def _grid(self, rows: Grid) -> Sequence[np.ndarray]:
         return [np.arange(len(self))] * rows if isinstance(rows, int) else rows
@@ -379,10 +342,12 @@ class ModelQueries:
             rows = inputs[pairs]
             changed = [variant(number, rows[start:stop]) for number, start, stop in pieces]
             changed.extend([changed[-1][-1:]] * (len(pairs) - real))
-            feed = {name: array[rows] if array.ndim else array for name, array in self._feed.items()
-                    if name != self._explained}  # fmt: skip
-            feed[self._explained] = _joined(changed).astype(self._feed[self._explained].dtype, copy=False)
-            results = run({name: feed[name] for name in self._feed}, targets[rows])
+            variants = _joined(changed).astype(self._feed[self._explained].dtype, copy=False)
+            feed = {
+                name: variants if name == self._explained else _rows_of(array, rows)
+                for name, array in self._feed.items()
+            }
+            results = run(feed, targets[rows])
             for number, start, stop in pieces:
                 yield number, rows[start:stop], results[start:stop]
 
@@ -396,10 +361,7 @@ class ModelQueries:
         """Run one backward pass for the current query and for those declared in advance."""
         if not any(map(self.model.has_own_pass, layers)):
             of_input = of_input or (self._expected.input_gradient and "input" not in self._memory)
-            expected = [self.model.layer(name, self._explained) for name in sorted(self._expected.layers, key=str)]
-            expected = [layer for layer in expected if not self.model.has_own_pass(layer)]
-            layers = tuple(dict.fromkeys([*layers, *expected]))
-            layers = tuple(layer for layer in layers if ("layer", layer) not in self._memory)
+            layers = tuple(dict.fromkeys([*layers, *self._expected_layers()]))
         gradient, scores, values, gradients = self._backward(layers, of_input, None)
         if of_input:
             self._memory["input"] = gradient
@@ -408,6 +370,11 @@ class ModelQueries:
             self._memory["layer", layer] = _locked(layout(values[layer])), _locked(layout(gradients[layer]))
         if self._targets is None:  # the pass has predicted the classes that it explained
             self._targets = scores.argmax(axis=1).astype(np.int32)
+
+    def _expected_layers(self) -> list[str]:
+        """Return the layers declared in advance that are not cached and can share a pass."""
+        layers = [self.model.layer(name, self._explained) for name in sorted(self._expected.layers, key=str)]
+        return [one for one in layers if ("layer", one) not in self._memory and not self.model.has_own_pass(one)]
 
     def _backward(
         self, layers: tuple[str, ...], of_input: bool, node_rules: NodeRules | None
@@ -457,6 +424,10 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 def _precise(array: np.ndarray) -> np.ndarray:
     """Return half precision as float32, in which methods compute; other types unchanged."""
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+
+
+def _rows_of(array: np.ndarray, rows: np.ndarray) -> Any:
+    return array[rows] if array.ndim else array  # a single number is the same for all rows
 
 
 def _joined(parts: list[Any]) -> np.ndarray:

@@ -84,7 +84,8 @@ def take(
 
     names = [tensor.name for tensor in network.inputs]
     several = len(names) > 1
-    if len(names) != len(model.inputs) or (several and set(names) != set(model.inputs)):
+    has_names = set(names) == set(model.inputs) if several else len(model.inputs) == 1
+    if not has_names:
         raise BadInput(f"'{model.path}' takes {listed(model.inputs)}, and the network {listed(names)}")
     feed = _sample(model) if sample is None else sample
     scores = model.scores(feed)

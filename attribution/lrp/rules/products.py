@@ -45,7 +45,7 @@ class Products:
         """Return the positions of a product's inputs that take relevance; ``[0]`` for an operation of one input."""
         if len(operation.inputs) == 1:
             return [0]
-        places = [place for place in ops.factors(operation) if not self._walk.is_constant(operation.inputs[place])]
+        places = self._variable_factors(operation)
         if operation.type == "RealDiv":
             if places == [1]:
                 self._walk.refuse(operation, "of a constant by a divisor that depends on the input")
@@ -56,7 +56,8 @@ class Products:
         for kinds in (_DENOMINATORS, self._gates):
             gates = self._gates_at(operation, places, kinds)
             if len(gates) == 1:
-                return [place for place in places if place not in gates]
+                places.remove(gates[0])
+                break
         return places
 
     def share_scaling(self, operation: tf.Operation, given: tf.Tensor) -> None:
@@ -96,6 +97,9 @@ class Products:
             else:
                 return tensor
 
+    def _variable_factors(self, operation: tf.Operation) -> list[int]:
+        return [place for place in ops.factors(operation) if not self._walk.is_constant(operation.inputs[place])]
+
     def _gates_at(self, operation: tf.Operation, places: list[int], kinds: tuple[str, ...]) -> list[int]:
         """Return the positions at which an operation's inputs are gates of these kinds."""
         return [place for place in places if self._is_gate(operation.inputs[place], kinds)]
@@ -118,13 +122,15 @@ class Products:
             yield operation, scale, bounds
             moving = self._walk.variable_inputs(operation)
             constants = [_number(one) for one in operation.inputs if self._walk.is_constant(one)]
-            if operation.type == "Mul" and len(moving) == 1:
+            if operation.type in (*ops.SUMS, "Mul", *_BOUNDED) and len(moving) != 1:
+                return
+            if operation.type == "Mul":
                 scale *= constants[0]
             elif operation.type == "RealDiv":
-                scale /= constants[0] if constants else float("nan")
-            elif operation.type in _BOUNDED and len(moving) == 1:
+                scale /= _number(operation.inputs[1])
+            elif operation.type in _BOUNDED:
                 bounds += constants
-            elif operation.type not in _PASSED and not (operation.type in ops.SUMS and len(moving) == 1):
+            elif operation.type not in (*_PASSED, *ops.SUMS):
                 return
             tensor = moving[0]
 

@@ -7,6 +7,8 @@ sum.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -91,23 +93,16 @@ class Sums:
         inner = root or self._belongs(tensor)
         if inner and kind in ops.SUMS:
             signs = [sign, -sign] if kind == "Sub" else [sign] * len(operation.inputs)
-            terms = [
-                self._build(term, part, term_sign, leaves)
-                for term, term_sign in zip(operation.inputs, signs, strict=True)
-            ]
-            if kind == "BiasAdd":
-                return rebuild(operation, terms)
-            return tf.add_n(terms) if kind == "AddN" else terms[0] + terms[1]
+            pairs = zip(operation.inputs, signs, strict=True)
+            return _sum(operation, [self._build(term, part, term_sign, leaves) for term, term_sign in pairs])
         if inner and kind in ops.MOVES:
             return rebuild(operation, [self._build(operation.inputs[0], part, sign, leaves), *operation.inputs[1:]])
         variable, weights, layer = self._linear(tensor, inner)
-        total = None
+        terms = []
         for factor, weight in part.pairs(variable, sign * weights, LayerInputs(self._walk, variable)):
-            factor = tf.identity(factor)
-            leaves.append((variable, factor))
-            value = layer(factor, weight)
-            total = value if total is None else total + value
-        return total
+            leaves.append((variable, tf.identity(factor)))
+            terms.append(layer(leaves[-1][1], weight))
+        return functools.reduce(operator.add, terms)
 
     def _linear(self, tensor: tf.Tensor, inner: bool) -> tuple[Any, Any, Callable[[tf.Tensor, tf.Tensor], Any]]:
         """Return the variable of a linear operation, its weights, and the function of both that computes it.
@@ -227,3 +222,10 @@ class Sums:
             elif not self._walk.is_constant(tensor):
                 terms.append(tensor)
         return terms
+
+
+def _sum(operation: tf.Operation, terms: list[Any]) -> Any:
+    """Return the sum of signed terms as the operation computes it."""
+    if operation.type == "BiasAdd":
+        return rebuild(operation, terms)
+    return tf.add_n(terms) if operation.type == "AddN" else terms[0] + terms[1]
