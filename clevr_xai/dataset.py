@@ -1,8 +1,8 @@
 """Read CLEVR-XAI: the official release v1.0, data of our own generator, or the embedded 200 images.
 
-Questions and scenes are read at once, images and masks batch by batch. Masks come from the release's
-``.npy`` files where there are such folders, and otherwise from the mask images by the release's own rule,
-which gives the same pixels.
+Questions and scenes are read by the constructor, images and masks batch by batch. Masks come from the release's
+``.npy`` files where there are such folders, and otherwise from the mask images by the release's rule, which gives the
+same pixels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from PIL import Image
 from attribution.errors import BadInput, listed
 from attribution.file_io.reading import inside, read_array, read_picture
 from clevr_xai import layout, masks
-from clevr_xai.entries import Entries, NamedEntries
 from clevr_xai.programs import InvalidProgram, check_outputs
 from clevr_xai.vocabulary import answer_text
 
@@ -27,8 +26,8 @@ EMBEDDED = pathlib.Path(__file__).parent / "embedded"
 KINDS = tuple(masks.GROUND_TRUTHS)
 _QUESTION = {"question": str, "answer": (str, int), "program": list, "image_filename": str}  # true is an int, too
 _SCENE = {"image_filename": str, "objects": list}
-SMALLEST = 16  # pixels of a side of an image that shows anything
-_KEPT = 128  # images in memory with the masks of their objects: at most 27 MB at 128 pixels
+MIN_SIDE = 16  # pixels
+_CACHED = 128  # images in memory with the masks of their objects: at most 27 MB at 128 pixels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,15 +83,15 @@ class Dataset:
 
     Attributes
     ----------
-    questions : Entries
-        As the JSON holds them; a change of one that was taken out changes nothing.
+    questions : list of dict
+        As in the JSON file.
     ground_truths : tuple of str
         Names of the masks: ``masks.SIMPLE`` or ``masks.COMPLEX``.
 
     Raises
     ------
     BadInput
-        For a file that is missing, cannot be read, or does not fit the others; the message names it.
+        For a missing, unreadable or inconsistent file; the message names it.
     """
 
     def __init__(
@@ -113,18 +112,18 @@ class Dataset:
         scenes_file = self._scenes_file = self._required(layout.SCENES)
         questions = layout.read_entries(self._questions_file, "questions", _QUESTION)
         scenes = layout.read_entries(scenes_file, "scenes", _SCENE)
-        self.scenes = NamedEntries(scenes, "image_filename")
+        self.scenes = {scene["image_filename"]: scene for scene in scenes}
         if len(self.scenes) < len(scenes):
             raise BadInput(f"{scenes_file}: some image_filename occurs twice")
         self._images = self._required(layout.IMAGES)
         self._masks = layout.find(self.data_dir, layout.MASKS)
         self._check_questions(questions, scenes_file)
-        self.questions = Entries(questions)
+        self.questions = questions
         self._files = {name: self._ground_truth_folder(name, from_mask_images) for name in self.ground_truths}
         self._programs_seen: set[int] = set()
-        # Questions on one image follow each other, and one ground truth is asked for after the other.
-        self._image = functools.lru_cache(maxsize=_KEPT)(self._read_image)
-        self._object_masks = functools.lru_cache(maxsize=_KEPT)(self._read_object_masks)
+        # Questions on one image follow each other, and so do requests for the ground truths of a batch.
+        self._image = functools.lru_cache(maxsize=_CACHED)(self._read_image)
+        self._object_masks = functools.lru_cache(maxsize=_CACHED)(self._read_object_masks)
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -273,7 +272,7 @@ class Dataset:
     def _read_image(self, name: str) -> np.ndarray:
         """Return an image file as (size, size, 3) uint8."""
         picture = read_picture(inside(self._images, name, self._questions_file))
-        if min(picture.size) < SMALLEST:
+        if min(picture.size) < MIN_SIDE:
             raise BadInput(f"{self._images / name} has {picture.width} x {picture.height} pixels; no scene can be seen")
         if picture.size != (self.size, self.size):
             picture = picture.resize((self.size, self.size), Image.Resampling.BILINEAR)

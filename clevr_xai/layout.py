@@ -1,7 +1,7 @@
-"""Where things lie in a CLEVR-XAI directory: the layout of the official release v1.0, and how to find them.
+"""The layout of a CLEVR-XAI directory, as in the official release v1.0, and reading and writing its files.
 
-The release comes as two archives. Unpacked side by side they give two folders in one directory; merged they
-give one folder. Both are found, and so is either folder when it is named itself.
+The release has two archives. Unpacked side by side they are two folders in one directory, merged they are one folder.
+Both are found, and so is either folder by its path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ARCHIVES = ("CLEVR-XAI_v1.0", "CLEVR-XAI_v1.0_images_masks")
 
 
 def find(data_dir: pathlib.Path, name: str) -> pathlib.Path | None:
-    """Return the path of a file or folder of the release in a directory, None when it is nowhere.
+    """Return the path of a file or folder of the release in a directory, None if it is missing.
 
     A JSON file may be compressed: its path then ends in ``.json.gz``.
     """
@@ -46,7 +46,7 @@ def read_json(path: pathlib.Path):
 
 
 def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[type, ...]]) -> list[dict]:
-    """Return the list under ``name`` in a JSON file after checking what every entry holds.
+    """Return the list under ``name`` in a JSON file after checking its entries.
 
     Parameters
     ----------
@@ -55,30 +55,33 @@ def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[
     name
         "scenes" or "questions".
     keys
-        What every entry must have, and the types it may be of.
+        Required keys of every entry with the types of their values.
 
     Raises
     ------
     BadInput
-        With the file's name and the position of the first entry that is not so.
+        With the file's name and the position of the first invalid entry.
     """
     content = read_json(path)
     entries = content.get(name) if isinstance(content, dict) else None
     if not isinstance(entries, list) or not entries:
         raise BadInput(f"{path} holds no list {name!r}")
     for position, entry in enumerate(entries):
-        place = f"{path}: entry {position} of {name!r}"
-        if not isinstance(entry, dict):
-            raise BadInput(f"{place} is not an object of JSON")
-        missing = [key for key in keys if key not in entry]
-        if missing:
-            raise BadInput(f"{place} lacks {listed(missing)}")
-        for key, kinds in keys.items():
-            if not isinstance(entry[key], kinds):
-                raise BadInput(f"{place} holds {entry[key]!r} as {key!r}")
-        if not all(isinstance(item, dict) for item in entry.get("objects", ())):
-            raise BadInput(f"{place} holds an object that is not an object of JSON")
+        _check_entry(entry, f"{path}: entry {position} of {name!r}", keys)
     return entries
+
+
+def _check_entry(entry, place: str, keys: Mapping[str, type | tuple[type, ...]]) -> None:
+    if not isinstance(entry, dict):
+        raise BadInput(f"{place} is not an object of JSON")
+    missing = [key for key in keys if key not in entry]
+    if missing:
+        raise BadInput(f"{place} lacks {listed(missing)}")
+    for key, kinds in keys.items():
+        if not isinstance(entry[key], kinds):
+            raise BadInput(f"{place} holds {entry[key]!r} as {key!r}")
+    if not all(isinstance(item, dict) for item in entry.get("objects", ())):
+        raise BadInput(f"{place} holds an object that is not an object of JSON")
 
 
 def compact(content) -> str:
@@ -92,18 +95,18 @@ def write_json(path: pathlib.Path, content) -> None:
 
 
 def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[str], compress: bool = False) -> None:
-    """Write a JSON file of ``info`` and a list, or a ``.json.gz`` file beside its name.
+    """Write a JSON file of ``info`` and a list, or a ``.json.gz`` file instead.
 
     Parameters
     ----------
     path
         The file.
     info
-        What stands before the list.
+        First value of the file.
     name
         Of the list.
     entries
-        JSON of each, taken one after the other: there may be more than memory should hold.
+        JSON of each; an iterator is consumed one by one, so that the list need not fit into memory.
     compress
         Whether to compress it; the same content gives the same bytes.
     """
@@ -125,5 +128,5 @@ def write_entries(path: pathlib.Path, info: dict, name: str, entries: Iterable[s
 
 
 def write(path: pathlib.Path, data: bytes | Callable[[IO[bytes]], object]) -> None:
-    """Write a file so that it is either whole or not there."""
+    """Write a file atomically."""
     atomic_write(path, data)

@@ -1,10 +1,12 @@
-"""Ground-truth masks: which objects a question is about, and the pixels that show them.
+"""Ground-truth masks: the objects that a question is about, and the pixels that show them.
 
 Arras, Osman and Samek, Information Fusion 81 (2022), sections on ground truth, and the masks of the official
 release. The objects follow from the ``_output`` of the program's nodes, the pixels from the mask image.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from PIL import Image
@@ -42,20 +44,22 @@ def ground_truth_objects(
     list of int
         Sorted indices. Empty: the question has no such mask.
     """
-    if ground_truth == "all_objects":
-        return list(range(num_objects))
-    if ground_truth == "single_object":
-        filters = [node["_output"] for node in program if node_type(node).startswith("filter_")]
-        return sorted(filters[-1]) if filters else []
-    if ground_truth == "unique":
-        return sorted(_unique_objects(program))
-    if ground_truth == "union":
-        return sorted({index for node in program if _is_set(node) for index in node["_output"]})
-    if ground_truth == "unique_firstnonempty":
-        return sorted(_unique_objects(program) | _first_nonempty(program, strict_branches))
-    raise ValueError(
-        f"unknown ground truth {ground_truth!r}; these exist: {', '.join(dict.fromkeys((*SIMPLE, *COMPLEX)))}"
-    )
+    rules: dict[str, Callable[[], Iterable[int]]] = {
+        "all_objects": lambda: range(num_objects),
+        "single_object": lambda: _last_filtered(program),
+        "unique": lambda: _unique_objects(program),
+        "union": lambda: {index for node in program if _is_set(node) for index in node["_output"]},
+        "unique_firstnonempty": lambda: _unique_objects(program) | _first_nonempty(program, strict_branches),
+    }
+    if ground_truth not in rules:
+        raise ValueError(f"unknown ground truth {ground_truth!r}; these exist: {', '.join(rules)}")
+    return sorted(rules[ground_truth]())
+
+
+def _last_filtered(program: list[dict]) -> list[int]:
+    """Return the set that the last filter finds, none if there is no filter."""
+    filters = [node["_output"] for node in program if node_type(node).startswith("filter_")]
+    return filters[-1] if filters else []
 
 
 def _is_set(node: dict) -> bool:
@@ -69,7 +73,7 @@ def _unique_objects(program: list[dict]) -> set[int]:
 def _first_nonempty(program: list[dict], strict_branches: bool) -> set[int]:
     """Return the first non-empty set found from the end of a program backwards.
 
-    An empty union or intersection is taken apart: each of its branches gives its own first non-empty set.
+    Each branch of an empty union or intersection contributes its first non-empty set.
     """
     for node in reversed(program):
         kind = node_type(node)
@@ -93,7 +97,7 @@ def _first_in_chain(program: list[dict], start: int) -> list[int]:
 
 
 def object_indices(mask_image: np.ndarray, mask_colors: list) -> np.ndarray:
-    """Return which object each pixel of a mask image shows.
+    """Return the object that each pixel of a mask image shows.
 
     Parameters
     ----------
@@ -110,7 +114,7 @@ def object_indices(mask_image: np.ndarray, mask_colors: list) -> np.ndarray:
     Raises
     ------
     ValueError
-        When two colours of the image would stand for the same object.
+        If two colours of the image are nearest to the same object.
     """
     red, green, blue = np.moveaxis(mask_image[..., :3].astype(np.int32), -1, 0)
     codes = (red << 16 | green << 8 | blue).ravel()
@@ -127,7 +131,7 @@ def object_indices(mask_image: np.ndarray, mask_colors: list) -> np.ndarray:
 
 
 def resize(mask: np.ndarray, size: int = SIZE) -> np.ndarray:
-    """Return a mask at another size by the release's rule: every pixel that the mask touches belongs to it.
+    """Return a mask at another size by the release's rule: it includes every pixel that the mask touches.
 
     Pillow's bilinear filter on float values, which widens when it shrinks, then greater than zero.
 

@@ -1,4 +1,4 @@
-"""CLEVR's functional language: what each node of a question's program computes on a scene.
+"""CLEVR's functional language: the output of each node of a question's program on a scene.
 
 A program is a list of nodes ``{"type", "inputs", "value_inputs"}`` in which inputs are positions of earlier
 nodes; CLEVR-XAI keeps what a node computed under ``"_output"``. Sets of objects are sorted lists of indices,
@@ -13,7 +13,7 @@ from clevr_xai.vocabulary import ATTRIBUTES
 
 
 class InvalidProgram(ValueError):
-    """A program that has no answer on this scene, or that is no program of CLEVR's language."""
+    """A program without an answer on this scene, or that is not in CLEVR's language."""
 
 
 def node_type(node: dict) -> str:
@@ -60,20 +60,20 @@ def execute(program: list[dict], scene: dict) -> list:
 
 
 def check_outputs(program, num_objects: int) -> None:
-    """Refuse a program whose nodes do not say what they found on a scene, as CLEVR-XAI's do.
+    """Check the form of a program from a file, whose nodes have outputs as CLEVR-XAI's do.
 
     Parameters
     ----------
     program
-        What a file holds in the place of a program.
+        Any content of the file.
     num_objects
         Of the scene.
 
     Raises
     ------
     InvalidProgram
-        If there is no node, a node has no type, its inputs do not come before it, or ``_output`` is missing, or is no
-        set of the scene's objects where it should be one.
+        If there is no node, a node has no type, its inputs do not come before it, or its ``_output`` is missing or not
+        a set of the scene's objects where it should be one.
     """
     if not isinstance(program, list) or not program:
         raise InvalidProgram("it has no node")
@@ -81,15 +81,20 @@ def check_outputs(program, num_objects: int) -> None:
         if not isinstance(node, dict) or not isinstance(node.get("type", node.get("function")), str):
             raise InvalidProgram(f"node {position} has no type")
         kind, inputs = node_type(node), node.get("inputs")
-        if not isinstance(inputs, list) or any(type(i) is not int or not 0 <= i < position for i in inputs):
+        if not _all_below(inputs, position):
             raise InvalidProgram(f"node {position} ({kind}) has inputs {inputs!r}; nodes before it are needed")
         if "_output" not in node:
             raise InvalidProgram(f"node {position} lacks '_output', which CLEVR-XAI's programs hold")
         found = [node["_output"]] if kind == "unique" else node["_output"] if is_set_node(kind) else []
-        if not isinstance(found, list) or any(type(i) is not int or not 0 <= i < num_objects for i in found):
+        if not _all_below(found, num_objects):
             raise InvalidProgram(
                 f"node {position} ({kind}) found {node['_output']!r}; the scene has objects 0 to {num_objects - 1}"
             )
+
+
+def _all_below(numbers, limit: int) -> bool:
+    """Return whether ``numbers`` is a list of integers of 0 to ``limit`` - 1."""
+    return isinstance(numbers, list) and all(type(number) is int and 0 <= number < limit for number in numbers)
 
 
 def answer(program: list[dict], scene: dict):
@@ -98,7 +103,7 @@ def answer(program: list[dict], scene: dict):
 
 
 def unused_nodes_removed(program: list[dict]) -> list[dict]:
-    """Return a copy of a program without the nodes that its last node does not depend on."""
+    """Return a copy of a program without the nodes on which its last node does not depend."""
     needed = {len(program) - 1}
     for position in range(len(program) - 1, -1, -1):
         if position in needed:
@@ -108,7 +113,7 @@ def unused_nodes_removed(program: list[dict]) -> list[dict]:
 
 
 def is_degenerate(program: list[dict], scene: dict) -> bool:
-    """Return whether some relation does not matter: with the whole scene in its place the answer stays.
+    """Return whether the answer stays the same if some relation is replaced by the whole scene.
 
     A replacement without an answer (a ``unique`` that is no longer unique) changes the answer.
     """

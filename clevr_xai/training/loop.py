@@ -76,7 +76,7 @@ def run(
     make_batch: Callable[[np.random.Generator], Batch],
     directory: pathlib.Path,
     seed: int,
-    evaluate: Callable[[], dict] | None = None,
+    evaluate: Callable[[], dict] = dict,
     every: int = 1000,
 ) -> None:
     """Train a model through a stage, from its checkpoint if there is one.
@@ -128,18 +128,23 @@ def run(
             optimizer.learning_rate = stage.rate(step)
             result = model.train_on_batch(inputs, {name: targets[name] for name in outputs}, return_dict=True)
             step += 1
-            if step % LOG_STEPS and step < stage.steps:
-                continue
-            entry = {"stage": stage.name, "step": step}
-            entry["steps_per_second"] = round((step - begun) / (time.monotonic() - started), 2)
-            entry |= {name: round(float(value), 4) for name, value in result.items()}
-            if not np.isfinite(entry["loss"]):
-                raise BadInput(f"the loss became {entry['loss']} in step {step} of stage {stage.name}; lower its rate")
-            model.reset_metrics()
-            if step % every == 0 or step == stage.steps:
-                _save(file, model, optimizer, step)
-                entry |= evaluate() if evaluate else {}
-            _log(directory, entry)
+            last = step == stage.steps
+            if step % LOG_STEPS == 0 or last:
+                speed = (step - begun) / (time.monotonic() - started)
+                entry = _entry(stage, step, speed, result)
+                model.reset_metrics()
+                if step % every == 0 or last:
+                    _save(file, model, optimizer, step)
+                    entry |= evaluate()
+                _log(directory, entry)
+
+
+def _entry(stage: Stage, step: int, speed: float, result: dict) -> dict:
+    """Return an entry of the log; refuse a loss that is not finite."""
+    if not np.isfinite(result["loss"]):
+        raise BadInput(f"the loss became {result['loss']} in step {step} of stage {stage.name}; lower its rate")
+    entry = {"stage": stage.name, "step": step, "steps_per_second": round(speed, 2)}
+    return entry | {name: round(float(value), 4) for name, value in result.items()}
 
 
 def _log(directory: pathlib.Path, entry: dict) -> None:

@@ -64,10 +64,7 @@ def model_card(
             for wording in wordings
         ]
     by_file = [[name, *_score(correct[files == name])] for name in np.unique(files)]
-    by_answer = []
-    for group, values in _GROUPS.items():
-        members = np.isin(counted.answers, [ANSWERS.index(value) for value in values])
-        by_answer.append([group, *(cell for rows in kinds.values() for cell in _score(correct[rows & members]))])
+    by_answer = [[group, *_answer_scores(counted, correct, kinds, values)] for group, values in _GROUPS.items()]
     lines = [
         "# Relation Network of CLEVR-XAI",
         "",
@@ -197,6 +194,14 @@ def describe_settings(
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,
     }
+
+
+def _answer_scores(
+    counted: TrainingSet, correct: np.ndarray, kinds: Mapping[str, np.ndarray], values: Sequence[str]
+) -> list[str]:
+    """Return the scores of the questions of each kind whose answer is one of some values."""
+    members = np.isin(counted.answers, [ANSWERS.index(value) for value in values])
+    return [cell for rows in kinds.values() for cell in _score(correct[rows & members])]
 
 
 def _score(correct: np.ndarray) -> list[str]:

@@ -146,14 +146,8 @@ def load(
     import tqdm
 
     data_dir = pathlib.Path(data_dir)
-    for name in (layout.SCENES, layout.IMAGES, layout.MASKS):
-        if layout.find(data_dir, name) is None:
-            raise BadInput(f"no {name} in {data_dir}; make training data with scripts/generate_clevr_xai.py")
-    content = layout.read_json(layout.find(data_dir, layout.SCENES))
-    seed = content["info"].get("seed")
-    if seed is None or seed == 0:
-        raise BadInput(f"{data_dir} has the seed {seed}; training data need one other than 0, that of the embedded set")
-    scenes = content["scenes"][: num_images or None]
+    seed, scenes = _read_scenes(data_dir)
+    scenes = scenes[: num_images or None]
     blocks = questions.in_blocks(scenes)
     per_image = _empty(len(scenes))
     per_question: list[dict[str, np.ndarray]] = []
@@ -174,6 +168,18 @@ def load(
         seed=seed,
         rendered=_rendered(data_dir),
     )
+
+
+def _read_scenes(data_dir: pathlib.Path) -> tuple[int, list[dict]]:
+    """Return the seed and the scenes of a directory that has images and masks, too."""
+    for name in (layout.SCENES, layout.IMAGES, layout.MASKS):
+        if layout.find(data_dir, name) is None:
+            raise BadInput(f"no {name} in {data_dir}; make training data with scripts/generate_clevr_xai.py")
+    content = layout.read_json(layout.find(data_dir, layout.SCENES))
+    seed = content["info"].get("seed")
+    if seed is None or seed == 0:
+        raise BadInput(f"{data_dir} has the seed {seed}; training data need one other than 0, that of the embedded set")
+    return seed, content["scenes"]
 
 
 def load_cached(
@@ -291,14 +297,14 @@ def _generate_questions(
     ]
     position = {scene["image_index"]: row for row, scene in enumerate(scenes)}
     asked.sort(key=lambda question: question["image_index"])  # stable: kinds and rounds stay in order
+    programs = [question["program"] for question in asked]
+    families = [f"{question['template_filename'][:-5]} {question['question_family_index']}" for question in asked]
     return {
         "tokens": tokens.encode([question["question"] for question in asked], QUESTION_WORDS),
         "answers": np.array([ANSWERS.index(answer_text(question["answer"])) for question in asked]),
-        "programs": np.array([program_nodes(question["program"]) for question in asked]),
-        "sets": np.array([found_sets(question["program"]) for question in asked], np.int16),
-        "families": np.array(
-            [f"{question['template_filename'][:-5]} {question['question_family_index']}" for question in asked]
-        ),
+        "programs": np.array(list(map(program_nodes, programs))),
+        "sets": np.array(list(map(found_sets, programs)), np.int16),
+        "families": np.array(families),
         "wordings": np.array([question["wording"] for question in asked]),
         "image_of": np.array([position[question["image_index"]] for question in asked], np.int64),
     }

@@ -43,8 +43,7 @@ def net2net(network: keras.Model, widths=relation_network.WIDTHS, dropout: float
         large.get_layer(name).set_weights(network.get_layer(name).get_weights())
     new = large.get_layer("relations")
     for new_part, old_part in zip(new.parts, old.parts, strict=True):
-        pairs = zip(new_part.get_weights(), old_part.get_weights(), strict=True)
-        new_part.set_weights([_enlarged(*pair) for pair in pairs])
+        new_part.set_weights(list(map(_enlarged, new_part.get_weights(), old_part.get_weights())))
     width = old.widths[0]
     for number, layer in enumerate(new.deeper):
         kernel, bias = layer.get_weights()
@@ -56,9 +55,8 @@ def net2net(network: keras.Model, widths=relation_network.WIDTHS, dropout: float
         layer.set_weights([_enlarged(kernel, small_kernel), _enlarged(bias, small_bias)])
         width = small_kernel.shape[1]
     weights = large.get_layer("f").get_weights()
-    small = network.get_layer("f").get_weights()
     weights[0][:] = 0
-    large.get_layer("f").set_weights([_enlarged(*pair) for pair in zip(weights, small, strict=True)])
+    large.get_layer("f").set_weights(list(map(_enlarged, weights, network.get_layer("f").get_weights())))
     return large
 
 
