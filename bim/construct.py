@@ -8,6 +8,7 @@ does.
 
 from __future__ import annotations
 
+import collections
 import glob
 import json
 import math
@@ -25,6 +26,7 @@ from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from bim import layout
 from bim.disk import is_whole, link, read_image
 from bim.masks import packed, unpacked
+from bim.subsets import write_lists, write_subsets
 from bim.synthetic.drawings import save_picture
 
 RECORD = "construction.json"
@@ -57,7 +59,7 @@ def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, 
     if not os.path.lexists(annotation_file):
         raise BadInput(f"no COCO annotations at {annotation_file}; expected instances_train2017.json")
     document = read_json(annotation_file)
-    images, instances, numbers = _indexed(document, annotation_file)
+    images, instances, numbers = _checked_index(document, annotation_file)
     found = {}
     for name in layout.OBJECTS:
         category = numbers.get(layout.coco_name(name))
@@ -78,36 +80,40 @@ def coco_cutouts(annotation_file: str, image_dir: str, count: int) -> dict[str, 
     return found
 
 
-def _indexed(document, source: str) -> tuple[dict, dict, dict]:
+def _checked_index(document, source: str) -> tuple[dict, dict, dict]:
     """Return COCO's images by number, the instances by category and image, and the categories' numbers by name."""
-    kinds = {"images": ("id",), "annotations": ("id", "image_id", "category_id"), "categories": ("id",)}
-    for kind, keys in kinds.items():
-        entries = document.get(kind) if isinstance(document, dict) else None
-        if not isinstance(entries, list):
-            raise BadInput(f"{source} is no file of COCO instances: it has no list '{kind}'")
-        for place, entry in enumerate(entries):
-            if not isinstance(entry, dict) or any(type(entry.get(key)) is not int for key in keys):
-                raise BadInput(f"{source}: entry {place} of '{kind}' lacks whole numbers as {listed(keys)}")
-            if kind == "categories" and not isinstance(entry.get("name"), str):
-                raise BadInput(f"{source}: entry {place} of 'categories' has no name")
-            area = entry.get("area") if kind == "annotations" else 0
-            if type(area) not in (int, float) or not 0 <= area < 1e12:
-                raise BadInput(
-                    f"{source}: annotation {entry['id']} has the area {area!r}; a number of pixels is needed"
-                )
+    _check_lists(document, source)
+    for place, category in enumerate(document["categories"]):
+        if not isinstance(category.get("name"), str):
+            raise BadInput(f"{source}: entry {place} of 'categories' has no name")
     instances: dict[int, dict[int, list]] = {}
     for instance in document["annotations"]:
+        area = instance.get("area")
+        if type(area) not in (int, float) or not 0 <= area < 1e12:
+            raise BadInput(f"{source}: annotation {instance['id']} has the area {area!r}; a number of pixels is needed")
         of_category = instances.setdefault(instance["category_id"], {})
         of_category.setdefault(instance["image_id"], []).append(instance)
     images = {image["id"]: image for image in document["images"]}
     return images, instances, {category["name"]: category["id"] for category in document["categories"]}
 
 
+def _check_lists(document, source: str) -> None:
+    """Check the numbers of a document's images, annotations and categories."""
+    kinds = {"images": ("id",), "annotations": ("id", "image_id", "category_id"), "categories": ("id",)}
+    for kind, keys in kinds.items():
+        entries = document.get(kind) if isinstance(document, dict) else None
+        if not isinstance(entries, list):
+            raise BadInput(f"{source} is not a file of COCO instances: it has no list '{kind}'")
+        for place, entry in enumerate(entries):
+            if not isinstance(entry, dict) or any(type(entry.get(key)) is not int for key in keys):
+                raise BadInput(f"{source}: entry {place} of '{kind}' lacks whole numbers as {listed(keys)}")
+
+
 def _entry(instance: dict, image: dict | None, image_dir: str, source: str) -> dict:
-    """Return what ``load_cutout`` needs of an instance, after looking at all of it."""
+    """Return the checked entry of an instance for ``load_cutout``."""
     where = f"{source}: annotation {instance['id']}"
     if image is None:
-        raise BadInput(f"{where} is about image {instance['image_id']}, which is not there")
+        raise BadInput(f"{where} is about image {instance['image_id']}, which is missing")
     size = image.get("height"), image.get("width")
     if any(type(length) is not int or not 0 < length <= MOST_SIDE for length in size):
         raise BadInput(f"{source}: image {image['id']} has the height and width {size}; numbers of pixels are needed")
@@ -120,19 +126,20 @@ def _entry(instance: dict, image: dict | None, image_dir: str, source: str) -> d
 
 def _is_polygons(outline: list, height: int, width: int) -> bool:
     """Return whether an outline is lists of x, y, x, y, ... inside an image, with a pixel of rounding around it."""
-    return bool(outline) and all(
-        isinstance(polygon, list)
-        and len(polygon) >= 6
-        and len(polygon) % 2 == 0
-        and all(type(value) in (int, float) for value in polygon)
-        and all(-1 <= x <= width + 1 for x in polygon[::2])
-        and all(-1 <= y <= height + 1 for y in polygon[1::2])
-        for polygon in outline
-    )
+
+    def is_polygon(points) -> bool:
+        if not isinstance(points, list) or len(points) < 6 or len(points) % 2:
+            return False
+        limits = (width + 1, height + 1) * (len(points) // 2)
+        return all(
+            type(value) in (int, float) and -1 <= value <= limit for value, limit in zip(points, limits, strict=True)
+        )
+
+    return bool(outline) and all(map(is_polygon, outline))
 
 
 def _is_runs(outline, height: int, width: int) -> bool:
-    """Return whether an outline is lengths of runs that cover an image, uncompressed."""
+    """Return whether an outline is an uncompressed run-length encoding of a mask of the image."""
     if not isinstance(outline, dict) or outline.get("size") != [height, width]:
         return False
     counts = outline.get("counts")  # COCO's own files have no compressed ones, whose decoder trusts them blindly
@@ -193,7 +200,7 @@ def scene_files(miniplaces_dir: str, count: int) -> dict[str, list[str]]:
 
 
 def placement(name: str, shape: tuple[int, int], side: int, seed: int) -> tuple[int, int, int, int]:
-    """Draw an object's size and place on a square scene, from the image's name and the seed alone.
+    """Sample an object's size and place on a square scene, from the image's name and the seed alone.
 
     The longer side of the object becomes U{int(s / sqrt 3) .. int(s / sqrt 2) - 1} for a scene of side s,
     the other keeps the proportion; the place is uniform over where the object fits.
@@ -297,42 +304,36 @@ def construct(
 
 
 def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: ParallelMap) -> None:
-    """Write what is missing of the sets to a folder that is held."""
+    """Write the missing parts of the sets to a locked folder."""
     num_train, num_val, seed = record["num_train"], record["num_val"], record["seed"]
-    for set_name in ("obj", "scene", "scene_only"):
-        classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
-        for folder in ("val", *(os.path.join("train", name) for name in classes)):
-            make_directory(os.path.join(data_dir, set_name, folder))
+    _make_folders(data_dir)
     indices = [*range(num_train), *range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)]
-    place = os.path.abspath(data_dir)  # a process on another machine works elsewhere
-    only = [(place, scene, i, scenes[scene][k]) for scene in layout.SCENES for k, i in enumerate(indices)]
-    for _ in each("scenes alone", _write_scene, only):
-        pass
+    place = os.path.abspath(data_dir)  # another machine has another working directory
+    only = [(place, scene, i, file) for scene in layout.SCENES for i, file in zip(indices, scenes[scene], strict=True)]
+    collections.deque(each("scenes alone", _write_scene, only), maxlen=0)
+    of_index = list(zip(*(scenes[scene] for scene in layout.SCENES), strict=True))  # one file of each scene
     pairs = [
-        (place, name, i, cutouts[name][k], [scenes[scene][k] for scene in layout.SCENES], seed)
+        (place, name, i, cutout, files, seed)
         for name in layout.OBJECTS
-        for k, i in enumerate(indices)
+        for i, cutout, files in zip(indices, cutouts[name], of_index, strict=True)
     ]
-    validation = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)
     boxes, masks = {}, {name: [] for name in layout.OBJECTS}
-    for (_, name, *_), made in zip(
-        pairs, each("objects on scenes", _write_pairs, pairs, len(layout.SCENES)), strict=True
-    ):
-        if made is not None:
-            boxes.update(made["boxes"])
-            masks[name].append(unpacked(made["mask"]))
-    from bim.subsets import write_lists, write_subsets
-
+    made = each("objects on scenes", _write_pairs, pairs, len(layout.SCENES))
+    for (_, name, *_), written in zip(pairs, made, strict=True):
+        if written is not None:
+            boxes.update(written["boxes"])
+            masks[name].append(unpacked(written["mask"]))
+    validation = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)
     write_lists(data_dir, validation, boxes, masks)
     write_subsets(data_dir, indices, boxes, masks["dog"], seed)
-    os.sync()  # so that the record is not there without what it speaks of, whatever happens to the machine
+    os.sync()  # after a power failure, the record must not exist without the files
     atomic_write(os.path.join(data_dir, RECORD), json.dumps({**record, "complete": True}, indent=1))
 
 
 def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> None:
-    """Note what ``data_dir`` is going to hold, before the drawings for it are made.
+    """Record the parameters of ``data_dir``, before its synthetic sources are made.
 
-    Drawings that are there are not made again, so those of another seed or number must not get mixed with them.
+    Existing images are kept, so those of another seed or number must not get mixed with them.
 
     Raises
     ------
@@ -355,7 +356,7 @@ def is_complete(data_dir: str) -> bool:
 
 
 def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:
-    """Return what is to be noted of a construction; refuse a folder that was begun with other parameters."""
+    """Return the record of a construction; refuse a folder that was begun with other parameters."""
     if not (0 <= num_train <= layout.FIRST_VALIDATION and 1 <= num_val <= 100):
         raise BadInput(f"images per pair are 0 to 900 and 1 to 100, not {num_train} and {num_val}")
     record = {"num_train": num_train, "num_val": num_val, "seed": seed, "format": 1}
@@ -372,10 +373,16 @@ def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> d
     return record
 
 
+def _make_folders(data_dir: str) -> None:
+    for set_name in ("obj", "scene", "scene_only"):
+        classes = layout.OBJECTS if set_name == "obj" else layout.SCENES
+        for folder in ("val", *(os.path.join("train", name) for name in classes)):
+            make_directory(os.path.join(data_dir, set_name, folder))
+
+
 def _path(data_dir: str, set_name: str, label: str, name: str, index: int) -> str:
-    """Return where an image of a set lies."""
-    folder = "val" if index >= layout.FIRST_VALIDATION else os.path.join("train", label)
-    return os.path.join(data_dir, set_name, folder, name + ".jpg")
+    """Return the path of an image of a set."""
+    return os.path.join(data_dir, set_name, layout.part_folder(label, index), name + ".jpg")
 
 
 def _write_scene(task) -> None:

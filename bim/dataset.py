@@ -1,4 +1,4 @@
-"""Read BIM's sets from disk, and make the embedded ones when nothing was downloaded.
+"""Reading of BIM's sets, and construction of the embedded ones from synthetic images.
 
 A set has ``val/`` with its images, ``val.txt`` with lines ``name label``, ``val_loc.txt`` with lines
 ``name row0,col0,row1,col1`` and the objects' masks; see ``bim.construct`` and ``bim.masks``.
@@ -26,7 +26,7 @@ EMBEDDED_VAL = 100  # validation images of each pair, as many as the authors'
 
 @dataclasses.dataclass(frozen=True)
 class BimSet:
-    """The validation images of one set, read when asked for.
+    """The validation images of one set, read on access.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class BimSet:
         return os.path.join(self.directory, "val", self.names[row])
 
     def digest(self, rows) -> list[str]:
-        """Return for each of some rows a hash of all that its score depends on: pixels, label, box, mask."""
+        """Return for each of some rows a hash of the data of its score: pixels, label, box, mask."""
         digests = []
         for row in rows:
             with opened(self.path(row), "image") as file:
@@ -69,14 +69,14 @@ class BimSet:
         return digests
 
     def fingerprint(self) -> str:
-        """Return a hash of the set's lists; the pixels of each scored image are part of its score's key."""
+        """Return a hash of the set's lists. The pixels of an image are part of its score's key."""
         content = hashlib.sha256()
         for row, name in enumerate(self.names):
             content.update(f"{name} {self.labels[row]} {self.boxes[row].tolist()}".encode())
         return content.hexdigest()
 
     def mask(self, row: int) -> np.ndarray:
-        """Return the mask of a row's object as it was cut out, (h, w) bool; it is found by the image's name.
+        """Return the mask of a row's object as it was cut out, (h, w) bool, by the image's name.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class BimSet:
             raise BadInput(f"{self.directory} has {len(self._mask_file[0])} masks, none is for {name}")
         mask = self._mask_file[0][place]
         if not mask.any():
-            raise BadInput(f"{self.directory}: the mask for {name} is empty; construct the sets anew")
+            raise BadInput(f"{self.directory}: the mask for {name} is empty; construct the sets again")
         return mask
 
     @functools.cached_property
@@ -99,27 +99,28 @@ class BimSet:
 
     @functools.cached_property
     def _mask_places(self) -> dict[str, int]:
-        """Return the place of each mask in the file, by the mask's name.
-
-        A file without names, as the authors' are, has so many masks of each object class, by the images' numbers, which
-        for validation begin at 900: either of all classes in alphabetical order, or of the one class the set shows.
-        """
+        """Return the position of each mask in the file, by the mask's name."""
         masks, keys = self._mask_file
-        if keys is not None:
-            return {key: place for place, key in enumerate(keys)}
+        return {key: place for place, key in enumerate(self._mask_keys(len(masks)) if keys is None else keys)}
+
+    def _mask_keys(self, number: int) -> list[str]:
+        """Return the names of the masks of a file without names, as the authors' are.
+
+        It has as many masks of each object class as there are validation images of a pair, in the order of the images'
+        numbers from 900 on: either of all classes in alphabetical order, or of the only class of the set.
+        """
         shown = sorted({found[0] for found in map(layout.object_and_number, self.names) if found})
         if unknown := set(shown) - set(layout.OBJECTS):
-            raise BadInput(f"{self.directory} has images of {listed(sorted(unknown))}, which are none of BIM's objects")
+            raise BadInput(f"{self.directory} has images of {listed(sorted(unknown))}, which are not objects of BIM")
         each = _validation_images(os.path.dirname(self.directory))
-        objects = shown if len(masks) == each and len(shown) == 1 else layout.OBJECTS
-        if len(masks) != each * len(objects):
+        objects = shown if number == each and len(shown) == 1 else layout.OBJECTS
+        if number != each * len(objects):
             raise BadInput(
-                f"{self.directory} has {len(masks)} masks without names; expected {each} of each object, "
-                f"{each * len(objects)} in all; construct the sets anew"
+                f"{self.directory} has {number} masks without names; expected {each} of each object, "
+                f"{each * len(objects)} in all; construct the sets again"
             )
         numbers = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + each)
-        names = [layout.mask_key(name, number) for name in objects for number in numbers]
-        return {name: place for place, name in enumerate(names)}
+        return [layout.mask_key(name, number) for name in objects for number in numbers]
 
 
 def check_same_objects(first: BimSet, first_rows, second: BimSet, second_rows) -> None:
@@ -128,7 +129,7 @@ def check_same_objects(first: BimSet, first_rows, second: BimSet, second_rows) -
     Parameters
     ----------
     first, second
-        Two sets that show, or leave out, the same objects at the same places.
+        Two sets with the same objects, or none, at the same places.
     first_rows, second_rows
         As many rows of each, in the same order.
 
@@ -142,12 +143,12 @@ def check_same_objects(first: BimSet, first_rows, second: BimSet, second_rows) -
         if boxes[0] != boxes[1]:
             raise BadInput(
                 f"{first.names[one]} has the box {boxes[0]} in {first.directory} and {boxes[1]} in {second.directory}; "
-                "construct the sets anew"
+                "construct the sets again"
             )
         if first.boxes[one].any() and not np.array_equal(first.mask(one), second.mask(other)):
             raise BadInput(
                 f"{first.names[one]} has one mask in {first.directory} and another in {second.directory}; construct "
-                "the sets anew"
+                "the sets again"
             )
 
 
@@ -162,28 +163,34 @@ def load_set(data_dir: str, set_name: str) -> BimSet:
     directory = os.path.join(data_dir, set_name)
     labels = _read_list(directory, "val.txt", "name label")
     boxes = _read_list(directory, "val_loc.txt", "name row0,col0,row1,col1")
+    names = tuple(name for name, _ in labels)
     try:
-        names = tuple(name for name, _ in labels)
-        located = {name: [int(value) for value in box.split(",")] for name, box in boxes}
+        located = {name: list(map(int, box.split(","))) for name, box in boxes}
         corners = np.array([located[name] for name in names], np.int64).reshape(len(names), 4)
         numbers = np.array([int(label) for _, label in labels], np.int64)
     except (KeyError, ValueError, OverflowError) as error:
         raise BadInput(f"{directory}: val.txt and val_loc.txt do not fit each other ({error})") from error
-    for name in names:
-        inside(os.path.join(directory, "val"), name, os.path.join(directory, "val.txt"))
     if len(located) < len(boxes):
         raise BadInput(f"{directory}/val_loc.txt names an image twice; expected one line an image")
     if len(set(names)) < len(names):
         raise BadInput(f"{directory}/val.txt names an image twice; expected one line an image")
-    for name, label, (row0, col0, row1, col1) in zip(names, numbers, corners, strict=True):
+    for name, label, box in zip(names, numbers, corners, strict=True):
+        inside(os.path.join(directory, "val"), name, os.path.join(directory, "val.txt"))
         if not 0 <= label < len(layout.SCENES):
-            raise BadInput(f"{directory}/val.txt: label {label} of {name} is none of 0 to {len(layout.SCENES) - 1}")
-        if not (0 <= row0 <= row1 <= layout.IMAGE_SIDE and 0 <= col0 <= col1 <= layout.IMAGE_SIDE):
-            raise BadInput(f"{directory}/val_loc.txt: the box of {name} does not lie in {layout.IMAGE_SIDE} pixels")
-        empty = row0 == row1 or col0 == col1
-        if empty and (set_name not in layout.CONTRAST_SETS or any((row0, row1, col0, col1))):
-            raise BadInput(f"{directory}/val_loc.txt: the box of {name} is empty; construct the sets anew")
+            raise BadInput(f"{directory}/val.txt: label {label} of {name} is not in 0 to {len(layout.SCENES) - 1}")
+        if problem := _box_problem(box.tolist(), may_be_absent=set_name in layout.CONTRAST_SETS):
+            raise BadInput(f"{directory}/val_loc.txt: the box of {name} {problem}")
     return BimSet(directory, names, numbers, corners)
+
+
+def _box_problem(box: list[int], may_be_absent: bool) -> str:
+    """Return the reason why a box is invalid, or an empty string; an image without an object has the box 0,0,0,0."""
+    row0, col0, row1, col1 = box
+    if not (0 <= row0 <= row1 <= layout.IMAGE_SIDE and 0 <= col0 <= col1 <= layout.IMAGE_SIDE):
+        return f"does not lie in {layout.IMAGE_SIDE} pixels"
+    if (row0 == row1 or col0 == col1) and (any(box) or not may_be_absent):
+        return "is empty; construct the sets again"
+    return ""
 
 
 def _read_list(directory: str, name: str, form: str) -> list[tuple[str, str]]:
@@ -229,20 +236,26 @@ def _train_files(data_dir: str, set_name: str) -> tuple[list[str], list[int]]:
     paths, labels = [], []
     for label, name in enumerate(classes):
         folder = os.path.join(data_dir, set_name, "train", name)
-        files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        files = [file for file in files if not file.startswith(".")]  # what is hidden is no image
-        if not files:
-            raise BadInput(f"no training images in {folder}; construct the sets with --num_train above 0")
-        strangers = [file for file in files if not file.lower().endswith((".jpg", ".jpeg", ".png"))]
-        if strangers:
-            raise BadInput(f"{os.path.join(folder, strangers[0])} is no image, only these belong here; remove it")
+        files = _image_files(folder)
         if per_class is not None and len(files) != per_class:
             raise BadInput(
-                f"{folder} has {len(files)} images, its construction says {per_class}; construct the sets anew"
+                f"{folder} has {len(files)} images, its construction record {per_class}; construct the sets again"
             )
         paths += [os.path.join(folder, file) for file in files]
         labels += [label] * len(files)
     return paths, labels
+
+
+def _image_files(folder: str) -> list[str]:
+    """Return the sorted names of a folder's images, without hidden files; refuse other files."""
+    files = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    files = [file for file in files if not file.startswith(".")]
+    if not files:
+        raise BadInput(f"no training images in {folder}; construct the sets with --num_train above 0")
+    for file in files:
+        if not file.lower().endswith((".jpg", ".jpeg", ".png")):
+            raise BadInput(f"{os.path.join(folder, file)} is not an image (.jpg, .png); remove it")
+    return files
 
 
 def _recorded(data_dir: str, name: str) -> int | None:
@@ -254,7 +267,7 @@ def _recorded(data_dir: str, name: str) -> int | None:
         return None
     record = read_json(path)
     if not isinstance(record, dict) or type(record.get(name)) is not int:
-        raise BadInput(f"{path} is damaged; construct the sets anew")
+        raise BadInput(f"{path} is damaged; construct the sets again")
     return record[name]
 
 

@@ -1,8 +1,8 @@
-"""Patches that look like a dog and mean nothing to the model, for the input independence rate.
+"""Patches that look like a dog and hardly change the model's logits, for the input independence rate.
 
-Yang and Kim, section 4.3: for an image x of a scene alone, find a change d of the dog's pixels that
-minimises ||f(x + d) - f(x)|| - 0.01 ||d||, f being the logits, within the range of pixels; the search starts from
-the dog. A patch counts only if the class stays, and its distance in logits says how well it worked.
+Yang and Kim, section 4.3: for an image x of a scene alone, find a change d of the dog's pixels that minimises
+||f(x + d) - f(x)|| - 0.01 ||d||, f being the logits, within the range of pixels. The search starts from the dog. A
+patch is used only if the predicted class stays the same; its logit distance measures its quality.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attribution.errors import BadInput
 from attribution.file_io.files import atomic_directory, atomic_write, locked_directory
 from attribution.file_io.paths import check_directory
 from bim import layout
-from bim.dataset import load_set
+from bim.dataset import BimSet, load_set
 from bim.disk import read_image
 from bim.masks import save_masks
 from bim.measure import TENSORS, input_side, network_inputs
@@ -35,7 +35,7 @@ RECORD = "patches.json"
 
 @dataclasses.dataclass(frozen=True)
 class PatchRecord:
-    """What became of each patch.
+    """The results for each patch.
 
     Attributes
     ----------
@@ -81,14 +81,14 @@ def construct(
     """Make ``bamboo_forest_patch`` of ``bamboo_forest`` and the dogs that were pasted on the same images.
 
     The set has the layout of the others: ``val/`` with lossless PNG files, ``val.txt``, ``val_loc.txt``,
-    ``val_mask.npz``; and ``patches.json`` with the distances. Refused patches are left out of the lists.
+    ``val_mask.npz``; and ``patches.json`` with the distances. Rejected patches are not in the lists.
 
     Parameters
     ----------
     data_dir
         Folder of the constructed sets.
     model
-        The model to which the patches shall mean nothing: ``scene_only``, from ``measure.load_classifier``.
+        The model whose logits the patches should not change: ``scene_only``, from ``measure.load_classifier``.
     steps, step_size, batch_size
         Of ``optimise``.
     progress
@@ -108,7 +108,7 @@ def construct(
     directory = os.path.join(data_dir, "bamboo_forest_patch")
     check_directory("data_dir", directory)
     load_set(data_dir, "bamboo_forest")  # what is missing is reported before the folder is locked
-    # What is there is replaced when all is done: a mixture would be scored as one set.
+    # An existing set is replaced as a whole at the end, since a mixture would be scored as one set.
     with locked_directory(data_dir, "patches"), atomic_directory(directory, replace=True) as unfinished:
         return _write_patches(str(unfinished), data_dir, model, steps, step_size, batch_size, progress, tensors)
 
@@ -118,16 +118,13 @@ def _write_patches(directory, data_dir, model, steps, step_size, batch_size, pro
     import tqdm
 
     plain = load_set(data_dir, "bamboo_forest")
-    dogs = os.path.join(data_dir, "scene", "val")
     side = input_side(model)
     stems = [os.path.splitext(name)[0] for name in plain.names]
     columns = {"before": [], "after": [], "change": [], "accepted": []}
     blocks = range(0, len(plain), batch_size)
     for start in tqdm.tqdm(blocks, "patches", leave=False, disable=not progress):
         rows = range(start, min(len(plain), start + batch_size))
-        scenes = plain.images(rows)
-        pasted = np.stack([read_image(os.path.join(dogs, plain.names[row]), layout.IMAGE_SIDE) for row in rows])
-        masks = np.stack([place_mask(plain.mask(row), plain.boxes[row], layout.IMAGE_SIDE) for row in rows])
+        scenes, pasted, masks = _load_images(data_dir, plain, rows)
         images = optimise(model, scenes, pasted, masks, steps, step_size, side, tensors)
         logits = [model.scores(network_inputs(shown, side), batch_size) for shown in (scenes, pasted, images)]
         change = np.square(images.astype(float) - scenes).sum(axis=(1, 2, 3))
@@ -138,16 +135,29 @@ def _write_patches(directory, data_dir, model, steps, step_size, batch_size, pro
         for row, image in zip(rows, images, strict=True):
             save_picture(os.path.join(directory, "val", stems[row] + ".png"), image)
     record = PatchRecord(model.fingerprint, stems, **columns)
+    _write_lists(directory, plain, record)
+    atomic_write(os.path.join(directory, RECORD), json.dumps(dataclasses.asdict(record), indent=1), durable=False)
+    return record
+
+
+def _load_images(data_dir: str, plain: BimSet, rows: range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return scenes alone, the same with dogs, (N, H, W, 3) uint8, and the masks of the dogs, (N, H, W) bool."""
+    dogs = os.path.join(data_dir, "scene", "val")
+    pasted = np.stack([read_image(os.path.join(dogs, plain.names[row]), layout.IMAGE_SIDE) for row in rows])
+    masks = np.stack([place_mask(plain.mask(row), plain.boxes[row], layout.IMAGE_SIDE) for row in rows])
+    return plain.images(rows), pasted, masks
+
+
+def _write_lists(directory: str, plain: BimSet, record: PatchRecord) -> None:
+    """Write the lists and the masks of the accepted patches."""
     used = [row for row, accepted in enumerate(record.accepted) if accepted]
     if not used:
         raise BadInput("every patch changes the class of its image; more --steps or another --step_size may help")
-    names = [stems[row] for row in used]
+    names = [record.names[row] for row in used]
     write_list(directory, names, plain.labels[used], ".png")
     write_boxes(directory, names, plain.boxes[used].tolist(), ".png")
-    keys = [layout.mask_key(*layout.object_and_number(stems[row])) for row in used]
+    keys = [layout.mask_key(*layout.object_and_number(name)) for name in names]
     save_masks(os.path.join(directory, "val_mask.npz"), [plain.mask(row) for row in used], keys)
-    atomic_write(os.path.join(directory, RECORD), json.dumps(dataclasses.asdict(record), indent=1), durable=False)
-    return record
 
 
 def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, side=None, tensors=False) -> np.ndarray:
@@ -156,7 +166,7 @@ def optimise(model, scenes, pasted, masks, steps=STEPS, step_size=STEP_SIZE, sid
     Each step moves every image by ``step_size`` pixel values (root mean square over its patch) against the
     gradient, less and less along half a cosine; the patch with the smallest logit distance is kept. The
     authors take steps of 500 times the raw gradient, which suits the logits of their ResNet-50 only. The paper's
-    penalty for leaving the range of pixels is left out: pixels are clipped to it after each step, so that it is zero.
+    penalty for leaving the range of pixels is not needed: pixels are clipped to it after each step.
 
     Parameters
     ----------
@@ -233,12 +243,12 @@ def logit_function(model, tensors: bool = False):
 
 
 def check_gives_logits(model, logits) -> None:
-    """Refuse a model whose file does not give the logits themselves, but probabilities, say.
+    """Refuse a model whose file does not output logits, but for example probabilities.
 
     Parameters
     ----------
     model
-        From ``measure.load_classifier``, which finds the logits wherever they are.
+        From ``measure.load_classifier``, which finds the logits before a softmax.
     logits
         Its ``logit_function``.
     """
@@ -250,7 +260,7 @@ def check_gives_logits(model, logits) -> None:
 
 
 def read_record(directory: str) -> PatchRecord | None:
-    """Return what is known of a folder's patches; None where there is no record, as in the authors' data."""
+    """Return the record of a folder's patches; None if there is none, as in the authors' data."""
     path = os.path.join(directory, RECORD)
     if not os.path.isfile(path):
         return None
@@ -258,4 +268,4 @@ def read_record(directory: str) -> PatchRecord | None:
         with open(path, encoding="utf-8") as file:
             return PatchRecord(**json.load(file))
     except (OSError, ValueError, TypeError) as error:
-        raise BadInput(f"{path} is damaged; make the patches anew with scripts/construct_delta_patch.py") from error
+        raise BadInput(f"{path} is damaged; make the patches again with scripts/construct_delta_patch.py") from error

@@ -1,4 +1,4 @@
-"""Files: what goes wrong with them, said in one line; one file under two names; pictures."""
+"""Image files of BIM's sets: reading, hard links, completeness; failures of the file system in one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attribution.file_io.reading import read_picture
 
 @contextlib.contextmanager
 def failures_in_one_line() -> Iterator[None]:
-    """Turn what the file system refuses (no such folder, no permission, disk full) into ``BadInput``."""
+    """Convert errors of the file system (no such folder, no permission, disk full) to ``BadInput``."""
     try:
         yield
     except OSError as error:
@@ -30,11 +30,11 @@ def link(source: str, target: str) -> None:
     if os.path.exists(target):
         if os.path.samefile(source, target) or filecmp.cmp(source, target, shallow=False):
             return
-        os.unlink(target)  # of a picture that was made anew since
+        os.unlink(target)  # of an image that was made again since
     os.makedirs(os.path.dirname(target), exist_ok=True)
     try:
         os.link(source, target)
-    except FileExistsError:  # another process that makes the same was first
+    except FileExistsError:  # by another process that makes the same
         return
     except OSError:
         with open(source, "rb") as file:
@@ -42,21 +42,18 @@ def link(source: str, target: str) -> None:
 
 
 def is_whole(path: str) -> bool:
-    """Return whether a JPEG or PNG is there and ends as such a file does.
-
-    A picture that an earlier run left is not made again. One that a full disk or a loss of power cut off is.
-    """
+    """Return whether a JPEG or PNG exists and is not truncated, as after a full disk or a power failure."""
     try:
         with open(path, "rb") as file:
             file.seek(-12, os.SEEK_END)
             end = file.read()
-    except OSError:  # none there, or shorter than that
+    except OSError:  # missing, or shorter than that
         return False
     return end.endswith(b"\xff\xd9") or end == b"\0\0\0\0IEND\xaeB`\x82"
 
 
 def read_image(path: str, side: int | None = None) -> np.ndarray:
-    """Read a picture as (H, W, 3) uint8; where a side is given, a picture of another size is refused."""
+    """Read an image as (H, W, 3) uint8; an image of another side than ``side`` is refused."""
     image = np.asarray(read_picture(path))
     if side is not None and image.shape != (side, side, 3):
         raise BadInput(f"{path} has {image.shape[1]} x {image.shape[0]} pixels; BIM's images have {side} x {side}")

@@ -1,4 +1,4 @@
-"""The names of BIM: its classes, its images, its folders; as in the data its authors released."""
+"""Names of BIM's classes, images and folders, as in the data that its authors released."""
 
 from __future__ import annotations
 
@@ -43,13 +43,16 @@ def pair_name(object_name: str, scene: str, index: int) -> str:
     return f"{object_name}-{scene}-{index:04d}"
 
 
+def part_folder(label: str, index: int) -> str:
+    """Return the folder of an image within its set: ``val``, or that of its class in ``train``."""
+    return "val" if index >= FIRST_VALIDATION else os.path.join("train", label)
+
+
 def cluster(name: str) -> str:
-    """Return what an image has in common with others of its set, such as ``0901`` of ``dog-bedroom-0901.png``.
+    """Return the cluster of an image among those of its set, such as ``0901`` of ``dog-bedroom-0901.png``.
 
     The ten objects of a number are pasted on the ten scenes of the same number, so that each object and each scene
-    recurs ten times, and images of different numbers share nothing. The number holds both ways in which images depend
-    on each other; clusters of the object's images alone, or of the scene's, would each leave out the other. A name of
-    another form is a cluster of its own.
+    recurs ten times, and images of different numbers are independent. A name of another form is a separate cluster.
     """
     stem = os.path.splitext(name)[0]
     number = stem.rpartition("-")[2]
@@ -57,7 +60,7 @@ def cluster(name: str) -> str:
 
 
 def object_and_number(name: str) -> tuple[str, int] | None:
-    """Return what an image's name says of its object, ``("dog", 901)``; None for a name after the scene alone.
+    """Return the object and the number in an image's name, ``("dog", 901)``; None for a name without an object.
 
     Parameters
     ----------

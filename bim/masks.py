@@ -1,8 +1,8 @@
-"""Object masks on disk: bits in an .npz file; the authors' pickled file read without running its code.
+"""Object masks on disk: bits in an .npz file, or the authors' pickled file, read without running its code.
 
 A mask has the shape of the object as it was cut out, before it was resized into its box. The authors' file
-``val_mask`` is a pickled array of Python objects; unpickling lets a file call any function, so only what
-rebuilds NumPy arrays is admitted here.
+``val_mask`` is a pickled array of Python objects. Unpickling can call any function, so only the constructors of NumPy
+arrays are allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attribution.file_io.reading import opened, read_arrays
 MOST_BYTES = 1 << 28  # of a mask file, unpacked; the authors' masks have some 10 MB
 MOST_SIDE = 1 << 15  # pixels
 # The constructors NumPy's own pickles name, under the module paths of its 1.x and 2.x versions.
-_ADMITTED = {
+_ALLOWED = {
     *((f"numpy.{core}.multiarray", name) for core in ("core", "_core") for name in ("_reconstruct", "scalar")),
     *((f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")),
     ("numpy", "ndarray"),
@@ -77,14 +77,14 @@ def load_masks(folder: str) -> tuple[list[np.ndarray], list[str] | None]:
     Raises
     ------
     BadInput
-        If neither file is there, or the pickled one asks for anything beyond NumPy arrays.
+        If neither file exists, or the pickled one needs anything beyond NumPy arrays.
     """
     safe, pickled = os.path.join(folder, "val_mask.npz"), os.path.join(folder, "val_mask")
     if os.path.lexists(safe):
         try:
             return _unpacked(read_arrays(safe, MOST_BYTES))
         except (BadInput, ValueError, TypeError, KeyError) as error:
-            raise BadInput(f"{safe} is damaged ({error}); construct the sets anew") from error
+            raise BadInput(f"{safe} is damaged ({error}); construct the sets again") from error
     if not os.path.exists(pickled):
         raise BadInput(f"no masks in {folder}; expected val_mask.npz, or val_mask as the authors released it")
     with opened(pickled, "mask file") as file:
@@ -101,25 +101,28 @@ def load_masks(folder: str) -> tuple[list[np.ndarray], list[str] | None]:
 def _unpacked(arrays: dict[str, np.ndarray]) -> tuple[list[np.ndarray], list[str] | None]:
     """Return the masks and their names from the arrays of a file."""
     shapes, bits = arrays["shapes"].astype(np.int64), arrays["bits"]
-    if shapes.ndim != 2 or shapes.shape[1] != 2 or (shapes < 1).any() or (shapes > MOST_SIDE).any():
-        raise ValueError("its shapes are none of masks")
+    if shapes.ndim != 2 or shapes.shape[1] != 2 or ((shapes < 1) | (shapes > MOST_SIDE)).any():
+        raise ValueError("its shapes are not those of masks")
     sizes = shapes.prod(axis=1)
     if bits.dtype != np.uint8 or bits.shape != (-(-int(sizes.sum()) // 8),):
-        raise ValueError("its bits are not as many as its shapes say")
+        raise ValueError("its number of bits does not match its shapes")
     parts = np.split(np.unpackbits(bits, count=int(sizes.sum())).astype(bool), np.cumsum(sizes)[:-1])
-    keys = [str(key) for key in arrays["keys"].tolist()] if "keys" in arrays else None
-    if keys is not None and not len(set(keys)) == len(keys) == len(parts):
-        raise ValueError(f"it has {len(parts)} masks under {len(set(keys))} names")
-    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)], keys
+    masks = list(map(np.reshape, parts, shapes))
+    if "keys" not in arrays:
+        return masks, None
+    keys = list(map(str, arrays["keys"].tolist()))
+    if not len(set(keys)) == len(keys) == len(masks):
+        raise ValueError(f"it has {len(masks)} masks under {len(set(keys))} names")
+    return masks, keys
 
 
-_BROKEN_PICKLE = (  # what unpickling of bytes at random raises
+_BROKEN_PICKLE = (  # raised by unpickling random bytes
     pickle.UnpicklingError, EOFError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError,
     MemoryError, OverflowError, RecursionError, ImportError, NotImplementedError,
 )  # fmt: skip
 
 
-class _NotAdmitted(pickle.UnpicklingError):
+class _NotAllowed(pickle.UnpicklingError):
     """A pickle names something beyond NumPy arrays."""
 
 
@@ -127,8 +130,8 @@ class _ArrayUnpickler(pickle.Unpickler):
     """An unpickler that rebuilds NumPy arrays and calls nothing else."""
 
     def find_class(self, module, name):
-        if (module, name) not in _ADMITTED:
-            raise _NotAdmitted(f"{module}.{name}")
+        if (module, name) not in _ALLOWED:
+            raise _NotAllowed(f"{module}.{name}")
         return super().find_class(module, name)
 
 
@@ -144,8 +147,8 @@ def _read_pickled(file, path: str):
             array = _ArrayUnpickler(file, encoding="latin1").load()
             return array.reshape(shape, order="F" if fortran else "C")
         return _ArrayUnpickler(_rewound(file), encoding="latin1").load()
-    except _NotAdmitted as error:
-        raise BadInput(f"{path} asks for {error}; only NumPy arrays are admitted in a mask file") from error
+    except _NotAllowed as error:
+        raise BadInput(f"{path} needs {error}; only NumPy arrays are allowed in a mask file") from error
     except _BROKEN_PICKLE as error:
         raise BadInput(f"{path} is damaged ({type(error).__name__}); fetch it again") from error
 

@@ -1,4 +1,4 @@
-"""The lists beside BIM's images, and the sets that are made of images already there.
+"""The lists of BIM's sets, and the sets that consist of images of other sets.
 
 ``val.txt`` has lines ``name label``, ``val_loc.txt`` lines ``name row0,col0,row1,col1`` in 128-pixel
 coordinates; an image without an object has the box 0,0,0,0.
@@ -6,6 +6,7 @@ coordinates; an image without an object has the box 0,0,0,0.
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import numpy as np
@@ -34,7 +35,7 @@ def write_lists(data_dir: str, validation, boxes: dict, masks: dict) -> None:
     masks
         Object name -> list of (h, w) bool, one per validation index.
     """
-    triples = [(o, s, i) for o in layout.OBJECTS for s in layout.SCENES for i in validation]
+    triples = list(itertools.product(layout.OBJECTS, layout.SCENES, validation))
     names = [layout.pair_name(*triple) for triple in triples]
     for set_name in ("obj", "scene", "scene_only"):
         classes, position = (layout.OBJECTS, 0) if set_name == "obj" else (layout.SCENES, 1)
@@ -100,7 +101,7 @@ def _write_contrast_set(data_dir: str, set_name: str, indices, boxes: dict) -> N
         for index in indices:
             dog_name = layout.pair_name("dog", scene, index)
             name = dog_name if scene in with_dog else f"{scene}-{index:04d}"
-            part = "val" if index >= layout.FIRST_VALIDATION else os.path.join("train", scene)
+            part = layout.part_folder(scene, index)
             link(os.path.join(data_dir, source, part, dog_name + ".jpg"), os.path.join(folder, part, name + ".jpg"))
             if part == "val":
                 names.append(name)
@@ -111,26 +112,23 @@ def _write_contrast_set(data_dir: str, set_name: str, indices, boxes: dict) -> N
 
 
 def _write_tcav(data_dir: str, indices, seed: int) -> None:
-    """Choose TCAV's images: dogs on scenes, and random counterparts of other objects on scenes.
+    """Choose TCAV's images: dogs on scenes as the concept, and random sets of other objects on scenes.
 
-    The target is ``dog_bedroom``, so no image of the concept or of a counterpart shows a bedroom.
-    Training images serve where there are any.
+    The target is ``dog_bedroom``, so none of the images shows a bedroom.
+    Training images are used if there are any.
     """
-    train = [index for index in indices if index < layout.FIRST_VALIDATION]
-    part, pool = ("train", train) if train else ("val", list(indices))
+    pool = [index for index in indices if index < layout.FIRST_VALIDATION] or list(indices)
     scenes = [scene for scene in layout.SCENES if scene != "bedroom"]
     others = [name for name in layout.OBJECTS if name != layout.COMMON_FEATURE]
     for number in range(NUM_RANDOM_SETS + 1):
         rng = np.random.default_rng([seed, 1907, number])
-        objects = [layout.COMMON_FEATURE] if number == 0 else others
-        triples = [(name, scene, index) for name in objects for scene in scenes for index in pool]
+        triples = list(itertools.product(others if number else [layout.COMMON_FEATURE], scenes, pool))
         chosen = rng.choice(len(triples), min(NUM_TCAV_IMAGES, len(triples)), replace=False)
-        folder = "dog_scene" if number == 0 else f"random_{number - 1}"
-        for place in sorted(chosen):
-            name, scene, index = triples[place]
-            where = "val" if part == "val" else os.path.join("train", scene)
+        folder = os.path.join(data_dir, "tcav", f"random_{number - 1}" if number else "dog_scene")
+        for position in sorted(chosen):
+            name, scene, index = triples[position]
             file = layout.pair_name(name, scene, index) + ".jpg"
-            link(os.path.join(data_dir, "scene", where, file), os.path.join(data_dir, "tcav", folder, file))
+            link(os.path.join(data_dir, "scene", layout.part_folder(scene, index), file), os.path.join(folder, file))
 
 
 def _write_masks(folder: str, validation, masks: dict) -> None:

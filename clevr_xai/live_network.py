@@ -1,4 +1,4 @@
-"""The live Keras network behind a Relation Network's SavedModel, for methods that ask for ``passes.keras_model``."""
+"""The live Keras network behind a Relation Network's SavedModel, for methods that use ``passes.keras_model``."""
 
 from __future__ import annotations
 
@@ -34,25 +34,18 @@ def attach_live_network(model: ScoredModel, network: Answering) -> None:
     from attribution.methods import third_party
     from clevr_xai import relation_network
 
-    path = model.path
-    loaded = model.load_file()  # named, since its variables live no longer than it
+    loaded = model.load_file()  # a variable, since its variables live no longer than it
     variables = loaded.signatures["serving_default"].variables
     values = {variable_name(variable.name.split(":")[0]): variable for variable in variables}
-    widths = [
-        values[name].shape[-1] for name in _numbered(values, "relations/g1_question/kernel", "relations/g{}/kernel")
-    ]
-    head = [values[name].shape[-1] for name in _numbered(values, "f/f1/kernel", "f/f{}/kernel")]
-    unlike = BadInput(
-        f"this method needs the live Keras network behind '{path}', which is no Relation Network as "
-        "scripts/train_relation_network.py exports it; none is known for other networks of CLEVR-XAI"
-    )
-    if not widths or not head or "convolutions/conv1/kernel" not in values:
-        raise unlike
-    channels = int(values["convolutions/conv1/kernel"].shape[-1])
-    live = relation_network.build(widths, head, channels, network.size)
-    shapes = {variable_name(weight.path): tuple(weight.shape) for weight in live.weights}
-    if {name: tuple(value.shape) for name, value in values.items()} != shapes:
-        raise unlike
+    widths = _widths(values, "relations/g1_question/kernel", "relations/g{}/kernel")
+    head = _widths(values, "f/f1/kernel", "f/f{}/kernel")
+    channels = _widths(values, "convolutions/conv1/kernel", "")
+    live = relation_network.build(widths, head, channels[0], network.size) if widths and head and channels else None
+    if live is None or _shapes(values) != {variable_name(weight.path): tuple(weight.shape) for weight in live.weights}:
+        raise BadInput(
+            f"this method needs the live Keras network behind '{model.path}', which is not a Relation Network exported "
+            "by scripts/train_relation_network.py; no other network of CLEVR-XAI has one"
+        )
     live.set_weights([values[variable_name(weight.path)].numpy() for weight in live.weights])
     images = np.random.default_rng(0).integers(0, 256, (len(_SAMPLE), network.size, network.size, 3), np.uint8)
     third_party.take(model, live, network.inputs(images, _SAMPLE))
@@ -63,9 +56,14 @@ def variable_name(path: str) -> str:
     return re.sub(r"_\d+(?=/recurrent)", "", path)
 
 
-def _numbered(values, first: str, pattern: str) -> list[str]:
-    """Return the names of a chain of layers, from the first on, as far as they exist."""
-    names = [first] if first in values else []
-    while names and pattern.format(len(names) + 1) in values:
-        names.append(pattern.format(len(names) + 1))
-    return names
+def _shapes(values) -> dict[str, tuple]:
+    return {name: tuple(value.shape) for name, value in values.items()}
+
+
+def _widths(values, first: str, pattern: str) -> list[int]:
+    """Return the last axis of the kernels of a chain of layers, from the first on, as far as they exist."""
+    found, name = [], first
+    while name in values:
+        found.append(int(values[name].shape[-1]))
+        name = pattern.format(len(found) + 1)
+    return found

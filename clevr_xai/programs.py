@@ -78,18 +78,22 @@ def check_outputs(program, num_objects: int) -> None:
     if not isinstance(program, list) or not program:
         raise InvalidProgram("it has no node")
     for position, node in enumerate(program):
-        if not isinstance(node, dict) or not isinstance(node.get("type", node.get("function")), str):
-            raise InvalidProgram(f"node {position} has no type")
-        kind, inputs = node_type(node), node.get("inputs")
-        if not _all_below(inputs, position):
-            raise InvalidProgram(f"node {position} ({kind}) has inputs {inputs!r}; nodes before it are needed")
-        if "_output" not in node:
-            raise InvalidProgram(f"node {position} lacks '_output', which CLEVR-XAI's programs hold")
-        found = [node["_output"]] if kind == "unique" else node["_output"] if is_set_node(kind) else []
-        if not _all_below(found, num_objects):
-            raise InvalidProgram(
-                f"node {position} ({kind}) found {node['_output']!r}; the scene has objects 0 to {num_objects - 1}"
-            )
+        _check_node(position, node, num_objects)
+
+
+def _check_node(position: int, node, num_objects: int) -> None:
+    if not isinstance(node, dict) or not isinstance(node.get("type", node.get("function")), str):
+        raise InvalidProgram(f"node {position} has no type")
+    kind, inputs = node_type(node), node.get("inputs")
+    if not _all_below(inputs, position):
+        raise InvalidProgram(f"node {position} ({kind}) has inputs {inputs!r}; nodes before it are needed")
+    if "_output" not in node:
+        raise InvalidProgram(f"node {position} lacks '_output', which CLEVR-XAI's programs hold")
+    found = [node["_output"]] if kind == "unique" else node["_output"] if is_set_node(kind) else []
+    if not _all_below(found, num_objects):
+        raise InvalidProgram(
+            f"node {position} ({kind}) found {node['_output']!r}; the scene has objects 0 to {num_objects - 1}"
+        )
 
 
 def _all_below(numbers, limit: int) -> bool:

@@ -103,15 +103,7 @@ def run(
         If the checkpoint is of another network, or the loss is not finite.
     """
     outputs = list(model.output)
-    optimizer = Muon(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
-    model.compile(
-        optimizer=optimizer,
-        loss={name: LOSSES[name] for name in outputs},
-        loss_weights={name: LOSS_WEIGHTS[name] for name in outputs},
-        metrics={"answer": ["accuracy"]} if "answer" in outputs else None,
-        jit_compile=False,
-    )
-    optimizer.build(model.trainable_variables)
+    optimizer = _compile(model, stage, outputs)
     file = directory / f"{stage.name}.npz"
     step = _restore(file, model, optimizer)
     number = sum(map(ord, stage.name))
@@ -137,6 +129,20 @@ def run(
                     _save(file, model, optimizer, step)
                     entry |= evaluate()
                 _log(directory, entry)
+
+
+def _compile(model: keras.Model, stage: Stage, outputs: list[str]) -> Muon:
+    """Compile a model for a stage and return its optimizer."""
+    optimizer = Muon(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
+    model.compile(
+        optimizer=optimizer,
+        loss={name: LOSSES[name] for name in outputs},
+        loss_weights={name: LOSS_WEIGHTS[name] for name in outputs},
+        metrics={"answer": ["accuracy"]} if "answer" in outputs else None,
+        jit_compile=False,
+    )
+    optimizer.build(model.trainable_variables)
+    return optimizer
 
 
 def _entry(stage: Stage, step: int, speed: float, result: dict) -> dict:

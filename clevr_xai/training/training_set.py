@@ -289,22 +289,25 @@ def _generate_questions(
     rounds: dict[str, int], wordings: Sequence[str], seed: int, scenes: Sequence[dict]
 ) -> dict[str, np.ndarray]:
     """Return every round of questions about a block's scenes, in every wording."""
-    asked = [
-        {**question, "wording": wording}
-        for kind, number in rounds.items()
-        for again, wording in enumerate(wording for wording in wordings for _ in range(number))
-        for question in questions.generate_block(scenes, kind, seed + 1000 * again, wording)
-    ]
-    position = {scene["image_index"]: row for row, scene in enumerate(scenes)}
+    asked = []
+    for kind, number in rounds.items():
+        for again, wording in enumerate(np.repeat(wordings, number).tolist()):
+            found = questions.generate_block(scenes, kind, seed + 1000 * again, wording)
+            asked += [{**question, "wording": wording} for question in found]
     asked.sort(key=lambda question: question["image_index"])  # stable: kinds and rounds stay in order
-    programs = [question["program"] for question in asked]
-    families = [f"{question['template_filename'][:-5]} {question['question_family_index']}" for question in asked]
+    return _question_arrays(asked, {scene["image_index"]: row for row, scene in enumerate(scenes)})
+
+
+def _question_arrays(asked: list[dict], position: dict[int, int]) -> dict[str, np.ndarray]:
+    """Return the arrays of questions; ``position`` is that of each image by its index."""
+    nodes = [question["program"] for question in asked]
+    names = [f"{question['template_filename'][:-5]} {question['question_family_index']}" for question in asked]
     return {
         "tokens": tokens.encode([question["question"] for question in asked], QUESTION_WORDS),
         "answers": np.array([ANSWERS.index(answer_text(question["answer"])) for question in asked]),
-        "programs": np.array(list(map(program_nodes, programs))),
-        "sets": np.array(list(map(found_sets, programs)), np.int16),
-        "families": np.array(families),
+        "programs": np.array(list(map(program_nodes, nodes))),
+        "sets": np.array(list(map(found_sets, nodes)), np.int16),
+        "families": np.array(names),
         "wordings": np.array([question["wording"] for question in asked]),
         "image_of": np.array([position[question["image_index"]] for question in asked], np.int64),
     }

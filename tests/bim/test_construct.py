@@ -30,7 +30,7 @@ def test_the_sets_have_the_authors_layout(sets):
         found = dataset.load_set(sets, set_name)
         assert set(found.names) == names and list(found.names) == sorted(found.names)
         position, classes = (0, layout.OBJECTS) if set_name == "obj" else (1, layout.SCENES)
-        assert [classes[label] for label in found.sources] == [name.split("-")[position] for name in found.names]
+        assert [classes[label] for label in found.labels] == [name.split("-")[position] for name in found.names]
         assert len(load_masks(os.path.join(sets, set_name))[0]) == 20
         for name in classes:
             train = os.listdir(os.path.join(sets, set_name, "train", name))
@@ -69,7 +69,7 @@ def test_outside_the_box_an_image_is_its_scene(sets):
 @pytest.mark.parametrize("number", range(1, 11))
 def test_contrast_sets_hold_the_dog_in_as_many_scenes(sets, number):
     found = dataset.load_set(sets, f"scene{number}")
-    with_dog = {label for label, box in zip(found.sources, found.boxes, strict=True) if box.any()}
+    with_dog = {label for label, box in zip(found.labels, found.boxes, strict=True) if box.any()}
     assert len(with_dog) == number and layout.SCENES.index("bedroom") in with_dog
     assert len(found) == 20
 

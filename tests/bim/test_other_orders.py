@@ -123,9 +123,9 @@ def test_training_images_are_as_many_as_were_constructed(copied):
     assert dataset.load_train(str(copied), "obj")[0].shape == before
     images = sorted(folder.glob("*.jpg"))
     shutil.copy(images[0], folder / "zebra-bedroom-0000.jpg")
-    with pytest.raises(BadInput, match=f"has {len(images) + 1} images, its construction says {len(images)}"):
+    with pytest.raises(BadInput, match=f"has {len(images) + 1} images, its construction record {len(images)}"):
         dataset.load_train(str(copied), "obj")
     (folder / "zebra-bedroom-0000.jpg").unlink()
     (folder / "notes.part").write_text("x")
-    with pytest.raises(BadInput, match=r"notes\.part is no image"):
+    with pytest.raises(BadInput, match=r"notes\.part is not an image"):
         dataset.load_train(str(copied), "obj")

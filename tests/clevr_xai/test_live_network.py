@@ -72,5 +72,5 @@ def test_another_network_is_refused_in_words(tmp_path):
     specification = [tf.TensorSpec((None, 64, 64, 3), name="image"), tf.TensorSpec((None, None), tf.int32, "question")]
     tf.saved_model.save(module, str(tmp_path / "other"), tf.function(logits, specification).get_concrete_function())
     other = Answering(tmp_path / "other")
-    with pytest.raises(BadInput, match=r"which is no Relation Network as scripts"):
+    with pytest.raises(BadInput, match=r"which is not a Relation Network exported"):
         attach_live_network(other.model, other)
