@@ -1,1 +1,24 @@
-"""What the three benchmarks share: commands, statistics and tables, the report, served models."""
+"""Benchmarks of attribution methods: commands, statistics and tables, the report, served models.
+
+Examples
+--------
+>>> results = attribution_benchmarks.score("my_method.py:my_function", benchmarks=["svea"])
+>>> print(results.table())
+>>> print(results.compare("gradient_x_input"))
+>>> results.plot().savefig("scores.png")
+"""
+
+from typing import Any
+
+from attribution import __version__
+
+__all__ = ["Results", "Table", "__version__", "score"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the Python interface when it is first used: commands that print ``--help`` do without it."""
+    if name not in ("Results", "Table", "score"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from attribution_benchmarks import api
+
+    return getattr(api, name)

@@ -1,0 +1,323 @@
+"""Score attribution methods from Python: ``attribution_benchmarks.score``."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import importlib
+import inspect
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attribution.errors import BadInput, listed
+from attribution.file_io.files import cache_directory
+from attribution.methods.resolve import registered
+from attribution_benchmarks.core import tables
+from attribution_benchmarks.core.definition import ReportTask
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.registry import REPORTED, benchmark_named
+from attribution_benchmarks.core.runner import Run
+from attribution_benchmarks.report.presets import tasks_of
+from attribution_benchmarks.stats.comparisons import compare_pairs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MethodLike = str | Callable[..., Any]
+
+
+def score(
+    methods: MethodLike | Sequence[MethodLike],
+    benchmarks: Sequence[str] = REPORTED,
+    *,
+    model: str | os.PathLike[str] | None = None,
+    metrics: Sequence[str] = (),
+    quick: bool = True,
+    seed: int = 0,
+) -> Results:
+    """Score attribution methods on benchmarks, with each benchmark's baselines.
+
+    Parameters
+    ----------
+    methods
+        One method or several: a name of ``attribution.METHODS``, ``"file.py:function"``, ``"module:function"``, or a
+        function of the model's queries (docs/extend.md).
+    benchmarks
+        Names of benchmarks ("svea", "bim", "clevr_xai", "exact"), or ``"file.py:NAME"`` of custom ones.
+    model
+        Directory of a SavedModel to explain instead of each benchmark's network. A benchmark that it does not fit is
+        listed in ``Results.skipped``.
+    metrics
+        Further metrics, as ``--metrics`` of the report takes them: names of docs/metrics.md or ``"file.py:NAME"``.
+    quick
+        The inputs and samples of the report's ``--quick``; False for those of a full report.
+    seed
+        Seed of random numbers.
+
+    Returns
+    -------
+    Results
+        Scores of methods and baselines. They are stored in the cache, so that a second call is fast; scores of
+        functions that were typed into an interpreter or notebook are not.
+
+    Raises
+    ------
+    BadInput
+        If a name is unknown, or if no benchmark can score any of the methods.
+    """
+    given = [methods] if isinstance(methods, str) or callable(methods) else list(methods)
+    named = {each if isinstance(each, str) else each.__name__: each for each in given}
+    if len(named) < len(given) or not named:
+        raise BadInput("methods need different names, one at least")
+    settings = _Settings(tuple(benchmarks), os.fspath(model) if model else "", tuple(metrics), quick, seed)
+    parts, skipped = settings.parts(named)
+    if not parts:
+        raise BadInput("; ".join(f"{place}: {reason}" for place, reason in skipped.items()))
+    return Results(parts, skipped, settings, named)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """The scores of one table.
+
+    Attributes
+    ----------
+    title
+        Title of the table.
+    rows
+        Scores in the long form of ``core.tables``.
+    input_scores
+        The score of every input, by metric.
+    metrics, titles
+        Metrics by name; printed names of methods and baselines.
+    text
+        The table as the benchmark's command prints it.
+    """
+
+    title: str
+    rows: list[dict[str, Any]]
+    input_scores: Sequence[InputScores]
+    metrics: Mapping[str, Metric]
+    titles: Mapping[str, str]
+    text: str
+
+
+class Results:
+    """Scores of methods and baselines on one or more benchmarks.
+
+    Attributes
+    ----------
+    parts
+        The tables, one or more for each benchmark.
+    skipped
+        "Table: method" or "table" -> why it was not scored.
+    """
+
+    def __init__(
+        self, parts: Sequence[Part], skipped: Mapping[str, str], settings: _Settings, methods: Mapping[str, MethodLike]
+    ):
+        self.parts, self.skipped = list(parts), dict(skipped)
+        self._settings, self._methods = settings, dict(methods)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Scores in the long form of ``--output=FILE.json``, with the title of their table as ``table``."""
+        return [{"table": part.title, **row} for part in self.parts for row in part.rows]
+
+    def table(self) -> Table:
+        """Return the scores for reading, one table for each benchmark, as its command prints them."""
+        skipped = [f"Not scored: {place}: {reason}" for place, reason in self.skipped.items()]
+        return Table(self.rows, "\n".join([*(part.text for part in self.parts), *skipped]))
+
+    def compare(self, other: str) -> Table:
+        """Return the paired difference of each method to another one, by metric.
+
+        Parameters
+        ----------
+        other
+            A method or a baseline. A method that was not scored yet is scored now.
+
+        Returns
+        -------
+        Table
+            Rows with ``table``, ``metric``, ``method``, ``minus``, ``difference`` (method minus other, mean over the
+            inputs that both have), its 95 % interval ``low`` and ``high``, ``p_value`` (Holm's correction for the
+            number of methods) and ``n``.
+
+        Raises
+        ------
+        BadInput
+            If there is no such method or baseline.
+        """
+        parts = self.parts
+        if not any(other in group.values for part in parts for group in part.input_scores):
+            parts, _ = self._settings.parts({**self._methods, other: other})
+        rows, body = [], []
+        for part in parts:
+            for group in part.input_scores:
+                pairs = [(name, other) for name in self._methods if name != other and name in group.values]
+                if other not in group.values or not pairs:
+                    continue
+                metric = part.metrics[group.where["metric"]]
+                values = {name: group.values[name] for name in {*(first for first, _ in pairs), other}}
+                for pair in compare_pairs(values, pairs, group.clusters, seed=self._settings.seed):
+                    rows.append(
+                        {
+                            "table": part.title, **group.where, "method": pair.first, "minus": pair.second,
+                            "difference": pair.difference, "low": pair.low, "high": pair.high,
+                            "p_value": pair.p_corrected, "n": pair.n,
+                        }
+                    )  # fmt: skip
+                    body.append(
+                        [
+                            part.title, " ".join([metric.title, *_context(group.where)]), metric.better,
+                            part.titles.get(pair.first, pair.first), f"{pair.difference:+.3f}",
+                            f"{pair.low:+.3f}, {pair.high:+.3f}", f"{pair.p_corrected:.4f}", str(pair.n),
+                        ]
+                    )  # fmt: skip
+        if not rows:
+            raise BadInput(f"nothing to compare with '{other}'; scored are {listed(self._names())}")
+        title = next((part.titles[other] for part in parts if other in part.titles), other)
+        header = ["table", "metric", "better", "method", f"minus {title}", "95 %", "p", "inputs"]
+        return Table(rows, tables.text_table(header, body))
+
+    def plot(self) -> Figure:
+        """Return a figure: a panel for each metric, methods and baselines with their 95 % intervals."""
+        from matplotlib.figure import Figure
+
+        panels = [
+            (part, context, name, rows)
+            for part in self.parts
+            for context in dict.fromkeys(map(_context, part.rows))
+            for name in part.metrics
+            if (rows := _plotted(part.rows, name, context))
+        ]
+        columns = min(3, len(panels))
+        lines = -(-len(panels) // columns)
+        height = max(len(rows) for *_, rows in panels)
+        figure = Figure(figsize=(5 * columns, (0.24 * height + 1.1) * lines), layout="constrained")
+        axes = figure.subplots(lines, columns, squeeze=False).flat
+        for axis, (part, context, name, rows) in zip(axes, panels, strict=False):
+            values = np.array([[row["value"], row["low"], row["high"]] for row in rows], np.float64)
+            for place, (row, (value, low, high)) in enumerate(zip(rows, values, strict=True)):
+                color = "0.55" if row["kind"] == "control" else "tab:blue"
+                axis.plot([low, high], [place, place], color=color, linewidth=1.5)
+                axis.plot([value], [place], "o", color=color, markersize=4)
+            axis.set_yticks(range(len(rows)), [part.titles.get(row["method"], row["method"]) for row in rows])
+            axis.tick_params(labelsize=8)
+            axis.invert_yaxis()
+            axis.grid(axis="x", alpha=0.3)
+            metric = part.metrics[name]
+            axis.set_title(
+                f"{part.title}: {' '.join([metric.title, *context])} ({metric.better} is better)", fontsize=9, wrap=True
+            )
+        for axis in list(figure.axes)[len(panels) :]:
+            axis.set_axis_off()
+        return figure
+
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(row["method"] for row in self.rows if "of" not in row))
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+
+class Table(list[dict[str, Any]]):
+    """Rows as dictionaries; printed, they are a table."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]], text: str):
+        super().__init__(rows)
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    benchmarks: tuple[str, ...]
+    model: str
+    metrics: tuple[str, ...]
+    quick: bool
+    seed: int
+
+    def parts(self, methods: Mapping[str, MethodLike]) -> tuple[list[Part], dict[str, str]]:
+        """Return the scores of all tables, and why a method or a table is missing."""
+        parts: list[Part] = []
+        skipped: dict[str, str] = {}
+        functions = {name: each for name, each in methods.items() if callable(each)}
+        with registered(functions), _scores_dir(functions.values()) as directory:
+            for place in self.benchmarks:
+                benchmark = benchmark_named(place)
+                for task in tasks_of(benchmark, place, self.quick, self.seed, self.metrics):
+                    if self.model and not task.model_flag:
+                        skipped[task.title] = "this table takes no other model"
+                        continue
+                    part, refused = self._scored(task, list(methods), directory)
+                    skipped |= {f"{task.title}: {name}" if name else task.title: why for name, why in refused.items()}
+                    parts += [part] if part else []
+        return parts, skipped
+
+    def _scored(self, task: ReportTask, names: Sequence[str], directory: str) -> tuple[Part | None, dict[str, str]]:
+        """Return the scores of one table, without the methods that it refuses, and the reasons of these."""
+        try:
+            return self._run(task, names, directory), {}
+        except BadInput as error:
+            if len(names) == 1:
+                return None, {names[0]: str(error)}
+        refused = {}
+        for name in names:
+            refused |= self._scored(task, [name], directory)[1]
+        left = [name for name in names if name not in refused]
+        return (self._run(task, left, directory) if left else None), refused
+
+    def _run(self, task: ReportTask, names: Sequence[str], directory: str) -> Part:
+        _, module, *arguments = task.command
+        command = importlib.import_module(module).COMMAND
+        flag_values = copy.deepcopy(command.flags)
+        model = [f"{task.model_flag}{self.model}"] if self.model else []
+        metrics = [f"--metrics={','.join(task.metrics)}"] if task.metrics else []
+        flag_values(
+            [module, *arguments, *metrics, *model, f"--methods={','.join(names)}", f"--scores_dir={directory}"]
+        )
+        run = Run(command.benchmark_of(flag_values), flag_values)
+        run.benchmark.load(run)
+        sections = list(run.benchmark.sections(run))
+        rows = [row for section in sections for row in section.rows]
+        text = "\n".join(section.text for section in sections)
+        titles = {**run.benchmark.row_titles(run.results.sources)}
+        return Part(task.title, rows, run.input_scores, run.metrics, titles, text)
+
+
+@contextlib.contextmanager
+def _scores_dir(functions: Any) -> Iterator[str]:
+    """Yield where scores are stored: the cache, or a temporary directory where a function has no source file."""
+    if all(os.path.isfile(inspect.getsourcefile(inspect.unwrap(each)) or "") for each in functions):
+        yield str(cache_directory("scores"))
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        yield directory
+
+
+def _context(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what distinguishes columns of one metric, such as the kind of questions."""
+    return (str(row["questions"]),) if "questions" in row else ()
+
+
+def _plotted(rows: Sequence[dict[str, Any]], metric: str, context: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the rows of a panel, methods before baselines; methods under a control and points of curves are not in."""
+    shown = [
+        row
+        for row in rows
+        if row["metric"] == metric and _context(row) == context and row.get("value") is not None
+        and not {"of", "at"} & set(row)
+    ]  # fmt: skip
+    return sorted(shown, key=lambda row: bool(row["kind"] == "control"))
