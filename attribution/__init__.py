@@ -11,6 +11,7 @@ Examples
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,15 @@ if TYPE_CHECKING:  # they import TensorFlow
 
     from attribution.model.model import Model
 
+try:
+    __version__ = importlib.metadata.version("attribution-benchmarks")
+except importlib.metadata.PackageNotFoundError:  # this folder alone was copied
+    __version__ = "0.2.0"
+
 __all__ = [
     "METHODS",
     "Method",
+    "__version__",
     "check_method",
     "explain",
     "explain_many",
