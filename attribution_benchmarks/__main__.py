@@ -45,11 +45,12 @@ def command(arguments: list[str] | None = None) -> None:
         print_line(__version__)
     elif name in ("--help", "-h", "help"):
         width = max(map(len, COMMANDS))
-        print_text("\n".join([__doc__ + "\nCommands:", *(f"    {each:{width}}  {text}" for each, (_, text) in COMMANDS.items())]) + "\n")
+        lines = [f"    {each:{width}}  {text}" for each, (_, text) in COMMANDS.items()]
+        print_text("\n".join([__doc__ + "\nCommands:", *lines]) + "\n")
     elif name in COMMANDS:
         module, _ = COMMANDS[name]
-        sys.argv[:] = [f"attribution-benchmarks {name}", *arguments[1:]]
-        runpy.run_module(module, run_name="__main__")
+        sys.argv[1:] = arguments[1:]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     else:
         close = difflib.get_close_matches(name, COMMANDS, 1)
         hint = f"did you mean '{close[0]}'?" if close else f"expected one of {listed(COMMANDS)}"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.files import cache_directory
-from attribution.methods.resolve import registered
+from attribution.file_io.paths import cache_directory
+from attribution.methods.registry import registered
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.input_scores import InputScores
@@ -157,15 +157,23 @@ class Results:
         """
         parts = self.parts
         if not any(other in group.values for part in parts for group in part.input_scores):
-            parts, _ = self._settings.parts({**self._methods, other: other})
+            parts, _ = self._settings.parts({other: other})
+        titles = {name: title for part in parts for name, title in part.titles.items()}
+        known = {
+            (part.title, *group.where.items()): group.values[other]
+            for part in parts
+            for group in part.input_scores
+            if other in group.values
+        }
         rows, body = [], []
-        for part in parts:
+        for part in self.parts:
             for group in part.input_scores:
+                column = known.get((part.title, *group.where.items()))
                 pairs = [(name, other) for name in self._methods if name != other and name in group.values]
-                if other not in group.values or not pairs:
+                if column is None or not pairs:
                     continue
                 metric = part.metrics[group.where["metric"]]
-                values = {name: group.values[name] for name in {*(first for first, _ in pairs), other}}
+                values = {**{name: group.values[name] for name, _ in pairs}, other: column}
                 for pair in compare_pairs(values, pairs, group.clusters, seed=self._settings.seed):
                     rows.append(
                         {
@@ -183,8 +191,7 @@ class Results:
                     )  # fmt: skip
         if not rows:
             raise BadInput(f"nothing to compare with '{other}'; scored are {listed(self._names())}")
-        title = next((part.titles[other] for part in parts if other in part.titles), other)
-        header = ["table", "metric", "better", "method", f"minus {title}", "95 %", "p", "inputs"]
+        header = ["table", "metric", "better", "method", f"minus {titles.get(other, other)}", "95 %", "p", "inputs"]
         return Table(rows, tables.text_table(header, body))
 
     def plot(self) -> Figure:
@@ -285,16 +292,13 @@ class _Settings:
         flag_values = copy.deepcopy(command.flags)
         model = [f"{task.model_flag}{self.model}"] if self.model else []
         metrics = [f"--metrics={','.join(task.metrics)}"] if task.metrics else []
-        flag_values(
-            [module, *arguments, *metrics, *model, f"--methods={','.join(names)}", f"--scores_dir={directory}"]
-        )
-        run = Run(command.benchmark_of(flag_values), flag_values)
+        flag_values([module, *arguments, *metrics, *model, f"--methods={','.join(names)}", f"--scores_dir={directory}"])
+        run = Run(command.select_benchmark(flag_values), flag_values)
         run.benchmark.load(run)
         sections = list(run.benchmark.sections(run))
         rows = [row for section in sections for row in section.rows]
         text = "\n".join(section.text for section in sections)
-        titles = {**run.benchmark.row_titles(run.results.sources)}
-        return Part(task.title, rows, run.input_scores, run.metrics, titles, text)
+        return Part(task.title, rows, run.input_scores, run.metrics, run.benchmark.titles(run), text)
 
 
 @contextlib.contextmanager

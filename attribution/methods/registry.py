@@ -6,9 +6,10 @@ imports no TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -455,17 +456,40 @@ def resolve_method(name: str) -> Method:
     if name in METHODS:
         METHODS[name].library_version()
         return METHODS[name]
+    if name in _registered:
+        return _custom_method(name, _registered[name])
     if ":" in name:
-        return _custom_method(name)
+        return _custom_method(name, imported(name, "method"))
     refuse_file_alone(name, "method")
     near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.4)
     hint = f"did you mean {listed(near)}?" if near else f"the methods are {listed(METHODS)}"
     raise BadInput(f"no method '{name}'; {hint} A custom method is written module:function")
 
 
-def _custom_method(name: str) -> Method:
-    """Return the method of ``module:function`` or ``file.py:function``, with the function's attribute ``family``."""
-    function = imported(name, "method")
+_registered: dict[str, Callable[..., Any]] = {}
+
+
+@contextlib.contextmanager
+def registered(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Let ``resolve_method`` find functions of this process by name meanwhile.
+
+    Raises
+    ------
+    BadInput
+        If a function has the name of a method.
+    """
+    if taken := [name for name in functions if name in METHODS]:
+        raise BadInput(f"{listed(taken)}: a method has this name; rename the function")
+    _registered.update(functions)
+    try:
+        yield
+    finally:
+        for name in functions:
+            _registered.pop(name, None)
+
+
+def _custom_method(name: str, function: Callable[..., Any]) -> Method:
+    """Return a user's function as a method, with the function's attribute ``family``."""
     try:
         inspect.signature(function).bind(None)
     except TypeError as error:

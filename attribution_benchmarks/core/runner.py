@@ -215,7 +215,7 @@ class Command:
     def main(self, flag_values: flags.FlagValues) -> None:
         """Evaluate the benchmark; print and write its results."""
         _check_files(flag_values)
-        run = Run(self._benchmark(flag_values), flag_values)
+        run = Run(self.select_benchmark(flag_values), flag_values)
         benchmark = run.benchmark
         precompute = precompute_from_flags(flag_values, self.module, run.scores_dir)
         benchmark.load(run)
@@ -248,11 +248,12 @@ class Command:
 
     def works(self, flag_values: flags.FlagValues) -> Callable[[str], Any]:
         """Return a function from a sharded run's name to the sharded run, for workers."""
-        run = Run(self._benchmark(flag_values), flag_values, in_worker=True)
+        run = Run(self.select_benchmark(flag_values), flag_values, in_worker=True)
         run.benchmark.load(run)
         return functools.cache(functools.partial(run.benchmark.sharded_run, run))
 
-    def _benchmark(self, flag_values: flags.FlagValues) -> Benchmark:
+    def select_benchmark(self, flag_values: flags.FlagValues) -> Benchmark:
+        """Return the benchmark: the command's own, or the one of ``--benchmark``."""
         if self.benchmark:
             return self.benchmark
         from attribution_benchmarks.core.registry import benchmark_named
