@@ -52,7 +52,7 @@ setup(
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")])
     + ["attribution.inspect"],
     cmdclass={"build_py": BuildWithModels},
-    entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.report.reproduce:command"]},
+    entry_points={"console_scripts": ["attribution-benchmarks = attribution_benchmarks.__main__:command"]},
     package_data={
         "": ["py.typed"],
         "attribution_benchmarks.report": ["page.css", "page.html.jinja", "page.js"],

@@ -129,6 +129,7 @@ def test_setup_changelog_and_citation_tell_one_version():
     version = setup_says("version")
     changelog = (ROOT / "CHANGELOG.md").read_text().replace("## Unreleased\n", "", 1)
     headings = re.findall(r"^## (\S+)(?: \((\S+)\))?$", changelog, re.MULTILINE)
+    assert f'__version__ = "{version}"' in (ROOT / "attribution" / "__init__.py").read_text()
     citation = (ROOT / "CITATION.cff").read_text()
     assert headings[0][0] == version
     assert f"\nversion: {version}\n" in citation

@@ -1,10 +1,10 @@
 """Compute every table of the benchmarks, one matrix of all, and a report to read them in.
 
-    attribution-benchmarks --output_dir=report
-    attribution-benchmarks --output_dir=report --quick
-    attribution-benchmarks --output_dir=report --methods=my_method.py:my_function
-    attribution-benchmarks --output_dir=report --benchmarks=my_file.py:MINE
-    attribution-benchmarks --output_dir=report --compare=other_report
+    attribution-benchmarks report --output_dir=report
+    attribution-benchmarks report --output_dir=report --quick
+    attribution-benchmarks report --output_dir=report --methods=my_method.py:my_function
+    attribution-benchmarks report --output_dir=report --benchmarks=my_file.py:MINE
+    attribution-benchmarks report --output_dir=report --compare=other_report
 
 Everything is computed from the SavedModels and data of the project; data that are not part of it are generated. A
 stopped run resumes and ends with the same bytes. Open report/index.html; the tables are in report/tables.
