@@ -13,7 +13,7 @@ from attribution.file_io import reading
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 ARRAYS = (".npy",)
-FITS = ("crop", "squash")
+RESIZE_MODES = ("crop", "squash")
 
 
 def find_files(
@@ -28,12 +28,12 @@ def find_files(
     limit
         How many to take at most; None for all.
     without
-        A file that is left out of folders, such as the drawing of an earlier run.
+        A file that is skipped in folders, such as the figure of an earlier run.
 
     Raises
     ------
     BadInput
-        If a path does not exist, is no input, or nothing is found.
+        If a path does not exist or is not an input file, or nothing is found.
     """
     found = []
     for path in map(pathlib.Path, paths):
@@ -49,7 +49,7 @@ def find_files(
         elif not path.is_file():
             raise BadInput(f"'{path}' does not exist; a picture, a .npy file or a folder of them is needed")
         elif path.suffix.lower() not in PICTURES + ARRAYS:
-            raise BadInput(f"'{path}' is no input; files end in {listed(PICTURES + ARRAYS)}")
+            raise BadInput(f"'{path}' is not an input file; names end in {listed(PICTURES + ARRAYS)}")
         else:
             found.append(path)
     if not found:
@@ -57,7 +57,7 @@ def find_files(
     return found[:limit]
 
 
-def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], fit: str = "crop") -> np.ndarray:
+def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], resize_mode: str = "crop") -> np.ndarray:
     """Read pictures at the size and with the channels of a model's input.
 
     Parameters
@@ -65,9 +65,9 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], fi
     paths
         The pictures' files.
     shape
-        ``(H, W, C)`` of the input; None where the model takes any, so that the first picture's own is taken.
-    fit
-        What happens to a picture of another shape: ``"crop"`` cuts its middle out, ``"squash"`` distorts it.
+        ``(H, W, C)`` of the input; None where the model takes any, so that the first picture's size is used.
+    resize_mode
+        For a picture of another shape: ``"crop"`` cuts its middle out, ``"squash"`` distorts it.
 
     Returns
     -------
@@ -80,8 +80,8 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], fi
     BadInput
         If a file is not a picture that can be read, or the model takes none.
     """
-    if fit not in FITS:
-        raise BadInput(f"no fit '{fit}'; there are {listed(FITS)}")
+    if resize_mode not in RESIZE_MODES:
+        raise BadInput(f"no resize mode '{resize_mode}'; there are {listed(RESIZE_MODES)}")
     if len(shape) != 3 or shape[-1] not in (1, 3, 4, None):
         raise BadInput(
             f"the model takes inputs of shape {_shown(shape)}, which pictures are not; give arrays as .npy files"
@@ -92,18 +92,20 @@ def read_pictures(paths: Sequence[pathlib.Path], shape: Sequence[int | None], fi
     for path in paths:
         pixels = reading.read_pixels(path, mode, upright=True)
         height, width = height or pixels.shape[0], width or pixels.shape[1]
-        pictures.append(pixels if pixels.shape[:2] == (height, width) else _resized(pixels, (width, height), fit))
+        pictures.append(
+            pixels if pixels.shape[:2] == (height, width) else _resized(pixels, (width, height), resize_mode)
+        )
     return np.stack(pictures)
 
 
-def _resized(pixels: np.ndarray, size: tuple[int, int], fit: str) -> np.ndarray:
+def _resized(pixels: np.ndarray, size: tuple[int, int], resize_mode: str) -> np.ndarray:
     """Return pixels ``(H, W, C)`` at a size ``(width, height)``, in the type given."""
     from PIL import Image, ImageOps
 
     def resized(array):
         picture, resample = Image.fromarray(array), Image.Resampling.BILINEAR
         return np.asarray(
-            ImageOps.fit(picture, size, resample) if fit == "crop" else picture.resize(size, resample)
+            ImageOps.fit(picture, size, resample) if resize_mode == "crop" else picture.resize(size, resample)
         )  # fmt: skip
 
     if pixels.dtype == np.uint8:  # Pillow weighs colours by their opacity
@@ -136,11 +138,11 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
     Raises
     ------
     BadInput
-        If the file is no array of numbers, or of another shape.
+        If the file is not an array of numbers, or has another shape.
     """
     array = reading.read_array(path)
     if array.dtype.kind not in "fiub":
-        raise BadInput(f"'{path}' holds no array of numbers")
+        raise BadInput(f"'{path}' does not hold an array of numbers")
 
     def fits(candidate):
         sizes = candidate.shape[1:]
@@ -178,7 +180,7 @@ def read_class_names(path: str | os.PathLike) -> list[str]:
             content = [content[str(number)] for number in range(len(content))]
         return [str(entry[-1] if isinstance(entry, list) else entry) for entry in content]
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise BadInput(f"'{path}' is no JSON list of names, nor a mapping from '0', '1', ... to names") from error
+        raise BadInput(f"'{path}' is not a JSON list of names or a mapping from '0', '1', ... to names") from error
 
 
 def _shown(shape) -> str:

@@ -1,4 +1,4 @@
-"""Draw maps beside or over what they explain, with their colour scale.
+"""Plot maps on or next to the inputs they explain, with their colour scales.
 
 A drawing is a chain of named steps, each a function of arrays: ``without_channels`` makes one number per place,
 ``colour_limits`` chooses the ends of the scale, ``pixels_of`` makes the input visible, and ``plot`` lays all of it out.
@@ -68,7 +68,7 @@ def colour_limits(values: np.ndarray, percentile: float = 99.5) -> tuple[float, 
     values
         Of one map, or of several that share a scale.
     percentile
-        Of the absolute values that the scale's end stands at; what lies beyond has the colour of the end. 100 clips
+        Percentile of the absolute values at the end of the scale; larger values have the colour of the end. 100 clips
         nothing.
     """
     if not 0 < percentile <= 100:
@@ -98,8 +98,8 @@ def pixels_of(inputs: np.ndarray, preprocessing: Any = None) -> np.ndarray:
     if inputs.dtype == np.uint8:
         pixels = inputs / 255.0
     elif preprocessing is not None:
-        way = preprocessing_named(preprocessing) if isinstance(preprocessing, str) else preprocessing
-        pixels = way.invert(inputs) / 255.0
+        named = preprocessing_named(preprocessing) if isinstance(preprocessing, str) else preprocessing
+        pixels = named.invert(inputs) / 255.0
     else:
         values = np.asarray(inputs, np.float64)
         low, high = values.min(axis=(1, 2, 3), keepdims=True), values.max(axis=(1, 2, 3), keepdims=True)
@@ -152,7 +152,7 @@ def plot(
     preprocessing
         How the images were made from pixels (``attribution.preprocessing``), to show them in their colours.
     overlay
-        Whether a map of an image lies over it in grey; else it stands alone.
+        Whether a map of an image lies over it in grey; else it is plotted alone.
     channels
         How maps with channels become one number per place: ``"sum"``, ``"abs-sum"``, ``"abs-max"`` or ``"l2"``.
     percentile
@@ -191,9 +191,9 @@ def _check(maps, inputs, titles, scale) -> None:
     if scale not in SCALES:
         raise BadInput(f"no scale '{scale}'; there are {listed(SCALES)}")
     if inputs.ndim not in (3, 4):
-        raise BadInput(f"inputs of shape {inputs.shape} cannot be drawn; images are (N, H, W, C), signals (N, T, C)")
+        raise BadInput(f"inputs of shape {inputs.shape} cannot be plotted; images are (N, H, W, C), signals (N, T, C)")
     if not len(inputs) or not maps:
-        raise BadInput("there is nothing to draw; at least one input and one map are needed")
+        raise BadInput("there is nothing to plot; at least one input and one map are needed")
     if titles is not None and len(titles) != len(inputs):
         raise BadInput(f"{len(titles)} titles were given for {len(inputs)} inputs")
     for name, found in maps.items():

@@ -24,7 +24,7 @@ def imported(name: str, what: str) -> Callable:
     name
         ``module:function``, the working directory being searched too, or ``path/to/file.py:function``.
     what
-        What the function is for, such as ``"method"``; messages begin with it.
+        Kind of the function for messages, such as ``"method"``.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def imported(name: str, what: str) -> Callable:
         raise BadInput(f"{what} '{name}': write module:function or path/to/file.py:function, with both names")
     try:
         module = module_at(module_name)
-    except (Exception, SystemExit) as error:  # a user's own code may raise whatever it likes
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
         raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -52,7 +52,7 @@ def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
     name
         What the user wrote; anything that does not end in ``.py`` is accepted.
     what
-        What it is for, such as ``"method"``; messages begin with it.
+        Kind of the object for messages, such as ``"method"``.
     functions
         Whether a function is needed; otherwise an object that the file makes by a call, such as a metric.
 
@@ -82,7 +82,7 @@ def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:
 
 
 def module_at(place: str, known_as: str | None = None) -> ModuleType:
-    """Return the module of a user's own; what importing it raises is raised.
+    """Import a user's module; exceptions are raised unchanged.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def module_at(place: str, known_as: str | None = None) -> ModuleType:
             if os.getcwd() not in sys.path:
                 sys.path.insert(0, os.getcwd())
             return importlib.import_module(place)
-        specification = importlib.util.spec_from_file_location(known_as or "own_method", place)
+        specification = importlib.util.spec_from_file_location(known_as or "custom_method", place)
         module = importlib.util.module_from_spec(specification)
         if known_as:
             sys.modules.setdefault(known_as, module)
@@ -106,7 +106,7 @@ def module_at(place: str, known_as: str | None = None) -> ModuleType:
 
 @contextlib.contextmanager
 def working_directory_kept() -> Iterator[None]:
-    """Undo a change of the working directory by a user's own code: relative paths of outputs stay what they were."""
+    """Restore the working directory after a user's code, so that relative paths of outputs stay valid."""
     try:
         before = os.open(".", os.O_RDONLY)
     except OSError:  # deleted or not readable
@@ -120,7 +120,7 @@ def working_directory_kept() -> Iterator[None]:
 
 
 def _where(error: BaseException) -> str:
-    """Return what importing raised, and on which line where that is in a file of the user's own."""
+    """Return the exception of an import, with its line where that is in a user's file."""
     if isinstance(error, (ImportError, OSError, SyntaxError)):
         return str(error)
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]

@@ -1,7 +1,7 @@
-"""How pixels become what a model was trained on, by name, and how they are made visible again.
+"""Named conversions between pixels and the inputs of a model.
 
-A model's file does not say how its inputs were scaled. The wrong scale gives maps of a network that sees something
-else, so that the scale has a name here, is printed where it was chosen for the user, and is never part of a method.
+A SavedModel does not record how its inputs were scaled, and the wrong scale gives wrong maps. The scale has a name
+here, is printed where it was chosen for the user, and is never part of a method.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Preprocessing:
         return np.ascontiguousarray(values[..., ::-1]) if self.reverses else values
 
     def invert(self, values: np.ndarray) -> np.ndarray:
-        """Return what a model takes ``(..., C)`` as pixels in [0, 255] again, float32."""
+        """Return model inputs ``(..., C)`` as pixels in [0, 255], float32."""
         self._check(values.shape[-1])
         if self.reverses:
             values = values[..., ::-1]
@@ -68,9 +68,9 @@ class Preprocessing:
 
 PREPROCESSINGS: Mapping[str, Preprocessing] = MappingProxyType(
     {
-        way.name: way
-        for way in (
-            Preprocessing("0..1", "most networks of one's own; CLEVR-XAI's Relation Network", scale=255.0),
+        each.name: each
+        for each in (
+            Preprocessing("0..1", "most custom networks; CLEVR-XAI's Relation Network", scale=255.0),
             Preprocessing("-1..1", "MobileNet, Inception, Xception, NASNet, ResNetV2, ViT", mean=127.5, scale=127.5),
             Preprocessing("0..255", "networks that scale by themselves: EfficientNet, ConvNeXt, MobileNetV3 of Keras"),
             Preprocessing(

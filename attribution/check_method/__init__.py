@@ -1,13 +1,12 @@
-r"""Check whether a method of one's own keeps the contract of attribution methods, and say what was found.
+r"""Check whether a custom method keeps the contract of attribution methods.
 
     python -m attribution.check_method my_method.py:sharpened
     python -m attribution.check_method my_method.py:sharpened --model=DIR --allow=target_dependence
 
-The method is tried on a small network of signals and one of images, or on --model: it returns one map for each input,
-the same for the same seed, whatever the batch and the order; maps depend on input and class; what it asks of the model
-does not depend on the batch; it leaves read-only arrays alone and prints nothing. A kind of input that it refuses by
-``BadInput`` is named, and is no failure unless nothing is left. The exit code is 1 if a check fails that --allow does
-not name.
+The method is tried on a small network of signals and one of images, or on --model. It must return one map for each
+input, the same for the same seed, whatever the batch and the order. Maps must depend on input and class, and the number
+of passes must not depend on the batch. It must not write to its inputs and must print nothing. A method may refuse one
+kind of input by ``BadInput``, but not all. The exit code is 1 if a check fails that --allow does not name.
 
 Cost: 9 CPU seconds and under 1 GB for a method of one gradient, most of it TensorFlow's start.
 """
@@ -42,19 +41,19 @@ PASSED, FAILED, ALLOWED, REFUSED = "passed", "FAILED", "allowed", "refused"
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What one check found on one model.
+    """The result of one check on one model.
 
     Attributes
     ----------
     check
         Name of the check (``attribution.check_method.checks.CHECKS``).
     on
-        What the inputs were.
+        Kind of the inputs.
     outcome
         ``"passed"``, ``"FAILED"``, ``"allowed"`` (failed, as expected) or ``"refused"`` (the method cannot explain this
         model and says so).
     words
-        What was found.
+        Observation.
     """
 
     check: str
@@ -91,7 +90,7 @@ def check_method(
     parameters
         Parameters of the method in place of its defaults.
     show
-        Whether to print what was found.
+        Whether to print the results.
 
     Returns
     -------
@@ -101,7 +100,7 @@ def check_method(
     Raises
     ------
     BadInput
-        If there is no such method or check.
+        If the method or a check does not exist.
     """
     from attribution.check_method.checks import CHECKS, built_specimens, specimen_of
     from attribution.explain import with_parameters
@@ -134,7 +133,7 @@ def _found(method, specimen, parameters, allow) -> list[Finding]:
         except Failed as failure:
             outcome = ALLOWED if name in allow else FAILED
             findings.append(Finding(name, specimen.title, outcome, str(failure)))
-            if check is returns_maps:  # there is nothing that the others could look at
+            if check is returns_maps:  # the other checks need maps
                 return findings
         except Refused as refusal:
             return [Finding(name, specimen.title, REFUSED, str(refusal))]
@@ -157,7 +156,7 @@ def _summary(name: str, findings) -> str:
 def main(flag_values: flags.FlagValues) -> None:
     """Check each method; exit with code 1 if one breaks the contract."""
     if not flag_values.method:
-        raise BadInput("no method was named; write file.py:function or module:function")
+        raise BadInput("no method is named; write file.py:function or module:function")
     model = load_flagged_model(flag_values) if flag_values.model else None
     broken = False
     for method in flag_values.method:

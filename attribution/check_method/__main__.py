@@ -1,4 +1,4 @@
-"""The door of ``python -m attribution.check_method``."""
+"""Run ``python -m attribution.check_method``."""
 
 from attribution.check_method import run
 

@@ -202,7 +202,7 @@ def returns_maps(trial: Trial) -> str:
         raise Failed(str(error)) from error
     except BadInput as error:
         raise Refused(str(error)) from error
-    except Exception as error:  # whatever it raises is what was found
+    except Exception as error:  # any exception breaks the contract
         raise Failed(f"{type(error).__name__}: {_gist(error)}") from error
     inputs = trial.specimen.model.feed(trial.specimen.inputs)[trial.specimen.explain_input]
     kind = "the inputs' shape" if maps.shape == inputs.shape else "the inputs' places"
@@ -268,8 +268,7 @@ def row_independence(trial: Trial) -> str:
 def exchanges(total: int) -> Iterator[tuple[np.ndarray, slice]]:
     """Yield batches that keep half of the inputs and put copies of these in place of the others.
 
-    Both halves are kept in turn, because the statistic of a batch, such as its maximum, may come from one of them
-    alone.
+    Both halves are preserved in turn, because the statistic of a batch, such as its maximum, may come from one of them.
 
     Parameters
     ----------
@@ -314,7 +313,7 @@ def target_dependence(trial: Trial) -> str:
 
 
 def passes_per_input(trial: Trial) -> str:
-    """Check that what it asks of the model does not depend on how the inputs are cut into batches."""
+    """Check that the number of passes per input does not depend on the batch size."""
 
     def counted(batch_size):
         trial.run(batch_size=batch_size)
@@ -324,20 +323,20 @@ def passes_per_input(trial: Trial) -> str:
     forward, backward, passes = counted(trial.largest_batch)
     shown = f"{forward / trial.total:g} F and {backward / trial.total:g} G for each input"
     if not passes:
-        return "it asks its passes for none"
+        return "it makes no query"
     if trial.specimen.model.batch_size(1) == 1:
         alone = counted(1)
         # The last pass of a block may be filled up: by fewer rows than passes.
         if abs(alone[0] + alone[1] - forward - backward) > passes:
             raise Failed(
                 f"{shown} in batches of 8, {alone[0] / trial.total:g} F and {alone[1] / trial.total:g} G in batches "
-                "of 1; what depends on the model alone is asked for in every block"
+                "of 1; results that depend on the model alone are recomputed for every batch"
             )
     return shown
 
 
 def prints_nothing(trial: Trial) -> str:
-    """Check that it leaves standard output to results."""
+    """Check that it prints nothing on standard output."""
     trial.run()
     if trial.printed.getvalue():
         raise Failed(f"it prints {_gist(trial.printed.getvalue())!r}, which would end up between the results")

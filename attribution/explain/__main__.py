@@ -1,4 +1,4 @@
-"""The door of ``python -m attribution.explain``; see ``attribution.explain.command``."""
+"""Run ``python -m attribution.explain``; see ``attribution.explain.command``."""
 
 from attribution import cli
 from attribution.explain import command

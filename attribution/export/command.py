@@ -14,7 +14,7 @@ Three more signatures let a client compute other methods from the model's answer
 that are explained, of all classes), ``explanation_layer`` (values and gradients that class activation maps are made
 of, where one was exported) and ``explanation_sheet`` (which methods with which parameters, as JSON).
 
-Methods that draw random numbers cannot live in a graph, because a request carries neither seed nor keys of inputs.
+Methods that draw random numbers cannot be part of a graph, because a request carries neither seed nor keys of inputs.
 A client computes them instead: RISE from scores, SmoothGrad and VarGrad from served gradients.
 
 Cost: 13 CPU seconds and 1 GB for a network of BIM with four methods.
@@ -42,7 +42,7 @@ from attribution.file_io.paths import writing
 from attribution.methods.method import Method
 
 TOLERANCE = 1e-5  # of a map's largest value
-ROUNDINGS = 4  # copies of the inputs, rounded another way, that tell what a map can be known to
+ROUNDINGS = 4  # copies of the inputs, rounded differently, from which the precision of a map is estimated
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(
@@ -75,7 +75,7 @@ def main(flag_values: flags.FlagValues) -> None:
         label = name.rpartition(":")[2]  # of module:function, the function
         methods[label] = method, {**parameters, **({"layer": flag_values.layer} if own_layer else {})}
     if flag_values.layer and not any("layer" in method.defaults for method, _ in methods.values()):
-        raise BadInput(f"--layer={flag_values.layer}: none of {listed(methods)} stands on a layer")
+        raise BadInput(f"--layer={flag_values.layer}: none of {listed(methods)} uses a layer")
     left_out: dict[str, str] = {}
     differences = export(
         flag_values.model,
@@ -109,7 +109,7 @@ def export(
     output_tensor: str | None = None,
     left_out: dict[str, str] | None = None,
 ) -> dict[str, float]:
-    """Write a SavedModel that explains itself.
+    """Write a SavedModel with signatures of explanations.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ def export(
     output
         Where to write; see ``version_directory``.
     methods
-        As ``attribution.explain_many`` takes them: names, or a mapping from label to (method, overrides). A method of
-        one's own works if it computes with nothing but what its passes give and TensorFlow.
+        As ``attribution.explain_many`` takes them: names, or a mapping from label to (method, overrides). A custom
+        method works if it uses only its queries and TensorFlow.
     score
         ``"logits"`` or ``"probabilities"``.
     signature, inputs, output_tensor
@@ -127,8 +127,8 @@ def export(
     explain_input
         Name of the input to explain, where the model has several.
     left_out
-        A dictionary that is given the label of each method whose map would not be the local one, and why. Without one
-        such a method is an error.
+        A dictionary that is filled with the label of each method whose map differs from the local one, and the reason.
+        Without one such a method is an error.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def export(
     Raises
     ------
     BadInput
-        If a method cannot live in a graph, no method's map is the local one, or the output exists.
+        If a method cannot be part of a graph, no method's map is the local one, or the output exists.
     """
     from attribution.export import graph
     from attribution.model import model as models
@@ -185,7 +185,7 @@ def next_version(directory: str) -> str:
 
 
 def sheet_of(model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, Mapping]]) -> str:
-    """Return what an exported model says of itself, as JSON.
+    """Return the description of an exported model, as JSON.
 
     Parameters
     ----------
@@ -225,14 +225,14 @@ def plain(parameters: Mapping) -> dict:
 
 
 def _refuse_what_no_graph_holds(label: str, method: Method) -> None:
-    """Raise BadInput for a method that needs what a request does not carry."""
+    """Raise BadInput for a method that needs more than a request carries."""
     if method.library:
-        raise BadInput(f"method '{label}' cannot live in a graph: it is {method.library}'s own Python code")
+        raise BadInput(f"method '{label}' cannot be part of a graph: it is {method.library}'s own Python code")
     if not label.isidentifier():
         raise BadInput(f"'{label}' cannot be part of a signature's name; use letters, digits and underscores")
     if method.is_random:
         raise BadInput(
-            f"method '{label}' cannot live in a graph: it draws random numbers from the run's seed and the inputs' "
+            f"method '{label}' cannot be part of a graph: it draws random numbers from the run's seed and the inputs' "
             "keys, which a request does not carry; clients compute it from served scores and gradients"
         )
 
@@ -256,7 +256,7 @@ def _differences(model, explain_input, chosen, directory) -> tuple[dict[str, flo
             allowed = max(allowed, _changed_by_rounding(model, explain_input, entry, feed, found[label]))
         if difference > allowed:
             missed[label] = (
-                f"'{label}' is left out: its map would differ from the local one by {difference:.1e} of its largest "
+                f"'{label}' is skipped: its map would differ from the local one by {difference:.1e} of its largest "
                 f"value, more than the {allowed:.1e} that rounding explains"
             )
         else:
@@ -278,7 +278,7 @@ def _random_inputs(model) -> dict[str, np.ndarray]:
 
 
 def _changed_by_rounding(model, explain_input, entry, feed, local) -> float:
-    """Return to what a local map is determined: twice its largest change when the inputs are rounded another way.
+    """Return the precision of a local map: twice its largest change when the inputs are rounded differently.
 
     Each value goes up or down by its last digit, at random. A map that cancels large terms, as a class activation map
     of a nearly indifferent layer does, is known no better than that, wherever it is computed; and a pass rounds at

@@ -1,4 +1,4 @@
-"""Build the signatures of a model that explains itself, and write them beside the model's own.
+"""Build the signatures of explanations and write them with the model's signatures.
 
 All signatures share the model's weights: where the frozen graph kept a copy of a variable, the variable itself takes
 its place, so that each method adds only operations.
@@ -29,7 +29,7 @@ from attribution.methods.method import Method
 def write(
     model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, dict]], directory: str | os.PathLike, sheet: str
 ) -> None:
-    """Write the model with its own signatures and those of explanations.
+    """Write the model with its signatures and those of explanations.
 
     Parameters
     ----------
@@ -42,15 +42,15 @@ def write(
     directory
         Where to write.
     sheet
-        What the model says of its explanations.
+        Description of the explanations, as JSON.
     """
     _refuse_what_no_graph_holds(model, explain_input)
     loaded = model.load_file()
-    own = dict(loaded.signatures)
-    taken = [name for name in own if name.startswith((names.EXPLAIN, "explanation_"))]
+    original = dict(loaded.signatures)
+    taken = [name for name in original if name.startswith((names.EXPLAIN, "explanation_"))]
     if taken:
         raise BadInput(f"'{model.path}' has explanations already ({listed(taken[:3])}...); export from the original")
-    weights = _Weights(own.values())
+    weights = _Weights(original.values())
     weights.put_into(model.graph)
     compiled = model.compiled_anew()
     weights.put_into(compiled.folded)
@@ -91,7 +91,7 @@ def write(
     root.weights = list(weights.variables.values())
     # AutoGraph writes Python files for it, which would stay in the system's temporary folder if this process is killed.
     with tempfile.TemporaryDirectory(dir=directory) as folder, _temporary_files_in(folder):
-        tf.saved_model.save(root, directory, signatures={**own, **added})
+        tf.saved_model.save(root, directory, signatures={**original, **added})
     _replace_random_identifier(pathlib.Path(directory, "fingerprint.pb"))
 
 
@@ -136,8 +136,7 @@ def _explaining(label, method, parameters):
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())[:160]
             raise BadInput(
-                f"method '{label}' cannot live in a graph: it computes with more than its passes and TensorFlow "
-                f"({reason})"
+                f"method '{label}' cannot be part of a graph: it uses more than its queries and TensorFlow ({reason})"
             ) from error
         return {"map": maps, **_target(passes)}
 
@@ -159,7 +158,7 @@ def _target(passes):
 
 
 def _sheet_signature(sheet: str):
-    """Return a signature that says the same of every row; one without inputs could not be asked by REST."""
+    """Return a signature with the same text for every row; REST cannot call one without inputs."""
 
     @tf.function(autograph=False)
     def describe(rows):
@@ -169,7 +168,7 @@ def _sheet_signature(sheet: str):
 
 
 class _Weights:
-    """The variables that stand for a frozen graph's weights: the file's own where they have the same values."""
+    """The variables for a frozen graph's weights: those of the file where they have the same values."""
 
     def __init__(self, signatures):
         self.variables = {}

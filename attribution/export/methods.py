@@ -34,7 +34,7 @@ class GraphQueries:
     arrays
         Input name to tensor, in the order of the model's inputs.
     targets
-        ``(N,)`` int32 tensor; -1 stands for the predicted class.
+        ``(N,)`` int32 tensor; -1 is the predicted class.
     """
 
     def __init__(self, model, compiled, explain_input, arrays, targets):
@@ -74,7 +74,7 @@ class GraphQueries:
         """Return a layer's values and gradients; see ``ModelQueries.layer_gradient``."""
         node = self.model.layer(layer, self._explain_input)
         if not self.model.layout(node, self._explain_input).is_plain:
-            raise BadInput(f"layer '{node}' holds tokens or has its channels first; served maps stand on plain layers")
+            raise BadInput(f"layer '{node}' holds tokens or has its channels first; exported maps need plain layers")
 
         def build():
             _, _, values, given = self._backward(self.inputs, self._asked, (node,), False, None)
@@ -129,13 +129,13 @@ class GraphQueries:
 
 
 def counterpart(function: Callable) -> Callable:
-    """Return what stands for a method's function in a graph: a counterpart of this file, or the function itself."""
+    """Return a method's function for graphs: a counterpart of this file, or the function itself."""
     return _COUNTERPARTS.get(function, function)
 
 
 def _integrated_gradients(passes, *, points, quadrature, baseline, tolerance):
     if tolerance:
-        raise BadInput("an exported graph takes the same points of every input; leave out tolerance")
+        raise BadInput("an exported graph takes the same points of every input; do not set tolerance")
     weights = gradients.path_weights(points, quadrature)
     difference = passes.inputs - _path_start(passes.inputs, baseline)
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
@@ -298,7 +298,7 @@ def _loop(count, add, start):
 
 
 def _combine(passes, values, weights, resize):
-    """Return ReLU of the weighted sum of channels, upsampled unless told otherwise."""
+    """Return ReLU of the weighted sum of channels, upsampled if ``resize``."""
     maps = tf.nn.relu(tf.einsum("n...c,nc->n...", values, weights))
     return _resized(maps, _sizes(passes.inputs)) if resize else maps
 

@@ -5,5 +5,5 @@ SCORES = "explanation_scores"  # inputs in; scores of all classes out, of the ki
 LAYER = "explanation_layer"  # as EXPLAIN; values and gradients of the layer of class activation maps out
 SHEET = "explanation_sheet"  # any numbers in; for each a description in JSON out
 SHEET_VERSION = 1
-TARGETS = "targets"  # the input beside the model's own; -1 stands for the predicted class
+TARGETS = "targets"  # the additional input; -1 is the predicted class
 PREDICTED = -1

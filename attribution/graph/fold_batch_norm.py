@@ -1,7 +1,7 @@
 """Fold batch normalisation into a neighbouring linear layer of a frozen graph.
 
-Folding changes no score, but what relevance is shared out along: the layer that the network computes instead of
-the two factors it was trained with.
+Folding changes no score. Relevance is propagated through the folded layer instead of the two factors that were
+trained.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def fold_batch_norm(graph: GraphView, only_above: bool = False) -> GraphView:
     """Return a graph with the same scores in which normalisation is part of the layers, where that is exact.
 
     That is after a layer (with or without bias between), or before matrix products and convolutions without padding,
-    if they alone use the result. What is normalised may be reshaped and joined with other channels on the way, as a
-    Relation Network joins its cells with their coordinates: it then goes into its own columns of each layer.
+    if they alone use the result. The normalised tensor may be reshaped and concatenated with other channels in between,
+    as a Relation Network concatenates cells with their coordinates: it is then folded into its columns of each layer.
     Elsewhere normalisation stays. Node names do not change.
 
     Parameters
@@ -81,7 +81,7 @@ class _Folding:
         for layer in list(self.kernels):  # let go one by one: they may be large
             self.nodes[layer].input[1] = self._constant(layer + "/folded_kernel", self.kernels.pop(layer))
         for layer, bias in self.biases.items():
-            # The layer keeps its name for what it gives, which now includes a bias.
+            # The layer's name now refers to the sum with the bias.
             product = self.folded.node.add()
             product.CopyFrom(self.nodes[layer])
             product.name = layer + "/product"

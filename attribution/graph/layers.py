@@ -1,13 +1,13 @@
-"""Which layers a class activation map can stand on, which one it stands on by default, and how to read it.
+"""The layers that class activation maps can use, the default one, and how to read its values.
 
 A map needs a layer whose values still lie where the input's lie: ``(batch, positions..., channels)``. From the input
 on, every operation is followed that is known to keep positions where they are. Channels may come first, images may be
-cut into tokens or windows and rolled, time steps may be folded into the batch; what the layer's axes mean is kept with
-it.
+cut into tokens or windows and rolled, time steps may be folded into the batch; the meaning of a layer's axes is
+recorded with it.
 
-The default layer is the last one through which everything passes on its way to the score and that has more than one
-position, ahead of pooling and head: a residual sum, a concatenation of branches, a closing activation. Normalisation of
-an activation is left out, because it only scales and shifts the activation's channels.
+The default layer is the last one ahead of pooling and head that every path to the score passes through and that has
+more than one position: a residual sum, a concatenation of branches, a closing activation. Normalisation of
+an activation is skipped, because it only scales and shifts the activation's channels.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LAYERS = (
 )  # fmt: skip
 # What the default layer may be: something that was computed, not moved.
 _DEFAULTS = (*_ELEMENTWISE, *_CONVOLUTIONS, "ConcatV2", "Squeeze", "BatchToSpaceND", "Reshape", "Transpose", "Roll")
-# Of these, leave every value where it is.
+# Of these, leave every value in its position.
 _COPIES = ("Identity", "IdentityN", "Cast", "StopGradient", "CheckNumerics", "EnsureShape")
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 _SELECTING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Split", "SplitV", "Unpack")
@@ -178,8 +178,8 @@ class Layers:
         return self._layouts.get(name, Layout())
 
     def names(self) -> list[str]:
-        """Return the nodes of all layers a map can stand on, first to last."""
-        return [name for name in self._path if name != self._source and self._can_stand_on(name)]
+        """Return the nodes of all layers for class activation maps, first to last."""
+        return [name for name in self._path if name != self._source and self._is_usable(name)]
 
     def default(self) -> str:
         """Return the node of the last layer ahead of pooling and head; see the top of this file.
@@ -187,7 +187,7 @@ class Layers:
         Raises
         ------
         BadInput
-            If there is no convolution and no attention between input and score, or nothing of them is left.
+            If there is no convolution or attention between input and score, or no position is left after them.
         """
         mixing = [name for name in self._path if self._mixes(name)]
         if not mixing:
@@ -245,7 +245,7 @@ class Layers:
         """Return why a map cannot be read from a node."""
         shape, layout = self._graph.shape(name), self._layouts.get(name)
         if (shape.rank or 0) < 3:
-            return "has no positions that a map could stand on"
+            return "has no positions for a map"
         if shape.rank != self._rank and not (layout and layout.is_readable):
             source = self._graph.shape(self._source)
             if self._rank < 3:
@@ -280,7 +280,7 @@ class Layers:
         matches = [re.fullmatch(r"(.+)_\d+", component) for component in name.split("/")[:-1]]
         return [match[1] for match in matches if match]
 
-    # What keeps positions
+    # Layouts
 
     def _layout_of(self, name: str) -> Layout | None:
         node, shape = self._graph.nodes[name], self._graph.shape(name)
@@ -290,7 +290,7 @@ class Layers:
             return None
         layout, before = self._layouts[known[0]], self._graph.shape(known[0])
         if layout.moved and node.op in (*_CONVOLUTIONS, *_KEEPING, "ExpandDims", "Squeeze") and node.op not in _COPIES:
-            return None  # what lies side by side there is no neighbourhood
+            return None  # adjacent values there are not neighbours in the input
         if node.op == "Roll" and tensors[0] in known:
             return self._rolled(layout, before.as_list(), *map(self._graph.constant, tensors[1:]))
         if node.op in _CONVOLUTIONS:
@@ -417,20 +417,20 @@ class Layers:
             return None
         return moved.changed(lambda places: np.roll(places, shifts, axes))
 
-    # What a map can stand on
+    # Layers for class activation maps
 
-    def _can_stand_on(self, name: str) -> bool:
+    def _is_usable(self, name: str) -> bool:
         if self._graph.nodes[name].op not in _LAYERS:
             return False
         layout, shape = self._layouts.get(name), self._graph.shape(name)
-        if layout is None:  # what its axes mean is the user's affair
+        if layout is None:  # the user knows what its axes mean
             # A recurrent layer may put time first: its first axis has a size, where that of the inputs has none.
             return shape.rank == self._rank and shape.rank > 2 and shape[0] == self._batch
         return layout.is_readable and (shape.rank == 3 if layout.grid is not None else shape.rank == self._rank)
 
     def _has_positions(self, name: str) -> bool:
         """Return whether a layer has more than one position and can be read."""
-        return self._can_stand_on(name) and self._is_spread(name)
+        return self._is_usable(name) and self._is_spread(name)
 
     def _is_spread(self, name: str) -> bool:
         """Return whether a node's values lie at more than one position, known where."""
@@ -451,7 +451,7 @@ class Layers:
             return before.folded or before.time_first or before.moved is not None
         varying = [tensor for tensor in map(node_of, node.input) if tensor in self._on_path]
         if layout.grid is not None and (node.op not in _SUMS or len(varying) < 2):
-            return False  # tokens: where a block closes, not on the way there
+            return False  # tokens: the end of a block, not its inside
         attends = layout.grid is not None or (self._rank == 3 and node.op in _SUMS and len(varying) > 1)
         return not (attends and self._reads_some_tokens_only(name))
 
@@ -487,7 +487,7 @@ class Layers:
         return self._graph.below(last)
 
     def _cuts(self) -> list[str]:
-        """Return the nodes that every way from input to score passes through, first to last."""
+        """Return the nodes that every path from input to score passes through, first to last."""
         place = {name: number for number, name in enumerate(self._path)}
         farthest, cuts = 0, []
         for number, name in enumerate(self._path):
@@ -513,14 +513,14 @@ class Layers:
                 node, shape = self._graph.nodes[user], self._graph.shape(user)
                 by_token = shape.rank not in (None, 1, 2) and shape[1] in (count, None) and not self._mixes(user)
                 by_row = shape.rank == 2 and node.op in ("MatMul", "BiasAdd", *_ELEMENTWISE) and not self._mixes(user)
-                if by_token or by_row or self._lines_tokens_up(user):
+                if by_token or by_row or self._stacks_tokens(user):
                     stack.append(user)
                 else:
                     ends.add(node.op)
         return bool(ends) and ends <= set(_SELECTING) | set(SHAPES)
 
-    def _lines_tokens_up(self, name: str) -> bool:
-        """Return whether a node puts tokens below one another for a dense layer to take them one by one."""
+    def _stacks_tokens(self, name: str) -> bool:
+        """Return whether a node stacks tokens as rows of a dense layer's input."""
         node = self._graph.nodes[name]
         if node.op != "Reshape" or self._graph.shape(name).rank != 2:
             return False

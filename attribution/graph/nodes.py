@@ -90,8 +90,8 @@ def with_channels_last(
     """
     changed = without_nodes(graph_def, [name])
     rank, new, order = len(shape), f"{name}_channels_last", f"{name}_channels_first/order"
-    turned = changed.node.add(name=new)
-    set_placeholder(turned, dtype, [shape[0], *shape[2:], shape[1]])
+    placeholder = changed.node.add(name=new)
+    set_placeholder(placeholder, dtype, [shape[0], *shape[2:], shape[1]])
     constant(changed.node, {}, order, np.array([0, rank - 1, *range(1, rank - 1)], np.int32))
     transpose = changed.node.add(name=name, op="Transpose")
     transpose.input.extend([new, order])

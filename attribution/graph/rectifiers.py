@@ -1,7 +1,7 @@
 """The rectifiers of a network, for methods that are defined for networks of rectifiers alone.
 
-Between input and score there may be these and what is linear, normalises by constants, moves values or chooses among
-them as pooling does. Everything else is refused by name.
+Between input and score these are allowed, and operations that are linear, normalise by constants, move values or
+select them as pooling does. Every other operation is refused by name.
 """
 
 from __future__ import annotations

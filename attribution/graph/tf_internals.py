@@ -1,4 +1,4 @@
-"""What this package uses of TensorFlow that is not public API; tests name the versions that it was tried on."""
+"""The parts of TensorFlow's private API that this package uses; tests name the supported versions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def stablehlo_text(module: bytes) -> str | None:
 
 
 def is_known_and_stateless(kind: str) -> bool:
-    """Return whether a kind of operation keeps nothing from call to call and has no side effects."""
+    """Return whether a kind of operation has no state and no side effects."""
     definition = operation_definition(kind)
     return definition is not None and not definition.is_stateful
 

@@ -1,8 +1,8 @@
 """Unroll the loops of recurrent layers, so that rules of single operations apply to them.
 
 A recurrent layer is a ``While`` over time that reads from one tensor list and writes to another. Where the number of
-steps is in the file, as a constant or as the declared size of an axis, its body stands once for each step in the graph
-given back, and lists are gone. Any other loop stays.
+steps is in the file, as a constant or as the declared size of an axis, the graph
+returned has its body once for each step and no lists. Any other loop stays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attribution.graph.nodes import node_of, pure_subgraph
 from attribution.graph.view import GraphView
 
 LOOPS = ("While", "StatelessWhile")
-_MOST_STEPS = 2000  # a longer loop is no recurrent layer over one input
+_MOST_STEPS = 2000  # a longer loop is not a recurrent layer over one input
 _OPEN = (
     "whose number of steps is not in the file; export the model for a fixed number of steps, or its recurrent layers "
     "with unroll=True"
@@ -54,7 +54,7 @@ def unroll_loops(graph: GraphView, source: str, target: str) -> GraphView:
 
 
 def why_kept(graph: GraphView, path: Sequence[str]) -> str:
-    """Return in words why the first loop among some nodes cannot be unrolled; empty where there is none.
+    """Return why the first loop among some nodes cannot be unrolled; empty where there is none.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def why_kept(graph: GraphView, path: Sequence[str]) -> str:
 
 
 class _Unrolling:
-    """The graph in the making: nodes copied so far, and what stands for each tensor and each list of the old graph."""
+    """The new graph: nodes copied so far, and the replacement of each tensor and each list of the old graph."""
 
     def __init__(self, graph, loop):
         self.graph = graph = _with_declared_sizes(graph)
@@ -218,7 +218,7 @@ class _Unrolling:
         return self.unpacked[items][index]
 
     def _unpack(self, tensor, reader) -> list[str]:
-        """Take a tensor apart along its first axis, which is time."""
+        """Split a tensor along its first axis, which is time."""
         shape = self.graph.shape(node_of(tensor)) if node_of(tensor) in self.graph.nodes else None
         if not shape or shape[0] is None or ":" in tensor:
             raise _UnknownError(_OPEN)
@@ -246,7 +246,7 @@ class _Unrolling:
         return value
 
     def _value(self, tensor):
-        """Return the value of a tensor that depends on no input, as far as the nodes made tell, or ``None``."""
+        """Return the value of a tensor that depends on no input, or ``None``."""
         node = self.made.get(node_of(tensor))
         if node is not None and node.op == "Const":
             return tf.make_ndarray(node.attr["value"].tensor)

@@ -1,8 +1,8 @@
-"""Questions asked of a frozen graph: what depends on what, of which shape, with which values.
+"""Queries of a frozen graph: dependencies, shapes, types and constant values.
 
 A graph here is a ``GraphDef`` without control edges, function calls or variables, as ``saved_model.freeze``
-makes it. Its large constants, the *weights*, are kept beside it and stand in it as placeholders: a constant is copied
-some ten times by whatever reads, compiles or optimises a graph, a tensor beside it is shared by all.
+makes it. Its large constants, the *weights*, are stored beside it and are placeholders in it: a constant is copied
+some ten times while a graph is read, compiled and optimised, and a tensor is shared.
 A *tensor name* is ``node`` or ``node:0``; node names are used wherever the first output is meant.
 """
 
@@ -41,7 +41,7 @@ class GraphView:
     graph_def
         A pure graph.
     weights
-        Tensors of the placeholders in it that are no inputs, by node name.
+        Tensors of the placeholders that are not inputs, by node name.
     altered
         Nodes that have other values than in the graph that this one was made from.
     """
@@ -175,7 +175,7 @@ class GraphView:
         found
             The elements.
         given : dict[str, tf.Tensor]
-            Tensors that stand for the inputs and the weights, by node name.
+            Tensors of the inputs and the weights, by node name.
         """
         # The identity makes a capture of a tensor that exists outside the function.
         given = dict(inputs) | {name: tf.identity(weight) for name, weight in self.weights.items()}

@@ -1,4 +1,4 @@
-"""The door of ``python -m attribution.inspect``; see ``attribution.model.inspection``.
+"""Run ``python -m attribution.inspect``; see ``attribution.model.inspection``.
 
 This folder has no ``__init__.py``: with one, Python started from within this package would take it for its own
 ``inspect``.

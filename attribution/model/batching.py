@@ -18,7 +18,7 @@ class FoldedBatch(BadInput):
 def chunks(total: int, batch_size: int, equal: bool = True) -> Iterator[tuple[np.ndarray, int]]:
     """Yield the rows of each pass.
 
-    All passes have the same number of rows, so that nothing is traced or planned twice. The last one is
+    All passes have the same number of rows, so that no function is traced twice. The last one is
     filled up by repeating its last row.
 
     Parameters
@@ -98,14 +98,14 @@ def generator(seed: int, key: Any, purpose: str) -> np.random.Generator:
     key
         Name or index of the input. Batch and order do not matter, the key does.
     purpose
-        What is drawn; different purposes give independent numbers.
+        Use of the numbers; different purposes give independent numbers.
     """
     digest = hashlib.sha256(f"{seed}/{purpose}/{key}".encode()).digest()
     return np.random.Generator(np.random.SFC64(np.frombuffer(digest, np.uint32)))
 
 
 class Moments:
-    """Running mean, and mean of squares or variance, of samples that are not kept.
+    """Running mean, and mean of squares or variance, of samples that are not stored.
 
     Parameters
     ----------

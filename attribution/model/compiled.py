@@ -42,7 +42,7 @@ class CompiledGraph:
     jit_compile
         Compile with XLA.
     position
-        Where the scores stand in an output with axes between batch and classes.
+        Position of the scores in an output with axes between batch and classes.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class CompiledGraph:
             return fold_batch_norm.fold_batch_norm(self.folded)  # shares the weights that are folded already
 
     def folds_away(self, layer: str) -> bool:
-        """Return whether passes that leave a layer's values as they are must be passes of their own."""
+        """Return whether a layer's original values need a separate pass."""
         return self._loaded is None and layer in self.folded.altered
 
     def forward(self) -> Callable:
@@ -161,7 +161,7 @@ class CompiledGraph:
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
             self._import(view, at_baseline, name=deeplift.AT_BASELINE)
             scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=deeplift.AT_INPUT)
-            # The logit, also of a model of probabilities: a softmax over classes is not what is explained.
+            # The logit, also of a model of probabilities: a softmax over classes is not explained.
             target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
             return scores, _precise(tf.gradients(target, arrays[position])[0])
 
@@ -177,7 +177,7 @@ class CompiledGraph:
             composite = skeleton.with_numbers(numbers)
             scores, found, given = self._import(view, arrays, names)
             operations = dict(zip(names, found, strict=True)) | {name: tensor.op for name, tensor in given.items()}
-            # The logit is shared out also where the model was loaded to explain probabilities: a softmax is no sum.
+            # The logit is propagated also where the model explains probabilities: a softmax is not a sum.
             node, _, number = self.logits.partition(":")
             logits = operations[node].outputs[int(number or 0)]
             chosen = self._by_class(logits)
@@ -214,7 +214,7 @@ class CompiledGraph:
             if elements or rules:
                 raise BadInput(
                     f"the gradients of {self._inexact} are in the loaded function alone, which answers with scores and "
-                    "gradients of its inputs; layers, relevance and other gradients inside it cannot be had"
+                    "gradients of its inputs; layers, relevance and other gradients inside it are not supported"
                 )
             scores = self._by_class(self._loaded(*arrays))
             return tf.nn.softmax(scores) if softmax_missing else scores, [], {}

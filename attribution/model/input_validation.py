@@ -21,9 +21,9 @@ class Expected:
     dtype : np.dtype, optional
         None where the model does not say.
     fits
-        Tells whether an array of some shape would do; how many rows it has does not count.
+        Whether an array of some shape fits; the number of rows does not count.
     shown
-        The shape as people read it.
+        The shape as text.
     is_single
         It is one value for all rows, such as a switch between training and inference.
     """
@@ -41,7 +41,7 @@ def checked_feed(inputs: Inputs, expected: Mapping[str, Expected], owner: str) -
     ----------
     inputs
         Array ``(N, ...)`` for a model with one input, or a mapping from input name to array. A single bool, such as
-        ``training``, may be left out and is False then.
+        ``training``, may be missing and is False then.
     expected
         For each input of the model.
     owner
@@ -58,7 +58,7 @@ def checked_feed(inputs: Inputs, expected: Mapping[str, Expected], owner: str) -
             raise BadInput(f"{owner} has the inputs {listed(expected)}; give a mapping from name to array")
         inputs = {with_rows[0]: inputs}
     switches = [name for name, wanted in expected.items() if wanted.is_single and wanted.dtype == np.bool_]
-    inputs = {**{name: np.zeros((), bool) for name in switches}, **inputs}  # off unless told otherwise, as in inference
+    inputs = {**{name: np.zeros((), bool) for name in switches}, **inputs}  # off by default, as in inference
     if set(inputs) != set(expected):
         raise BadInput(f"inputs {listed(inputs)} were given, {owner} takes {listed(expected)}")
     feed = {}
@@ -94,7 +94,7 @@ def checked_targets(targets: Any, total: int, num_classes: int) -> np.ndarray:
     Raises
     ------
     BadInput
-        If they are no whole numbers, not as many as inputs, or no classes of the model.
+        If they are not integers, not one per input, or not classes of the model.
     """
     array = np.asarray(targets)
     if not (np.issubdtype(array.dtype, np.integer) and array.shape in ((), (total,))):

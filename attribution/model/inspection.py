@@ -1,4 +1,4 @@
-"""Say what a SavedModel is: what it takes and gives, where its score is, and which methods can explain it.
+"""Describe a SavedModel: its inputs and outputs, its score, and the methods that can explain it.
 
     python -m attribution.inspect --model=DIR
 
@@ -53,11 +53,11 @@ class Trial:
 
 
 class _Enough(Exception):
-    """The first of many passes has run; what the others would give is not asked."""
+    """The first of many passes has run; the others are skipped."""
 
 
 class _FirstQueries(ModelQueries):
-    """Passes that end a method which asks for many variants of its inputs after the first of them."""
+    """Queries that end a method with many variants of its inputs after the first of them."""
 
     def _stream(self, grid, variant, run):
         for _ in super()._stream(grid[:1], variant, run):
@@ -115,7 +115,7 @@ def random_feed(model: ScoredModel) -> dict[str, np.ndarray]:
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Print what the file is."""
+    """Print the description of the file."""
     from attribution import load_model
     from attribution.model import saved_model
     from attribution.model.loader import SavedFile
@@ -184,12 +184,12 @@ def _described_model(model, explain_input) -> list[str]:
     lines.append(f"logits: {logits} ({operation})")
     lines.append(f"probabilities: {found if found else 'not in the file; softmax of the logits'}")
     if model.inputs[explain_input].shape.rank == 4:
-        way, reason = likely_preprocessing(model, explain_input)
+        preprocessing, reason = likely_preprocessing(model, explain_input)
         lines.append(
-            f"pixels: {way.name} is taken, because {reason}; --preprocessing= of attribution.explain says otherwise"
+            f"pixels: {preprocessing.name} is taken, because {reason}; --preprocessing= of attribution.explain says otherwise"
         )
     layers = model.layers(explain_input)
-    lines.append(f"layers that maps can stand on: {len(layers)}" + (", the last of them" if len(layers) > 8 else ""))
+    lines.append(f"layers for class activation maps: {len(layers)}" + (", the last of them" if len(layers) > 8 else ""))
     try:
         default = model.layer(None, explain_input)
     except BadInput as error:

@@ -1,7 +1,7 @@
-"""The same model with another input: a tensor inside it, or its own input with the channels last.
+"""The same model with another input: a tensor inside it, or its input with the channels last.
 
-Whole numbers have no gradient. What is explained of tokens or of pictures of whole numbers is the first tensor of
-floating point behind them: the embedding, the picture as the network computes with it.
+Integers have no gradient. For tokens and integer images the first floating-point tensor behind them is explained: the
+embedding, or the image as the network computes with it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def at_tensor(frozen: FrozenModel, name: str, node: str) -> FrozenModel:
     frozen
         The model.
     name
-        What the input is to be called.
+        Name of the new input.
     node
         The tensor's node.
     """
@@ -134,7 +134,7 @@ def with_channels_last(frozen: FrozenModel, name: str) -> FrozenModel:
     graph_def, new = graph_nodes.with_channels_last(frozen.graph.graph_def, node, spec.dtype, spec.shape)
     loaded = frozen.loaded
 
-    def turned(*arrays):
+    def transposed(*arrays):
         back = [0, spec.shape.rank - 1, *range(1, spec.shape.rank - 1)]
         names = list(frozen.inputs)
         return loaded(*(tf.transpose(array, back) if key == name else array
@@ -145,7 +145,7 @@ def with_channels_last(frozen: FrozenModel, name: str) -> FrozenModel:
         graph=GraphView(graph_def, frozen.graph.weights),
         inputs={**frozen.inputs, name: tf.TensorSpec([spec.shape[0], *spec.shape[2:], spec.shape[1]], spec.dtype)},
         input_nodes={**frozen.input_nodes, name: new},
-        loaded=turned if loaded is not None else None,
+        loaded=transposed if loaded is not None else None,
     )
 
 

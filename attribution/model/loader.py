@@ -209,7 +209,7 @@ def _is_composite(value) -> bool:
 
 
 def _first_output(node) -> tf.TensorSpec | None:
-    """Return what is known of a node's first output; ``None`` if it cannot be scores."""
+    """Return shape and type of a node's first output; ``None`` if it cannot be scores."""
     definition = tf_internals.operation_definition(node.op)
     if definition is None or not definition.output_arg:
         return None

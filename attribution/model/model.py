@@ -1,4 +1,4 @@
-"""A loaded SavedModel that answers with scores and gradients, batch by batch."""
+"""A loaded SavedModel: scores, gradients and relevance of its inputs, batch by batch."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def load_model(
     path
         Directory of the SavedModel, or its parent with numbered versions.
     score
-        ``"logits"`` or ``"probabilities"``: what is explained, whichever of the two the file returns.
+        Scores to explain: ``"logits"`` or ``"probabilities"``, whichever of the two the file returns.
     signature, inputs, output
-        See ``attribution.model.saved_model.freeze``; needed only where the file leaves a choice.
+        See ``attribution.model.saved_model.freeze``; needed only where the file has several.
     position
         For an output with axes between batch and classes, such as a segmentation map ``(N, H, W, classes)``: the
-        position whose scores are explained, as ``(row, column)``; or ``"per_row"``, so that each row of the inputs
-        brings its own: the model then has one more input, ``position``, whole numbers ``(N, axes)``.
+        position whose scores are explained, as ``(row, column)``; or ``"per_row"``, for a position
+        of each row: the model then has one more input, ``position``, whole numbers ``(N, axes)``.
     jit_compile
         Compile with XLA. Worth it on a GPU; on a CPU it is slower.
     loaded
@@ -128,7 +128,7 @@ class Model:
     Attributes
     ----------
     path : pathlib.Path
-        The directory that was loaded; of weights that are no file's, a directory of their own, once it is asked for.
+        The loaded directory. A network with changed weights is written to a temporary directory on first access.
     score : str
         ``"logits"`` or ``"probabilities"``.
     inputs : dict[str, tf.TensorSpec]
@@ -138,15 +138,14 @@ class Model:
     live : keras.Model or None
         The live network, where ``attribution.methods.third_party.attach`` gave one.
     write : Callable or None
-        Writes a network whose weights are no file's into a temporary directory, ``tempfile.TemporaryDirectory``, which
-        lives as long as the model; None where ``path`` is there.
+        Writes a network with changed weights to a ``tempfile.TemporaryDirectory``, which lives as long as the model;
+        None where ``path`` exists.
     live_source : Callable or None
-        Attaches the live network to the model it is called with when a method asks for it; see
+        Attaches the live network to the model when a method needs it; see
         ``attribution.methods.third_party.offer``.
     counts : collections.Counter
-        What went through the model since it was loaded: rows ``forward`` and ``backward`` (each of these with
-        a forward pass of its own) in so many ``forward_passes`` and ``backward_passes``. Padding counts,
-        because it costs.
+        Rows that passed through the model since it was loaded, ``forward`` and ``backward`` (the latter with a forward
+        pass each), and the number of ``forward_passes`` and ``backward_passes``. Padding counts.
     """
 
     def __init__(self, path, *, score, signature, inputs, output, jit_compile, position=None, loaded=None):
@@ -234,7 +233,7 @@ class Model:
 
     @renamed_arguments(wrt="explain_input")
     def layers(self, explain_input: str | None = None) -> list[str]:
-        """Return the node names of all layers a map can stand on, first to last."""
+        """Return the node names of all layers for class activation maps, first to last."""
         return self._layers_of(explain_input).names()
 
     def _layers_of(self, explain_input) -> Layers:
@@ -288,11 +287,11 @@ class Model:
             feed = {**feed, name: np.concatenate(parts) if parts else _none_of(model.inputs[name].shape)}
         if not model._has_channels_first(model.input_node(name)):
             return Explained(model, feed, name, False)
-        turned = f"{name} with channels last"
-        if turned not in self._inner:
-            self._inner[turned] = None, model._with(intermediate_input.with_channels_last(model._frozen, name))
+        transposed = f"{name} with channels last"
+        if transposed not in self._inner:
+            self._inner[transposed] = None, model._with(intermediate_input.with_channels_last(model._frozen, name))
         return Explained(
-            self._inner[turned][1], {**feed, name: intermediate_input.channels_last(feed[name])}, name, True
+            self._inner[transposed][1], {**feed, name: intermediate_input.channels_last(feed[name])}, name, True
         )
 
     def _has_channels_first(self, source: str) -> bool:
@@ -348,11 +347,11 @@ class Model:
         )
 
     def compiled_anew(self) -> CompiledGraph:
-        """Return compiled functions that share nothing with the model's own, for whoever changes their weights."""
+        """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
         return CompiledGraph(self._frozen, self.score, jit_compile=False)
 
     def has_own_pass(self, layer: str) -> bool:
-        """Return whether a layer, by its node, is asked for in passes of its own.
+        """Return whether a layer, by its node, needs a separate pass.
 
         Batch normalisation is computed with the layer before it in all other passes, so that what lies between the two
         does not occur in them.
@@ -366,7 +365,7 @@ class Model:
         Raises
         ------
         BadInput
-            If ``explain_input`` is no input, is not of floating point, or is needed and not given.
+            If ``explain_input`` is not an input, is not of floating point, or is missing where there are several.
         """
         floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
         if explain_input is None:
@@ -514,7 +513,7 @@ class Model:
         feed
             Input name to array, as many rows in each.
         targets
-            ``(rows,)`` int32; -1 stands for the predicted class.
+            ``(rows,)`` int32; -1 is the predicted class.
         explain_input
             Name of the input.
         layers

@@ -1,8 +1,8 @@
 """The operations that a SavedModel may run.
 
 A SavedModel is a program, and TensorFlow runs parts of it while it loads it. Operations that write files, open
-connections or call Python can be among them. This module lists what is allowed; everything else is refused by name,
-unless the user trusts the file.
+connections or call Python can be among them. This module lists the allowed operations; every other one is refused by
+name, unless the user trusts the file.
 
 Allowed are:
 
@@ -40,7 +40,7 @@ STATEFUL = re.compile(
             r"_Retval|XlaCallModule|DeepCopy|DeviceIndex",
             # recurrent networks on a GPU
             r"CudnnRNN(V2|V3|Backprop|BackpropV2|BackpropV3)?",
-            # values kept while a graph runs
+            # values stored while a graph runs
             r"TensorArray\w*|Stack(V2|PushV2|PopV2|CloseV2)?",
             # tables whose content is in the file itself
             r"(Anonymous)?(Mutable(Dense)?)?HashTable(V2|OfTensors|OfTensorsV2)?|InitializeTableV2",

@@ -357,7 +357,7 @@ def _variables(source, collections_: Iterable[str]) -> Iterator[tuple[str, Any]]
 def _copy_variables(source, nodes, kept: Collection[str], target) -> set[str]:
     """Copy the variables whose nodes are kept; return the nodes that their values are read from.
 
-    The operation that gave a variable its first value is left out: its value comes from the checkpoint.
+    The operation that gave a variable its first value is skipped: its value comes from the checkpoint.
     """
     reading = set()
     for key, variable in _variables(source, _VARIABLES):

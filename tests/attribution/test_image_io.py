@@ -323,19 +323,19 @@ def test_what_is_no_input_is_refused(folder):
     (folder / "broken.json").write_text('{"1": "cat"}')
     refused = [
         (lambda: image_io.find_files([folder / "d.png"]), "does not exist; a picture"),
-        (lambda: image_io.find_files([folder / "notes.txt"]), "is no input; files end in '.png'"),
+        (lambda: image_io.find_files([folder / "notes.txt"]), "is not an input file; names end in '.png'"),
         (lambda: image_io.find_files([folder / "empty"]), "there is no picture"),
         (lambda: image_io.find_files([]), "no input was named"),
         (lambda: image_io.read_pictures([folder / "broken.png"], (8, 8, 3)), "is not a readable image"),
         (lambda: image_io.read_pictures([folder / "a.png"], (20, 1)), r"of shape \(20, 1\), which pictures are not"),
         (lambda: image_io.read_pictures([folder / "a.png"], (8, 8, 5)), "which pictures are not"),
-        (lambda: image_io.read_array(folder / "texts.npy", (1,)), "holds no array of numbers"),
+        (lambda: image_io.read_array(folder / "texts.npy", (1,)), "does not hold an array of numbers"),
         (
             lambda: image_io.read_array(folder / "c.npy", (8, 8, 3)),
             r"has shape \(12, 20, 3\); the model takes \(8, 8",
         ),
         (lambda: image_io.read_array(folder / "notes.txt", (8,)), "is not a readable array"),
-        (lambda: image_io.read_class_names(folder / "broken.json"), "no JSON list of names"),
+        (lambda: image_io.read_class_names(folder / "broken.json"), "not a JSON list of names"),
         (lambda: image_io.read_class_names(folder / "none.txt"), "No such file or directory"),
     ]
     for read, message in refused:

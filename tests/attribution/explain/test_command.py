@@ -61,7 +61,7 @@ def test_what_is_chosen_for_the_user_is_said(run, exported, pictures):
     assert code == 0 and (pictures / "maps.png").exists()
     assert err == (
         "note: pixels are given as 0..1, because the file does not say how its inputs were scaled; --preprocessing= "
-        "chooses another way\n"
+        "chooses another scale\n"
     )
 
 
@@ -77,7 +77,7 @@ def test_targets_by_name_and_predictions_by_name(run, exported, models, pictures
     best = models["image"].predict(kept["inputs"])
     assert out.splitlines()[0].startswith(f"left: {['ant', 'bee', 'cat', 'dog', 'eel'][best[0]]} ")
     assert run(*options, "--target=fly")[2] == (
-        "error: --target=fly is no class; give a number or a name of --class_names\n"
+        "error: --target=fly is not a class; give a number or a name of --class_names\n"
     )
     assert "outside the model's classes 0 to 4" in run(*options, "--target=5")[2]
     assert "has 3 classes for 2 inputs" in run(*options, "--target=1,2,3")[2]
@@ -127,8 +127,8 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
     ).export(tmp_path / "dense", verbose=False)
     np.save(tmp_path / "x.npy", np.ones((16, 16, 3)))
     code, _, err = run("--model=dense", "--image=x.npy")
-    assert code == 0 and "note: 'grad_cam' is left out: the model has no convolution" in err
-    assert "'guided_backprop' is left out" in err
+    assert code == 0 and "note: 'grad_cam' is skipped: the model has no convolution" in err
+    assert "'guided_backprop' is skipped" in err
     code, _, err = run("--model=dense", "--image=x.npy", "--method=grad_cam", "--output=other.png")
     assert code == 2 and err.startswith("error: ") and not (tmp_path / "other.png").exists()
 
@@ -141,7 +141,7 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
         (["--maps=maps.npy"], "must end in '.npz'"),
         (["--method=grad-cam"], "did you mean 'grad_cam'"),
         (["--preprocessing=torch"], "no preprocessing 'torch'; there are '0..1'"),
-        (["--method=gradient", "--layer=conv"], "none of 'gradient' stands on a layer"),
+        (["--method=gradient", "--layer=conv"], "none of 'gradient' uses a layer"),
         (["--image=left.png,x.npy"], "cannot be explained together"),
         (["--image=missing.png"], "'missing.png' does not exist"),
         (["--class_names=three.txt"], "has 3 names, the model 5 classes"),

@@ -217,11 +217,11 @@ def test_own_methods_of_passes_alone_can_be_exported(written, models, inputs):
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
-        (["rise"], "'rise' cannot live in a graph: it draws random numbers"),
-        (["guided_integrated_gradients"], "'guided_integrated_gradients' cannot live in a graph"),
-        (["smoothgrad"], "'smoothgrad' cannot live in a graph: it draws random numbers"),
+        (["rise"], "'rise' cannot be part of a graph: it draws random numbers"),
+        (["guided_integrated_gradients"], "'guided_integrated_gradients' cannot be part of a graph"),
+        (["smoothgrad"], "'smoothgrad' cannot be part of a graph: it draws random numbers"),
         (["tf_explain.gradient"], "tf-explain's own Python code"),
-        ([in_numpy], "'in_numpy' cannot live in a graph: it computes with more than its passes"),
+        ([in_numpy], "'in_numpy' cannot be part of a graph: it uses more than its queries"),
         ([another_one_in_a_graph], "would differ from the local one by 1.0e-03"),
         ({"a b": "gradient"}, "'a b' cannot be part of a signature's name"),
         ([], "no method to export"),
@@ -297,7 +297,7 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
         return export_methods._grad_cam(passes, layer=layer, resize=resize) * 1.01
 
     monkeypatch.setitem(export_methods._COUNTERPARTS, cam.grad_cam, wrong)
-    with pytest.raises(BadInput, match=r"'grad_cam' is left out: its map would differ .* by 1\.0e-02"):
+    with pytest.raises(BadInput, match=r"'grad_cam' is skipped: its map would differ .* by 1\.0e-02"):
         command.export(exported["image"], tmp_path / "strict", ["gradient", "grad_cam"])
     assert not (tmp_path / "strict").exists()
     left_out = {}
@@ -307,7 +307,7 @@ def test_a_method_that_is_not_the_local_one_is_left_out_and_the_others_stay(expo
     assert "explain_gradient" in served and "explain_grad_cam" not in served
     sheet = json.loads(served[names.SHEET](rows=tf.zeros(1, tf.int32))["sheet"].numpy()[0])
     assert set(sheet["methods"]) == {"gradient"}
-    with pytest.raises(BadInput, match="'grad_cam' is left out"):  # nothing would be left
+    with pytest.raises(BadInput, match="'grad_cam' is skipped"):  # nothing would be left
         command.export(exported["image"], tmp_path / "none", ["grad_cam"], left_out={})
 
 

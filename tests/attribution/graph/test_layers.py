@@ -254,7 +254,7 @@ def test_a_name_that_no_layer_has_is_answered_with_keras_names(numbered):
 
 def test_what_has_no_positions_is_no_layer(tmp_path, numbered):
     node = next(name for name, node in numbered.graph.nodes.items() if node.op == "MatMul")
-    with pytest.raises(BadInput, match="has no positions that a map could stand on"):
+    with pytest.raises(BadInput, match="has no positions for a map"):
         numbered.layer(node)
     image_network(dilated).export(tmp_path, verbose=False)
     model = attribution.load_model(tmp_path)
