@@ -186,7 +186,8 @@ def _described_model(model, explain_input) -> list[str]:
     if model.inputs[explain_input].shape.rank == 4:
         preprocessing, reason = likely_preprocessing(model, explain_input)
         lines.append(
-            f"pixels: {preprocessing.name} is taken, because {reason}; --preprocessing= of attribution.explain says otherwise"
+            f"pixels: {preprocessing.name} is assumed, because {reason}; --preprocessing= of attribution.explain "
+            "chooses another scale"
         )
     layers = model.layers(explain_input)
     lines.append(f"layers for class activation maps: {len(layers)}" + (", the last of them" if len(layers) > 8 else ""))

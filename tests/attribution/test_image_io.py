@@ -105,7 +105,7 @@ def test_black_and_white_pictures_are_read(tmp_path):
     np.testing.assert_array_equal(found[0, ..., 0], np.where(RAMP > 30000, 255, 0))
 
 
-@pytest.mark.parametrize("fit", image_io.FITS)
+@pytest.mark.parametrize("fit", image_io.RESIZE_MODES)
 @pytest.mark.parametrize("kind", ["16 bits grey", "16 bits RGB", "16 bits RGBA", "float"])
 def test_deep_pictures_are_fitted_as_shallow_ones(kind, fit, tmp_path):
     deep = image_io.read_pictures([written(tmp_path / "deep.tif", kind)], (8, 11, 4), fit)
