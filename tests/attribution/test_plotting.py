@@ -122,8 +122,8 @@ def test_a_notebook_shows_it_without_pyplot():
         (IMAGES[:1], IMAGES, {}, r"maps '' of shape \(1, 12, 10, 3\) do not belong"),
         (IMAGES, IMAGES, {"titles": ["one"]}, "1 titles were given for 2 inputs"),
         (IMAGES, IMAGES, {"scale": "all"}, "no scale 'all'; there are 'map', 'method'"),
-        (IMAGES[0, 0], IMAGES[0, 0], {}, "cannot be drawn"),
-        ({}, IMAGES, {}, "nothing to draw"),
+        (IMAGES[0, 0], IMAGES[0, 0], {}, "cannot be plotted"),
+        ({}, IMAGES, {}, "nothing to plot"),
         (IMAGES, IMAGES, {"preprocessing": "torch"}, "no preprocessing 'torch'; there are '0..1'"),
     ],
 )

@@ -130,7 +130,7 @@ def test_an_output_with_positions_is_tried_in_the_middle(inspect, tmp_path):
     code, said = inspect(f"--model={tmp_path}", "--output_tensor=second", "--position=5", "--notry_methods")
     assert code == 0 and "classes: 4" in said and "position=(5,))" in said
     code, said = inspect(f"--model={tmp_path}", "--output_tensor=second", "--position=x")
-    assert code == 2 and "--position is 'x'; whole numbers" in said
+    assert code == 2 and "--position=x: expected integers" in said
 
 
 def test_what_is_no_saved_model_is_refused(inspect, tmp_path):
