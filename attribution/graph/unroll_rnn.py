@@ -255,7 +255,7 @@ class _Unrolling:
         alone = pure_subgraph(self.nodes, [tensor])
         if any(one.op in ("Placeholder", *LOOPS) for one in alone.node):
             return None
-        return _run(alone, {}, [tensor])[0]
+        return _function(alone, [], [tensor])([])[0]
 
 
 class _Body:
@@ -267,6 +267,7 @@ class _Body:
         self.types = [tf.as_dtype(argument.type) for argument in function.signature.input_arg]
         self.results = [flat[function.ret[output.name]] for output in function.signature.output_arg]
         self.graph = _with_declared_sizes(GraphView(pure_subgraph(graph_def, self.results, keep=self.arguments)))
+        self._functions = {}
 
     def needs(self, place) -> set[int]:
         """Return the places of the arguments that a result depends on."""
@@ -275,11 +276,14 @@ class _Body:
 
     def evaluate(self, arguments, places) -> list[np.ndarray]:
         """Return results from the arguments at some places."""
-        wanted = [self.results[place] for place in places]
-        if not all(self.needs(place) <= set(arguments) for place in places):
-            raise _UnknownError(_OPEN)
-        given = {self.arguments[place]: value for place, value in arguments.items()}
-        return _run(pure_subgraph(self.graph.graph_def, wanted), given, wanted)
+        key = tuple(arguments), tuple(places)
+        if key not in self._functions:  # one session for all steps
+            if not all(self.needs(place) <= set(arguments) for place in places):
+                raise _UnknownError(_OPEN)
+            wanted = [self.results[place] for place in places]
+            given = [self.arguments[place] for place in arguments]
+            self._functions[key] = _function(pure_subgraph(self.graph.graph_def, wanted), given, wanted)
+        return self._functions[key](arguments.values())
 
 
 class _UnknownError(Exception):
@@ -327,11 +331,12 @@ def _constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
     return node
 
 
-def _run(graph_def, given, tensors) -> list[np.ndarray]:
-    """Return the values of tensors of a small graph."""
-    names = [tensor if ":" in tensor else f"{tensor}:0" for tensor in tensors]
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+def _function(graph_def, given, tensors):
+    """Return the function from the values of some nodes to those of tensors of a small graph."""
+    present = {node.name for node in graph_def.node}
+    with tf.Graph().as_default() as graph:
         tf.import_graph_def(graph_def, name="")
-        present = {node.name for node in graph_def.node}
-        feed = {f"{name}:0": value for name, value in given.items() if name in present}
-        return session.run(names, feed)
+    session = tf.compat.v1.Session(graph=graph)
+    names = [tensor if ":" in tensor else f"{tensor}:0" for tensor in tensors]
+    run = session.make_callable(names, feed_list=[f"{name}:0" for name in given if name in present])
+    return lambda values: run(*(value for name, value in zip(given, values, strict=True) if name in present))

@@ -212,39 +212,46 @@ def test_twenty_families_have_relevance():
     assert len(FAMILIES) >= 20
 
 
+def maps_of_type(policy, path):
+    """Return the maps of two methods of a network with normalisation whose numbers all types can represent."""
+    keras.config.set_dtype_policy(policy)
+    try:
+        network = keras.Sequential(
+            [
+                keras.Input(GRID),
+                layers.Conv2D(4, 3),
+                layers.BatchNormalization(),
+                layers.ReLU(),
+                layers.LayerNormalization(),
+                layers.Activation("swish"),
+                layers.GlobalAveragePooling2D(),
+                layers.Dense(3, dtype="float32" if "mixed" in policy else None),
+            ]
+        )
+    finally:
+        keras.config.set_dtype_policy("float32")
+    generator = np.random.default_rng(0)
+    for variable in network.variables:
+        values = np.round(generator.normal(0, 0.5, variable.shape) * 16) / 16
+        variable.assign(np.abs(values) + 0.5 if "variance" in variable.path else values)
+    network.export(path, verbose=False)
+    x = np.round(np.random.default_rng(1).random((2, *GRID)) * 16) / 16
+    model = attribution.load_model(path)
+    x = x.astype(next(iter(model.inputs.values())).dtype.as_numpy_dtype)
+    return {method: attribution.explain(method, model, x, 1) for method in ("lrp_cp", "lrp_epsilon_plus")}
+
+
+@pytest.fixture(scope="module")
+def single_precision(tmp_path_factory):
+    return maps_of_type("float32", tmp_path_factory.mktemp("float32"))
+
+
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float16", "float64"])
-def test_other_types_give_the_map_of_single_precision(policy, tmp_path):
-    maps = {}
-    for kind in ("float32", policy):
-        keras.config.set_dtype_policy(kind)
-        try:
-            network = keras.Sequential(
-                [
-                    keras.Input(GRID),
-                    layers.Conv2D(4, 3),
-                    layers.BatchNormalization(),
-                    layers.ReLU(),
-                    layers.LayerNormalization(),
-                    layers.Activation("swish"),
-                    layers.GlobalAveragePooling2D(),
-                    layers.Dense(3, dtype="float32" if "mixed" in policy else None),
-                ]
-            )
-        finally:
-            keras.config.set_dtype_policy("float32")
-        generator = np.random.default_rng(0)
-        for variable in network.variables:
-            # Numbers that bfloat16 has, too.
-            values = np.round(generator.normal(0, 0.5, variable.shape) * 16) / 16
-            variable.assign(np.abs(values) + 0.5 if "variance" in variable.path else values)
-        network.export(tmp_path / kind, verbose=False)
-        x = np.round(np.random.default_rng(1).random((2, *GRID)) * 16) / 16
-        model = attribution.load_model(tmp_path / kind)
-        x = x.astype(next(iter(model.inputs.values())).dtype.as_numpy_dtype)
-        maps[kind] = {method: attribution.explain(method, model, x, 1) for method in ("lrp_cp", "lrp_epsilon_plus")}
-    for method, expected in maps["float32"].items():
-        assert maps[policy][method].dtype == np.float32
-        np.testing.assert_allclose(maps[policy][method], expected, atol=1e-3 * np.abs(expected).max())
+def test_other_types_give_the_map_of_single_precision(policy, single_precision, tmp_path):
+    for method, maps in maps_of_type(policy, tmp_path).items():
+        assert maps.dtype == np.float32
+        expected = single_precision[method]
+        np.testing.assert_allclose(maps, expected, atol=1e-3 * np.abs(expected).max())
 
 
 def test_the_relative_stabiliser_does_not_see_the_scale_of_the_scores(tmp_path):
