@@ -1,1 +1,1 @@
-"""What each kind of operation does with relevance; ``attribution.lrp.engine`` walks the graph and asks these."""
+"""Rules of each kind of operation, which ``attribution.lrp.engine`` applies on its walk through the graph."""

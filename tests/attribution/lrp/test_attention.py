@@ -147,7 +147,7 @@ def test_conservative_propagation_is_input_times_the_gradient_with_constants(par
         np.testing.assert_allclose(maps, expected, atol=2e-5 * np.abs(expected).max())
 
 
-def test_norms_hand_relevance_on_unchanged_under_positive_rules(from_function):
+def test_norms_pass_relevance_unchanged_under_positive_rules(from_function):
     weights = np.abs(END)
     model = from_function(lambda x: tf.matmul(tf.nn.relu(layer_norm(x, tf.identity)), weights), WIDTH)
     x = GENERATOR.normal(size=(2, WIDTH)).astype(np.float32)
@@ -156,7 +156,7 @@ def test_norms_hand_relevance_on_unchanged_under_positive_rules(from_function):
     np.testing.assert_allclose(attribution.explain("lrp_alpha1beta0", model, x, 1, epsilon=0.0), expected, rtol=1e-4)
 
 
-def test_half_each_is_the_other_choice(from_function):
+def test_products_can_be_halved(from_function):
     model = from_function(lambda x: x[:, :2] * tf.sigmoid(x[:, 2:]), 4)
     x = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
     score = 2 / (1 + np.exp(-4.0))
@@ -228,7 +228,7 @@ def test_an_activation_passes_relevance_unchanged(name, last_layer, from_functio
         (presets.lrp_clevr_xai, {"low": 1.0, "high": 0.0}, "low must not be greater: 1.0 > 0.0"),
     ],
 )
-def test_values_that_mean_nothing_are_refused(function, options, message, models, inputs):
+def test_invalid_options_raise(function, options, message, models, inputs):
     with pytest.raises(BadInput, match=message):
         attribution.explain(function, models["image"], inputs["image"], **options)
 

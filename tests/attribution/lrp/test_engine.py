@@ -151,7 +151,7 @@ def test_every_rule_in_every_layer_equals_its_formula(name, rule, chains):
         np.testing.assert_allclose(maps[row], expected, rtol=1e-3, atol=1e-5 * max(np.abs(expected).max(), 1e-3))
 
 
-def test_the_composite_tells_first_convolution_dense_and_merging_layers_apart(chains):
+def test_the_composite_distinguishes_first_convolution_dense_and_merging_layers(chains):
     first, convolution, dense = (
         presets.Rule("box", low=-0.5, high=2.0),
         presets.Rule("z_plus"),
@@ -332,7 +332,7 @@ def test_an_unknown_rule_is_refused(models, inputs):
         attribution.explain(relevance_method(presets.Composite(rule, rule, rule)), models["signal"], inputs["signal"])
 
 
-def test_the_box_knows_what_padding_and_scaling_make_of_the_range(from_function):
+def test_the_box_rule_propagates_the_range_through_padding_and_scaling(from_function):
     """Explicit padding and a scaled input give the same map as padding and scaling inside the convolution."""
     kernel, end = draw(3, 3, 2, 3), draw(3, 4)
 

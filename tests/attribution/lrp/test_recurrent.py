@@ -130,7 +130,7 @@ def test_an_unrolled_graph_has_the_same_scores_and_no_loop(layer, tmp_path):
     np.testing.assert_allclose(scores(x).numpy(), model.scores(x), rtol=1e-5, atol=1e-6)
 
 
-def test_a_graph_without_loops_is_left_as_it_is(models):
+def test_a_graph_without_loops_is_unchanged(models):
     graph = models["image"].graph
     assert unroll_rnn.unroll_loops(graph, models["image"].input_node(), models["image"].logits.split(":")[0]) is graph
 
@@ -230,13 +230,13 @@ def by_input(x):
     ("loop", "reason"),
     [(many_steps, "a loop of more than 2000 steps"), (by_input, "a loop whose number of steps is not in the file")],
 )
-def test_a_loop_that_stays_is_refused_with_the_reason(loop, reason, from_function):
+def test_the_error_for_a_remaining_loop_gives_the_reason(loop, reason, from_function):
     model = from_function(loop, STEPS, FEATURES)
     with pytest.raises(BadInput, match=reason):
         attribution.explain("lrp_epsilon", model, np.ones((2, STEPS, FEATURES), np.float32), 0)
 
 
-def test_a_loop_of_unknown_length_is_refused_with_what_to_do(tmp_path):
+def test_the_error_for_a_loop_of_unknown_length_says_what_to_do(tmp_path):
     _, model = export(keras.layers.LSTM(UNITS), tmp_path, steps=None)
     x = np.zeros((1, STEPS, FEATURES), np.float32)
     with pytest.raises(BadInput, match="number of steps is not in the file; export the model for a fixed number"):

@@ -84,7 +84,7 @@ def test_one_gradient_and_one_forward_pass(models, inputs):
     assert model.counts == {"forward": 7, "forward_passes": 2, "backward": 7, "backward_passes": 2}
 
 
-def test_what_has_no_rule_is_refused_by_name(from_function):
+def test_operations_without_rule_are_refused_by_name(from_function):
     model = from_function(lambda v: tf.where(v > 0, v, tf.sin(v)), 4)
     with pytest.raises(BadInput, match="deeplift has no rule for 'Greater"):
         attribution.explain("deeplift", model, POINTS, 0)

@@ -68,6 +68,6 @@ def test_an_inputs_numbers_come_from_its_key(models, inputs):
         ({"references": np.zeros((0, 20, 2))}, "do not fit"),
     ],
 )
-def test_what_does_not_fit_is_refused(options, message, models, inputs):
+def test_invalid_options_raise(options, message, models, inputs):
     with pytest.raises(BadInput, match=message):
         attribution.explain("expected_gradients", models["signal"], inputs["signal"], **options)

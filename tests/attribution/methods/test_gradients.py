@@ -51,7 +51,7 @@ def test_integrated_gradients_are_complete(baseline, closed_form):
 
 
 @pytest.mark.parametrize("kind", ["image", "signal"])
-def test_a_path_from_the_median_begins_at_each_inputs_own(kind, models, inputs):
+def test_a_path_from_the_median_starts_at_the_medians_of_each_input(kind, models, inputs):
     """The map is that of each input alone with its channels' medians given, and is complete."""
     model, x = models[kind], inputs[kind]
     maps = attribution.explain("integrated_gradients", model, x, 1, points=11, baseline="median")
@@ -68,7 +68,7 @@ def test_the_median_of_plain_values_is_over_all_of_them(closed_form):
     np.testing.assert_allclose(maps.sum(axis=1), difference, atol=1e-4)
 
 
-def test_another_word_is_no_baseline(closed_form):
+def test_an_unknown_word_as_baseline_raises(closed_form):
     with pytest.raises(BadInput, match="no baseline 'mean'; give a number, an array or 'median'"):
         attribution.explain("integrated_gradients", closed_form, POINTS, 0, baseline="mean")
 
@@ -125,7 +125,7 @@ def test_squared_smoothgrad_and_vargrad_are_the_moments_of_the_same_gradients(cl
 
 
 @pytest.mark.parametrize("method", ["smoothgrad", "vargrad", "random"])
-def test_noise_belongs_to_the_key_not_to_batch_or_order(method, closed_form):
+def test_noise_depends_on_the_key_not_on_batch_or_order(method, closed_form):
     names = [f"image-{i}" for i in range(9)]
     whole = attribution.explain(method, closed_form, POINTS, 0, keys=names, batch_size=32)
     order = np.array([4, 0, 8])
@@ -154,7 +154,7 @@ def test_the_number_of_passes_is_the_number_of_samples(models, inputs):
         assert (model.counts["backward"], model.counts["forward"]) == (7 * samples + predicting, 0), name
 
 
-def test_predicted_targets_cost_no_pass_of_their_own(closed_form):
+def test_predicted_targets_cost_no_additional_pass(closed_form):
     closed_form.counts.clear()
     attribution.explain("integrated_gradients", closed_form, POINTS, points=51, batch_size=3)
     assert closed_form.counts["backward"] == 51 * len(POINTS)
@@ -185,7 +185,7 @@ def test_a_baseline_that_does_not_fit_is_refused(baseline, closed_form):
 
 
 @pytest.mark.parametrize("noise", [-0.1, np.nan, np.inf])
-def test_noise_that_is_none_is_refused(noise, closed_form):
+def test_invalid_noise_raises(noise, closed_form):
     for method in ("smoothgrad", "vargrad"):
         with pytest.raises(BadInput, match="noise >= 0"):
             attribution.explain(method, closed_form, POINTS, 0, noise=noise)

@@ -154,7 +154,7 @@ def rectifier_network(activation):
 
 
 @pytest.mark.parametrize("kind", RECTIFIERS)
-def test_other_rectifiers_have_their_own_slope(kind, tmp_path, oracle):
+def test_other_rectifiers_use_their_slope(kind, tmp_path, oracle):
     make, slope, ceiling = RECTIFIERS[kind]
     live = rectifier_network(make)
     live.export(tmp_path, verbose=False)

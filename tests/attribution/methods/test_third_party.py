@@ -1,4 +1,4 @@
-"""What the methods of tf-keras-vis and tf-explain compute, pinned to facts."""
+"""What the methods of tf-keras-vis and tf-explain compute, against definitions."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution.methods import third_party
 
-PEERS = [name for name, method in attribution.METHODS.items() if method.library]
+LIBRARY_METHODS = [name for name, method in attribution.METHODS.items() if method.library]
 EIGHT = np.random.default_rng(8).random((8, 16, 16, 3), dtype=np.float32)
 TARGETS = np.array([0, 1, 2, 3, 4, 0, 1, 2])
 
@@ -38,8 +38,8 @@ def with_live(tmp_path_factory):
     return model
 
 
-@pytest.mark.parametrize("name", PEERS)
-def test_every_peer_keeps_the_contract(name, with_live, capfd, recwarn):
+@pytest.mark.parametrize("name", LIBRARY_METHODS)
+def test_methods_of_libraries_return_valid_deterministic_maps(name, with_live, capfd, recwarn):
     maps = attribution.explain(name, with_live, EIGHT, TARGETS, batch_size=4)
     assert maps.shape == (8, 16, 16) and np.isfinite(maps).all() and np.abs(maps).max() > 0
     assert attribution.explain(name, with_live, EIGHT, TARGETS, batch_size=4).tobytes() == maps.tobytes()
@@ -53,9 +53,9 @@ def scaled(maps):
 
 
 def test_tf_keras_vis_gradients_are_the_largest_channel_scaled(with_live):
-    for peer, own in (("gradient", "gradient"), ("guided_backprop", "guided_backprop")):
+    for name, own in (("gradient", "gradient"), ("guided_backprop", "guided_backprop")):
         expected = scaled(np.abs(attribution.explain(own, with_live, EIGHT, TARGETS)).max(axis=-1))
-        maps = attribution.explain(f"tf_keras_vis.{peer}", with_live, EIGHT, TARGETS)
+        maps = attribution.explain(f"tf_keras_vis.{name}", with_live, EIGHT, TARGETS)
         np.testing.assert_allclose(maps, expected, atol=1e-5)
 
 
@@ -100,7 +100,7 @@ def test_tf_explain_occlusion_covers_with_half_of_255(with_live):
     np.testing.assert_allclose(maps, 1 - with_live.scores(x)[0, 1], rtol=1e-4)
 
 
-def test_without_a_live_network_peers_say_what_is_missing(models, inputs):
+def test_a_missing_live_network_raises(models, inputs):
     with pytest.raises(BadInput, match="needs the live Keras network"):
         attribution.explain("tf_keras_vis.grad_cam", models["image"], inputs["image"])
 

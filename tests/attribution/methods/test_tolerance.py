@@ -1,4 +1,4 @@
-"""Steps of a path: as many as an input needs, counted exactly, and nothing but the trapezoidal rule at its own step."""
+"""Integrated Gradients with a tolerance: each input uses as many steps as it needs, counted exactly."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def gap(model, point, steps):
     return abs(fixed(model, [point], steps).sum() - (f[0] - f[1])) / abs(f[0] - f[1])
 
 
-def test_levels_double_and_end_at_the_steps_asked_for():
+def test_levels_double_until_the_number_of_steps():
     assert step_levels(300) == [19, 38, 76, 152, 304] and step_levels(160) == [10, 20, 40, 80, 160]
     assert step_levels(1) == [1, 2, 4, 8, 16]
 
@@ -79,6 +79,6 @@ def test_no_tolerance_takes_all_points(model):
 
 
 @pytest.mark.parametrize("parameters", [{"tolerance": 1.5}, {"tolerance": 0.02, "quadrature": "uniform"}])
-def test_what_cannot_be_refined_is_refused(parameters, model):
+def test_invalid_tolerances_raise(parameters, model):
     with pytest.raises(BadInput, match="a tolerance lies between 0 and 1 and needs quadrature='trapezoid'"):
         explained(model, [STRAIGHT], **parameters)
