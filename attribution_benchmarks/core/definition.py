@@ -164,11 +164,18 @@ class Trend:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A part of a run's output: rows of the long form, and their table as text and as Markdown."""
+    """A part of a run's output: rows of the long form, and their table as text and as Markdown.
+
+    Without Markdown, a Markdown file has the text as a code block.
+    """
 
     rows: list[dict]
     text: str
-    markdown: str | None = None
+    markdown: str = ""
+
+    def __add__(self, other: Section) -> Section:
+        """Return this section followed by another."""
+        return Section(self.rows + other.rows, self.text + other.text, self.markdown + other.markdown)
 
 
 @dataclasses.dataclass(frozen=True)

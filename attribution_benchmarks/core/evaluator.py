@@ -175,8 +175,7 @@ class Evaluator:
         sources = [source for source in self.explainer.sources if source in wanted]
         for source, maps in self.explainer.maps(sources, batch):
             self._measure(source, maps, batch, names)
-            for file, found in zip(files, maps, strict=True) if self._saves(source) else ():
-                self.maps_directory.save(source.method, file, found)
+            self._save_maps(source, maps, files)
 
     def _measure(self, source: MapSource, maps: np.ndarray, batch: Batch, names: Sequence[str]) -> None:
         """Store the numbers of a source's maps by all measures that lack them."""
@@ -190,6 +189,12 @@ class Evaluator:
             except BadInput as error:
                 raise BadInput(f"'{source.name}' cannot be scored: {error}") from error
             series.append(dict(zip(names, records, strict=True)))
+
+    def _save_maps(self, source: MapSource, maps: np.ndarray, files: Sequence[str]) -> None:
+        """Save the maps of a method, if the run saves maps."""
+        if self._saves(source):
+            for file, found in zip(files, maps, strict=True):
+                self.maps_directory.save(source.method, file, found)
 
     def _missing(self, name: str, file: str) -> set[MapSource]:
         """Return the sources that lack a number of an input, or its map where maps are saved."""

@@ -191,10 +191,10 @@ def choose(
     less = [group.where["metric"] in less_is_better for group in groups]
     goals = [_goals(group, each, registered, registered) for group, each in zip(groups, less, strict=True)]
     chosen = _cover(np.concatenate(goals), count)
-    for name in [name for name in methods if ":" in name][:_CUSTOM_METHODS]:
-        for ends in _goals(groups[0], less[0], registered, [name]):
-            if ends[chosen].max() < ends.max():
-                chosen.append(int(ends.argmax()))
+    custom = [name for name in methods if ":" in name][:_CUSTOM_METHODS]
+    for ends in _goals(groups[0], less[0], registered, custom) if custom else ():
+        if ends[chosen].max() < ends.max():
+            chosen.append(int(ends.argmax()))
     return sorted(chosen)
 
 

@@ -40,7 +40,6 @@ networks are controls of the explainer.
 from __future__ import annotations
 
 import functools
-import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -226,23 +225,20 @@ class Command:
         for group in benchmark.sharded_runs(run) if precompute else ():
             if failed := precompute(group):
                 benchmark.drop(run, failed)
-        sections = []
+        whole = Section([], "")
         for section in benchmark.sections(run):
             print_text(section.text, flush=True)
-            sections.append(section)
-        self._write(run, sections)
+            whole += section
+        self._write(run, whole)
 
-    def _write(self, run: Run, sections: Sequence[Section]) -> None:
+    def _write(self, run: Run, whole: Section) -> None:
         """Write the files of the flags."""
-        rows = list(itertools.chain.from_iterable(section.rows for section in sections))
         if run.flags.output:
-            text = "".join(section.text for section in sections)
-            markdown = "\n".join(section.markdown or "" for section in sections)
-            tables.save(run.flags.output, rows, self._manifest(run), text, markdown.strip("\n") and markdown)
+            tables.save(run.flags.output, whole.rows, self._manifest(run), whole.text, whole.markdown or None)
         if run.flags.input_scores:
             input_scores.save(run.flags.input_scores, run.benchmark.name, run.input_scores)
         if "plot_dir" in run.flags and run.flags.plot_dir:
-            run.benchmark.write_figures(run, rows)
+            run.benchmark.write_figures(run, whole.rows)
         if run.store.directory and not run.flags.scores_dir:
             print_line(f"scores kept in {run.store.directory}", file=sys.stderr)
 
