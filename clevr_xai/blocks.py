@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -25,29 +25,29 @@ class Questions:
         Takes the questions; None where maps are read and no network is asked.
     ground_truth
         The mask that metrics of all benchmarks look at: the first of a block's masks. Empty for the data set's first.
+
+    Attributes
+    ----------
+    mask_pixels
+        Row -> (ground truths,) size of its masks, of the questions that ``batches`` has read.
     """
 
     def __init__(self, dataset: Dataset, rows: Sequence[int], network: Answering | None = None, ground_truth: str = ""):
         self.dataset, self.rows, self.network = dataset, np.asarray(rows, np.int64), network
         self.truths = tuple(dict.fromkeys([ground_truth or dataset.ground_truths[0], *dataset.ground_truths]))
         self.indices = [dataset.questions[row]["question_index"] for row in self.rows]
+        self.mask_pixels: dict[int, np.ndarray] = {}
         self.answers = dict(zip(map(str, self.indices), (dataset.answers[row] for row in self.rows), strict=True))
 
-    def batches(self, size: int, seen: Callable[[QuestionBatch], None] = lambda batch: None) -> Iterator[LazyBatch]:
-        """Yield the questions, so many at a time.
+    def batches(self, size: int) -> Iterator[LazyBatch]:
+        """Yield the questions in batches of ``size``.
 
         A question's name changes with its words, answer, image and masks, so these are read even where all numbers are
-        in the store; what reading costs is nothing beside explaining.
-
-        Parameters
-        ----------
-        size
-            Questions in a block.
-        seen
-            Is given what was read.
+        in the store. Reading costs little compared with explaining.
         """
         for batch in self.dataset.batches(size, self.rows):
-            seen(batch)
+            pixels = np.stack([batch.masks[name].sum(axis=(1, 2)) for name in self.dataset.ground_truths], axis=1)
+            self.mask_pixels.update(zip(batch.rows, pixels, strict=True))
             files = [str(self.dataset.questions[row]["question_index"]) for row in batch.rows]
             digests = batch.digests()
             yield LazyBatch(
@@ -69,7 +69,9 @@ class Questions:
 
     def take(self, rows: Sequence[int]) -> Questions:
         """Return other questions of the same data set, for the same network."""
-        return Questions(self.dataset, rows, self.network, self.truths[0])
+        other = Questions(self.dataset, rows, self.network, self.truths[0])
+        other.mask_pixels = self.mask_pixels
+        return other
 
     def asked(self) -> PredictionFilter:
         """Return what asks the network, so that right answers alone are explained."""

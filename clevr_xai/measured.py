@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.core.evaluator import Evaluator
+from attribution_benchmarks.core.evaluator import Evaluator, Results
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.per_sample import DROP, UNIFORM, PerSampleMetric
 from clevr_xai import masks
 from clevr_xai.blocks import Questions
-from clevr_xai.dataset import QuestionBatch
 from clevr_xai.methods import BASELINES
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
@@ -130,76 +130,32 @@ def measure(
     """
     import tqdm
 
-    dataset, network = questions.dataset, questions.network
-    run, accuracy, further, gaps = _run(
-        questions, explainer, predictions, shared, store, maps_directory, degenerate_maps
-    )
-    sizes = []
-
-    def seen(batch: QuestionBatch) -> None:
-        sizes.append(np.stack([batch.masks[name].sum(axis=(1, 2)) for name in dataset.ground_truths], axis=1))
-
+    run = sharded_run(
+        questions, explainer, predictions, shared, store, batch_size, maps_directory, degenerate_maps
+    )  # fmt: skip
     with tqdm.tqdm(total=len(questions.rows), desc="questions", unit="question", disable=not progress) as bar:
-        found = run.run(questions.batches(batch_size, seen), bar.update)
-    sizes = np.concatenate(sizes)
-
-    def values_of(measure: PerSampleMetric, part: int | slice = 0) -> Callable[[MapSource], np.ndarray | None]:
-        return lambda label: found.numbers(label, measure)[:, part] if measure.applies_to(label) else None
-
-    shape = (-1, len(dataset.ground_truths), len(METRICS), len(POOLINGS))
-    return Measured(
-        dataset.kind,
-        dataset.ground_truths,
-        questions.rows,
-        np.array(questions.indices, np.int64),
-        [dataset.questions[row]["image_filename"] for row in questions.rows],
-        found.counted,
-        np.array([sure for _, sure in found.predictions], np.float64) if network else None,
-        {name: sizes[:, place] for place, name in enumerate(dataset.ground_truths)},
-        hashlib.sha256("\n".join(found.names).encode()).hexdigest(),
-        found.sources,
-        lambda label: found.numbers(label, accuracy).reshape(shape),
-        {name: found.numbers(MapSource(name), gap)[:, 0] for name, gap in gaps.items()},
-        {name: values_of(measure) for name, measure in further.items()},
-        {name: values_of(further[name], slice(1, None)) for name, metric in (shared or {}).items() if metric.curve},
-        dataset.size**2,
-        degenerate_maps,
-    )
+        return collect(questions, run.evaluate(bar.update), shared, degenerate_maps)
 
 
 def sharded_run(
     questions: Questions,
     explainer,
+    predictions: Mapping[str, str] | None = None,
     shared: Mapping[str, Metric] | None = None,
     store: ScoreStore | None = None,
     batch_size: int = 8,
     maps_directory=None,
     degenerate_maps: str = UNIFORM,
 ) -> ShardedRun:
-    """Return what ``measure`` explains and measures, as work in blocks; parameters as there."""
-    run, *_ = _run(questions, explainer, None, shared, store, maps_directory, degenerate_maps)
-    rows = questions.rows.tolist()
-    return ShardedRun(
-        questions.dataset.kind, run, rows, batch_size, lambda some, size: questions.take(some).batches(size)
-    )
-
-
-def _run(questions: Questions, explainer, predictions, shared, store, maps_directory, degenerate_maps: str):
-    """Return the run through questions, and its measures: both accuracies, metrics of all benchmarks, paths' gaps."""
+    """Return the questions with their evaluator; parameters as of ``measure``."""
     dataset, network = questions.dataset, questions.network
-    # Maps made elsewhere are scored anew each time, so there is no store to keep small.
-    accuracy = relevance_accuracy(dataset.ground_truths, DIGITS if network else None)
-    further = {
-        name: _against(metric.measure, questions.truths[0], degenerate_maps) for name, metric in (shared or {}).items()
-    }
-    paths = [name for name in BASELINES if network and MapSource(name) in explainer.sources]
-    gaps = {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths}
     answers = questions.asked() if network else None
     if not network and predictions is not None:
         answers = questions.given(predictions)
-    run = Evaluator(
+    measures = _measures(questions, explainer, shared, degenerate_maps)
+    evaluator = Evaluator(
         explainer,
-        [accuracy, *further.values(), *gaps.values()],
+        [measures.accuracy, *measures.shared.values(), *measures.gaps.values()],
         {
             "benchmark": "clevr_xai",
             "model": network.model.fingerprint if network else "",
@@ -211,7 +167,65 @@ def _run(questions: Questions, explainer, predictions, shared, store, maps_direc
         answers,
         maps_directory,
     )
-    return run, accuracy, further, gaps
+    return ShardedRun(
+        dataset.kind, evaluator, questions.rows.tolist(), batch_size,
+        lambda rows, size: questions.take(rows).batches(size),
+    )  # fmt: skip
+
+
+def collect(
+    questions: Questions,
+    results: Results,
+    shared: Mapping[str, Metric] | None = None,
+    degenerate_maps: str = UNIFORM,
+) -> Measured:
+    """Return the numbers of a sharded run that was evaluated; parameters as of ``measure``."""
+    dataset = questions.dataset
+    accuracy, further, gaps = _measures(questions, results.evaluator.explainer, shared, degenerate_maps)
+    pixels = np.array([questions.mask_pixels[row] for row in questions.rows])
+
+    def values_of(measure: PerSampleMetric, part: int | slice = 0) -> Callable[[MapSource], np.ndarray | None]:
+        return lambda label: results.numbers(label, measure)[:, part] if measure.applies_to(label) else None
+
+    shape = (-1, len(dataset.ground_truths), len(METRICS), len(POOLINGS))
+    return Measured(
+        dataset.kind,
+        dataset.ground_truths,
+        questions.rows,
+        np.array(questions.indices, np.int64),
+        [dataset.questions[row]["image_filename"] for row in questions.rows],
+        results.counted,
+        np.array([sure for _, sure in results.predictions], np.float64) if questions.network else None,
+        {name: pixels[:, place] for place, name in enumerate(dataset.ground_truths)},
+        hashlib.sha256("\n".join(results.names).encode()).hexdigest(),
+        results.sources,
+        lambda label: results.numbers(label, accuracy).reshape(shape),
+        {name: results.numbers(MapSource(name), gap)[:, 0] for name, gap in gaps.items()},
+        {name: values_of(measure) for name, measure in further.items()},
+        {name: values_of(further[name], slice(1, None)) for name, metric in (shared or {}).items() if metric.curve},
+        dataset.size**2,
+        degenerate_maps,
+    )
+
+
+class _Measures(NamedTuple):
+    """Both accuracies, metrics of all benchmarks by name, completeness errors by method."""
+
+    accuracy: PerSampleMetric
+    shared: dict[str, PerSampleMetric]
+    gaps: dict[str, PerSampleMetric]
+
+
+def _measures(questions: Questions, explainer, shared: Mapping[str, Metric] | None, degenerate_maps: str) -> _Measures:
+    network, ground_truth = questions.network, questions.truths[0]
+    further = {name: _against(metric.measure, ground_truth, degenerate_maps) for name, metric in (shared or {}).items()}
+    paths = [name for name in BASELINES if network and MapSource(name) in explainer.sources]
+    return _Measures(
+        # Precomputed maps are scored again each time, so there is no store to keep small.
+        relevance_accuracy(questions.dataset.ground_truths, DIGITS if network else None),
+        further,
+        {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths},
+    )
 
 
 def maps_of(questions: Questions, explainer) -> dict[str, np.ndarray]:

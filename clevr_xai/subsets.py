@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from clevr_xai.measured import Measured
+if TYPE_CHECKING:
+    from clevr_xai.measured import Measured
 
 SUBSETS = ("all", "confident", "large_mask")
 CONFIDENCE = 0.99999

@@ -115,10 +115,12 @@ class Run:
         Set by the benchmark's ``sections``.
     store : ScoreStore
         Where numbers are stored; in memory without a directory, and in workers.
+    in_worker : bool
+        Whether it computes blocks of another process. All flags are present there, those with defaults too.
     """
 
     def __init__(self, benchmark: Benchmark, flag_values: flags.FlagValues, in_worker: bool = False):
-        self.benchmark, self.flags = benchmark, flag_values
+        self.benchmark, self.flags, self.in_worker = benchmark, flag_values, in_worker
         self.metrics = benchmark.select_metrics(flag_values.metrics)
         self.models: Mapping[str, Any] = {}
         self.data: Any = None
