@@ -49,7 +49,7 @@ def test_integrated_gradients_has_a_row_for_each_baseline(command, tmp_path):
 
 def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small_network):
     files = {name: tmp_path / name for name in ("out.json", "out.md", "inputs.json", "maps", "plots")}
-    arguments = (*FEW, f"--input_scores={files['inputs.json']}", f"--maps_dir={files['maps']}",
+    arguments = (*FEW, f"--input_scores={files['inputs.json']}", f"--save_maps={files['maps']}",
                  f"--plot_dir={files['plots']}", "--num_pictures=2", "--pooling=all")  # fmt: skip
     code, out, err = command(*arguments, f"--output={files['out.json']}")
     assert code == 0, err
@@ -95,12 +95,12 @@ def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small
 
 def test_saved_maps_give_the_same_rows(command, tmp_path):
     maps = tmp_path / "maps"
-    code, _, err = command(*FEW, "--controls=uniform", f"--maps_dir={maps}", f"--output={tmp_path / 'a.json'}")
+    code, _, err = command(*FEW, "--controls=uniform", f"--save_maps={maps}", f"--output={tmp_path / 'a.json'}")
     assert code == 0, err
     # The small network's maps have 64 pixels, and so must the masks.
     code, _, err = command(
         "--controls=uniform",
-        f"--from_maps={maps}",
+        f"--precomputed_maps={maps}",
         f"--output={tmp_path / 'b.json'}",
         "--num_questions=all",
         model=False,
@@ -121,7 +121,7 @@ def test_saved_maps_give_the_same_rows(command, tmp_path):
 
 def test_saved_maps_of_some_questions_and_answers_beside_them(command, tmp_path):
     maps = tmp_path / "maps"
-    code, _, err = command("--methods=gradient,grad_cam", "--controls=", f"--maps_dir={maps}", "--maps_pooling=l1-norm")
+    code, _, err = command("--methods=gradient,grad_cam", "--controls=", f"--save_maps={maps}", "--maps_pooling=l1-norm")
     assert code == 0, err
     answers = json.loads((maps / "predictions.json").read_text())
     assert len(answers) == 11
@@ -130,7 +130,7 @@ def test_saved_maps_of_some_questions_and_answers_beside_them(command, tmp_path)
     for answer in answers[:2]:
         (maps / "grad_cam" / f"{answer['question_index']}.npy").unlink()
     files = f"--input_scores={tmp_path / 'inputs.json'}", f"--plot_dir={tmp_path / 'plots'}"
-    code, out, err = command(f"--from_maps={maps}", *files, "--num_pictures=1", model=False)
+    code, out, err = command(f"--precomputed_maps={maps}", *files, "--num_pictures=1", model=False)
     assert code == 0, err
     assert "9 of 12 drawn, saved maps" in out and "8 answered rightly (88.9 %) and counted, 1 wrongly" in out
     (mass, _) = json.loads((tmp_path / "inputs.json").read_text())["groups"]
@@ -139,10 +139,10 @@ def test_saved_maps_of_some_questions_and_answers_beside_them(command, tmp_path)
         "gradient", "grad_cam", "uniform", "random", "edge_detector"
     }  # fmt: skip
     assert len(list((tmp_path / "plots").glob("question_*.png"))) == 1
-    assert "there are no confident answers to set apart" in err
+    assert "the subset 'confident' is skipped" in err
     for path in (maps / "grad_cam").glob("*.npy"):
         path.rename(path.with_name(f"9{path.name}"))
-    code, out, err = command(f"--from_maps={maps}", model=False)
+    code, out, err = command(f"--precomputed_maps={maps}", model=False)
     assert code == 2 and "none of the questions drawn has maps of all methods" in err
 
 
@@ -217,9 +217,9 @@ def test_a_metric_of_ones_own_has_rows_a_table_and_scores_of_questions(command, 
 
 def test_saved_maps_and_a_metric_that_asks_the_network(command, tmp_path):
     (tmp_path / "own.py").write_text(METRIC)
-    code, _, err = command("--methods=gradient", "--controls=", f"--maps_dir={tmp_path / 'maps'}")
+    code, _, err = command("--methods=gradient", "--controls=", f"--save_maps={tmp_path / 'maps'}")
     assert code == 0, err
-    code, out, err = command(f"--from_maps={tmp_path / 'maps'}", f"--metrics={tmp_path / 'own.py'}:CONFIDENT",
+    code, out, err = command(f"--precomputed_maps={tmp_path / 'maps'}", f"--metrics={tmp_path / 'own.py'}:CONFIDENT",
                              model=False)  # fmt: skip
     assert code == 2 and out == "" and "--precomputed_maps loads no network, and a metric needs one" in err
 
@@ -240,7 +240,7 @@ def test_complex_questions_are_scored_against_their_own_masks(command, tmp_path)
 
 def test_questions_are_drawn_until_so_many_are_right(command, tmp_path):
     given = ("--methods=gradient", "--controls=edge_detector", "--metrics=mass", "--subset=all")
-    code, out, err = command("--questions=complex", *given, "--num_right=4")
+    code, out, err = command("--questions=complex", *given, "--num_correct=4")
     assert code == 0, err
     drawn = int(re.search(r"complex questions: (\d+) of 12 drawn", out)[1])
     assert f"4 answered rightly ({400 / drawn:.1f} %) and counted" in out and drawn in (4, 5)
@@ -248,8 +248,8 @@ def test_questions_are_drawn_until_so_many_are_right(command, tmp_path):
     assert "none of them with a softmax above 0.99999, so that the poster's subset is empty" in out
     code, out, _ = command("--questions=complex", *given)  # as many as there are, where 300 are wanted
     assert code == 0 and "12 of 12 drawn" in out and "11 answered rightly" in out
-    code, _, err = command(*given, "--num_right=4", "--num_questions=5")
-    assert code == 2 and "--num_right draws questions until so many are right; leave out --num_questions" in err
+    code, _, err = command(*given, "--num_correct=4", "--num_questions=5")
+    assert code == 2 and "--num_correct determines the questions; leave out --num_questions" in err
 
 
 def test_a_method_of_ones_own(command, tmp_path):
@@ -270,14 +270,14 @@ def test_a_method_of_ones_own(command, tmp_path):
         (["--pooling=l3"], "--pooling has no 'l3'; choose of 'sum,abs'"),
         (["--controls=noise"], "--controls has no 'noise'; choose of 'wrong_class'"),
         (["--subset=small"], "--subset has no 'small'"),
-        (["--methods=random"], "'random' is a control; ask for it with --controls=random"),
+        (["--methods=random"], "'random' is a control; select it with --controls=random"),
         (["--methods=gradiant"], "no method 'gradiant'; did you mean"),
         (["--methods=", "--controls="], "--methods is empty and there are no controls"),
         (["--methods=gradient", "--control_methods=vargrad"], "--control_methods has 'vargrad', which is not scored"),
         (["--layer=conv9"], "the model has no layer 'conv9'"),
         (["--output=scores.xls"], "--output='scores.xls' ends in none of"),
-        (["--from_maps=maps"], "--from_maps asks no network; leave out --model and --maps_dir"),
-        (["--maps_pooling=l1-norm"], "--maps_pooling says how to save maps; name the folder with --maps_dir"),
+        (["--precomputed_maps=maps"], "--precomputed_maps needs no network; leave out --model"),
+        (["--maps_pooling=l1-norm"], "--maps_pooling says how to save maps; name the directory with --save_maps"),
         (["--num_questions=0"], "must be a positive number or 'all'"),
         (["--steps=0"], "flag --steps=0: 0 is not a positive integer"),
         (["--model=nowhere"], "'nowhere' does not exist"),
@@ -330,8 +330,19 @@ def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):
     assert told["inputs"] == 12 and told["passes"] > 0 and told["failed"] == 0
 
 
-@pytest.mark.parametrize("given", ["--degenerate_maps=drop", "--degenerate_maps=left_out", "--zero_maps=left_out"])
-def test_former_names_of_degenerate_maps_are_accepted(given):
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        ("--degenerate_maps=drop", "degenerate_maps", "drop"),
+        ("--degenerate_maps=left_out", "degenerate_maps", "drop"),
+        ("--zero_maps=left_out", "degenerate_maps", "drop"),
+        ("--num_right=7", "num_correct", 7),
+        ("--mask_pixels=50", "min_mask_pixels", 50),
+        ("--from_maps=maps", "precomputed_maps", "maps"),
+        ("--maps_dir=maps", "save_maps", "maps"),
+    ],
+)
+def test_former_names_of_flags_are_accepted(given, name, value):
     found = []
-    code = execute(lambda values: found.append(values.degenerate_maps), evaluate.FLAGS, "", ["evaluate", given])
-    assert (code, found) == (0, ["drop"])
+    code = execute(lambda values: found.append(values[name].value), evaluate.FLAGS, "", ["evaluate", given])
+    assert (code, found) == (0, [value])

@@ -183,6 +183,8 @@ def test_a_stopped_run_goes_on_to_the_same_numbers(network, data, store, measure
         pass
 
     class Stopping:
+        directory = tmp_path / "maps"
+
         def has(self, method, file):
             return False
 
