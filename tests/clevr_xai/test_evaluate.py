@@ -121,7 +121,8 @@ def test_saved_maps_give_the_same_rows(command, tmp_path):
 
 def test_saved_maps_of_some_questions_and_answers_beside_them(command, tmp_path):
     maps = tmp_path / "maps"
-    code, _, err = command("--methods=gradient,grad_cam", "--controls=", f"--save_maps={maps}", "--maps_pooling=l1-norm")
+    code, _, err = command("--methods=gradient,grad_cam", "--controls=", f"--save_maps={maps}",
+                           "--maps_pooling=l1-norm")  # fmt: skip
     assert code == 0, err
     answers = json.loads((maps / "predictions.json").read_text())
     assert len(answers) == 11
