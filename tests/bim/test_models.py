@@ -89,7 +89,7 @@ def test_training_learns_and_the_same_seed_gives_the_same_weights():
 
 
 def test_training_makes_what_is_missing_and_leaves_the_rest(sets, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(models.ARCHITECTURES, "tiny", lambda normalised=True: deep(normalised))
+    monkeypatch.setitem(models.ARCHITECTURES, "tiny", small)
     train.train_models(sets, str(tmp_path), ["obj", "scene2"], "tiny", epochs=1, batch_size=20)
     assert re.findall(r"(\w+): validation accuracy [\d.]+ %", capsys.readouterr().out) == ["obj", "scene2"]
     card = (tmp_path / "scene2" / "MODEL_CARD.md").read_text()

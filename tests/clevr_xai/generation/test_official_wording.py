@@ -73,7 +73,7 @@ def official(embedded_scenes):
             for seed in range(rounds)
             for question in questions.generate(embedded_scenes, kind, seed, wording="official")
         ]
-        for kind, rounds in (("simple", 1), ("complex", 5))
+        for kind, rounds in (("simple", 1), ("complex", 3))
     }
 
 
@@ -248,7 +248,7 @@ def test_other_is_said_where_the_nouns_agree_and_never_where_the_sets_cannot_ove
             overlap = all(anchor[name] == value for name, value in things.items() if name in anchor)
             assert other == (overlap and anchor.get("shape") == things.get("shape")), question["question"]
             said[other] += 1
-    assert min(said.values()) > 300
+    assert min(said.values()) > 200
 
 
 @pytest.mark.parametrize("kind", ["simple", "complex"])
@@ -260,8 +260,9 @@ def test_programs_and_answers_do_not_depend_on_the_wording(kind, asked, asked_of
         differ += one["question"] != other["question"]
         assert {**one, "question": ""} == {**other, "question": ""}
     assert differ > 0.9 * len(reworded)
-    assert json.dumps(questions.generate(embedded_scenes, kind, seed=7, wording="official")) == json.dumps(reworded)
-    assert reworded != questions.generate(embedded_scenes, kind, seed=8, wording="official")
+    again, other = (questions.generate(embedded_scenes[:20], kind, seed, wording="official") for seed in (7, 8))
+    assert json.dumps(again) == json.dumps(reworded[: len(again)])
+    assert again != other
 
 
 def test_every_sentence_is_read_without_an_unknown_word(official):
