@@ -40,6 +40,6 @@ def print_text(text: str, *, file: TextIO | None = None, flush: bool = False) ->
     print("\n".join(map(printable, text.split("\n"))), end="", file=file or sys.stdout, flush=flush)
 
 
-def listed(names: Iterable) -> str:
+def listed(names: Iterable[object]) -> str:
     """Return names in quotes, separated by commas, for an error message."""
     return ", ".join(f"'{name}'" for name in names)

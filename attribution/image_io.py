@@ -17,7 +17,7 @@ RESIZE_MODES = ("crop", "squash")
 
 
 def find_files(
-    paths: Sequence[str | os.PathLike], limit: int | None = None, without: pathlib.Path | None = None
+    paths: Sequence[str | os.PathLike[str]], limit: int | None = None, without: pathlib.Path | None = None
 ) -> list[pathlib.Path]:
     """Return the files that a user named, each folder replaced by the pictures and arrays in it, in order of names.
 
@@ -102,7 +102,7 @@ def _resized(pixels: np.ndarray, size: tuple[int, int], resize_mode: str) -> np.
     """Return pixels ``(H, W, C)`` at a size ``(width, height)``, in the type given."""
     from PIL import Image, ImageOps
 
-    def resized(array):
+    def resized(array: np.ndarray) -> np.ndarray:
         picture, resample = Image.fromarray(array), Image.Resampling.BILINEAR
         return np.asarray(
             ImageOps.fit(picture, size, resample) if resize_mode == "crop" else picture.resize(size, resample)
@@ -144,7 +144,7 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise BadInput(f"'{path}' does not hold an array of numbers")
 
-    def fits(candidate):
+    def fits(candidate: np.ndarray) -> bool:
         sizes = candidate.shape[1:]
         return len(sizes) == len(shape) and all(
             want in (None, have) for want, have in zip(shape, sizes, strict=True)
@@ -161,7 +161,7 @@ def read_array(path: pathlib.Path, shape: Sequence[int | None]) -> np.ndarray:
     )
 
 
-def read_class_names(path: str | os.PathLike) -> list[str]:
+def read_class_names(path: str | os.PathLike[str]) -> list[str]:
     """Read names of classes: one a line, or JSON: a list, or a mapping from number to name.
 
     Keras' ``imagenet_class_index.json``, whose values are pairs of an identifier and a name, is understood.
@@ -183,5 +183,5 @@ def read_class_names(path: str | os.PathLike) -> list[str]:
         raise BadInput(f"'{path}' is not a JSON list of names or a mapping from '0', '1', ... to names") from error
 
 
-def _shown(shape) -> str:
+def _shown(shape: Sequence[int | None]) -> str:
     return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"

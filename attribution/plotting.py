@@ -27,14 +27,14 @@ SCALES = ("map", "method")
 _BAR = {"orientation": "horizontal", "fraction": 0.045, "pad": 0.03, "aspect": 28}  # of a colour scale
 
 
-_Plot = TypeVar("_Plot", bound=Callable)
+_Plot = TypeVar("_Plot", bound=Callable[..., Any])
 
 
 def no_mathtext(plot: _Plot) -> _Plot:
     """Return a plotting function that takes names with two dollars as text; matplotlib would parse formulas."""
 
     @functools.wraps(plot)
-    def without_formulas(*arguments, **options):
+    def without_formulas(*arguments: Any, **options: Mapping[str, Any]) -> Any:
         import matplotlib
 
         with matplotlib.rc_context({"text.parse_math": False}):
@@ -123,7 +123,8 @@ def overlaid(pixels: np.ndarray, colours: np.ndarray, strength: np.ndarray) -> n
     """
     grey = 0.25 + 0.6 * (pixels @ np.array([0.299, 0.587, 0.114]))[..., np.newaxis]
     opacity = 0.9 * np.sqrt(strength)[..., np.newaxis]
-    return grey * (1 - opacity) + colours * opacity
+    blended: np.ndarray = grey * (1 - opacity) + colours * opacity
+    return blended
 
 
 @no_mathtext
@@ -187,7 +188,7 @@ def plot(
     return draw(inputs, flat, limits, list(titles or [""] * len(inputs)), preprocessing, overlay)
 
 
-def _check(maps, inputs, titles, scale) -> None:
+def _check(maps: Mapping[str, Any], inputs: np.ndarray, titles: Sequence[str] | None, scale: str) -> None:
     if scale not in SCALES:
         raise BadInput(f"no scale '{scale}'; there are {listed(SCALES)}")
     if inputs.ndim not in (3, 4):
@@ -226,12 +227,12 @@ def _number(value: float) -> str:
     return f"{value:.2g}" if value else "0"
 
 
-def _figure(rows: int, columns: int, width: float, height: float):
+def _figure(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
     """Return a figure that a notebook shows whether or not pyplot was imported, and its axes as a grid."""
     import matplotlib.figure
 
     class Drawing(matplotlib.figure.Figure):
-        def _repr_png_(self):
+        def _repr_png_(self) -> bytes:
             stream = io.BytesIO()
             self.savefig(stream, format="png")
             return stream.getvalue()
@@ -240,7 +241,14 @@ def _figure(rows: int, columns: int, width: float, height: float):
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def _draw_images(inputs, flat, limits, titles, preprocessing, overlay):
+def _draw_images(
+    inputs: np.ndarray,
+    flat: Mapping[str, np.ndarray],
+    limits: Mapping[str, Sequence[tuple[float, float]]],
+    titles: Sequence[str],
+    preprocessing: Any,
+    overlay: bool,
+) -> Any:
     from matplotlib import colormaps
 
     pixels = pixels_of(inputs, preprocessing)
@@ -268,7 +276,14 @@ def _draw_images(inputs, flat, limits, titles, preprocessing, overlay):
     return figure
 
 
-def _draw_signals(inputs, flat, limits, titles, _preprocessing, _overlay):
+def _draw_signals(
+    inputs: np.ndarray,
+    flat: Mapping[str, np.ndarray],
+    limits: Mapping[str, Sequence[tuple[float, float]]],
+    titles: Sequence[str],
+    _preprocessing: Any,
+    _overlay: Any,
+) -> Any:
     figure, axes = _figure(len(inputs), len(flat), 4.2, 1.9)
     length = inputs.shape[1]
     for row, title in enumerate(titles):
@@ -299,7 +314,7 @@ def _draw_signals(inputs, flat, limits, titles, _preprocessing, _overlay):
     return figure
 
 
-def _scale_below(figure, axis, shown, low: float, high: float) -> None:
+def _scale_below(figure: Any, axis: Any, shown: Any, low: float, high: float) -> None:
     """Put a colour scale with its ends under a panel."""
     bar = figure.colorbar(shown, ax=axis, **_BAR)
     ends = [low, 0, high] if low < 0 else [low, high]

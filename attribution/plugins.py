@@ -12,11 +12,12 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 
 from attribution.errors import BadInput
 
 
-def imported(name: str, what: str) -> Callable:
+def imported(name: str, what: str) -> Callable[..., Any]:
     """Return the function of that name.
 
     Parameters
@@ -38,7 +39,7 @@ def imported(name: str, what: str) -> Callable:
         module = module_at(module_name)
     except (Exception, SystemExit) as error:  # a user's code may raise anything
         raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
-    function = getattr(module, function_name, None)
+    function: Callable[..., Any] | None = getattr(module, function_name, None)
     if not callable(function):
         raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'")
     return function
@@ -97,6 +98,7 @@ def module_at(place: str, known_as: str | None = None) -> ModuleType:
                 sys.path.insert(0, os.getcwd())
             return importlib.import_module(place)
         specification = importlib.util.spec_from_file_location(known_as or "custom_method", place)
+        assert specification is not None and specification.loader is not None  # the name ends in .py
         module = importlib.util.module_from_spec(specification)
         if known_as:
             sys.modules.setdefault(known_as, module)

@@ -55,7 +55,8 @@ class Preprocessing:
         self._check(values.shape[-1])
         if self.reverses:
             values = values[..., ::-1]
-        return np.clip(values * np.asarray(self.scale, np.float32) + np.asarray(self.mean, np.float32), 0, 255)
+        pixels = values * np.asarray(self.scale, np.float32) + np.asarray(self.mean, np.float32)
+        return np.asarray(np.clip(pixels, 0, 255))
 
     def _check(self, channels: int) -> None:
         of_colours = isinstance(self.mean, tuple) or isinstance(self.scale, tuple) or self.reverses

@@ -17,7 +17,7 @@ import dataclasses
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -25,7 +25,12 @@ from attribution import cli
 from attribution.cli.flags import define_loading_flags, load_flagged_model
 from attribution.deprecation import renamed_arguments
 from attribution.errors import BadInput, listed, print_line
+from attribution.methods.method import Method
 from attribution.methods.protocols import ScoredModel
+
+if TYPE_CHECKING:
+    from attribution.check_method.checks import Specimen
+
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_multi_string(
@@ -61,7 +66,7 @@ class Finding:
     outcome: str
     words: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.outcome.ljust(7)}  {self.on.ljust(7)}  {self.check.ljust(20)}  {self.words}"
 
 
@@ -72,7 +77,7 @@ def check_method(
     *,
     allow: Sequence[str] = (),
     explain_input: str | None = None,
-    parameters: Mapping | None = None,
+    parameters: Mapping[str, Any] | None = None,
     show: bool = True,
 ) -> list[Finding]:
     """Check a method's contract.
@@ -123,7 +128,7 @@ def check_method(
     return findings
 
 
-def _found(method, specimen, parameters, allow) -> list[Finding]:
+def _found(method: Method, specimen: Specimen, parameters: Mapping[str, Any], allow: Sequence[str]) -> list[Finding]:
     from attribution.check_method.checks import CHECKS, Failed, Refused, Trial, returns_maps
 
     trial, findings = Trial(method, specimen, parameters), []
@@ -144,7 +149,7 @@ def _found(method, specimen, parameters, allow) -> list[Finding]:
     return findings
 
 
-def _summary(name: str, findings) -> str:
+def _summary(name: str, findings: Sequence[Finding]) -> str:
     counts = {outcome: sum(finding.outcome == outcome for finding in findings) for outcome in (PASSED, FAILED, ALLOWED)}
     refused = [finding.on for finding in findings if finding.outcome == REFUSED]
     parts = [f"{counts[PASSED]} checks passed", f"{counts[FAILED]} failed"]

@@ -19,6 +19,7 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.explain import BrokenContract, explain
+from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs, ScoredModel
 
 ROWS = 8  # inputs of a specimen: a multiple of the batch sizes tried, so that no pass is padded
@@ -127,7 +128,7 @@ class Trial:
         A class for each input.
     """
 
-    def __init__(self, method, specimen: Specimen, parameters: Mapping):
+    def __init__(self, method: Method, specimen: Specimen, parameters: Mapping[str, Any]) -> None:
         self.method = method
         self.specimen = specimen
         self.parameters = parameters
@@ -170,7 +171,7 @@ class Trial:
         self.specimen.model.counts.clear()
         self.printed = io.StringIO()
         with contextlib.redirect_stdout(self.printed):
-            return explain(
+            maps: np.ndarray = explain(
                 self.method,
                 self.specimen.model,
                 feed,
@@ -181,6 +182,7 @@ class Trial:
                 keys=[f"input {row}" for row in order],
                 **self.parameters,
             )
+        return maps
 
     def difference(self, others: np.ndarray, maps: np.ndarray | None = None) -> float:
         """Return the largest difference of other maps from these, of the largest value of all."""
@@ -315,7 +317,7 @@ def target_dependence(trial: Trial) -> str:
 def passes_per_input(trial: Trial) -> str:
     """Check that the number of passes per input does not depend on the batch size."""
 
-    def counted(batch_size):
+    def counted(batch_size: int) -> tuple[int, int, int]:
         trial.run(batch_size=batch_size)
         counts = trial.specimen.model.counts
         return counts["forward"], counts["backward"], counts["forward_passes"] + counts["backward_passes"]
@@ -362,6 +364,6 @@ CHECKS: Mapping[str, Callable[[Trial], str]] = MappingProxyType(
 )
 
 
-def _gist(text, limit: int = 200) -> str:
-    text = " ".join(str(text).split())
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+def _gist(text: Any, limit: int = 200) -> str:
+    words = " ".join(str(text).split())
+    return words if len(words) <= limit else words[: limit - 3] + "..."

@@ -357,7 +357,7 @@ def _checked(method: Method, maps: Any, queries: ModelQueries) -> np.ndarray:
             f"or {with_channels[:-1]} are needed, one map per input"
         )
     with np.errstate(over="ignore"):
-        single = maps.astype(np.float32)
+        single: np.ndarray = maps.astype(np.float32)
     if not np.isfinite(single).all():
         row = int(np.argmin(np.isfinite(single.reshape(len(single), -1)).all(axis=1)))
         wrong = "values too large for float32" if np.isfinite(maps[row]).all() else "NaN or infinite values"

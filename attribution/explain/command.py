@@ -120,7 +120,7 @@ def main(flag_values: flags.FlagValues) -> None:
     if flag_values.list_methods:
         width = max(map(len, METHODS))
         for name, method in METHODS.items():
-            print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost}")
+            print_line(f"{name.ljust(width)}  {method.title}; {method.card.cost if method.card else ''}")
         return
     if not flag_values.list_layers and not flag_values.image:
         raise BadInput("--image is empty; name an image, a .npy file or a folder of them")
@@ -140,7 +140,7 @@ def _explain(flag_values: flags.FlagValues, methods: _Chosen, model: Model, expl
     """Print predictions, write the figure and, on request, the maps."""
     names = _class_names(flag_values.class_names, model)
     labels, inputs, shown, preprocessing = _read(flag_values, model, explain_input)
-    feed = inputs
+    feed: Inputs = inputs
     if len(model.inputs) > 1:
         feed = {explain_input: inputs} | _others(flag_values, model, explain_input, len(inputs))
     scores = model.scores(feed, flag_values.batch_size)
@@ -159,7 +159,8 @@ def _explain(flag_values: flags.FlagValues, methods: _Chosen, model: Model, expl
         return_residuals=True,
     )
     for label, residual in residuals.items():
-        _print_residual(label, residual.relative, chosen[label][0].sum_law)
+        if law := chosen[label][0].sum_law:
+            _print_residual(label, residual.relative, law)
     titles = [
         f"{printable(label)}\n{printable(_class(names, target))}, {_SCORES[model.score]} {scores[row, target]:.3g}"
         for row, (label, target) in enumerate(zip(labels, targets, strict=True))
@@ -261,7 +262,7 @@ def _others(flag_values: flags.FlagValues, model: Model, explain_input: str, tot
 def _targets(wanted: Sequence[str], names: Sequence[str] | None, scores: np.ndarray) -> np.ndarray:
     """Return the class to explain of each input, int32."""
     if not wanted:
-        return scores.argmax(axis=1).astype(np.int32)
+        return np.asarray(np.argmax(scores, axis=1), np.int32)
     found = []
     for entry in wanted:
         entry = entry.strip()

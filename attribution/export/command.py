@@ -27,7 +27,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import flags
@@ -40,6 +40,10 @@ from attribution.export import names as names
 from attribution.file_io.files import atomic_directory
 from attribution.file_io.paths import writing
 from attribution.methods.method import Method
+
+if TYPE_CHECKING:
+    from attribution.model.model import Model
+
 
 TOLERANCE = 1e-5  # of a map's largest value
 ROUNDINGS = 4  # copies of the inputs, rounded differently, from which the precision of a map is estimated
@@ -98,8 +102,8 @@ def main(flag_values: flags.FlagValues) -> None:
 
 @renamed_arguments(wrt="explain_input")
 def export(
-    model_path: str | os.PathLike,
-    output: str | os.PathLike,
+    model_path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
     methods: Any,
     *,
     score: str = "logits",
@@ -158,9 +162,9 @@ def export(
     with writing(target), atomic_directory(target) as unfinished:
         graph.write(model, explain_input, chosen, str(unfinished), sheet_of(model, explain_input, chosen))
         differences, missed = _differences(model, explain_input, chosen, str(unfinished))
-        if missed and (left_out is None or not differences):
-            raise BadInput(next(iter(missed.values())))
         if missed:
+            if left_out is None or not differences:
+                raise BadInput(next(iter(missed.values())))
             left_out.update(missed)
             chosen = {label: entry for label, entry in chosen.items() if label in differences}
             for child in unfinished.iterdir():
@@ -170,7 +174,7 @@ def export(
     return differences
 
 
-def version_directory(output: str | os.PathLike) -> str:
+def version_directory(output: str | os.PathLike[str]) -> str:
     """Return where the file goes: to ``output`` itself if its name is a number, else to version 1 in it."""
     output = os.path.normpath(output)
     return output if os.path.basename(output).isdecimal() else os.path.join(output, "1")
@@ -184,7 +188,7 @@ def next_version(directory: str) -> str:
     return os.path.join(base, str(number))
 
 
-def sheet_of(model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, Mapping]]) -> str:
+def sheet_of(model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, Mapping[str, Any]]]) -> str:
     """Return the description of an exported model, as JSON.
 
     Parameters
@@ -219,7 +223,7 @@ def sheet_of(model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, 
     )
 
 
-def plain(parameters: Mapping) -> dict:
+def plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters as JSON has them; arrays become lists."""
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in parameters.items()}
 
@@ -237,7 +241,9 @@ def _refuse_what_no_graph_holds(label: str, method: Method) -> None:
         )
 
 
-def _differences(model, explain_input, chosen, directory) -> tuple[dict[str, float], dict[str, str]]:
+def _differences(
+    model: Model, explain_input: str, chosen: Mapping[str, tuple[Method, dict[str, Any]]], directory: str
+) -> tuple[dict[str, float], dict[str, str]]:
     """Return how far the maps of a written file are from the local ones on two random inputs, and which are too far."""
     import tensorflow as tf
 
@@ -264,7 +270,7 @@ def _differences(model, explain_input, chosen, directory) -> tuple[dict[str, flo
     return differences, missed
 
 
-def _random_inputs(model) -> dict[str, np.ndarray]:
+def _random_inputs(model: Model) -> dict[str, np.ndarray]:
     """Return two random inputs, or as many as the file prescribes."""
     rows = model.batch_size(2)
     generator = np.random.default_rng(0)
@@ -277,7 +283,13 @@ def _random_inputs(model) -> dict[str, np.ndarray]:
     return model.feed(feed)
 
 
-def _changed_by_rounding(model, explain_input, entry, feed, local) -> float:
+def _changed_by_rounding(
+    model: Model,
+    explain_input: str,
+    entry: tuple[Method, dict[str, Any]],
+    feed: Mapping[str, np.ndarray],
+    local: np.ndarray,
+) -> float:
     """Return the precision of a local map: twice its largest change when the inputs are rounded differently.
 
     Each value goes up or down by its last digit, at random. A map that cancels large terms, as a class activation map

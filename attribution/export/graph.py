@@ -11,8 +11,8 @@ import hashlib
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,11 +23,19 @@ from attribution.export import names as names
 from attribution.export.methods import GraphQueries, counterpart
 from attribution.graph.layers import has_channels_first
 from attribution.graph.nodes import node_of
+from attribution.graph.view import GraphView
 from attribution.methods.method import Method
+
+if TYPE_CHECKING:
+    from attribution.model.model import Model
 
 
 def write(
-    model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, dict]], directory: str | os.PathLike, sheet: str
+    model: Any,
+    explain_input: str,
+    chosen: Mapping[str, tuple[Method, dict[str, Any]]],
+    directory: str | os.PathLike[str],
+    sheet: str,
 ) -> None:
     """Write the model with its signatures and those of explanations.
 
@@ -59,11 +67,11 @@ def write(
     rows = model.inputs[explain_input].shape[:1]
     targets = tf.TensorSpec(rows, tf.int32, names.TARGETS)
 
-    def signature(build, *arguments):
+    def signature(build: Callable[..., Any], *arguments: Any) -> Any:
         """Return the concrete function of the arguments that ``build`` turns into outputs."""
 
-        @tf.function(autograph=False)
-        def function(**arrays):
+        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+        def function(**arrays: Any) -> Any:
             asked = arrays.pop(names.TARGETS, None)
             ordered = {name: arrays[name] for name in model.inputs}
             outputs = build(GraphQueries(model, compiled, explain_input, ordered, asked))
@@ -72,7 +80,7 @@ def write(
 
         return function.get_concrete_function(**{spec.name: spec for spec in arguments})
 
-    def scores(passes):
+    def scores(passes: GraphQueries) -> dict[str, Any]:
         return {"scores": passes.scores}
 
     added[names.SCORES] = signature(scores, *specs)
@@ -81,7 +89,7 @@ def write(
         if method.query == "layer gradient":
             layer = parameters["layer"]
 
-            def values(passes, layer=layer):
+            def values(passes: GraphQueries, layer: str | None = layer) -> dict[str, Any]:
                 value, gradient = passes.layer_gradient(layer)
                 return {"values": value, "gradients": gradient, **_target(passes)}
 
@@ -113,7 +121,7 @@ def _replace_random_identifier(file: pathlib.Path) -> None:
     file.write_bytes(fingerprint.SerializeToString(deterministic=True))
 
 
-def _refuse_what_no_graph_holds(model, explain_input) -> None:
+def _refuse_what_no_graph_holds(model: Model, explain_input: str) -> None:
     """Raise BadInput for a model whose explanations need more than its frozen graph."""
     if model._frozen.loaded is not None:
         inexact = model._frozen.inexact
@@ -124,10 +132,10 @@ def _refuse_what_no_graph_holds(model, explain_input) -> None:
         raise BadInput(f"'{model.path}' takes inputs with the channels first; export one that takes them last")
 
 
-def _explaining(label, method, parameters):
+def _explaining(label: str, method: Method, parameters: Mapping[str, Any]) -> Callable[[GraphQueries], dict[str, Any]]:
     """Return the function from passes to the outputs of a method's signature."""
 
-    def build(passes):
+    def build(passes: GraphQueries) -> dict[str, Any]:
         try:
             maps = counterpart(method.function)(passes, **parameters)
             maps = tf.cast(tf.convert_to_tensor(maps), tf.float32)
@@ -143,7 +151,7 @@ def _explaining(label, method, parameters):
     return build
 
 
-def _forget_gradient_names():
+def _forget_gradient_names() -> None:
     """Remove from the graph that is being built the names of gradients that this process alone knows.
 
     The gradients themselves are in the graph by now, as operations.
@@ -153,15 +161,15 @@ def _forget_gradient_names():
             operation._clear_attr("_gradient_op_type")
 
 
-def _target(passes):
+def _target(passes: GraphQueries) -> dict[str, Any]:
     return {"target": passes.targets, "score": passes.target_scores}
 
 
-def _sheet_signature(sheet: str):
+def _sheet_signature(sheet: str) -> Any:
     """Return a signature with the same text for every row; REST cannot call one without inputs."""
 
-    @tf.function(autograph=False)
-    def describe(rows):
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def describe(rows: np.ndarray) -> Any:
         return {"sheet": tf.fill(tf.shape(rows), sheet)}
 
     return describe.get_concrete_function(tf.TensorSpec((None,), tf.int32, "rows"))
@@ -170,14 +178,14 @@ def _sheet_signature(sheet: str):
 class _Weights:
     """The variables for a frozen graph's weights: those of the file where they have the same values."""
 
-    def __init__(self, signatures):
+    def __init__(self, signatures: Iterable[Any]) -> None:
         self.variables = {}
         for function in signatures:
             for variable in function.variables:
                 if variable.dtype.is_floating:
                     self.variables.setdefault(_content(variable.numpy()), variable)
 
-    def put_into(self, view):
+    def put_into(self, view: GraphView) -> None:
         """Replace the tensors of a graph's weights by variables, which a file holds once for all signatures."""
         for name, weight in view.weights.items():
             content = _content(weight.numpy())
@@ -186,5 +194,5 @@ class _Weights:
             view.weights[name] = self.variables[content]
 
 
-def _content(array: np.ndarray):
+def _content(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
     return array.dtype.str, array.shape, array.tobytes()

@@ -8,16 +8,20 @@ because a request carries neither the run's seed nor the inputs' keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput
-from attribution.graph.view import node_of
+from attribution.graph.nodes import node_of
 from attribution.lrp.composite import Composite
 from attribution.methods import cam, deeplift, gradients, modified_relu, perturbation, resizing
+
+if TYPE_CHECKING:
+    from attribution.model.compiled import CompiledGraph
+    from attribution.model.model import Model
 
 
 class GraphQueries:
@@ -37,7 +41,9 @@ class GraphQueries:
         ``(N,)`` int32 tensor; -1 is the predicted class.
     """
 
-    def __init__(self, model, compiled, explain_input, arrays, targets):
+    def __init__(
+        self, model: Model, compiled: CompiledGraph, explain_input: str, arrays: Mapping[str, Any], targets: Any
+    ) -> None:
         self.model = model
         self.inputs = arrays[explain_input]
         self.num_classes = model.num_classes
@@ -70,13 +76,13 @@ class GraphQueries:
         """Return the gradient of the target score, of the inputs' shape; see ``ModelQueries.input_gradient``."""
         return self._once(("input", rules), lambda: self._backward(self.inputs, self._asked, (), True, rules)[1])
 
-    def layer_gradient(self, layer: str | None = None) -> tuple[Any, Any]:
+    def layer_gradient(self, layer: str | None = None) -> Any:
         """Return a layer's values and gradients; see ``ModelQueries.layer_gradient``."""
         node = self.model.layer(layer, self._explain_input)
         if not self.model.layout(node, self._explain_input).is_plain:
             raise BadInput(f"layer '{node}' holds tokens or has its channels first; exported maps need plain layers")
 
-        def build():
+        def build() -> Any:
             _, _, values, given = self._backward(self.inputs, self._asked, (node,), False, None)
             return values[0], given[0]
 
@@ -85,7 +91,7 @@ class GraphQueries:
     def relevance(self, composite: Composite) -> Any:
         """Return the relevance of the inputs, of their shape."""
 
-        def build():
+        def build() -> Any:
             wanted = (self.model.input_node(self._explain_input),)
             with tf.init_scope():  # folding of normalisation computes with the weights' values
                 function = self._compiled.relevance(self._explain_input, composite, wanted)
@@ -110,7 +116,9 @@ class GraphQueries:
         scores = self._compiled.forward()(*{**self._arrays, self._explain_input: variant}.values())
         return tf.gather(scores, self.targets, batch_dims=1)
 
-    def _backward(self, values, targets, layers, of_input, rules, of_inputs=True):
+    def _backward(
+        self, values: Any, targets: Any, layers: tuple[str, ...], of_input: bool, rules: Any, of_inputs: bool = True
+    ) -> Any:
         if rules is not None:
             source, target = self.model.input_node(self._explain_input), node_of(self.model.logits)
             rules = rules(self.model.graph, source, target)
@@ -122,25 +130,27 @@ class GraphQueries:
             self._scores = result[0]
         return result
 
-    def _once(self, key, build):
+    def _once(self, key: Any, build: Callable[[], Any]) -> Any:
         if key not in self._memory:
             self._memory[key] = build()
         return self._memory[key]
 
 
-def counterpart(function: Callable) -> Callable:
+def counterpart(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method's function for graphs: a counterpart of this file, or the function itself."""
     return _COUNTERPARTS.get(function, function)
 
 
-def _integrated_gradients(passes, *, points, quadrature, baseline, tolerance):
+def _integrated_gradients(
+    passes: GraphQueries, *, points: int, quadrature: str, baseline: Any, tolerance: float | None
+) -> Any:
     if tolerance:
         raise BadInput("an exported graph takes the same points of every input; do not set tolerance")
     weights = gradients.path_weights(points, quadrature)
     difference = passes.inputs - _path_start(passes.inputs, baseline)
     alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
 
-    def add(number, total):
+    def add(number: Any, total: Any) -> Any:
         variant = passes.inputs - (1 - tf.gather(alphas, number)) * difference
         return total + tf.gather(weights, number) * tf.cast(passes.variant_gradient(variant), tf.float64)
 
@@ -149,12 +159,12 @@ def _integrated_gradients(passes, *, points, quadrature, baseline, tolerance):
     return tf.cast(difference, tf.float64) * total
 
 
-def _deeplift(passes, *, baseline):
+def _deeplift(passes: GraphQueries, *, baseline: Any) -> Any:
     start = _path_start(passes.inputs, baseline)
     return (passes.inputs - start) * passes.multipliers(start)
 
 
-def _path_start(inputs, baseline):
+def _path_start(inputs: Any, baseline: Any) -> Any:
     if not gradients.is_median(baseline):
         return np.asarray(baseline, np.float32)
     channels = inputs.shape[-1] if inputs.shape.rank > 2 else 1
@@ -164,16 +174,16 @@ def _path_start(inputs, baseline):
     return tf.reshape(medians, (-1, *[1] * (inputs.shape.rank - 2), channels)[: inputs.shape.rank])
 
 
-def _grad_cam(passes, *, layer, resize):
+def _grad_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     values, given = passes.layer_gradient(layer)
     return _combine(passes, values, tf.reduce_mean(given, _positions(values)), resize)
 
 
-def _guided_grad_cam(passes, *, layer):
-    return _grad_cam(passes, layer=layer, resize=True)[..., tf.newaxis] * modified_relu.guided_backprop(passes)
+def _guided_grad_cam(passes: GraphQueries, *, layer: str) -> Any:
+    return _grad_cam(passes, layer=layer, resize=True)[..., tf.newaxis] * modified_relu.guided_backprop(passes)  # type: ignore[arg-type]
 
 
-def _grad_cam_plus_plus(passes, *, layer, resize):
+def _grad_cam_plus_plus(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     values, given = passes.layer_gradient(layer)
     axes = _positions(values)
     square = tf.square(given)
@@ -182,20 +192,20 @@ def _grad_cam_plus_plus(passes, *, layer, resize):
     return _combine(passes, values, tf.reduce_sum(alpha * tf.nn.relu(given), axes), resize)
 
 
-def _layer_cam(passes, *, layer, resize):
+def _layer_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     values, given = passes.layer_gradient(layer)
     maps = tf.nn.relu(tf.reduce_sum(tf.nn.relu(given) * values, axis=-1))
     return _resized(maps, _sizes(passes.inputs)) if resize else maps
 
 
-def _xgrad_cam(passes, *, layer, resize):
+def _xgrad_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     values, given = passes.layer_gradient(layer)
     axes = _positions(values)
     weights = tf.math.divide_no_nan(tf.reduce_sum(values * given, axes), tf.reduce_sum(values, axes))
     return _combine(passes, values, weights, resize)
 
 
-def _score_cam(passes, *, layer, resize):
+def _score_cam(passes: GraphQueries, *, layer: str | None, resize: bool) -> Any:
     values, _ = passes.layer_gradient(layer)
     live = _live(values)
     scores = tf.where(live, _masked_scores(passes, values), -np.inf)
@@ -205,14 +215,14 @@ def _score_cam(passes, *, layer, resize):
     return _combine(passes, values, weights, resize)
 
 
-def _sise(passes, *, layer, resize):
+def _sise(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     values, given = passes.layer_gradient(layer)
     spatial, channels = _sizes(passes.inputs), values.shape[-1]
     axes = _positions(values)
     chosen = _live(values) & (tf.reduce_mean(given, axes) > 0)
     per_channel = tf.zeros_like(tf.reduce_sum(values, axes))
 
-    def add(number, ranges):
+    def add(number: Any, ranges: Any) -> Any:
         flat = _resized(tf.gather(values, number, axis=-1), spatial)
         found = [reduce(flat, axes) for reduce in (tf.reduce_min, tf.reduce_max, tf.reduce_sum)]
         return ranges + tf.one_hot(number, channels) * tf.stack(found)[..., tf.newaxis]
@@ -225,7 +235,7 @@ def _sise(passes, *, layer, resize):
     return tf.nn.relu(_resized(maps, spatial) if resize else maps)
 
 
-def _score_cam_constant_masks(passes, *, layer, resize):
+def _score_cam_constant_masks(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     values, _ = passes.layer_gradient(layer)
     channels = values.shape[-1]
     middle = [1] * (values.shape.rank - 2)
@@ -233,7 +243,7 @@ def _score_cam_constant_masks(passes, *, layer, resize):
     middles = tf.stack(middles, axis=1)
     ends = [-1, *[1] * (passes.inputs.shape.rank - 1)]
 
-    def add(number, scores):
+    def add(number: Any, scores: Any) -> Any:
         found = passes.variant_scores(passes.inputs * tf.reshape(tf.gather(middles, number, axis=1), ends))
         return scores + tf.one_hot(number, channels) * found[:, tf.newaxis]
 
@@ -242,10 +252,10 @@ def _score_cam_constant_masks(passes, *, layer, resize):
     return _combine(passes, values, scores - dark[:, tf.newaxis], resize)
 
 
-def _occlusion(passes, *, patch, stride, baseline):
+def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, baseline: float) -> Any:
     has_channels = passes.inputs.shape.rank > 2
     spatial = _sizes(passes.inputs) if has_channels else _sizes(passes.inputs[..., tf.newaxis])
-    windows = perturbation.occlusion_windows(spatial, patch, stride)
+    windows = perturbation.occlusion_windows(tuple(spatial), patch, stride)
     corners = np.array([[part.start for part in window] for window in windows], np.int32)
     sides = [part.stop - part.start for part in windows[0]]
     cover = np.zeros(spatial)
@@ -254,7 +264,7 @@ def _occlusion(passes, *, patch, stride, baseline):
 
     whole = passes.target_scores
 
-    def add(number, drops):
+    def add(number: Any, drops: Any) -> Any:
         inside = tf.ones([1] * len(spatial), tf.bool)
         for axis, (size, side) in enumerate(zip(spatial, sides, strict=True)):
             places = np.arange(size, dtype=np.int32) - tf.gather(corners, number)[axis]
@@ -269,12 +279,12 @@ def _occlusion(passes, *, patch, stride, baseline):
     return _loop(len(windows), add, start) / cover
 
 
-def _masked_scores(passes, values):
+def _masked_scores(passes: GraphQueries, values: Any) -> Any:
     """Return target scores ``(N, channels)`` of the inputs times each channel's mask (see ``cam.score_cam``)."""
     channels = values.shape[-1]
     axes = tuple(range(1, values.shape.rank - 1))
 
-    def add(number, scores):
+    def add(number: Any, scores: Any) -> Any:
         mask = _resized(tf.gather(values, number, axis=-1), _sizes(passes.inputs))
         low, high = tf.reduce_min(mask, axes, keepdims=True), tf.reduce_max(mask, axes, keepdims=True)
         mask = (mask - low) / tf.where(high > low, high - low, 1.0)
@@ -284,7 +294,7 @@ def _masked_scores(passes, values):
     return _loop(channels, add, tf.zeros_like(tf.reduce_sum(values, axes)))
 
 
-def _loop(count, add, start):
+def _loop(count: int, add: Callable[[Any, Any], Any], start: Any) -> Any:
     """Return ``start`` after ``add(number, total)`` for every number below ``count``, one after another."""
     numbered = tf.while_loop(
         lambda number, _: number < count,
@@ -297,13 +307,13 @@ def _loop(count, add, start):
     return numbered[1]
 
 
-def _combine(passes, values, weights, resize):
+def _combine(passes: GraphQueries, values: Any, weights: Any, resize: bool) -> Any:
     """Return ReLU of the weighted sum of channels, upsampled if ``resize``."""
     maps = tf.nn.relu(tf.einsum("n...c,nc->n...", values, weights))
     return _resized(maps, _sizes(passes.inputs)) if resize else maps
 
 
-def _resized(maps, spatial):
+def _resized(maps: Any, spatial: Sequence[int]) -> Any:
     """Return maps ``(N, positions...)`` resized as ``attribution.methods.resizing`` does."""
     for axis, (size, new_size) in enumerate(zip(maps.shape[1:], spatial, strict=True), start=1):
         if size != new_size:
@@ -314,25 +324,25 @@ def _resized(maps, spatial):
     return maps
 
 
-def _sizes(tensor):
+def _sizes(tensor: Any) -> list[int]:
     """Return the sizes of the axes between batch and channels."""
-    sizes = tensor.shape[1:-1].as_list()
+    sizes: list[int] = tensor.shape[1:-1].as_list()
     if None in sizes:
         raise BadInput(f"the model takes inputs of any size {tensor.shape}, this method needs a size in its signature")
     return sizes
 
 
-def _positions(values):
+def _positions(values: Any) -> tuple[int, ...]:
     return tuple(range(1, values.shape.rank - 1))
 
 
-def _live(values):
+def _live(values: Any) -> Any:
     """Return which channels are not constant over positions, ``(N, channels)`` bool."""
     axes = _positions(values)
     return tf.reduce_max(values, axes) > tf.reduce_min(values, axes)
 
 
-_COUNTERPARTS: dict[Callable, Callable] = {
+_COUNTERPARTS: dict[Callable[..., Any], Callable[..., Any]] = {
     gradients.integrated_gradients: _integrated_gradients,
     deeplift.deeplift: _deeplift,
     cam.grad_cam: _grad_cam,

@@ -6,6 +6,9 @@ trained.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -45,7 +48,7 @@ def fold_batch_norm(graph: GraphView, only_above: bool = False) -> GraphView:
 
 
 class _Folding:
-    def __init__(self, graph):
+    def __init__(self, graph: GraphView) -> None:
         self.graph = graph
         inputs = [name for name, node in graph.nodes.items() if node.op == "Placeholder" and name not in graph.weights]
         self.variable = graph.below(inputs)
@@ -67,10 +70,11 @@ class _Folding:
         self.nodes = {node.name: node for node in self.folded.node}
         self.done = set()
         self.altered = set()
-        self.kernels = {}  # of layers, as folded so far
-        self.biases = {}  # what folding adds to the layers' outputs
+        self.kernels: dict[str, np.ndarray] = {}  # of layers, as folded so far
+        self.biases: dict[str, np.ndarray] = {}  # what folding adds to the layers' outputs
 
-    def run(self, only_above):
+    def run(self, only_above: bool) -> GraphView:
+        """Return the graph with normalisation folded."""
         names = [name for name in self.graph.nodes if name in self.variable]
         for name in names:
             if self._is_layer(name):
@@ -88,7 +92,7 @@ class _Folding:
             self._replace(layer, "AddV2", [product.name, self._constant(layer + "/folded_bias", bias)])
         return GraphView(self.folded, self.weights, self.altered)
 
-    def _fold_into_layer_above(self, layer):
+    def _fold_into_layer_above(self, layer: str) -> None:
         steps, scale, shift, normalises = self._chain(self._only_use(layer))
         if not normalises:
             return
@@ -104,11 +108,12 @@ class _Folding:
         bias = self._constant(steps[-1] + "/folded_bias", np.broadcast_to(shift, (channels,)))
         self._replace(steps[-1], "AddV2", [self._moving_input(steps[-1]), bias])
         self.done.update(steps)
-        while layer != steps[-1]:
-            self.altered.add(layer)
-            layer = self._only_use(layer)
+        altered: str | None = layer
+        while altered is not None and altered != steps[-1]:
+            self.altered.add(altered)
+            altered = self._only_use(altered)
 
-    def _fold_into_layers_below(self, first):
+    def _fold_into_layers_below(self, first: str) -> None:
         steps, scale, shift, normalises = self._chain(first)
         self.done.update(steps)
         channels = self.graph.shape(steps[-1])[-1] if self.graph.shape(steps[-1]).rank else None
@@ -128,7 +133,7 @@ class _Folding:
         for name in steps:
             self._replace(name, "Identity", [self._moving_input(name)])
 
-    def _layers_below(self, name, start, width):
+    def _layers_below(self, name: str, start: int, width: int) -> list[tuple[str, int]] | None:
         """Return the layers that use a tensor, each with where its first channel of interest lies.
 
         Parameters
@@ -143,36 +148,35 @@ class _Folding:
         list of (str, int) or None
             ``None`` if anything else uses the tensor.
         """
-        found = []
+        found: list[tuple[str, int]] = []
         for user in dict.fromkeys(self.graph.uses(name)):
-            node = self.graph.nodes[user]
-            places = [place for place, tensor in enumerate(node.input) if node_of(tensor) == name]
-            if any(node.input[place] not in (name, name + ":0") for place in places):
-                return None
-            if self._is_layer(user):
-                if not self._is_unpadded(user) or places != [0] or self._kernel(user).shape[-2] != width:
-                    return None
-                below = [(user, start)]
-            elif node.op == "ConcatV2":
-                widths = self._joined_widths(user)
-                if widths is None:
-                    return None
-                below = []
-                for place in places:
-                    more = self._layers_below(user, sum(widths[:place]) + start, sum(widths))
-                    if more is None:
-                        return None
-                    below += more
-            elif places == [0] and self._moves_whole_rows(user, width):
-                below = self._layers_below(user, start, width)
-            else:
-                return None
+            below = self._layers_of_user(user, name, start, width)
             if below is None:
                 return None
             found += below
         return found or None
 
-    def _joined_widths(self, name):
+    def _layers_of_user(self, user: str, name: str, start: int, width: int) -> list[tuple[str, int]] | None:
+        """Return the layers that one user of a tensor leads to; parameters as for ``_layers_below``."""
+        node = self.graph.nodes[user]
+        positions = [position for position, tensor in enumerate(node.input) if node_of(tensor) == name]
+        if any(node.input[position] not in (name, name + ":0") for position in positions):
+            return None
+        if node.op == "ConcatV2":
+            widths = self._joined_widths(user)
+            if widths is None:
+                return None
+            parts = [self._layers_below(user, sum(widths[:one]) + start, sum(widths)) for one in positions]
+            known = [part for part in parts if part is not None]
+            return [layer for part in known for layer in part] if len(known) == len(parts) else None
+        if positions != [0]:
+            return None
+        if self._is_layer(user):
+            fits = self._is_unpadded(user) and self._kernel(user).shape[-2] == width
+            return [(user, start)] if fits else None
+        return self._layers_below(user, start, width) if self._moves_whole_rows(user, width) else None
+
+    def _joined_widths(self, name: str) -> list[int] | None:
         """Return the number of channels of each tensor that a node joins along the channels, or ``None``."""
         tensors = self.graph.nodes[name].input[:-1]
         shapes = [self.graph.shape(node_of(tensor)) for tensor in tensors]
@@ -182,7 +186,7 @@ class _Folding:
             return None
         return [shape[-1] for shape in shapes]
 
-    def _moves_whole_rows(self, name, width):
+    def _moves_whole_rows(self, name: str, width: int) -> bool:
         """Return whether a node keeps rows of ``width`` channels together, in their order, on the last axis."""
         node = self.graph.nodes[name]
         if node.op not in _MOVES_OF_ROWS:
@@ -192,23 +196,23 @@ class _Folding:
             order = self._integers(node_of(node.input[1]))
             return order is not None and order[-1] == len(order) - 1 and before.rank and before[-1] == width
         if after.rank and after[-1] is not None:
-            return after[-1] == width
+            return bool(after[-1] == width)
         # A reshape to an unknown number of channels keeps the order; the layer at its end must take rows of width.
         return node.op in _MOVES
 
-    def _integers(self, name):
+    def _integers(self, name: str) -> np.ndarray | None:
         """Return the value of a node of whole numbers that depends on no input, or ``None``."""
         if name in self.shaped:
             return None
         constants = pure_subgraph(self.graph.graph_def, [name])
 
-        @tf.function(autograph=False)
-        def evaluate():
+        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+        def evaluate() -> Any:
             return tf.graph_util.import_graph_def(constants, return_elements=[f"{name}:0"])
 
-        return evaluate()[0].numpy()
+        return np.asarray(evaluate()[0].numpy())
 
-    def _chain(self, name):
+    def _chain(self, name: str | None) -> tuple[list[str], Any, Any, bool]:
         """Follow scalings and shifts by constants from a node on.
 
         Returns
@@ -232,35 +236,36 @@ class _Folding:
             name = self._only_use(name)
         return steps, scale, shift, normalises
 
-    def _step(self, name):
+    def _step(self, name: str) -> tuple[Any, Any] | None:
         """Return the (scale, shift) per channel that a node applies to its one variable input, or ``None``."""
         node = self.graph.nodes[name]
+        if node.op in _FUSED:
+            return self._step_of_fused(node)
         values = [self.constants.get(node_of(tensor)) for tensor in node.input]
-        if node.op in _FUSED and all(value is not None for value in values[1:5]) and values[0] is None:
-            gamma, beta, mean, variance = values[1:5]
-            if _attribute(node, "is_training").b or _attribute(node, "data_format").s not in (b"", b"NHWC"):
-                return None
-            scale = gamma / np.sqrt(variance + _attribute(node, "epsilon").f)
-            return scale, beta - mean * scale
-        if node.op not in _ARITHMETIC or len(values) != 2 or (values[0] is None) == (values[1] is None):
+        known = [value for value in values if value is not None]
+        if node.op not in _ARITHMETIC or len(values) != 2 or len(known) != 1:
             return None
-        first = values[0] is not None
-        constant = values[0] if first else values[1]
+        first, constant = values[0] is not None, known[0]
         if constant.size != (constant.shape[-1] if constant.ndim else 1):
             return None  # not one number per channel
         moving = self.graph.shape(node_of(node.input[1] if first else node.input[0]))
         if constant.size > 1 and moving.rank and moving[-1] not in (None, constant.size):
             return None  # not scaled but repeated
-        constant = constant.reshape(-1)
-        if node.op == "Mul":
-            return constant, np.float32(0)
-        if node.op == "RealDiv":
-            return None if first else (1 / constant, np.float32(0))
-        if node.op == "Sub":
-            return (np.float32(-1), constant) if first else (np.float32(1), -constant)
-        return np.float32(1), constant
+        return _scale_and_shift(node.op, constant.reshape(-1), first)
 
-    def _is_layer(self, name):
+    def _step_of_fused(self, node: Any) -> tuple[Any, Any] | None:
+        """Return the (scale, shift) per channel of a fused batch normalisation, or ``None``."""
+        values = [self.constants.get(node_of(tensor)) for tensor in node.input[:5]]
+        known = [value for value in values[1:] if value is not None]
+        if values[0] is not None or len(known) != 4:
+            return None
+        if _attribute(node, "is_training").b or _attribute(node, "data_format").s not in (b"", b"NHWC"):
+            return None
+        gamma, beta, mean, variance = known
+        scale = gamma / np.sqrt(variance + _attribute(node, "epsilon").f)
+        return scale, beta - mean * scale
+
+    def _is_layer(self, name: str) -> bool:
         node = self.graph.nodes[name]
         transposed = _attribute(node, "transpose_a").b or _attribute(node, "transpose_b").b
         return (
@@ -271,33 +276,33 @@ class _Folding:
             and node_of(node.input[1]) in self.constants
         )
 
-    def _is_unpadded(self, name):
+    def _is_unpadded(self, name: str) -> bool:
         node = self.graph.nodes[name]
-        return node.op == "MatMul" or (node.op == "Conv2D" and _attribute(node, "padding").s == b"VALID")
+        return bool(node.op == "MatMul" or (node.op == "Conv2D" and _attribute(node, "padding").s == b"VALID"))
 
-    def _moves_no_channel(self, name):
+    def _moves_no_channel(self, name: str) -> bool:
         node = self.graph.nodes[name]
         if node.op not in _MOVES:
             return False
         before, after = self.graph.shape(node_of(node.input[0])), self.graph.shape(name)
         return bool(before.rank and after.rank) and before[-1] == after[-1] and after[-1] is not None
 
-    def _only_use(self, name):
+    def _only_use(self, name: str) -> str | None:
         uses = self.graph.uses(name)
         return uses[0] if len(uses) == 1 else None
 
-    def _moving_input(self, name):
-        return next(tensor for tensor in self.graph.nodes[name].input if node_of(tensor) in self.variable)
+    def _moving_input(self, name: str) -> str:
+        return str(next(tensor for tensor in self.graph.nodes[name].input if node_of(tensor) in self.variable))
 
-    def _kernel(self, layer):
+    def _kernel(self, layer: str) -> np.ndarray:
         if layer in self.kernels:
             return self.kernels[layer]
         return self.constants[node_of(self.graph.nodes[layer].input[1])]
 
-    def _constant(self, name, value):
+    def _constant(self, name: str, value: Any) -> str:
         return constant(self.folded.node, self.weights, name, np.asarray(value))
 
-    def _replace(self, name, op, inputs):
+    def _replace(self, name: str, op: str, inputs: Iterable[str]) -> None:
         node = self.nodes[name]
         node.op = op
         del node.input[:]
@@ -307,6 +312,17 @@ class _Folding:
         node.attr["T"].type = dtype
 
 
-def _attribute(node, name):
+def _scale_and_shift(op: str, constant: np.ndarray, first: bool) -> tuple[Any, Any] | None:
+    """Return the (scale, shift) of an operation with one constant operand, its ``first`` or its second."""
+    if op == "Mul":
+        return constant, np.float32(0)
+    if op == "RealDiv":
+        return None if first else (1 / constant, np.float32(0))
+    if op == "Sub":
+        return (np.float32(-1), constant) if first else (np.float32(1), -constant)
+    return np.float32(1), constant
+
+
+def _attribute(node: Any, name: str) -> Any:
     """Return a node's attribute, or an empty one; reading a missing key of the map itself would write to the node."""
     return node.attr[name] if name in node.attr else tf.compat.v1.AttrValue()

@@ -16,9 +16,11 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph.nodes import node_of
@@ -72,7 +74,7 @@ class Moved:
     order: tuple[int, ...]
 
     @classmethod
-    def of(cls, layout: Layout, sizes: list) -> Moved | None:
+    def of(cls, layout: Layout, sizes: list[Any]) -> Moved | None:
         """Return the positions of a layer of the shape ``sizes``, or ``None`` if they cannot be followed."""
         if layout.moved is not None:
             return layout.moved
@@ -155,7 +157,9 @@ class Layers:
         Whether the input's channels come before its positions.
     """
 
-    def __init__(self, graph: GraphView, source: str, target: str, numbered: bool = False, channels_first=False):
+    def __init__(
+        self, graph: GraphView, source: str, target: str, numbered: bool = False, channels_first: bool = False
+    ) -> None:
         self._graph = graph
         self._source = source
         self._target = target
@@ -324,13 +328,13 @@ class Layers:
             return layout if tensors[1] not in self._on_path and not layout.channels_first else None
         return None
 
-    def _same_positions(self, one, other, layout: Layout) -> bool:
+    def _same_positions(self, one: tf.TensorShape, other: tf.TensorShape, layout: Layout) -> bool:
         if one.rank != other.rank:
             return False
         places = range(2, one.rank) if layout.channels_first else range(1, max(one.rank - 1, 2))
         return all(one[place] == other[place] for place in places)
 
-    def _concatenated(self, tensors, shape) -> Layout | None:
+    def _concatenated(self, tensors: Sequence[str], shape: tf.TensorShape) -> Layout | None:
         axis = self._graph.constant(tensors[-1])
         if axis is None:
             return None
@@ -371,7 +375,7 @@ class Layers:
             return dataclasses.replace(layout, channels_first=True)
         return None
 
-    def _reshaped(self, layout: Layout, before: list, after: list) -> Layout | None:
+    def _reshaped(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
         if layout.channels_first or layout.in_batch:
             return None
         if layout.moved:
@@ -399,7 +403,7 @@ class Layers:
             return dataclasses.replace(layout, split=True)
         return self._cut(layout, before, after)
 
-    def _cut(self, layout: Layout, before: list, after: list) -> Layout | None:
+    def _cut(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
         """Return the layout of windows: a reshape that keeps channels and moves axes of positions into the batch."""
         moved = Moved.of(layout, before)
         if moved is None or len(after) < 3 or None in after[1:] or after[-1] != before[-1]:
@@ -408,14 +412,16 @@ class Layers:
             return None
         return moved.changed(lambda places: places.reshape(-1, *after[1:-1]))
 
-    def _rolled(self, layout: Layout, before: list, shifts, axes) -> Layout | None:
+    def _rolled(
+        self, layout: Layout, before: list[Any], shifts: np.ndarray | None, axes: np.ndarray | None
+    ) -> Layout | None:
         moved = Moved.of(layout, before)
         if moved is None or shifts is None or axes is None:
             return None
-        shifts, axes = np.atleast_1d(shifts).tolist(), [int(axis) % len(before) for axis in np.atleast_1d(axes)]
-        if not set(axes) <= set(range(1, len(before) - 1)):
+        steps, rolled = np.atleast_1d(shifts).tolist(), [int(axis) % len(before) for axis in np.atleast_1d(axes)]
+        if not set(rolled) <= set(range(1, len(before) - 1)):
             return None
-        return moved.changed(lambda places: np.roll(places, shifts, axes))
+        return moved.changed(lambda places: np.roll(places, steps, rolled))
 
     # Layers for class activation maps
 
@@ -425,7 +431,7 @@ class Layers:
         layout, shape = self._layouts.get(name), self._graph.shape(name)
         if layout is None:  # the user knows what its axes mean
             # A recurrent layer may put time first: its first axis has a size, where that of the inputs has none.
-            return shape.rank == self._rank and shape.rank > 2 and shape[0] == self._batch
+            return bool(shape.rank == self._rank and shape.rank > 2 and shape[0] == self._batch)
         return layout.is_readable and (shape.rank == 3 if layout.grid is not None else shape.rank == self._rank)
 
     def _has_positions(self, name: str) -> bool:

@@ -6,6 +6,9 @@ select them as pooling does. Every other operation is refused by name.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Any
+
 from attribution.errors import BadInput, listed
 from attribution.graph.nodes import node_of
 from attribution.graph.view import GraphView
@@ -79,7 +82,7 @@ def prelu_halves(graph: GraphView, name: str) -> tuple[str, str] | None:
     return None
 
 
-def _is_linear(node, path) -> bool:
+def _is_linear(node: Any, path: Collection[str]) -> bool:
     """Return whether a node is linear in the input, moves its values, or chooses among them as pooling does."""
     if node.op not in _ALLOWED:
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -20,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def function_body(function_def: Any) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:
+def function_body(function_def: Any) -> Any:
     """Return a function of a library as a graph, and its tensors' names there by their names in the function."""
     return function_def_to_graph.function_def_to_graph_def(function_def)
 
@@ -45,10 +44,10 @@ def load_message(message: Any, directory: str, has_objects: bool) -> Any:
         return _MessageLoader(message, directory).load(message.meta_graphs[0].meta_info_def.tags)
 
 
-class _ObjectLoader(load.Loader):
+class _ObjectLoader(load.Loader):  # type: ignore[misc]
     """TensorFlow's loader of TensorFlow 2 files, without its warning about variables that are not used."""
 
-    def _restore_checkpoint(self):
+    def _restore_checkpoint(self) -> None:
         path = path_helpers.get_variables_path(self._export_dir)
         saver = checkpoint.TrackableSaver(graph_view.ObjectGraphView(self.get(0)))
         with tf.device("CPU"):
@@ -56,10 +55,10 @@ class _ObjectLoader(load.Loader):
         saver.restore(path, self._checkpoint_options).assert_existing_objects_matched().expect_partial()
 
 
-class _MessageLoader(load_v1_in_v2._EagerSavedModelLoader):
+class _MessageLoader(load_v1_in_v2._EagerSavedModelLoader):  # type: ignore[misc]
     """TensorFlow's loader of TensorFlow 1 files, for a message in place of a file."""
 
-    def __init__(self, message, directory):  # in place of TensorFlow's, which reads the file
+    def __init__(self, message: Any, directory: str) -> None:  # in place of TensorFlow's, which reads the file
         self._export_dir = directory
         self._variables_path = path_helpers.get_variables_path(directory)
         self._saved_model = message
@@ -73,7 +72,8 @@ def operation_definition(kind: str) -> Any:
 def stablehlo_text(module: bytes) -> str | None:
     """Return a serialized StableHLO module as text, or ``None`` if TensorFlow cannot read it."""
     try:
-        return _pywrap_mlir.ExperimentalRunPassPipeline(stablehlo.deserialize_portable_artifact_str(module), "", False)
+        text = stablehlo.deserialize_portable_artifact_str(module)
+        return str(_pywrap_mlir.ExperimentalRunPassPipeline(text, "", False))
     except Exception:  # of C++, in several types
         return None
 
@@ -84,7 +84,7 @@ def is_known_and_stateless(kind: str) -> bool:
     return definition is not None and not definition.is_stateful
 
 
-def registered_gradient(kind: str) -> Callable | None:
+def registered_gradient(kind: str) -> Any:
     """Return the gradient registered for a kind of operation, ``None`` if it has none by definition.
 
     Raises

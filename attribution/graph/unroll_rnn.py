@@ -7,7 +7,8 @@ returned has its body once for each step and no lists. Any other loop stays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -75,15 +76,17 @@ def why_kept(graph: GraphView, path: Sequence[str]) -> str:
 class _Unrolling:
     """The new graph: nodes copied so far, and the replacement of each tensor and each list of the old graph."""
 
-    def __init__(self, graph, loop):
+    def __init__(self, graph: GraphView, loop: str) -> None:
         self.graph = graph = _with_declared_sizes(graph)
         self.loop = loop
         self.nodes = tf.compat.v1.GraphDef()
         self.nodes.versions.CopyFrom(graph.graph_def.versions)
         self.nodes.library.CopyFrom(graph.graph_def.library)
-        self.made = {}  # node name -> node
-        self.lists = {}  # tensor name -> names of its items, or the name of the tensor that it was made from
-        self.unpacked = {}  # tensor -> its parts along the first axis
+        self.made: dict[str, Any] = {}  # node name -> node
+        self.lists: dict[
+            str, Any
+        ] = {}  # tensor name -> names of its items, or the name of the tensor that it was made from
+        self.unpacked: dict[str, list[str]] = {}  # tensor -> its parts along the first axis
 
     def run(self) -> GraphView:
         """Return the graph without the loop; ``_UnknownError`` if its length or its lists are not known."""
@@ -96,14 +99,14 @@ class _Unrolling:
                 self._copy(node, name, [renamed.get(tensor, tensor) for tensor in node.input])
         return GraphView(pure_subgraph(self.nodes, self._outputs(), self._inputs()), self.graph.weights)
 
-    def _outputs(self):
+    def _outputs(self) -> list[str]:
         """Return the nodes that nothing uses, lists aside; the scores are among them."""
         return [name for name in self.graph.nodes if not self.graph.consumers[name] and name in self.made]
 
-    def _inputs(self):
+    def _inputs(self) -> list[str]:
         return [name for name, node in self.graph.nodes.items() if node.op == "Placeholder"]
 
-    def _unroll(self, loop):
+    def _unroll(self, loop: Any) -> list[str]:
         functions = {function.signature.name: function for function in self.graph.graph_def.library.function}
         body = _Body(functions[loop.attr["body"].func.name])
         condition = _Body(functions[loop.attr["cond"].func.name])
@@ -117,7 +120,7 @@ class _Unrolling:
             counters = dict(zip(sorted(counters), following, strict=True))
         raise _UnknownError(_LONG)
 
-    def _counters(self, body, state):
+    def _counters(self, body: _Body, state: Sequence[str]) -> dict[int, np.ndarray]:
         """Return the whole numbers among a loop's values that follow from themselves alone, by their place."""
         known = {}
         for place, (tensor, dtype) in enumerate(zip(state, body.types, strict=True)):
@@ -131,14 +134,14 @@ class _Unrolling:
                 return kept
             known = kept
 
-    def _step(self, body, prefix, state, counters):
+    def _step(self, body: _Body, prefix: str, state: Sequence[str], counters: Mapping[int, np.ndarray]) -> list[str]:
         """Copy a loop's body once; return the names of what it gives."""
-        given = dict(zip(body.arguments, state, strict=True))
+        given: dict[str, str] = dict(zip(body.arguments, state, strict=True))
         for place, value in counters.items():
             given[body.arguments[place]] = f"{prefix}/counter_{place}"
             self._put(_constant(given[body.arguments[place]], value))
 
-        def outside(tensor):
+        def outside(tensor: str) -> str:
             name, _, number = tensor.partition(":")
             if name in given:
                 return given[name]
@@ -149,7 +152,7 @@ class _Unrolling:
                 self._copy(node, f"{prefix}/{name}", [outside(tensor) for tensor in node.input])
         return [outside(tensor) for tensor in body.results]
 
-    def _copy(self, node, name, inputs):
+    def _copy(self, node: Any, name: str, inputs: list[str]) -> None:
         """Copy a node, or what it does to a list."""
         inputs = [tensor[:-2] if tensor.endswith(":0") else tensor for tensor in inputs]
         if node.op == "TensorListReserve":
@@ -171,7 +174,7 @@ class _Unrolling:
         if node.op in ("TensorListReserve", "TensorListFromTensor") and name in self.graph.nodes:
             self._copy_as_it_is(node, name, inputs)  # for other loops
 
-    def _copy_as_it_is(self, node, name, inputs):
+    def _copy_as_it_is(self, node: Any, name: str, inputs: list[str]) -> None:
         copy = tf.compat.v1.NodeDef()
         copy.CopyFrom(node)
         copy.name = name
@@ -179,22 +182,22 @@ class _Unrolling:
         copy.input.extend(inputs)
         self._put(copy)
 
-    def _put(self, node):
+    def _put(self, node: Any) -> None:
         self.made[node.name] = self.nodes.node.add()
         self.made[node.name].CopyFrom(node)
 
-    def _identity(self, name, tensor, dtype):
+    def _identity(self, name: str, tensor: str, dtype: int) -> None:
         node = tf.compat.v1.NodeDef(name=name, op="Identity", input=[tensor])
         node.attr["T"].type = dtype
         self._put(node)
 
-    def _items(self, handle) -> list:
+    def _items(self, handle: str) -> list[str | None]:
         items = self.lists.get(handle)
         if not isinstance(items, list):
             raise _UnknownError(_LISTS)
         return items
 
-    def _with_item(self, node, handle, place, value) -> list:
+    def _with_item(self, node: Any, handle: str, place: str, value: str) -> list[str | None]:
         items, index = list(self._items(handle)), int(self._known(place))
         if node.attr["resize_if_index_out_of_bounds"].b:
             items += [None] * (index + 1 - len(items))
@@ -203,12 +206,12 @@ class _Unrolling:
         items[index] = value
         return items
 
-    def _item(self, handle, index) -> str:
+    def _item(self, handle: str, index: int) -> str:
         items = self.lists.get(handle)
         if isinstance(items, list):
             if not 0 <= index < len(items) or items[index] is None:
                 raise _UnknownError(_LISTS)
-            return items[index]
+            return str(items[index])
         if items is None:
             raise _UnknownError(_LISTS)
         if items not in self.unpacked:
@@ -217,7 +220,7 @@ class _Unrolling:
             raise _UnknownError(_LISTS)
         return self.unpacked[items][index]
 
-    def _unpack(self, tensor, reader) -> list[str]:
+    def _unpack(self, tensor: str, reader: Any) -> list[str]:
         """Split a tensor along its first axis, which is time."""
         shape = self.graph.shape(node_of(tensor)) if node_of(tensor) in self.graph.nodes else None
         if not shape or shape[0] is None or ":" in tensor:
@@ -228,7 +231,7 @@ class _Unrolling:
         self._put(node)
         return [f"{node.name}:{number}" if number else node.name for number in range(shape[0])]
 
-    def _stack(self, name, handle, dtype):
+    def _stack(self, name: str, handle: str, dtype: int) -> None:
         items = self.lists.get(handle)
         if isinstance(items, str):
             self._identity(name, items, dtype)
@@ -239,17 +242,17 @@ class _Unrolling:
         node.attr["N"].i, node.attr["axis"].i, node.attr["T"].type = len(items), 0, dtype
         self._put(node)
 
-    def _known(self, tensor):
+    def _known(self, tensor: str) -> np.ndarray:
         value = self._value(tensor)
         if value is None:
             raise _UnknownError(_OPEN)
         return value
 
-    def _value(self, tensor):
+    def _value(self, tensor: str) -> np.ndarray | None:
         """Return the value of a tensor that depends on no input, or ``None``."""
         node = self.made.get(node_of(tensor))
         if node is not None and node.op == "Const":
-            return tf.make_ndarray(node.attr["value"].tensor)
+            return np.asarray(tf.make_ndarray(node.attr["value"].tensor))
         if node is None:
             return None
         alone = pure_subgraph(self.nodes, [tensor])
@@ -261,20 +264,20 @@ class _Unrolling:
 class _Body:
     """A function of a loop: its arguments and results, and what the whole numbers among them come to."""
 
-    def __init__(self, function):
+    def __init__(self, function: Any) -> None:
         graph_def, flat = tf_internals.function_body(function)
         self.arguments = [argument.name for argument in function.signature.input_arg]
         self.types = [tf.as_dtype(argument.type) for argument in function.signature.input_arg]
         self.results = [flat[function.ret[output.name]] for output in function.signature.output_arg]
         self.graph = _with_declared_sizes(GraphView(pure_subgraph(graph_def, self.results, keep=self.arguments)))
-        self._functions = {}
+        self._functions: dict[Any, Callable[[Iterable[np.ndarray]], list[np.ndarray]]] = {}
 
-    def needs(self, place) -> set[int]:
+    def needs(self, place: int) -> set[int]:
         """Return the places of the arguments that a result depends on."""
         above = self.graph.above([node_of(self.results[place])])
         return {number for number, name in enumerate(self.arguments) if name in above}
 
-    def evaluate(self, arguments, places) -> list[np.ndarray]:
+    def evaluate(self, arguments: Mapping[int, np.ndarray], places: Sequence[int]) -> list[np.ndarray]:
         """Return results from the arguments at some places."""
         key = tuple(arguments), tuple(places)
         if key not in self._functions:  # one session for all steps
@@ -296,12 +299,13 @@ def _with_declared_sizes(graph: GraphView) -> GraphView:
     graph_def = tf.compat.v1.GraphDef()
     graph_def.CopyFrom(graph.graph_def)
     for node in graph_def.node:
-        if sizes.get(node.name) is not None:
-            node.CopyFrom(_constant(node.name, sizes[node.name]))
+        size = sizes.get(node.name)
+        if size is not None:
+            node.CopyFrom(_constant(node.name, size))
     return GraphView(graph_def, graph.weights)
 
 
-def _declared_sizes(graph, node) -> np.ndarray | None:
+def _declared_sizes(graph: GraphView, node: Any) -> np.ndarray | None:
     """Return the value of a shape, or of a part of it, whose sizes the file declares; ``None`` of any other node."""
     part: slice | int | None = slice(None)
     if node.op == "StridedSlice":
@@ -313,7 +317,7 @@ def _declared_sizes(graph, node) -> np.ndarray | None:
     return None if None in np.atleast_1d(sizes) else np.array(sizes, graph.dtype(node.name).as_numpy_dtype)
 
 
-def _sliced(node, begin, end, step) -> slice | int | None:
+def _sliced(node: Any, begin: np.ndarray | None, end: np.ndarray | None, step: np.ndarray | None) -> slice | int | None:
     """Return the place or the slice that a StridedSlice reads of a vector, or ``None`` where it is not constant."""
     masks = node.attr["new_axis_mask"].i | node.attr["ellipsis_mask"].i
     if begin is None or end is None or step is None or len(begin) != 1 or masks:
@@ -331,7 +335,9 @@ def _constant(name: str, value: np.ndarray) -> tf.compat.v1.NodeDef:
     return node
 
 
-def _function(graph_def, given, tensors):
+def _function(
+    graph_def: tf.compat.v1.GraphDef, given: Sequence[str], tensors: Sequence[str]
+) -> Callable[[Iterable[np.ndarray]], list[np.ndarray]]:
     """Return the function from the values of some nodes to those of tensors of a small graph."""
     present = {node.name for node in graph_def.node}
     with tf.Graph().as_default() as graph:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -51,10 +52,11 @@ class GraphView:
         graph_def: tf.compat.v1.GraphDef,
         weights: Mapping[str, tf.Tensor] | None = None,
         altered: Iterable[str] = (),
-    ):
+    ) -> None:
         self.graph_def = graph_def
         self.altered = frozenset(altered)
-        self.weights = {node.name: weights[node.name] for node in graph_def.node if node.name in (weights or {})}
+        weights = weights or {}
+        self.weights = {node.name: weights[node.name] for node in graph_def.node if node.name in weights}
         by_name = {node.name: node for node in graph_def.node}
         self.consumers: dict[str, list[str]] = collections.defaultdict(list)
         waiting = {}
@@ -142,8 +144,8 @@ class GraphView:
             return {}
         constants = GraphView(pure_subgraph(self.graph_def, names), self.weights)
 
-        @tf.function(autograph=False)
-        def evaluate():
+        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+        def evaluate() -> Any:
             return constants.import_on({}, [f"{name}:0" for name in names])[0]
 
         values = zip(names, evaluate(), strict=True)
@@ -155,7 +157,7 @@ class GraphView:
         elements: Iterable[str],
         rules: Mapping[str, str] | None = None,
         name: str = "model",
-    ) -> tuple[list, dict]:
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Import the graph into the one that is being built, a ``tf.function``'s.
 
         Parameters
@@ -209,4 +211,4 @@ def _shared(value: tf.Tensor) -> np.ndarray:
     """Return a tensor's values read-only, without a copy where NumPy knows the type: weights take much memory."""
     if value.dtype in (tf.float32, tf.float64):
         return np.asarray(memoryview(value.cpu()))
-    return value.numpy()
+    return np.asarray(value.numpy())

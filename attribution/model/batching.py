@@ -83,7 +83,7 @@ def take(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return array[_whole(rows)] if array.ndim else array
 
 
-def _whole(rows):
+def _whole(rows: np.ndarray) -> np.ndarray | slice:
     """Return rows that rise one by one as a slice, others as they are."""
     return slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
 
@@ -115,33 +115,33 @@ class Moments:
         Whether second moments are wanted.
     """
 
-    def __init__(self, shape, squares: bool):
+    def __init__(self, shape: tuple[int, ...], squares: bool) -> None:
         self._count = np.zeros(shape[0], np.int64)
-        self._sum = np.zeros(shape)
-        self._square_sum = np.zeros(shape) if squares else None
+        self._sum: np.ndarray = np.zeros(shape)
+        self._square_sum: np.ndarray | None = np.zeros(shape) if squares else None
 
     def add(self, rows: np.ndarray, values: np.ndarray) -> None:
         """Add one sample of each of some inputs; ``rows`` names each input at most once, in rising order."""
-        rows = _whole(rows)  # adds in place, without a copy
-        self._count[rows] += 1
-        self._sum[rows] += values
+        places = _whole(rows)  # adds in place, without a copy
+        self._count[places] += 1
+        self._sum[places] += values
         if self._square_sum is not None:
-            self._square_sum[rows] += np.square(values, dtype=np.float64)
+            self._square_sum[places] += np.square(values, dtype=np.float64)
 
     @property
     def mean(self) -> np.ndarray:
         """Mean of the samples, float64."""
-        return self._sum / self._divisor
+        return np.asarray(self._sum / self._divisor)
 
     @property
     def mean_square(self) -> np.ndarray:
         """Mean of the squared samples, float64."""
-        return self._square_sum / self._divisor
+        return np.asarray(self._square_sum / self._divisor)
 
     @property
     def variance(self) -> np.ndarray:
         """Variance of the samples (divided by their number), float64, never negative."""
-        return np.maximum(self.mean_square - np.square(self.mean), 0.0)
+        return np.asarray(np.maximum(self.mean_square - np.square(self.mean), 0.0))
 
     @property
     def _divisor(self) -> np.ndarray:

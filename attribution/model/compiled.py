@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -23,6 +23,10 @@ from attribution.lrp.composite import Composite
 from attribution.methods import deeplift
 from attribution.model.gradient_support import swish_rules
 from attribution.model.output_head import in_shape, shape_of_output, split_scores
+
+if TYPE_CHECKING:
+    from attribution.model.saved_model import FrozenModel
+
 
 # Most functions that one graph caches. One is compiled for each set of layers, gradients and parameters of a rule.
 KEPT = 24
@@ -52,7 +56,7 @@ class CompiledGraph:
         Shape of the scores, with the axes that the signature declares.
     """
 
-    def __init__(self, frozen, score: str, jit_compile: bool, position: tuple[int, ...] = ()):
+    def __init__(self, frozen: FrozenModel, score: str, jit_compile: bool, position: tuple[int, ...] = ()) -> None:
         self.graph = frozen.graph
         self.logits, self.probabilities = split_scores(self.graph, frozen.output)
         self._loaded = frozen.loaded
@@ -72,7 +76,7 @@ class CompiledGraph:
             return fold_batch_norm.fold_batch_norm(self.graph, only_above=True)
 
     @functools.cached_property
-    def _folded_below_too(self):
+    def _folded_below_too(self) -> GraphView:
         with tf.init_scope():
             return fold_batch_norm.fold_batch_norm(self.folded)  # shares the weights that are folded already
 
@@ -80,13 +84,13 @@ class CompiledGraph:
         """Return whether a layer's original values need a separate pass."""
         return self._loaded is None and layer in self.folded.altered
 
-    def forward(self) -> Callable:
+    def forward(self) -> Any:
         """Return the function from arrays, in the order of the inputs, to scores ``(rows, classes)``."""
         return self._once("forward", self._forward)
 
     def backward(
         self, explain_input: str, layers: tuple[str, ...], of_input: bool, rules: tuple[tuple[str, str], ...]
-    ) -> Callable:
+    ) -> Any:
         """Return the function from targets and arrays to scores, input gradient, layers' values and gradients.
 
         Parameters
@@ -98,7 +102,7 @@ class CompiledGraph:
             ("backward", explain_input, layers, of_input, rules), self._backward, explain_input, layers, of_input, rules
         )
 
-    def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Callable:
+    def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Any:
         """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
         skeleton = composite.without_numbers()  # one function for every ε
         function = self._once(
@@ -106,34 +110,36 @@ class CompiledGraph:
         )
         return functools.partial(function, composite.numbers())
 
-    def multipliers(self, explain_input: str) -> Callable:
+    def multipliers(self, explain_input: str) -> Any:
         """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
         return self._once(("multipliers", explain_input), self._multipliers, explain_input)
 
-    def values(self, node: str) -> Callable:
+    def values(self, node: str) -> Any:
         """Return the function from arrays to the values of a node's first output."""
         return self._once(("values", node), self._values, node)
 
-    def _values(self, node):
-        @self._compile()
-        def values(*arrays):
+    def _values(self, node: str) -> Any:
+        @self._compile()  # type: ignore[untyped-decorator]
+        def values(*arrays: Any) -> Any:
             return self._import(self.graph, arrays, [f"{node}:0"])[1][0]
 
         return values
 
-    def _forward(self):
-        @self._compile()
-        def forward(*arrays):
+    def _forward(self) -> Any:
+        @self._compile()  # type: ignore[untyped-decorator]
+        def forward(*arrays: Any) -> Any:
             return self._import(self._view(), arrays)[0]
 
         return forward
 
-    def _backward(self, explain_input, layers, of_input, rules):
+    def _backward(
+        self, explain_input: str, layers: tuple[str, ...], of_input: bool, rules: tuple[tuple[str, str], ...]
+    ) -> Any:
         position = list(self._inputs).index(explain_input)
         view = self.graph if any(map(self.folds_away, layers)) else self._view()
 
-        @self._compile(tf.TensorSpec((None,), tf.int32))
-        def backward(targets, *arrays):
+        @self._compile(tf.TensorSpec((None,), tf.int32))  # type: ignore[untyped-decorator]
+        def backward(targets: Any, *arrays: Any) -> Any:
             known = {} if self._loaded is not None else swish_rules(view, layers)
             scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], known | dict(rules))
             target_scores = tf.gather(scores, _or_predicted(targets, scores), batch_dims=1)
@@ -149,15 +155,15 @@ class CompiledGraph:
 
         return backward
 
-    def _multipliers(self, explain_input):
+    def _multipliers(self, explain_input: str) -> Any:
         position = list(self._inputs).index(explain_input)
         logits = self.logits if ":" in self.logits else f"{self.logits}:0"
         source = self._input_nodes[position]
         view = self._for_relevance(source, folded=True)
         rules = deeplift.rules(view, source, logits.split(":")[0])
 
-        @self._compile(tf.TensorSpec((None,), tf.int32), self._inputs[explain_input])
-        def multipliers(targets, start, *arrays):
+        @self._compile(tf.TensorSpec((None,), tf.int32), self._inputs[explain_input])  # type: ignore[untyped-decorator]
+        def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
             self._import(view, at_baseline, name=deeplift.AT_BASELINE)
             scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=deeplift.AT_INPUT)
@@ -167,13 +173,13 @@ class CompiledGraph:
 
         return multipliers
 
-    def _relevance(self, explain_input, skeleton, wanted):
+    def _relevance(self, explain_input: str, skeleton: Composite, wanted: tuple[str, ...]) -> Any:
         source = self._input_nodes[list(self._inputs).index(explain_input)]
         view = self._for_relevance(source, skeleton.batch_norm == "fold")
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
-        @self._compile(tf.TensorSpec((4, 6), tf.float64), tf.TensorSpec((None,), tf.int32))
-        def propagate(numbers, targets, *arrays):
+        @self._compile(tf.TensorSpec((4, 6), tf.float64), tf.TensorSpec((None,), tf.int32))  # type: ignore[untyped-decorator]
+        def propagate(numbers: Any, targets: Any, *arrays: Any) -> Any:
             composite = skeleton.with_numbers(numbers)
             scores, found, given = self._import(view, arrays, names)
             operations = dict(zip(names, found, strict=True)) | {name: tensor.op for name, tensor in given.items()}
@@ -193,7 +199,7 @@ class CompiledGraph:
 
         return propagate
 
-    def _for_relevance(self, source, folded):
+    def _for_relevance(self, source: str, folded: bool) -> Any:
         """Return the graph that relevance walks through: of single operations, in single or double precision."""
         key = ("graph for relevance", source, folded)
         if key not in self._functions:
@@ -206,10 +212,17 @@ class CompiledGraph:
             self._functions[key] = view
         return self._functions[key]
 
-    def _import(self, view, arrays, elements=(), rules=None, name="model"):
+    def _import(
+        self,
+        view: GraphView,
+        arrays: Any,
+        elements: Any = (),
+        rules: Mapping[str, str] | None = None,
+        name: str = "model",
+    ) -> tuple[Any, list[Any], dict[str, Any]]:
         """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""
         softmax_missing = self._score == "probabilities" and self.probabilities is None
-        output = self.probabilities if self._score == "probabilities" and not softmax_missing else self.logits
+        output = (self.probabilities if self._score == "probabilities" else None) or self.logits
         if self._loaded is not None:
             if elements or rules:
                 raise BadInput(
@@ -227,11 +240,11 @@ class CompiledGraph:
         scores = self._by_class(scores)
         return tf.nn.softmax(scores) if softmax_missing else scores, found, given
 
-    def _view(self):
+    def _view(self) -> GraphView:
         """Return the graph that passes compute with."""
         return self.graph if self._loaded is not None else self.folded
 
-    def _by_class(self, output):
+    def _by_class(self, output: Any) -> Any:
         """Return an output as scores ``(rows, classes)`` float32, those at the position where there are several."""
         if output.shape.rank is None:
             output = tf.ensure_shape(output, self.output_shape)
@@ -243,13 +256,13 @@ class CompiledGraph:
         sizes = [size for size in (output.shape[1:] if output.shape.rank else ()) if size != 1]
         return tf.reshape(output, (-1, sizes[0] if sizes else 1))
 
-    def _compile(self, *before):
+    def _compile(self, *before: Any) -> Any:
         """Return the decorator of functions of the arguments given and of one array per input."""
         return tf.function(
             input_signature=[*before, *self._inputs.values()], jit_compile=self._jit_compile, autograph=False
         )
 
-    def _once(self, key, build, *arguments):
+    def _once(self, key: Any, build: Callable[..., Any], *arguments: Any) -> Any:
         if key not in self._functions:
             self._functions[key] = build(*arguments)
             if len(self._functions) > KEPT:
@@ -258,13 +271,13 @@ class CompiledGraph:
         return self._functions[key]
 
 
-def _precise(tensor):
+def _precise(tensor: Any) -> Any:
     """Return a tensor in a type that NumPy computes with, as a dense one."""
     tensor = tf.convert_to_tensor(tensor)
     return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
 
 
-def _or_predicted(targets, scores):
+def _or_predicted(targets: Any, scores: Any) -> Any:
     """Return targets with -1 replaced by the class of the highest score."""
     return tf.where(targets < 0, tf.argmax(scores, axis=1, output_type=tf.int32), targets)
 

@@ -94,7 +94,7 @@ def _make_plain(swishes: Iterable[Any], graph_def: tf.compat.v1.GraphDef) -> Non
 class _Captures:
     """The tensors of the loaded function that loaded gradients read, as tensors of the frozen graph."""
 
-    def __init__(self, nodes: Mapping[str, Any]):
+    def __init__(self, nodes: Mapping[str, Any]) -> None:
         self._nodes = nodes
         self._operations: dict[int, dict[str | None, Any]] = {}
         self._outside: dict[tuple[int, str], dict[str, str]] = {}
@@ -107,13 +107,13 @@ class _Captures:
         captures = [tensor for tensor, _ in function.graph.captures]
         if any(not hasattr(tensor, "graph") for tensor in captures):
             return None
-        graphs = {id(tensor.graph): tensor.graph for tensor in captures}
+        graphs = list({id(tensor.graph): tensor.graph for tensor in captures}.values())
         if not graphs:
             return []
-        prefix = self._prefix(name, node, *graphs.values()) if len(graphs) == 1 else None
+        prefix = self._prefix(name, node, graphs[0]) if len(graphs) == 1 else None
         if prefix is None:
             return None
-        outside = self._names_outside(*graphs.values(), prefix)
+        outside = self._names_outside(graphs[0], prefix)
         captured = [(outside[tensor.name], tensor.dtype) for tensor in captures if tensor.name in outside]
         return captured if len(captured) == len(captures) else None
 

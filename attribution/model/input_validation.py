@@ -29,7 +29,7 @@ class Expected:
     """
 
     dtype: np.dtype | None
-    fits: Callable[[tuple], bool]
+    fits: Callable[[tuple[int, ...]], bool]
     shown: str
     is_single: bool = False
 

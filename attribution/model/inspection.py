@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from absl import flags
@@ -26,7 +26,10 @@ from attribution.methods.queries import ModelQueries, RequiredQueries
 from attribution.methods.registry import METHODS
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from attribution.model.loader import SavedFile
+    from attribution.model.model import Model
 
 ANY_SIZE = 64  # of an axis whose size the file leaves open
 
@@ -59,7 +62,7 @@ class _Enough(Exception):
 class _FirstQueries(ModelQueries):
     """Queries that end a method with many variants of its inputs after the first of them."""
 
-    def _stream(self, grid, variant, run):
+    def _stream(self, grid: Any, variant: Any, run: Any) -> Iterator[Any]:
         for _ in super()._stream(grid[:1], variant, run):
             raise _Enough
         yield from ()
@@ -164,16 +167,16 @@ def _described_signatures(file: SavedFile) -> list[str]:
     return lines or ["no signature"]
 
 
-def _spec(name, spec) -> str:
+def _spec(name: str, spec: Any) -> str:
     shape = "any shape" if spec.shape.rank is None else f"({', '.join(_any(size) for size in spec.shape.as_list())})"
     return f"{name}: {spec.dtype.name} {shape}"
 
 
-def _any(size) -> str:
+def _any(size: int | None) -> str:
     return "any" if size is None else str(size)
 
 
-def _described_model(model, explain_input) -> list[str]:
+def _described_model(model: Model, explain_input: str) -> list[str]:
     from attribution.graph.nodes import node_of
     from attribution.preprocessing import likely_preprocessing
 
@@ -203,7 +206,7 @@ def _described_model(model, explain_input) -> list[str]:
     return lines
 
 
-def _described_methods(model, explain_input, libraries) -> list[str]:
+def _described_methods(model: Model, explain_input: str, libraries: bool) -> list[str]:
     names = [name for name, method in METHODS.items() if libraries or not method.library]
     feed = random_feed(model)
     trials = {name: try_method(name, model, feed, explain_input) for name in names}
@@ -216,7 +219,7 @@ def _described_methods(model, explain_input, libraries) -> list[str]:
     return lines
 
 
-def _ways_to_load(path, file: SavedFile, options) -> list[str]:
+def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any]) -> list[str]:
     """Return lines of Python that load a file which leaves a choice, one for each choice that works."""
     from attribution import load_model
 
@@ -239,13 +242,13 @@ def _ways_to_load(path, file: SavedFile, options) -> list[str]:
     return ["", "tried to load it:", *lines] if lines else []
 
 
-def _middle(spec) -> dict:
+def _middle(spec: tf.TensorSpec) -> dict[str, Any]:
     """Return the position in the middle of an output's axes between batch and classes, as an option; none without."""
     shape = spec.shape.as_list() if spec.shape.rank is not None else []
     return {"position": tuple((size or 1) // 2 for size in shape[1:-1])} if len(shape) > 2 else {}
 
 
-def _loading_line(path, options) -> str:
+def _loading_line(path: str, options: Mapping[str, Any]) -> str:
     written = "".join(f", {name}={value!r}" for name, value in options.items() if (name, value) != ("score", "logits"))
     return f"model = attribution.load_model({str(path)!r}{written})"
 

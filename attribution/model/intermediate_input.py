@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +46,7 @@ def first_floats(frozen: FrozenModel, source: str, target: str) -> list[str]:
     return [name for name in found if not _is_mask(graph, name)] or found
 
 
-def _is_mask(graph, name: str) -> bool:
+def _is_mask(graph: GraphView, name: str) -> bool:
     node = graph.nodes[name]
     while node.op in ("Cast", "Identity", "ExpandDims", "Reshape"):
         if node.op == "Cast" and node.attr["SrcT"].type == tf.bool.as_datatype_enum:
@@ -134,11 +135,11 @@ def with_channels_last(frozen: FrozenModel, name: str) -> FrozenModel:
     graph_def, new = graph_nodes.with_channels_last(frozen.graph.graph_def, node, spec.dtype, spec.shape)
     loaded = frozen.loaded
 
-    def transposed(*arrays):
+    def transposed(*arrays: Any) -> Any:
         back = [0, spec.shape.rank - 1, *range(1, spec.shape.rank - 1)]
-        names = list(frozen.inputs)
-        return loaded(*(tf.transpose(array, back) if key == name else array
-                        for key, array in zip(names, arrays, strict=True)))  # fmt: skip
+        pairs = zip(frozen.inputs, arrays, strict=True)
+        assert loaded is not None
+        return loaded(*(tf.transpose(array, back) if key == name else array for key, array in pairs))
 
     return dataclasses.replace(
         frozen,

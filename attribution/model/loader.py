@@ -67,7 +67,7 @@ class SavedFile:
         If it cannot be read, or has no graph with the tag ``serve``.
     """
 
-    def __init__(self, directory: pathlib.Path):
+    def __init__(self, directory: pathlib.Path) -> None:
         self.directory = directory
         with opened(directory / "saved_model.pb", "SavedModel") as file:
             message = saved_model_pb2.SavedModel()
@@ -178,7 +178,7 @@ def _are_functions(signatures: Any, names: Iterable[str]) -> bool:
     )
 
 
-def _signature(definition, has_composites: bool) -> Signature:
+def _signature(definition: Any, has_composites: bool) -> Signature:
     inputs, outputs = (
         {name: _spec(info.tensor_shape, info.dtype) for name, info in sorted(infos.items())}
         for infos in (definition.inputs, definition.outputs)
@@ -189,7 +189,7 @@ def _signature(definition, has_composites: bool) -> Signature:
     return Signature(inputs, outputs, composite[0] if composite else "")
 
 
-def _spec(shape, dtype: int) -> tf.TensorSpec:
+def _spec(shape: Any, dtype: int) -> tf.TensorSpec:
     """Return a shape and a type as a file gives them; what does not exist is a variant of any shape."""
     try:
         return tf.TensorSpec(tf.TensorShape(shape), tf.as_dtype(dtype))
@@ -197,7 +197,7 @@ def _spec(shape, dtype: int) -> tf.TensorSpec:
         return tf.TensorSpec(None, tf.variant)
 
 
-def _is_composite(value) -> bool:
+def _is_composite(value: Any) -> bool:
     """Return whether a structure of types, as a file describes it, has a ragged or sparse tensor in it."""
     if value.HasField("type_spec_value"):
         return value.type_spec_value.type_spec_class in (
@@ -208,7 +208,7 @@ def _is_composite(value) -> bool:
     return any(_is_composite(each) for each in [*inner, *(pair.value for pair in value.named_tuple_value.values)])
 
 
-def _first_output(node) -> tf.TensorSpec | None:
+def _first_output(node: Any) -> tf.TensorSpec | None:
     """Return shape and type of a node's first output; ``None`` if it cannot be scores."""
     definition = tf_internals.operation_definition(node.op)
     if definition is None or not definition.output_arg:

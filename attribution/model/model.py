@@ -26,6 +26,7 @@ from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import batching, intermediate_input, op_allowlist, output_head, saved_model
 from attribution.model.compiled import CompiledGraph
 from attribution.model.input_validation import Expected, checked_feed, checked_targets
+from attribution.model.saved_model import FrozenModel
 
 if TYPE_CHECKING:
     import keras
@@ -34,7 +35,7 @@ SCORES = ("logits", "probabilities")
 
 
 def load_model(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     *,
     score: str = "logits",
     signature: str | None = None,
@@ -148,16 +149,27 @@ class Model:
         pass each), and the number of ``forward_passes`` and ``backward_passes``. Padding counts.
     """
 
-    def __init__(self, path, *, score, signature, inputs, output, jit_compile, position=None, loaded=None):
+    def __init__(
+        self,
+        path: Any,
+        *,
+        score: str,
+        signature: str | None,
+        inputs: Any,
+        output: str | None,
+        jit_compile: bool,
+        position: Any = None,
+        loaded: Any = None,
+    ) -> None:
         if score not in SCORES:
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
         self._path = saved_model.find_saved_model(path)
         self._is_trusted = op_allowlist.is_trusted()
-        self.write: Callable[[], tempfile.TemporaryDirectory] | None = None
-        self._directory: tempfile.TemporaryDirectory | None = None
+        self.write: Callable[[], tempfile.TemporaryDirectory[str]] | None = None
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
         self.score = score
-        self.live = None
-        self.live_source = None
+        self.live: Any = None
+        self.live_source: Callable[[Any], None] | None = None
         self.counts = collections.Counter()
         per_row = isinstance(position, str) and position == output_head.PER_ROW
         self._position = () if per_row else _whole_numbers(position)
@@ -168,17 +180,17 @@ class Model:
         self.num_classes = self._number_of_classes()
         self._refuse_scores_that_are_not_there()
 
-    def _take(self, frozen):
+    def _take(self, frozen: FrozenModel) -> None:
         """Compute with a frozen model from now on."""
         self._frozen = frozen
         self.inputs = frozen.inputs
         self.graph = frozen.graph
         self._compiled = CompiledGraph(frozen, self.score, self._jit_compile, self._position)
         self.logits = self._compiled.logits
-        self._layers = {}
-        self._inner = {}
+        self._layers: dict[str, Layers] = {}
+        self._inner: dict[str, tuple[Any, Model]] = {}
         self._logits_alone: Model | None = None
-        self._channels_first = {}
+        self._channels_first: dict[str, bool] = {}
 
     @property
     def path(self) -> pathlib.Path:
@@ -236,7 +248,7 @@ class Model:
         """Return the node names of all layers for class activation maps, first to last."""
         return self._layers_of(explain_input).names()
 
-    def _layers_of(self, explain_input) -> Layers:
+    def _layers_of(self, explain_input: str | None) -> Layers:
         if self._frozen.loaded is not None:
             raise BadInput(
                 f"no layer of this model can be explained: the gradients of {self._frozen.inexact} are known only as "
@@ -311,13 +323,13 @@ class Model:
             self._logits_alone = other
         return self._logits_alone
 
-    def _with(self, frozen) -> Model:
+    def _with(self, frozen: FrozenModel) -> Model:
         """Return a model that counts with this one and computes with another graph."""
         other = copy.copy(self)
         other._take(frozen)
         return other
 
-    def _explained_name(self, explain_input) -> str:
+    def _explained_name(self, explain_input: str | None) -> str:
         """Return the name of what to explain, an input or a tensor inside."""
         floats = [name for name, spec in self.inputs.items() if spec.dtype.is_floating and spec.shape.rank != 0]
         with_rows = [name for name, spec in self.inputs.items() if spec.shape.rank != 0 and not self._is_position(name)]
@@ -446,7 +458,7 @@ class Model:
 
     def predict(self, inputs: Inputs, batch_size: int = 32) -> np.ndarray:
         """Return the class of the highest score, ``(N,)`` int64."""
-        return self.scores(inputs, batch_size).argmax(axis=1)
+        return np.asarray(np.argmax(self.scores(inputs, batch_size), axis=1))
 
     @renamed_arguments(wrt="explain_input")
     def gradients(
@@ -483,8 +495,9 @@ class Model:
         gradients = np.empty(feed[name].shape, np.float32)
         for rows, real in self.chunks(len(gradients), batch_size):
             chunk = {key: batching.take(array, rows) for key, array in feed.items()}
-            result = self.backward(chunk, targets[rows], name, rules=rules)
-            gradients[rows[:real]] = result.input_gradient[:real]
+            gradient = self.backward(chunk, targets[rows], name, rules=rules).input_gradient
+            assert gradient is not None
+            gradients[rows[:real]] = gradient[:real]
         return gradients
 
     def chunks(self, total: int, batch_size: int) -> Iterator[tuple[np.ndarray, int]]:
@@ -557,7 +570,7 @@ class Model:
         scores, found = self._run(self._compiled.multipliers(explain_input), targets, baseline, *feed.values())
         self.counts.update(forward=len(targets), forward_passes=1, backward=len(targets), backward_passes=1)
         _checked(scores.numpy(), len(targets))
-        return found.numpy()
+        return np.asarray(found.numpy())
 
     def relevance(
         self,
@@ -595,7 +608,7 @@ class Model:
         found = [relevance.numpy() for relevance in found]
         return found[0] if layers is None else dict(zip(wanted, found, strict=True))
 
-    def _run(self, function, *arrays):
+    def _run(self, function: Callable[..., Any], *arrays: Any) -> Any:
         """Call a compiled function.
 
         Raises
@@ -644,7 +657,7 @@ class Model:
                 raise BadInput(f"position {self._position} is outside the model's output of shape {_shown(shape)}")
         return classes
 
-    def _refuse_scores_that_are_not_there(self):
+    def _refuse_scores_that_are_not_there(self) -> None:
         if self.score == "probabilities" and self.num_classes == 1 and self._compiled.probabilities is None:
             raise BadInput(
                 "the model has one output and no sigmoid at its end, so that it gives no probabilities; explain it "
@@ -661,7 +674,7 @@ class Model:
                 "from input to output, and the output is probabilities; load it with score='probabilities'"
             )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Model({str(self.path)!r}, score={self.score!r}, inputs={list(self.inputs)})"
 
 
@@ -695,7 +708,7 @@ class Explained:
         )
 
 
-def _whole_numbers(position) -> tuple[int, ...]:
+def _whole_numbers(position: Any) -> tuple[int, ...]:
     """Return a position as whole numbers, one for each axis."""
     if position is None:
         return ()
@@ -713,7 +726,7 @@ def _none_of(shape: tf.TensorShape) -> np.ndarray:
     return np.zeros([0, *((size or 1) for size in (shape[1:] if shape.rank else ()))], np.float32)
 
 
-def _rows(feed) -> int:
+def _rows(feed: Mapping[str, np.ndarray]) -> int:
     """Return how many rows a feed has; single values have none."""
     return next((len(array) for array in feed.values() if array.ndim), 1)
 

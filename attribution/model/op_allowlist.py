@@ -130,7 +130,7 @@ def is_trusted() -> bool:
 
 
 def check(
-    directory: str | os.PathLike,
+    directory: str | os.PathLike[str],
     bodies: Mapping[str, Iterable[Any]],
     functions: Collection[str],
     reading_own_files: Collection[tuple[str, str]] = (),
@@ -169,7 +169,7 @@ def check(
         )
 
 
-def _problem(node, functions: Collection[str]) -> str | None:
+def _problem(node: Any, functions: Collection[str]) -> str | None:
     """Return an operation that is not allowed, as a message names it; ``None`` if it is."""
     from attribution.graph.tf_internals import operation_definition
 
@@ -182,7 +182,7 @@ def _problem(node, functions: Collection[str]) -> str | None:
     return next(filter(None, (_problem_of_text(node, attribute) for attribute in texts)), None)
 
 
-def _problem_of_text(node, attribute) -> str | None:
+def _problem_of_text(node: Any, attribute: Any) -> str | None:
     """Return an operation if one of its text attributes is not allowed, else ``None``."""
     given = node.attr[attribute.name] if attribute.name in node.attr else attribute.default_value
     if attribute.name in node.attr and given.WhichOneof("value") != _TEXT_FIELDS[attribute.type]:

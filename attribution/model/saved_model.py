@@ -11,7 +11,7 @@ import hashlib
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,13 +61,13 @@ class FrozenModel:
     output: str
     output_shape: tf.TensorShape
     aliases: dict[str, str]
-    loaded: Callable | None = None
+    loaded: Callable[..., Any] | None = None
     inexact: str | None = None
     held: object = None
     numbered: bool = False
 
 
-def find_saved_model(path: str | os.PathLike) -> pathlib.Path:
+def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
     """Return the directory that holds ``saved_model.pb``.
 
     Parameters
@@ -99,7 +99,7 @@ def find_saved_model(path: str | os.PathLike) -> pathlib.Path:
     raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
 
 
-def fingerprint(directory: str | os.PathLike) -> str:
+def fingerprint(directory: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a SavedModel's graph, variables and assets as 64 hexadecimal digits."""
     directory = find_saved_model(directory)
     digest = hashlib.sha256()
@@ -111,7 +111,7 @@ def fingerprint(directory: str | os.PathLike) -> str:
     return digest.hexdigest()
 
 
-def load(path: str | os.PathLike, signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
+def load(path: str | os.PathLike[str], signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
     """Load what some signatures of a SavedModel (tag ``serve``) use, with its variables.
 
     Parameters
@@ -136,7 +136,7 @@ def load(path: str | os.PathLike, signatures: Iterable[str] | None = None, tenso
     return _load(SavedFile(find_saved_model(path)), path, signatures, tensors)
 
 
-def _load(file: SavedFile, path, signatures=None, tensors=()):
+def _load(file: SavedFile, path: Any, signatures: Iterable[str] | None = None, tensors: Iterable[str] = ()) -> Any:
     try:
         return file.load(signatures, tensors)
     except BadInput:
@@ -146,7 +146,7 @@ def _load(file: SavedFile, path, signatures=None, tensors=()):
 
 
 def freeze(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     signature: str | None = None,
     inputs: Any = None,
     output: str | None = None,
@@ -218,7 +218,7 @@ def freeze(
     if inexact:
         view = GraphView(pure)  # the loaded function has the weights
 
-    def as_loaded(*arrays):
+    def as_loaded(*arrays: Any) -> Any:
         if inputs:
             return function(*arrays)[0]
         return function(**dict(zip(input_names, arrays, strict=True)))[chosen]
@@ -237,7 +237,7 @@ def freeze(
     )
 
 
-def _leaves_state(function, inputs, names) -> bool:
+def _leaves_state(function: Any, inputs: Any, names: Sequence[str]) -> bool:
     """Tell whether calls on random inputs leave every variable of a function as it was, to the bit.
 
     Names are those of a signature's inputs; empty where they go by their place.
@@ -260,7 +260,7 @@ def _leaves_state(function, inputs, names) -> bool:
     return all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
 
-def _without_variables(function):
+def _without_variables(function: Any) -> tuple[Any, tf.compat.v1.GraphDef, dict[str, Any], dict[str, str], set[str]]:
     """Take the variables and calls out of a function.
 
     Returns
@@ -278,8 +278,9 @@ def _without_variables(function):
     """
     variables = {id(variable.handle): variable for variable in function.graph.variables}
     captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
-    large = {name: variable for name, variable in captured.items() if variable is not None and _is_large(variable)}
-    converted = _converter(function, kept=set(large))
+    known = {name: variable for name, variable in captured.items() if variable is not None}
+    large = {name for name, variable in known.items() if _is_large(variable)}
+    converted = _converter(function, kept=large)
     sources = _identity_sources(converted.graph_def)
     # What is read as a whole can stay a tensor; what is passed to a loop or looked up row by row is left to the
     # conversion to constants, and taken out of the graph afterwards. What is written to cannot be a constant.
@@ -292,8 +293,8 @@ def _without_variables(function):
         if node.op not in ("ReadVariableOp", "Identity")
         for name in node.input
     }
-    kept = (set(large) - used_otherwise) | written
-    if kept != set(large):
+    kept = (large - used_otherwise) | written
+    if kept != large:
         converted = _converter(function, kept=kept)
     graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
     frozen = convert_to_constants._construct_concrete_function(function, graph_def, indices)
@@ -305,7 +306,7 @@ def _without_variables(function):
             weights[placeholder.op.name] = handle  # a table
     for node in graph_def.node:
         if node.op == "ReadVariableOp" and sources(node.input[0]) in kept:
-            weights[node.name] = captured[sources(node.input[0])].read_value()
+            weights[node.name] = known[sources(node.input[0])].read_value()
             if sources(node.input[0]) in written:
                 state.add(node.name)
         elif node.op == "Const" and node.attr["value"].tensor.ByteSize() >= graph_nodes.WEIGHT:
@@ -324,22 +325,22 @@ _WRITES = (
 )  # fmt: skip
 
 
-def _is_large(variable) -> bool:
+def _is_large(variable: Any) -> bool:
     size = variable.shape.num_elements()
     return variable.dtype.is_floating and size is not None and size * variable.dtype.size >= graph_nodes.WEIGHT
 
 
-def _converter(function, kept):
+def _converter(function: Any, kept: Collection[str]) -> Any:
     return convert_to_constants._FunctionConverterDataInEager(
         function, lower_control_flow=False, aggressive_inlining=False, variable_names_denylist=kept
     )
 
 
-def _identity_sources(graph_def):
+def _identity_sources(graph_def: tf.compat.v1.GraphDef) -> Callable[[str], str]:
     """Return the function from an input entry to the node whose value it is, identities left aside."""
     behind = {node.name: node.input[0] for node in graph_def.node if node.op == "Identity"}
 
-    def source(name):
+    def source(name: str) -> str:
         name = graph_nodes.node_of(name)
         while name in behind:
             name = graph_nodes.node_of(behind[name])
@@ -355,7 +356,7 @@ def default_signature(names: Iterable[str]) -> str | None:
     return known[0] if known else names[0] if len(names) == 1 else None
 
 
-def _chosen_signature(available, path, name):
+def _chosen_signature(available: Mapping[str, Any], path: Any, name: str | None) -> str:
     """Return the name of the signature to explain."""
     if not available:
         raise BadInput(
@@ -363,7 +364,7 @@ def _chosen_signature(available, path, name):
             "or export it with keras.Model.export"
         )
     chosen = name or default_signature(available)
-    if chosen not in available:
+    if chosen is None or chosen not in available:
         wanted = f"has no signature '{name}'" if name else "has several signatures; choose one with signature="
         raise BadInput(f"'{path}' {wanted}; its signatures are {listed(available)}")
     if isinstance(available, dict) and available[chosen].composite:
@@ -374,7 +375,7 @@ def _chosen_signature(available, path, name):
     return chosen
 
 
-def _signature(loaded, path, name):
+def _signature(loaded: Any, path: Any, name: str | None) -> tuple[Any, list[str], list[str]]:
     """Return a signature's concrete function with the names of its inputs and outputs, in tensor order."""
     name = _chosen_signature(loaded.signatures, path, name)
     function = loaded.signatures[name]
@@ -385,7 +386,7 @@ def _signature(loaded, path, name):
     return function, input_names, sorted(function.structured_outputs)
 
 
-def _prune(loaded, path, inputs, output):
+def _prune(loaded: Any, path: Any, inputs: list[str], output: str | None) -> tuple[Any, list[str], list[str]]:
     """Return the function between named tensors of a TensorFlow 1 SavedModel."""
     if not hasattr(loaded, "prune"):
         raise BadInput(f"'{path}' is not a TensorFlow 1 file: address it by signature=, not by tensor names")
@@ -401,7 +402,7 @@ def _prune(loaded, path, inputs, output):
     return function, [name.split(":")[0] for name in inputs], [output]
 
 
-def _identities(imported) -> dict[str, str]:
+def _identities(imported: Any) -> dict[str, str]:
     """Return name -> node behind it, for every identity of a graph."""
     aliases = {}
     for operation in imported.get_operations():
@@ -414,7 +415,7 @@ def _identities(imported) -> dict[str, str]:
     return aliases
 
 
-def _is_numbered(function, graph_def) -> bool:
+def _is_numbered(function: Any, graph_def: tf.compat.v1.GraphDef) -> bool:
     """Return whether name scopes are layers' names with a number added, by the layers that have variables."""
     layers = {variable.name.split("/")[-2] for variable in function.graph.variables if "/" in variable.name}
     scopes = {component for node in graph_def.node for component in node.name.split("/")[:-1]}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import os
 import pathlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attribution.graph.nodes import node_of
@@ -89,7 +89,7 @@ def copy_used_objects(source: Any, signatures: Collection[str], directory: pathl
 class _Used:
     """Objects, by number, and functions, by name, that are used directly or through others."""
 
-    def __init__(self, graph):
+    def __init__(self, graph: Any):
         self.objects: set[int] = set()
         self.functions: set[str] = set()
         self.called: set[str] = set()  # functions that others call
@@ -117,7 +117,7 @@ class _Used:
                 waiting += self.add_called_by(self._bodies[part])
                 waiting += [self._derivatives[part]] if part in self._derivatives else ()
 
-    def add_called_by(self, nodes) -> set[str]:
+    def add_called_by(self, nodes: Iterable[Any]) -> set[str]:
         """Return the functions that nodes call, or that compute their gradients, and remember them as called."""
         names = set()
         for node in nodes:
@@ -130,7 +130,7 @@ class _Used:
         return names
 
 
-def _functions_in(values) -> Iterator[str]:
+def _functions_in(values: Iterable[Any]) -> Iterator[str]:
     """Yield the names of functions in attributes' values."""
     for value in values:
         for function in [value.func] if value.HasField("func") else value.list.func:
@@ -138,7 +138,7 @@ def _functions_in(values) -> Iterator[str]:
             yield from _functions_in(function.attr.values())
 
 
-def _uses_of_object(objects, number: int) -> Iterator[int | str]:
+def _uses_of_object(objects: Any, number: int) -> Iterator[int | str]:
     node = objects[number]
     yield from (reference.node_id for reference in node.dependencies)
     yield from node.function.concrete_functions
@@ -151,11 +151,11 @@ def _uses_of_object(objects, number: int) -> Iterator[int | str]:
         yield saved.restore_function
 
 
-def _children(node) -> dict[str, int]:
+def _children(node: Any) -> dict[str, int]:
     return {child.local_name: child.node_id for child in node.children}
 
 
-def _leading_to(objects, numbers: Iterable[int]) -> set[int]:
+def _leading_to(objects: Any, numbers: Iterable[int]) -> set[int]:
     """Return the objects that have some objects among their children, directly or through others."""
     parents = collections.defaultdict(list)
     for number, node in enumerate(objects):
@@ -171,7 +171,7 @@ def _leading_to(objects, numbers: Iterable[int]) -> set[int]:
     return found
 
 
-def _copy_library(source, used: _Used, target) -> None:
+def _copy_library(source: Any, used: _Used, target: Any) -> None:
     library, copy = source.graph_def.library, target.graph_def.library
     target.graph_def.versions.CopyFrom(source.graph_def.versions)
     copy.function.extend(function for function in library.function if function.signature.name in used.functions)
@@ -181,7 +181,7 @@ def _copy_library(source, used: _Used, target) -> None:
     )
 
 
-def _reads_of_assets(source, used: _Used, directory: pathlib.Path) -> Reads:
+def _reads_of_assets(source: Any, used: _Used, directory: pathlib.Path) -> Reads:
     """Return the nodes that fill a table from an asset, which a function of the file takes as a bound input."""
     reads = set()
     objects, concrete = source.object_graph_def.nodes, source.object_graph_def.concrete_functions
@@ -200,14 +200,14 @@ def _reads_of_assets(source, used: _Used, directory: pathlib.Path) -> Reads:
     return reads
 
 
-def _asset(source, node, directory: pathlib.Path) -> bool:
+def _asset(source: Any, node: Any, directory: pathlib.Path) -> bool:
     """Return whether an object is an asset that is in the SavedModel's folder of assets."""
     return node.HasField("asset") and _is_own(
         source.asset_file_def[node.asset.asset_file_def_index].filename, directory
     )
 
 
-def _reads_one_of(node, names: Collection[str]) -> bool:
+def _reads_one_of(node: Any, names: Collection[str]) -> bool:
     return node.op in _READS_TEXT and len(node.input) > 1 and node_of(node.input[1]) in names
 
 
@@ -292,7 +292,7 @@ def ancestors(nodes: Mapping[str, Any], tensors: Iterable[str]) -> set[str]:
     return found
 
 
-def _tensors(definition) -> Iterator[str]:
+def _tensors(definition: Any) -> Iterator[str]:
     """Yield the names of a signature's tensors."""
     for info in [*definition.inputs.values(), *definition.outputs.values()]:
         yield info.name
@@ -300,7 +300,7 @@ def _tensors(definition) -> Iterator[str]:
         yield from (component.name for component in info.composite_tensor.components)
 
 
-def _assets(source) -> list:
+def _assets(source: Any) -> list[Any]:
     """Return the assets, each with the tensor that TensorFlow feeds with its path."""
     from tensorflow.core.protobuf import meta_graph_pb2
 
@@ -312,7 +312,7 @@ def _assets(source) -> list:
     return assets
 
 
-def _paths_of_own_assets(assets, nodes: Mapping[str, Any], directory: pathlib.Path) -> dict[str, bytes]:
+def _paths_of_own_assets(assets: Sequence[Any], nodes: Mapping[str, Any], directory: pathlib.Path) -> dict[str, bytes]:
     """Return the constants that can only be paths of the SavedModel's own assets, by name, each with its path.
 
     Where several assets name one constant, TensorFlow feeds one of them, so that all must be the SavedModel's own.
@@ -327,7 +327,7 @@ def _paths_of_own_assets(assets, nodes: Mapping[str, Any], directory: pathlib.Pa
     }
 
 
-def _copy_initializers(source, target) -> list[str]:
+def _copy_initializers(source: Any, target: Any) -> list[str]:
     """Copy the names of the operations that TensorFlow runs to initialize a file, and return them."""
     if INITIALIZER in source.signature_def:
         names = [info.name for info in source.signature_def[INITIALIZER].outputs.values()]
@@ -344,7 +344,7 @@ def _copy_initializers(source, target) -> list[str]:
     return names + [variable.initializer_name for _, variable in _variables(source, ["local_variables"])]
 
 
-def _variables(source, collections_: Iterable[str]) -> Iterator[tuple[str, Any]]:
+def _variables(source: Any, collections_: Iterable[str]) -> Iterator[tuple[str, Any]]:
     """Yield the variables of collections, each with its collection."""
     from tensorflow.core.framework import variable_pb2
 
@@ -354,7 +354,7 @@ def _variables(source, collections_: Iterable[str]) -> Iterator[tuple[str, Any]]
                 yield key, variable_pb2.VariableDef.FromString(value)
 
 
-def _copy_variables(source, nodes, kept: Collection[str], target) -> set[str]:
+def _copy_variables(source: Any, nodes: Mapping[str, Any], kept: Collection[str], target: Any) -> set[str]:
     """Copy the variables whose nodes are kept; return the nodes that their values are read from.
 
     The operation that gave a variable its first value is skipped: its value comes from the checkpoint.
@@ -371,7 +371,7 @@ def _copy_variables(source, nodes, kept: Collection[str], target) -> set[str]:
     return reading
 
 
-def _identities_of(nodes, kept: Collection[str]) -> set[str]:
+def _identities_of(nodes: Any, kept: Collection[str]) -> set[str]:
     """Return the identities of kept nodes, and of these."""
     found: set[str] = set()
     waiting = [node for node in nodes if node.op == "Identity" and node.name not in kept]
