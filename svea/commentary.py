@@ -1,4 +1,4 @@
-"""What stands below the table: how the order compares with the paper's, what held, and what is known to differ."""
+"""The notes below SVEA's table: rank correlation with the paper, its claims, and known differences."""
 
 from __future__ import annotations
 
@@ -85,29 +85,30 @@ def _comparisons(networks, score, titles, seed, where) -> list[str]:
     values = {name: values_of(networks, MapSource(name), "roe_test").mean(axis=0) for name in names}
     values["argmax_abs"] = values_of(networks, MapSource(control="argmax_abs"), "roe_test").mean(axis=0)
     best = max(names, key=lambda name: score[name, "roe_test"])
-    lines = []
-    if len(names) > 1:
-        pairs = list(itertools.combinations(names, 2))
-        tests = {frozenset(test[:2]): test for test in comparisons.compare_pairs(values, pairs, seed=seed)}
-        tied = [
-            f"{titles[name]} (p = {test.p_corrected:.2f})"
-            for name in names
-            if name != best and (test := tests[frozenset((best, name))]).p_corrected >= comparisons.LEVEL
-        ]
-        lines.append(
-            f"ROE test, paired by signal, p-values after Holm for {len(pairs)} pairs: {titles[best]} is highest; "
-            + (f"not told apart from it: {', '.join(tied)}." if tied else "all others are below it, p < 0.05.")
-        )
     against_peak = comparisons.compare_pairs(values, [(name, "argmax_abs") for name in names], seed=seed)
     better = [
         titles[test.first] for test in against_peak if test.p_corrected < comparisons.LEVEL and test.difference > 0
     ]
     on = " and ".join(where) + (", averaged" if len(where) > 1 else "")
-    lines.append(
+    return [
+        *(_tied_with_best(values, names, best, titles, seed) if len(names) > 1 else ()),
         f"Better than the window at the largest |x|, which uses no network ({score['argmax_abs', 'roe_test']:.1f}), on "
-        f"{on} (p < 0.05 after Holm for {len(names)} methods): {', '.join(better) or 'none'}."
-    )
-    return lines
+        f"{on} (p < 0.05 after Holm for {len(names)} methods): {', '.join(better) or 'none'}.",
+    ]
+
+
+def _tied_with_best(values, names, best, titles, seed) -> list[str]:
+    """Return the methods that do not differ significantly from the best one in the ROE test."""
+    pairs = list(itertools.combinations(names, 2))
+    tied = []
+    for test in comparisons.compare_pairs(values, pairs, seed=seed):
+        if best in test[:2] and test.p_corrected >= comparisons.LEVEL:
+            other = test.second if test.first == best else test.first
+            tied.append(f"{titles[other]} (p = {test.p_corrected:.2f})")
+    return [
+        f"ROE test, paired by signal, p-values after Holm for {len(pairs)} pairs: {titles[best]} is highest; "
+        + (f"not told apart from it: {', '.join(tied)}." if tied else "all others are below it, p < 0.05.")
+    ]
 
 
 def _zero_maps(rows, titles) -> list[str]:
@@ -117,7 +118,7 @@ def _zero_maps(rows, titles) -> list[str]:
 
 
 def _random_networks(rows, titles) -> list[str]:
-    """Say what is left of the methods' regions on networks that have learnt nothing."""
+    """Return the scores of the methods' regions on networks of random weights."""
     lines = []
     for name, metric in METRICS.items():
         found = [row for row in rows if row["metric"] == name and "of" in row]
@@ -130,7 +131,7 @@ def _random_networks(rows, titles) -> list[str]:
 
 
 def _what_holds(score, titles) -> list[str]:
-    """Say whether the paper's two groups and its lowest Drop are found again."""
+    """Return whether the paper's two groups and its lowest Drop are reproduced."""
     lines = []
     if all((name, "roe_test") in score for name in LOWER_GROUP + UPPER_GROUP):
         highest = max(LOWER_GROUP, key=lambda name: score[name, "roe_test"])

@@ -22,7 +22,7 @@ from svea.controls import CONTROLS, RAW_SIGNAL
 from svea.methods import COSTLY, METHODS, RISE_MASKS
 from svea.metrics import METRICS
 
-DEFAULT_MODEL = default_model("svea/baseline")
+_DEFAULT_MODEL = default_model("svea/baseline")
 
 
 class Svea(Benchmark):
@@ -160,14 +160,16 @@ class Svea(Benchmark):
 
 def _model_paths(flag_values: flags.FlagValues) -> list[pathlib.Path]:
     """Return the directories of the networks to score."""
-    given = [flag_values.model] if flag_values.model else flag_values.models
-    if not given and not DEFAULT_MODEL.is_dir():
-        raise BadInput("the default network is missing; train it with: python -m svea.baseline, or give --model=")
     if flag_values.model and flag_values.models:
         raise BadInput("--model and --models were both given; --model is for one network, --models for several")
-    if not all(given):
+    given = [flag_values.model] if flag_values.model else flag_values.models
+    if not given:
+        if not _DEFAULT_MODEL.is_dir():
+            raise BadInput("the default network is missing; train it with: python -m svea.baseline, or give --model=")
+        return [_DEFAULT_MODEL]
+    if "" in given:
         raise BadInput("--models has an empty name; write --models=first,second")
-    paths = [pathlib.Path(path) for path in given] or [DEFAULT_MODEL]
+    paths = list(map(pathlib.Path, given))
     if len({path.resolve() for path in paths}) < len(paths):
         raise BadInput("--models names a network twice")
     return paths

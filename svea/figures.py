@@ -134,7 +134,7 @@ def save_figures(
 
 
 def choose_examples(labels: np.ndarray, probabilities: np.ndarray, count: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Choose test signals to show: the first of as many classes, classified rightly and wrongly.
+    """Choose test signals: the first of several classes, classified correctly and incorrectly.
 
     Parameters
     ----------
@@ -171,18 +171,9 @@ def examples_figure(
     maps: Mapping[str, Mapping[int, np.ndarray]],
     titles: Mapping[str, str],
 ) -> Figure:
-    """Draw signal, map and region: a line per method, a column per example.
+    """Draw signal, map and region: a line per method, a column per example; arguments as of ``save_figures``.
 
     A column is one pair of axes, in which each method has a height of one: matplotlib is slow with many pairs.
-
-    Parameters
-    ----------
-    data, network, maps, titles
-        As for ``save_figures``.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -226,17 +217,7 @@ def examples_figure(
 
 
 def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
-    """Draw the ROE test of every method and control.
-
-    Parameters
-    ----------
-    rows, titles
-        As for ``save_figures``.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw the ROE test of every method and control; arguments as of ``save_figures``."""
     from matplotlib.figure import Figure
 
     scored = _by_roe(rows)
@@ -245,14 +226,15 @@ def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
     heights = np.arange(len(scored))
     values = np.array([row["value"] for row in scored])
     margins = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in scored]).T
-    colours = [_BARS[row["kind"]] for row in scored]
+    kinds = [row["kind"] for row in scored]
+    colours = [_BARS[kind] for kind in kinds]
     bars.barh(heights, values, xerr=margins, color=colours, height=0.66, error_kw={"linewidth": 1, "capsize": 2})
-    for kind, colour in _BARS.items():
-        if colour in colours:
-            bars.barh([np.nan], [np.nan], color=colour, label=f"{kind}, 95 % interval")
-    with_paper = [(height, row["paper"]) for height, row in zip(heights, scored, strict=True) if row["paper"]]
-    if with_paper:
-        bars.plot(*zip(*[(x, y) for y, x in with_paper], strict=True), "D", color=_PAPER, markersize=5, label="paper")
+    for kind in filter(kinds.__contains__, _BARS):
+        bars.barh([np.nan], [np.nan], color=_BARS[kind], label=f"{kind}, 95 % interval")
+    with_paper = np.array([bool(row["paper"]) for row in scored])
+    if with_paper.any():
+        published = [row["paper"] for row in scored if row["paper"]]
+        bars.plot(published, heights[with_paper], "D", color=_PAPER, markersize=5, label="paper")
     bars.set_yticks(heights, [titles[row["method"]] for row in scored], fontsize=9)
     bars.set_xlim(0, 100)
     bars.set_xlabel("ROE test: windows classified rightly, %", fontsize=9)
@@ -265,16 +247,9 @@ def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
 def positions_figure(
     data: Mnist1D, network: NetworkScores, rows: Sequence[Mapping], titles: Mapping[str, str]
 ) -> Figure:
-    """Draw how far the windows of every method and control lie from the true template, by the ROE test's order.
+    """Draw the distance of the windows of every method and control from the true template, in the ROE test's order.
 
-    Parameters
-    ----------
-    data, network, rows, titles
-        As for ``save_figures``.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    Arguments as of ``save_figures``.
     """
     from matplotlib.figure import Figure
 

@@ -163,19 +163,18 @@ class Evaluator:
     ) -> None:
         """Explain and measure those inputs of a batch that count and lack a number or a saved map."""
         missing = {row: self._missing(part.names[row], part.files[row]) for row in np.flatnonzero(counts).tolist()}
-        rows = [row for row in missing if missing[row]]
-        if not rows:
-            return
         wanted = set().union(*missing.values())
-        names, files = ([column[row] for row in rows] for column in (part.names, part.files))
+        if not wanted:
+            return
+        rows = [row for row in missing if missing[row]]
         batch = load().take(rows)
         if targets is not None:
             batch = dataclasses.replace(batch, targets=np.asarray(targets)[rows])
         batch = self.explainer.with_targets(batch)
-        sources = [source for source in self.explainer.sources if source in wanted]
+        sources = list(filter(wanted.__contains__, self.explainer.sources))
         for source, maps in self.explainer.maps(sources, batch):
-            self._measure(source, maps, batch, names)
-            self._save_maps(source, maps, files)
+            self._measure(source, maps, batch, [part.names[row] for row in rows])
+            self._save_maps(source, maps, [part.files[row] for row in rows])
 
     def _measure(self, source: MapSource, maps: np.ndarray, batch: Batch, names: Sequence[str]) -> None:
         """Store the numbers of a source's maps by all measures that lack them."""

@@ -183,18 +183,18 @@ def choose(
     list of int
         Positions among the inputs, in rising order.
     """
-    common = set(methods).intersection(*(group.values for group in groups))
-    methods = [name for name in methods if name in common]
-    registered = [name for name in methods if ":" not in name] or methods
+    scored_by_all = set(methods).intersection(*(group.values for group in groups))
+    methods = list(filter(scored_by_all.__contains__, methods))
+    custom = [name for name in methods if ":" in name]
+    registered = [name for name in methods if name not in custom] or methods
     if not registered:
         return list(range(min(count, len(groups[0].inputs))))
-    less = [group.where["metric"] in less_is_better for group in groups]
-    goals = [_goals(group, each, registered, registered) for group, each in zip(groups, less, strict=True)]
+    goals = [_goals(group, less_is_better, registered, registered) for group in groups]
     chosen = _cover(np.concatenate(goals), count)
-    custom = [name for name in methods if ":" in name][:_CUSTOM_METHODS]
-    for ends in _goals(groups[0], less[0], registered, custom) if custom else ():
-        if ends[chosen].max() < ends.max():
-            chosen.append(int(ends.argmax()))
+    for name in custom[:_CUSTOM_METHODS]:
+        for ends in _goals(groups[0], less_is_better, registered, [name]):
+            if ends[chosen].max() < ends.max():
+                chosen.append(int(ends.argmax()))
     return sorted(chosen)
 
 
@@ -210,11 +210,14 @@ def _cover(goals: np.ndarray, count: int) -> list[int]:
     return chosen
 
 
-def _goals(group: InputScores, less: bool, among: Sequence[str], methods: Sequence[str]) -> np.ndarray:
+def _goals(
+    group: InputScores, less_is_better: Sequence[str], among: Sequence[str], methods: Sequence[str]
+) -> np.ndarray:
     """Return the rank of each input among each method's best, and among its worst, in [0, 1]; (2 methods, inputs)."""
     values = {name: np.nan_to_num(np.asarray(group.values[name], float)) for name in {*among, *methods}}
     mean = np.mean([values[name] for name in among], axis=0)
-    led = np.stack([(mean - values[name]) if less else (values[name] - mean) for name in methods])
+    sign = -1 if group.where["metric"] in less_is_better else 1
+    led = np.stack([sign * (values[name] - mean) for name in methods])
     smaller = [np.searchsorted(np.sort(line), line) for line in led]
     ranks = np.stack(smaller) / led.shape[1]
     return np.concatenate([ranks, 1 - ranks])

@@ -1,33 +1,93 @@
-"""How far a map is from the exact Shapley values of the very network that it explains."""
+"""Metrics of maps against the exact Shapley values of the explained network.
+
+Shapley values are computed from the worth of all coalitions of features, without sampling. Absent features are zero,
+which is also the baseline of the methods here.
+"""
 
 from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
 
 import numpy as np
 
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric, of_maps
-from attribution_benchmarks.exact import shapley
 from attribution_benchmarks.exact.problems import HAND_SET, NAMES
-from attribution_benchmarks.metrics.map_values import spearman
+from attribution_benchmarks.metrics.map_values import ratio, spearman
 from attribution_benchmarks.metrics.model_queries import Scores
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 _SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
-NEGLIGIBLE = 1e-4  # of the largest part: single precision leaves as much where there is nothing
+_NEGLIGIBLE = 1e-4  # of the largest value: the error of single precision where the truth is 0
+_MOST = 12  # features: 4,096 coalitions
+
+
+def coalitions(features: int) -> np.ndarray:
+    """Return all subsets of some features, (2^features, features) bool; row r holds the features of r's binary digits.
+
+    Raises
+    ------
+    ValueError
+        If there are more than twelve features.
+    """
+    if not 1 <= features <= _MOST:
+        raise ValueError(f"{features} features have too many coalitions to count; at most {_MOST} are counted")
+    return (np.arange(2**features)[:, np.newaxis] >> np.arange(features)) & 1 == 1
+
+
+@functools.cache
+def _weights(features: int) -> np.ndarray:
+    """Return the matrix from the worth of all coalitions to Shapley values, (features, 2^features) float64.
+
+    φ_i = Σ_S |S|! (d - |S| - 1)! / d! (v(S ∪ i) - v(S)).
+    """
+    members = coalitions(features)
+    size = members.sum(axis=1)
+    chance = [math.factorial(s) * math.factorial(features - s - 1) / math.factorial(features) for s in range(features)]
+    with_i, without_i = np.array([0.0, *chance]), np.array([*chance, 0.0])
+    return np.where(members.T, with_i[size], -without_i[size])
+
+
+def shapley_values(worth: np.ndarray) -> np.ndarray:
+    """Return Shapley values, (N, features) float64, of the worth of all coalitions, (N, 2^features)."""
+    features = int(np.log2(np.shape(worth)[1]))
+    return np.asarray(worth, np.float64) @ _weights(features).T
+
+
+def shapley_values_of_network(
+    inputs: np.ndarray, targets: np.ndarray, scores: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return the Shapley values of a network's score of each input's target, (N, features) float64.
+
+    Parameters
+    ----------
+    inputs
+        (N, features), at most twelve features.
+    targets
+        (N,) int.
+    scores
+        ``scores(inputs)`` returns (M, classes); it is called with 2^features inputs for each input.
+    """
+    members = coalitions(inputs.shape[1])
+    parts = (inputs[:, np.newaxis] * members[np.newaxis]).reshape(-1, inputs.shape[1]).astype(inputs.dtype)
+    found = np.asarray(scores(parts), np.float64).reshape(len(inputs), len(members), -1)
+    return shapley_values(np.take_along_axis(found, np.asarray(targets)[:, None, None], axis=2)[..., 0])
 
 
 @memoize_last
-def truth(batch: Batch, scores: Scores) -> np.ndarray:
-    """Return the exact attributions of a batch's targets, (N, 12) float64: all coalitions are put to the network."""
-    return shapley.of_network(batch.pictures, batch.targets, scores)
+def _truth(batch: Batch, scores: Scores) -> np.ndarray:
+    """Return the exact attributions of a batch's targets, (N, 12) float64."""
+    return shapley_values_of_network(batch.pictures, batch.targets, scores)
 
 
 def distance(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Return what of the truth a map misses at its best scale, (N,) in [0, 1].
+    """Return the distance of each map from the truth at the map's best scale, (N,) in [0, 1].
 
-    min over β ≥ 0 of ‖β · map - truth‖ / ‖truth‖: the sine of the angle between them, 0 for a map that is the truth in
-    another unit, 1 for one of nothing, or at a right angle or beyond. NaN where the truth is nothing.
+    min over β ≥ 0 of ‖β · map - truth‖ / ‖truth‖, the sine of the angle between them. It is 0 for a multiple of the
+    truth, and 1 for a map of zeros and for angles of 90° or more. NaN where the truth is zero.
 
     Parameters
     ----------
@@ -41,17 +101,16 @@ def distance(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
 
 
 def sign_errors(maps: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Return the share of the features that matter whose sign a map has wrong or that it leaves out, (N,)."""
-    matters = np.abs(exact) > NEGLIGIBLE * np.abs(exact).max(axis=1, keepdims=True)
+    """Return the share of the relevant features whose sign in the map is wrong or zero, (N,)."""
+    matters = np.abs(exact) > _NEGLIGIBLE * np.abs(exact).max(axis=1, keepdims=True)
     wrong = matters & (np.sign(maps) != np.sign(exact))
-    return np.divide(wrong.sum(axis=1), matters.sum(axis=1), out=np.full(len(maps), np.nan), where=matters.any(axis=1))
+    return ratio(wrong.sum(axis=1), matters.sum(axis=1))
 
 
 def suppressor_share(maps: np.ndarray, suppressors: np.ndarray) -> np.ndarray:
     """Return the share of a map's magnitude on suppressors, (N, features) bool; (N,), NaN where there are none."""
-    total = np.abs(maps).sum(axis=1)
-    known = suppressors.any(axis=1) & (total > 0)
-    return np.divide((np.abs(maps) * suppressors).sum(axis=1), total, out=np.full(len(maps), np.nan), where=known)
+    share = ratio((np.abs(maps) * suppressors).sum(axis=1), np.abs(maps).sum(axis=1))
+    return np.where(suppressors.any(axis=1), share, np.nan)
 
 
 def _as_features(maps: np.ndarray, batch: Batch) -> np.ndarray:
@@ -64,14 +123,14 @@ def _as_features(maps: np.ndarray, batch: Batch) -> np.ndarray:
 
 def _against_truth(name: str, function, **described) -> Metric:
     def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-        return function(_as_features(maps, batch), truth(batch, scores))
+        return function(_as_features(maps, batch), _truth(batch, scores))
 
     return of_maps(name, of_batch, source=_SHAPLEY, cost="4,096 passes an input, the same for all maps", **described)
 
 
 def _of_problem(place: int, name: str) -> Metric:
     def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-        found = distance(_as_features(maps, batch), truth(batch, scores))
+        found = distance(_as_features(maps, batch), _truth(batch, scores))
         return np.where(batch.targets == place, found, np.nan)
 
     about = {problem.name: problem.about for problem in HAND_SET}.get(name, "")

@@ -1,12 +1,17 @@
-"""A benchmark that is one definition, from its command: scores of known value, maps saved and read back, resumption."""
+"""The runner: scores of known value, saved and precomputed maps, workers, hooks of a benchmark."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
+from absl import flags
 
 from attribution import cli
 from attribution_benchmarks.core import evaluate, input_scores
+from attribution_benchmarks.core.definition import Benchmark
+from attribution_benchmarks.core.plugins import loaded
+from attribution_benchmarks.core.runner import Command
 from attribution_benchmarks.core.store import ScoreStore
 
 
@@ -29,27 +34,28 @@ def test_scores_of_known_value(toy, tmp_path, capsys):
     assert "Mass on the left" in printed and "Vanilla Gradient" in printed and "1.000" in printed
 
 
-def test_maps_saved_and_read_back_give_the_same_scores(toy, tmp_path):
+@pytest.mark.parametrize(("save", "read"), [("save_maps", "precomputed_maps"), ("maps_dir", "from_maps")])
+def test_saved_maps_give_the_same_scores_by_both_names_of_the_flags(toy, tmp_path, save, read):
     maps = tmp_path / "maps"
-    first = run(toy, tmp_path, f"--maps_dir={maps}")
+    first = run(toy, tmp_path, f"--{save}={maps}")
     assert np.load(maps / "gradient" / "3.npy").shape == (4, 4, 1)
-    again = run(toy, tmp_path, f"--from_maps={maps}")
+    again = run(toy, tmp_path, f"--{read}={maps}")
     assert {name: row["value"] for name, row in again.items()} == {name: row["value"] for name, row in first.items()}
 
 
-def test_maps_made_elsewhere_are_scored(toy, tmp_path):
+def test_precomputed_maps_with_channels_first_are_scored(toy, tmp_path):
     (tmp_path / "theirs" / "mine").mkdir(parents=True)
     right = np.zeros((1, 4, 4))  # channels first, as PyTorch has them
     right[:, :, 2:] = 1
     for number in range(12):
         np.save(tmp_path / "theirs" / "mine" / f"{number}.npy", right)
-    assert run(toy, tmp_path, f"--from_maps={tmp_path / 'theirs'}")["mine"]["value"] == 0.0
+    assert run(toy, tmp_path, f"--precomputed_maps={tmp_path / 'theirs'}")["mine"]["value"] == 0.0
 
 
-def test_a_metric_of_ones_own_beside_the_benchmarks(toy, tmp_path):
+def test_a_custom_metric_is_scored_beside_the_benchmarks(toy, tmp_path):
     (tmp_path / "metric.py").write_text(
         "from attribution_benchmarks.core.metric import of_maps\n"
-        "def peak(maps, block, scores):\n    return maps.reshape(len(maps), -1).max(axis=1)\n"
+        "def peak(maps, batch, scores):\n    return maps.reshape(len(maps), -1).max(axis=1)\n"
         "PEAK = of_maps('peak', peak)\n"
     )
     arguments = ["evaluate", f"--benchmark={toy}:TOY", f"--metrics=mass,{tmp_path / 'metric.py'}:PEAK"]
@@ -65,8 +71,11 @@ def test_a_metric_of_ones_own_beside_the_benchmarks(toy, tmp_path):
     [
         (["--metrics=mas"], "--metrics has no 'mas'; choose of 'mass'"),
         (["--methods=gradiant"], "did you mean 'gradient'"),
-        (["--from_maps=nowhere"], "no directory nowhere"),
+        (["--precomputed_maps=nowhere"], "no directory nowhere"),
+        (["--precomputed_maps=maps", "--save_maps=more"], "makes no maps that could be saved"),
+        (["--precomputed_maps=maps", "--model=nowhere"], "needs no network; leave out --model"),
         (["--model=nowhere"], "nowhere"),
+        (["--layer=none"], "none"),
         (["--benchmark=nowhere.py:TOY"], "there is no file nowhere.py"),
         (["--benchmark=svea"], "has commands of its own"),
     ],
@@ -78,10 +87,10 @@ def test_bad_input_is_one_line_and_code_2(toy, tmp_path, capsys, flags, message)
     assert not (tmp_path / "out.json").exists()
 
 
-def test_numbers_of_saved_maps_are_never_kept(toy, tmp_path):
+def test_numbers_of_precomputed_maps_are_never_stored(toy, tmp_path):
     folder = tmp_path / "theirs" / "mine"
     folder.mkdir(parents=True)
-    flags = [f"--from_maps={tmp_path / 'theirs'}", f"--scores_dir={tmp_path / 'scores'}"]
+    flags = [f"--precomputed_maps={tmp_path / 'theirs'}", f"--scores_dir={tmp_path / 'scores'}"]
     for share, columns in ((1.0, slice(0, 2)), (0.0, slice(2, 4))):
         for number in range(12):
             found = np.zeros((4, 4))
@@ -91,7 +100,7 @@ def test_numbers_of_saved_maps_are_never_kept(toy, tmp_path):
 
 
 def test_blocks_on_beam_give_the_same_bytes_and_maps(toy, tmp_path, capsys, monkeypatch):
-    """The works are made by the door, as in a worker, and not handed over."""
+    """Works are created from the flags, as in a worker."""
     pytest.importorskip("apache_beam")
     from attribution_benchmarks.beam import pipeline
 
@@ -101,10 +110,46 @@ def test_blocks_on_beam_give_the_same_bytes_and_maps(toy, tmp_path, capsys, monk
         folder = tmp_path / f"{len(way)}"
         arguments = ["evaluate", f"--benchmark={toy}:TOY", "--num_imgs=all", "--batch_size=2",
                      f"--output={tmp_path / 'out.json'}", f"--scores_dir={folder / 'scores'}",
-                     f"--maps_dir={folder / 'maps'}", *way]  # fmt: skip
+                     f"--save_maps={folder / 'maps'}", *way]  # fmt: skip
         assert cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == 0
         maps = {path.relative_to(folder): path.read_bytes() for path in folder.glob("maps/**/*.npy")}
         kept = ScoreStore(folder / "scores").contents()
         document = json.loads((tmp_path / "out.json").read_text())
         found.append((capsys.readouterr().out, document, maps, kept))
     assert found[0] == found[1] and len(kept) == 3 and len(maps) == 2 * 12
+
+
+def test_check_model_explains_nothing(toy, monkeypatch, capsys):
+    monkeypatch.setattr("attribution.explain_many", lambda *_, **__: pytest.fail("explained"))
+    arguments = ["evaluate", f"--benchmark={toy}:TOY", "--check_model"]
+    assert cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, arguments) == 0
+    assert capsys.readouterr().out == "network fits Toy: inputs of shape (4, 4, 1) to 2 classes\n"
+
+
+class TwoTables(Benchmark):
+    """A benchmark that prints a table for each half of its inputs, has a flag of its own, and writes a figure."""
+
+    def define_flags(self, flag_values):
+        super().define_flags(flag_values)
+        flags.DEFINE_integer("half", 6, "inputs of a half", flag_values=flag_values)
+
+    def sections(self, run):
+        whole = run.data
+        for rows in (range(run.flags.half), range(run.flags.half, len(whole.names))):
+            run.data = whole.without(rows)
+            yield from super().sections(run)
+
+    def write_figures(self, run, rows):
+        pathlib.Path(run.flags.plot_dir, "figure.txt").write_text(str(len(rows)))
+
+
+def test_a_subclass_overrides_hooks(toy, tmp_path, capsys):
+    described = vars(loaded(f"{toy}:TOY", Benchmark, "--benchmark"))
+    command = Command("my.command", TwoTables(**described))
+    files = [f"--output={tmp_path / 'out.json'}", f"--plot_dir={tmp_path}", "--half=4"]
+    assert cli.execute(command.main, command.flags, "", ["command", *files]) == 0
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert [row["n"] for row in document["rows"]] == [8] * 3 + [4] * 3
+    assert document["manifest"]["command"] == "python -m my.command --half=4"
+    assert capsys.readouterr().out.count("Toy: ") == 2
+    assert (tmp_path / "figure.txt").read_text() == "6"
