@@ -1,4 +1,4 @@
-"""Questions as the corridor takes them: which to score, block by block, and whose answers count."""
+"""Batches of questions for an evaluator, filters of correct answers, and samples of questions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from clevr_xai.dataset import Dataset, QuestionBatch
 
 
 class Questions:
-    """Some questions of a data set, as the corridor takes them.
+    """Some questions of a data set, in batches for an evaluator.
 
     Parameters
     ----------
     dataset
         Of the image size of network or maps.
     rows
-        Places in it.
+        (n,) their rows in it.
     network
-        Takes the questions; None where maps are read and no network is asked.
+        Answers the questions; None for precomputed maps.
     ground_truth
         The mask that metrics of all benchmarks look at: the first of a block's masks. Empty for the data set's first.
 
@@ -73,8 +73,8 @@ class Questions:
         other.mask_pixels = self.mask_pixels
         return other
 
-    def asked(self) -> PredictionFilter:
-        """Return what asks the network, so that right answers alone are explained."""
+    def predicted(self) -> PredictionFilter:
+        """Return the filter of questions that the network answers correctly."""
         return PredictionFilter("prediction", self._ask, self._judge)
 
     def _ask(self, block: Batch) -> list[list]:
@@ -88,7 +88,7 @@ class Questions:
         return given[:, 0] == self.network.targets([self.answers[file] for file in part.files]), None
 
     def given(self, predictions: Mapping[str, str]) -> PredictionFilter:
-        """Return what compares answers of a file, question index -> answer; one that is missing counts as wrong."""
+        """Return the filter of correct predictions, question index -> answer; a missing one counts as wrong."""
 
         def ask(block: Batch) -> list[str | None]:
             return [predictions.get(file) for file in block.truth["file"]]
@@ -101,10 +101,9 @@ class Questions:
 
 
 def rows_until_right(dataset: Dataset, network: Answering, count: int, seed: int, batch_size: int = 32) -> np.ndarray:
-    """Return which questions to score so that so many are answered rightly, in rising order.
+    """Return rows of sampled questions of which ``count`` are answered correctly, in rising order.
 
-    They are drawn as ``draw_rows`` draws them, up to the one whose answer is the last that is needed; all there are
-    where that is not enough. One pass forward a question.
+    They are sampled in the order of ``draw_rows``; all questions where these are not enough. One forward pass each.
     """
     order, right = np.random.default_rng([seed, 128]).permutation(len(dataset)), 0
     for start in range(0, len(order), batch_size):

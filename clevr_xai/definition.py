@@ -73,7 +73,8 @@ class ClevrXai(Benchmark):
         flag_values["metrics"].help += "; the latter are computed against the first ground truth"
         flag_values["save_maps"].help = "directory to save maps in, as METHOD/QUESTION_INDEX.npy"
         _define_questions(flag_values)
-        _define_methods(flag_values)
+        methods.define_flags(flag_values)
+        _define_controls(flag_values)
         flags.DEFINE_list(
             "pooling", [], "poolings to compare in a table of means: names such as l2-norm or 'all'",
             flag_values=flag_values,
@@ -99,21 +100,7 @@ class ClevrXai(Benchmark):
         """Raise ``BadInput`` for unknown names, and for flags that do not go together."""
         super().check(run)
         given = run.flags
-        poolings = [*_poolings(run), *([given.maps_pooling] if given.maps_pooling else [])]
-        for flag, names, known in (
-            ("ground_truth", _ground_truths(run), masks.GROUND_TRUTHS[given.questions]),
-            ("subset", given.subset, subsets.SUBSETS),
-            ("controls", given.controls, controls.CONTROLS),
-            ("pooling", poolings, POOLINGS),
-        ):
-            for name in names:
-                if name not in known:
-                    raise BadInput(f"--{flag} has no {name!r}; choose of {listed(known)}")
-        if not given.subset:
-            raise BadInput(f"--subset is empty; choose of {listed(subsets.SUBSETS)}")
-        for name in given.methods:
-            if name in controls.MAPS:
-                raise BadInput(f"'{name}' is a control; select it with --controls={name}")
+        _check_names(run)
         if given.num_correct and not run.in_worker and (given["num_questions"].present or given.precomputed_maps):
             raise BadInput("--num_correct determines the questions; leave out --num_questions and --precomputed_maps")
         if given.maps_pooling and not given.save_maps:
@@ -339,22 +326,22 @@ class ClevrXai(Benchmark):
 
     def write_figures(self, run: Run, rows: Sequence[Mapping]) -> None:
         """Write maps of some questions, box plots, and questions for a report."""
-        from clevr_xai import pictures, shown
+        from clevr_xai import pictures
 
         measured, truths, given = run.results.measured, _ground_truths(run), run.flags
         questions, explainer = run.data, self._explainer(run)
 
         def maps(rows: Sequence[int]) -> dict[str, np.ndarray]:
-            found = shown.maps_of(questions, rows, explainer, run.store)
+            found = pictures.maps_of(questions, rows, explainer, run.store)
             return {name: one / 255 for name, one in found.items()}
 
-        picked = shown.chosen(run.input_scores, measured, truths[0])
+        picked = pictures.example_rows(run.input_scores, measured, truths[0])
         for path in pictures.write_pictures(
             given.plot_dir, measured, questions.dataset, maps, truths, _own_metrics(run), given.num_pictures,
             given.plot_format, picked if len(picked) >= given.num_pictures else None,
         ):  # fmt: skip
             print_line(f"picture: {path}", file=sys.stderr)
-        shown.save(given.plot_dir, questions, measured, explainer, run.input_scores, truths[0], run.store)
+        pictures.save_examples(given.plot_dir, questions, measured, explainer, run.input_scores, truths[0], run.store)
 
 
 def _define_questions(flag_values: flags.FlagValues) -> None:
@@ -386,27 +373,7 @@ def _define_questions(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_alias("mask_pixels", "min_mask_pixels", flag_values=flag_values)
 
 
-def _define_methods(flag_values: flags.FlagValues) -> None:
-    flags.DEFINE_integer(
-        "steps", methods.STEPS, "intervals of Integrated Gradients' path", lower_bound=1, flag_values=flag_values
-    )
-    flags.DEFINE_float(
-        "tolerance", methods.TOLERANCE,
-        "above 0, Integrated Gradients takes the steps it needs to miss the difference of the scores by at most this "
-        "share, and no more than --steps or a few more",
-        lower_bound=0, upper_bound=0.5, flag_values=flag_values,
-    )  # fmt: skip
-    flags.DEFINE_integer(
-        "samples", methods.SAMPLES, "noisy copies of SmoothGrad and VarGrad", lower_bound=1, flag_values=flag_values
-    )
-    flags.DEFINE_float(
-        "noise", methods.NOISE, "their noise, as a share of max - min", lower_bound=0, flag_values=flag_values
-    )
-    flags.DEFINE_enum(
-        "batch_norm", "pass", list(methods.BATCH_NORMS),
-        "how LRP and Excitation Backprop treat normalisation: pass relevance on, or fold it into the next layer",
-        flag_values=flag_values,
-    )  # fmt: skip
+def _define_controls(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_list(
         "controls", list(controls.BY_DEFAULT),
         f"of {', '.join(controls.CONTROLS)}; the last by default only with metrics of all benchmarks",
@@ -419,6 +386,26 @@ def _define_methods(flag_values: flags.FlagValues) -> None:
         f"{', '.join(methods.MASKED)}",
         flag_values=flag_values,
     )  # fmt: skip
+
+
+def _check_names(run: Run) -> None:
+    """Raise ``BadInput`` for unknown names in the flags that are lists."""
+    given = run.flags
+    poolings = [*_poolings(run), *([given.maps_pooling] if given.maps_pooling else [])]
+    for flag, names, known in (
+        ("ground_truth", _ground_truths(run), masks.GROUND_TRUTHS[given.questions]),
+        ("subset", given.subset, subsets.SUBSETS),
+        ("controls", given.controls, controls.CONTROLS),
+        ("pooling", poolings, POOLINGS),
+    ):
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise BadInput(f"--{flag} has no {unknown[0]!r}; choose of {listed(known)}")
+    if not given.subset:
+        raise BadInput(f"--subset is empty; choose of {listed(subsets.SUBSETS)}")
+    misplaced = [name for name in given.methods if name in controls.MAPS]
+    if misplaced:
+        raise BadInput(f"'{misplaced[0]}' is a control; select it with --controls={misplaced[0]}")
 
 
 def _ground_truths(run: Run) -> list[str]:

@@ -1,4 +1,4 @@
-"""What was measured: numbers of some questions, by what the maps were made of."""
+"""The evaluation of questions: a sharded run, and its numbers by source of the maps."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Measured:
     right
         (n,) bool, whether the answer was right; only these questions were explained.
     confidence
-        (n,) softmax of the answer; None where no network was asked.
+        (n,) softmax of the answer; None for precomputed maps.
     pixels
         Ground truth -> (n,) size of the mask, 0 where the question has none.
     fingerprint
         SHA-256 of the questions, answers, images and masks.
     sources
-        What there are scores of.
+        Sources of the scored maps.
     scores
         Function from a label to (n, ground truths, metrics, poolings) float64; NaN where undefined and where the
         answer was wrong. One label at a time is read, so that memory does not hold them all.
@@ -104,17 +104,17 @@ def measure(
     progress: bool = False,
     degenerate_maps: str = UNIFORM,
 ) -> Measured:
-    """Explain and score what is not in the store yet, and return all numbers.
+    """Explain and score questions that are not in the store yet, and return all numbers.
 
     Parameters
     ----------
     questions
-        What is explained.
+        Those to explain.
     explainer
-        Makes the maps: ``scoring.explainer.Explainer`` of the questions' network, or ``scoring.saved_maps.SavedMaps``.
+        Makes the maps: ``Explainer`` of the questions' network, or ``SavedMaps``.
     predictions
         Answers that saved maps explain, from ``saved_maps.read_predictions``; None counts all as right. Where the
-        questions have a network, it is asked instead.
+        questions have a network, its answers are used instead.
     shared
         Metrics of all benchmarks to compute besides, by name; against the questions' first ground truth.
     store
@@ -126,7 +126,7 @@ def measure(
     progress
         Whether to show a progress bar.
     degenerate_maps
-        What becomes of maps that are zero everywhere; see ``Measured.counted``.
+        Treatment of maps that are zero everywhere; see ``Measured.counted``.
     """
     import tqdm
 
@@ -149,7 +149,7 @@ def sharded_run(
 ) -> ShardedRun:
     """Return the questions with their evaluator; parameters as of ``measure``."""
     dataset, network = questions.dataset, questions.network
-    answers = questions.asked() if network else None
+    answers = questions.predicted() if network else None
     if not network and predictions is not None:
         answers = questions.given(predictions)
     measures = _measures(questions, explainer, shared, degenerate_maps)
@@ -226,13 +226,6 @@ def _measures(questions: Questions, explainer, shared: Mapping[str, Metric] | No
         further,
         {name: path_gap(name, explainer.methods[name][1]["baseline"]) for name in paths},
     )
-
-
-def maps_of(questions: Questions, explainer) -> dict[str, np.ndarray]:
-    """Return the maps of the methods as asked for some questions, name -> (n, H, W, C) or (n, H, W)."""
-    (part,) = questions.batches(len(questions.rows))
-    wanted = [label for label in explainer.sources if label.method and not label.control]
-    return {label.method: maps for label, maps in explainer.maps(wanted, part.load())}
 
 
 def _against(measure: PerSampleMetric, ground_truth: str, degenerate_maps: str) -> PerSampleMetric:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from absl import flags
+
 from attribution import METHODS, Method, resolve_method
 from attribution.errors import BadInput, listed
 from attribution.methods.gradients import MEDIAN
@@ -41,6 +43,28 @@ TITLES = {  # in the order of the paper's table
 COSTLY = (*BASELINES, "smoothgrad", "vargrad")
 # They ask about hundreds of masked images: each control but all random networks, of which they are asked one.
 MASKED = ("score_cam", "sise", "rise")
+
+
+def define_flags(flag_values: flags.FlagValues) -> None:
+    """Define the flags of ``settings``."""
+    flags.DEFINE_integer(
+        "steps", STEPS, "intervals of Integrated Gradients' path", lower_bound=1, flag_values=flag_values
+    )
+    flags.DEFINE_float(
+        "tolerance", TOLERANCE,
+        "above 0, Integrated Gradients takes the steps it needs to miss the difference of the scores by at most this "
+        "share, and no more than --steps or a few more",
+        lower_bound=0, upper_bound=0.5, flag_values=flag_values,
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "samples", SAMPLES, "noisy copies of SmoothGrad and VarGrad", lower_bound=1, flag_values=flag_values
+    )
+    flags.DEFINE_float("noise", NOISE, "their noise, as a share of max - min", lower_bound=0, flag_values=flag_values)
+    flags.DEFINE_enum(
+        "batch_norm", "pass", list(BATCH_NORMS),
+        "how LRP and Excitation Backprop treat normalisation: pass relevance on, or fold it into the next layer",
+        flag_values=flag_values,
+    )  # fmt: skip
 
 
 def settings(

@@ -231,33 +231,50 @@ def text(
     """
     laid_out = tables.markdown_table if markdown else tables.text_table
     bounds = bounds or (subsets.CONFIDENCE, subsets.MASK_PIXELS)
-    parts, empty = [], {}
+    parts, empty = [], []
     own = [row for row in rows if row["metric"] in ACCURACIES]
     for truth, metric in dict.fromkeys((row["ground_truth"], row["metric"]) for row in own):
         of_metric = [row for row in rows if (row["ground_truth"], row["metric"]) == (truth, metric)]
-        heading = [row for row in of_metric if row["pooling"] == HEADING[metric]]
-        name = f"{ACCURACIES[metric].title}, ground truth {TRUTH_TITLES[truth]}"
-        for subset in dict.fromkeys(row["subset"] for row in heading):
-            shown = [row for row in heading if row["subset"] == subset]
-            which = subsets.title(subset, *bounds)
-            if not any(row["n"] + row["undefined"] for row in shown):
-                empty[f"{which} (ground truth {TRUTH_TITLES[truth]})"] = None
-                continue
-            title = f"{name}, pooling {HEADING[metric]}, {which}: {_counted(shown)}"
-            laid = f"{laid_out(*_main(shown, markdown))}{_undefined(shown, markdown)}".rstrip("\n")
-            parts.append(f"{title}\n\n{laid}\n")
-        if poolings:
-            shown = [row for row in of_metric if row["subset"] == "all" and "of" not in row]
-            if shown:
-                parts.append(f"{name}: means by pooling\n\n{laid_out(*_by_pooling(shown, poolings))}")
-    for name, metric in (shared or {}).items():
-        shown = [row for row in rows if row["metric"] == name]
-        title = f"{metric.title}, ground truth {TRUTH_TITLES[shown[0]['ground_truth']]}: {_counted(shown)}"
-        laid = laid_out(*_main(shown, markdown, 1 if metric.percent else 3))
-        parts.append(f"{title}\n\n{laid}{_undefined(shown, markdown, '')}")
+        found, without = _tables_of_subsets(
+            [row for row in of_metric if row["pooling"] == HEADING[metric]], bounds, markdown
+        )
+        parts += found
+        empty += without
+        shown = [row for row in of_metric if row["subset"] == "all" and "of" not in row]
+        if poolings and shown:
+            parts.append(f"{_name(shown[0])}: means by pooling\n\n{laid_out(*_by_pooling(shown, poolings))}")
+    parts += [_table_of_shared(rows, metric, markdown) for metric in (shared or {}).values()]
     if empty:
-        parts.append(f"Skipped, because no question belongs to them: {', '.join(empty)}.\n")
+        parts.append(f"Skipped, because no question belongs to them: {', '.join(dict.fromkeys(empty))}.\n")
     return "\n".join(parts)
+
+
+def _tables_of_subsets(rows: Sequence[Mapping], bounds: Sequence, markdown: bool) -> tuple[list[str], list[str]]:
+    """Return the tables of one metric and ground truth, one a subset, and the titles of subsets without a question."""
+    laid_out = tables.markdown_table if markdown else tables.text_table
+    parts, empty = [], []
+    for subset in dict.fromkeys(row["subset"] for row in rows):
+        shown = [row for row in rows if row["subset"] == subset]
+        title = subsets.title(subset, *bounds)
+        if any(row["n"] + row["undefined"] for row in shown):
+            heading = f"{_name(shown[0])}, pooling {shown[0]['pooling']}, {title}: {_counted(shown)}"
+            laid = f"{laid_out(*_main(shown, markdown))}{_undefined(shown, markdown)}".rstrip("\n")
+            parts.append(f"{heading}\n\n{laid}\n")
+        else:
+            empty.append(f"{title} (ground truth {TRUTH_TITLES[shown[0]['ground_truth']]})")
+    return parts, empty
+
+
+def _table_of_shared(rows: Sequence[Mapping], metric: Metric, markdown: bool) -> str:
+    laid_out = tables.markdown_table if markdown else tables.text_table
+    shown = [row for row in rows if row["metric"] == metric.name]
+    title = f"{metric.title}, ground truth {TRUTH_TITLES[shown[0]['ground_truth']]}: {_counted(shown)}"
+    laid = laid_out(*_main(shown, markdown, 1 if metric.percent else 3))
+    return f"{title}\n\n{laid}{_undefined(shown, markdown, '')}"
+
+
+def _name(row: Mapping) -> str:
+    return f"{ACCURACIES[row['metric']].title}, ground truth {TRUTH_TITLES[row['ground_truth']]}"
 
 
 def titled(row: Mapping) -> str:

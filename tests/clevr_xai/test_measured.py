@@ -17,7 +17,7 @@ from clevr_xai import controls, methods
 from clevr_xai.answering import Answering
 from clevr_xai.blocks import Questions, draw_rows
 from clevr_xai.dataset import Dataset
-from clevr_xai.measured import maps_of, measure
+from clevr_xai.measured import measure
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
@@ -272,7 +272,8 @@ def test_a_metric_that_is_not_of_controls_is_not_asked_of_them(network, data, tm
 
 def test_the_maps_of_pictures_are_those_that_are_scored(network, data):
     explainer = Explainer(network.model, methods.settings(["gradient", "smoothgrad"], samples=2), batch_size=5)
-    found = maps_of(Questions(data, [7], network), explainer)
+    (part,) = Questions(data, [7], network).batches(1)
+    found = {source.name: maps for source, maps in explainer.maps(explainer.sources, part.load())}
     (batch,) = data.batches(1, [7])
     asked = network.inputs(batch.images, batch.questions), network.targets(batch.answers)
     number = data.questions[7]["question_index"]

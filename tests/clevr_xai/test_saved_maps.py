@@ -11,7 +11,7 @@ from attribution_benchmarks.core.saved_maps import SavedMaps, saved_methods
 from clevr_xai import controls, saved_maps
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import Dataset
-from clevr_xai.measured import maps_of, measure
+from clevr_xai.measured import measure
 from clevr_xai.scoring import score_maps
 
 
@@ -67,4 +67,3 @@ def test_saved_maps_score_as_they_would_in_memory(data, tmp_path):
     assert np.isfinite(measured.scores(MapSource(control="edge_detector"))[0]).all()
     without = measure(Questions(data, range(9)), explainer)
     assert without.right.all() and without.fingerprint == measured.fingerprint
-    np.testing.assert_array_equal(maps_of(Questions(data, [2]), explainer)["rise"], maps["rise"][2:3])
