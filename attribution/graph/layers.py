@@ -295,37 +295,53 @@ class Layers:
         layout, before = self._layouts[known[0]], self._graph.shape(known[0])
         if layout.moved and node.op in (*_CONVOLUTIONS, *_KEEPING, "ExpandDims", "Squeeze") and node.op not in _COPIES:
             return None  # adjacent values there are not neighbours in the input
-        if node.op == "Roll" and tensors[0] in known:
-            return self._rolled(layout, before.as_list(), *map(self._graph.constant, tensors[1:]))
         if node.op in _CONVOLUTIONS:
-            data = tensors[2] if "Backprop" in node.op else tensors[0]
-            return self._layouts.get(data)
+            return self._layouts.get(tensors[2] if "Backprop" in node.op else tensors[0])
         if node.op in _ELEMENTWISE:
             same = [tensor for tensor in known if self._same_positions(self._graph.shape(tensor), shape, layout)]
             return self._layouts[same[0]] if same else None
+        if node.op == "ConcatV2":
+            return self._concatenated(tensors, shape)
+        if (steps := self._time_steps(layout, node, before, shape)) is not None:
+            return steps
+        if node.op in _PRODUCTS:
+            return layout if len(known) == 1 and self._keeps_positions(node, tensors, layout) else None
+        if node.op in (*_KEEPING, "ExpandDims", "Squeeze"):
+            changes = shape.rank != before.rank if node.op in _KEEPING else layout.grid is not None
+            moves_tokens = layout.grid is not None and node.op in _SELECTING
+            return None if changes or moves_tokens or tensors[0] not in known else layout
+        return self._rearranged(layout, node, tensors, before, shape)
+
+    def _time_steps(self, layout: Layout, node: Any, before: tf.TensorShape, shape: tf.TensorShape) -> Layout | None:
+        """Return the layout of one time step, or of time steps that are stacked; ``None`` for anything else."""
         if layout.time_first and node.op == "StridedSlice" and shape.rank == before.rank - 1:
             return dataclasses.replace(layout, time_first=False, folded=True)
         if node.op == "Pack" and layout.folded and node.attr["axis"].i == 0 and shape.rank == self._rank:
             return dataclasses.replace(layout, time_first=True, folded=False)
-        if node.op in _KEEPING:
-            moves_tokens = layout.grid is not None and node.op in _SELECTING
-            return layout if shape.rank == before.rank and tensors[0] in known and not moves_tokens else None
-        if node.op in ("ExpandDims", "Squeeze"):
-            return layout if layout.grid is None and tensors[0] in known else None
+        return None
+
+    def _keeps_positions(self, node: Any, tensors: Sequence[str], layout: Layout) -> bool:
+        """Return whether a product with weights acts on the channels of its first operand alone."""
+        if tensors[0] not in self._layouts:
+            return False
+        if node.op == "Einsum":
+            left, _, right = node.attr["equation"].s.decode().partition(",")
+            return bool(left[:-1] == right.partition("->")[2][:-1])
+        by_weights = node.op in ("BatchMatMulV2", "BatchMatMul") and tensors[1] not in self._on_path
+        return by_weights and not layout.channels_first
+
+    def _rearranged(
+        self, layout: Layout, node: Any, tensors: Sequence[str], before: tf.TensorShape, shape: tf.TensorShape
+    ) -> Layout | None:
+        """Return the layout after an operation that moves values; ``None`` if it cannot be followed."""
+        if node.op == "Roll" and tensors[0] in self._layouts:
+            return self._rolled(layout, before.as_list(), *map(self._graph.constant, tensors[1:]))
         if node.op in ("SpaceToBatchND", "BatchToSpaceND") and not layout.moved:
             return dataclasses.replace(layout, in_batch=node.op == "SpaceToBatchND")
-        if node.op == "ConcatV2":
-            return self._concatenated(tensors, shape)
         if node.op == "Transpose":
             return self._transposed(layout, tensors[1], shape.rank)
         if node.op == "Reshape":
             return self._reshaped(layout, before.as_list(), shape.as_list())
-        if node.op == "Einsum":
-            left, _, right = node.attr["equation"].s.decode().partition(",")
-            kept = right.partition("->")[2]
-            return layout if len(known) == 1 and left[:-1] == kept[:-1] and tensors[0] in known else None
-        if node.op in ("BatchMatMulV2", "BatchMatMul") and len(known) == 1 and tensors[0] in known:
-            return layout if tensors[1] not in self._on_path and not layout.channels_first else None
         return None
 
     def _same_positions(self, one: tf.TensorShape, other: tf.TensorShape, layout: Layout) -> bool:
@@ -335,27 +351,29 @@ class Layers:
         return all(one[place] == other[place] for place in places)
 
     def _concatenated(self, tensors: Sequence[str], shape: tf.TensorShape) -> Layout | None:
-        axis = self._graph.constant(tensors[-1])
-        if axis is None:
+        constant = self._graph.constant(tensors[-1])
+        if constant is None:
             return None
-        axis, parts = int(axis) % shape.rank, tensors[:-1]
+        axis, parts = int(constant) % shape.rank, tensors[:-1]
         number = next(number for number, tensor in enumerate(parts) if tensor in self._layouts)
         layout = self._layouts[parts[number]]
         if axis == (1 if layout.channels_first else shape.rank - 1):
             varying = [tensor for tensor in parts if tensor in self._on_path]
             return layout if all(self._layouts.get(tensor) == layout for tensor in varying) else None
         # Tokens of another kind before or after those of the positions.
-        sizes = [self._graph.shape(tensor)[axis] for tensor in parts]
-        tokens = layout.grid or ((sizes[number],) if layout == Layout() and shape.rank == 3 else None)
-        if axis != 1 or shape.rank != 3 or tokens is None or None in (*sizes, *tokens):
+        others = [tensor for tensor in parts[number + 1 :] if tensor in self._layouts]
+        if axis != 1 or shape.rank != 3 or others:
             return None
-        others = [place for place, tensor in enumerate(parts) if tensor in self._layouts and place != number]
-        return None if others else dataclasses.replace(
+        sizes = [self._graph.shape(tensor)[axis] for tensor in parts]
+        tokens = layout.grid or ((sizes[number],) if layout == Layout() else None)
+        if tokens is None or None in (*sizes, *tokens):
+            return None
+        return dataclasses.replace(
             layout,
             grid=tuple(tokens),
             leading=layout.leading + sum(sizes[:number]),
             trailing=layout.trailing + sum(sizes[number + 1 :]),
-        )  # fmt: skip
+        )
 
     def _transposed(self, layout: Layout, order: str, rank: int) -> Layout | None:
         constant = self._graph.constant(order)
@@ -369,10 +387,9 @@ class Layers:
             return layout
         if rank > 3 and axes == [1, 0, *range(2, rank)]:
             return dataclasses.replace(layout, time_first=not layout.time_first)
-        if layout.channels_first and axes == [0, *range(2, rank), 1]:
-            return dataclasses.replace(layout, channels_first=False)
-        if not layout.channels_first and axes == [0, rank - 1, *range(1, rank - 1)]:
-            return dataclasses.replace(layout, channels_first=True)
+        to_last, to_first = [0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)]
+        if axes == (to_last if layout.channels_first else to_first):
+            return dataclasses.replace(layout, channels_first=not layout.channels_first)
         return None
 
     def _reshaped(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
@@ -381,25 +398,33 @@ class Layers:
         if layout.moved:
             return self._cut(layout, before, after)
         if layout.grid is not None:
-            bare = not (layout.leading or layout.trailing)
-            if bare and tuple(after[1:-1]) == layout.grid:
+            has_other_tokens = layout.leading or layout.trailing
+            if not has_other_tokens and tuple(after[1:-1]) == layout.grid:
                 return dataclasses.replace(layout, grid=None)
             return layout if after[1:] == before[1:] else self._cut(layout, before, after)
         if layout.folded or layout.split:
-            whole = len(after) == self._rank
-            if layout.folded and whole and after[2:] == before[1:]:
+            return self._unfolded(layout, before, after)
+        return self._folded(layout, before, after)
+
+    def _unfolded(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
+        """Return the layout after time steps leave the batch, or split channels are joined."""
+        if len(after) == self._rank:
+            if layout.folded and after[2:] == before[1:]:
                 return dataclasses.replace(layout, folded=False)
-            if layout.split and whole and after[1:-1] == before[1 : self._rank - 1]:
+            if layout.split and after[1:-1] == before[1 : self._rank - 1]:
                 return dataclasses.replace(layout, split=False)
-            return layout if after[1:] == before[1:] else None
-        positions = before[1:-1]
-        if len(after) == len(before) and after[1:-1] == positions:
+        return layout if after[1:] == before[1:] else None
+
+    def _folded(self, layout: Layout, before: list[Any], after: list[Any]) -> Layout | None:
+        """Return the layout after time steps join the batch, positions become tokens, or channels are split."""
+        positions, more = before[1:-1], len(after) - len(before)
+        if more == 0 and after[1:-1] == positions:
             return layout
-        if len(after) == len(before) - 1 and len(after) > 2 and after[1:] == before[2:] and None not in after[1:]:
+        if more == -1 and len(after) > 2 and after[1:] == before[2:] and None not in after[1:]:
             return dataclasses.replace(layout, folded=True)
-        if None not in positions and len(after) == 3 and after[1] == math.prod(positions) and after[2] == before[-1]:
+        if None not in positions and len(after) == 3 and after[1:] == [math.prod(positions), before[-1]]:
             return dataclasses.replace(layout, grid=tuple(positions))
-        if len(after) == len(before) + 1 and after[1 : len(before) - 1] == positions:
+        if more == 1 and after[1 : len(before) - 1] == positions:
             return dataclasses.replace(layout, split=True)
         return self._cut(layout, before, after)
 
