@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     import keras
 
 SAVED_MODELS = default_model("svea")
-PAPER_ACCURACY = 87.7
+PAPER_ACCURACY = 87.7  # percent of the test signals
 
 EPOCHS = 200
-LEARNING_RATE = 0.01
-TRAINING_BATCH = 32
-L2 = 5e-4
-VALIDATION_SHARE = 0.1
-MAX_SEED = 2**32 - 1
+_LEARNING_RATE = 0.01
+_TRAINING_BATCH = 32
+_L2 = 5e-4
+_VALIDATION_SHARE = 0.1
+_MAX_SEED = 2**32 - 1
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, seed=0)
@@ -73,7 +73,7 @@ def build(seed: int) -> keras.Model:
     import keras
 
     keras.utils.set_random_seed(seed)
-    decay = keras.regularizers.L2(L2)
+    decay = keras.regularizers.L2(_L2)
 
     def convolution(width):
         return keras.layers.Conv1D(25, width, padding="same", activation="relu", kernel_regularizer=decay)
@@ -110,7 +110,7 @@ def train(
     epochs
         Passes over the training signals.
     augment
-        ``augment(signals, labels)`` returns what is learnt from in their place; the signals themselves where None.
+        ``augment(signals, labels)`` returns the signals and labels to train on; None for the signals themselves.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def train(
     """
     import keras
 
-    held_out = round(len(data.train.labels) * VALIDATION_SHARE)
+    held_out = round(len(data.train.labels) * _VALIDATION_SHARE)
     signals, labels = data.train.signals[..., None], data.train.labels
     splits = {
         "train": (signals[:-held_out], labels[:-held_out]),
@@ -129,12 +129,12 @@ def train(
     }
     learnt = augment(*splits["train"]) if augment else splits["train"]
     model.compile(
-        optimizer=keras.optimizers.SGD(LEARNING_RATE, momentum=0.0),
+        optimizer=keras.optimizers.SGD(_LEARNING_RATE, momentum=0.0),
         loss="sparse_categorical_crossentropy",
-        steps_per_execution=-(-len(learnt[1]) // TRAINING_BATCH),  # one call of the runtime an epoch
+        steps_per_execution=-(-len(learnt[1]) // _TRAINING_BATCH),  # one call of the runtime an epoch
         jit_compile=False,
     )
-    model.fit(*learnt, batch_size=TRAINING_BATCH, epochs=epochs, verbose=0, callbacks=[_progress(epochs)])
+    model.fit(*learnt, batch_size=_TRAINING_BATCH, epochs=epochs, verbose=0, callbacks=[_progress(epochs)])
     return {
         name: float(100 * np.mean(model.predict(x, batch_size=500, verbose=0).argmax(axis=1) == y))
         for name, (x, y) in splits.items()
@@ -142,17 +142,7 @@ def train(
 
 
 def export(model: keras.Model, directory: pathlib.Path, card: str) -> None:
-    """Write the model to ``directory/1`` and the card to ``directory/MODEL_CARD.md``, or nothing at all.
-
-    Parameters
-    ----------
-    model
-        A Keras model.
-    directory
-        Base path as TensorFlow Serving wants it; created if missing, must not hold a version 1.
-    card
-        Text of the model card.
-    """
+    """Write a model to ``directory/1``, which must not exist, and its card to ``directory/MODEL_CARD.md``, or nothing."""
     with writing(directory), atomic_directory(directory / "1") as unfinished:
         model.export(str(unfinished), verbose=False)
         shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
@@ -160,17 +150,7 @@ def export(model: keras.Model, directory: pathlib.Path, card: str) -> None:
 
 
 def model_card(model: keras.Model, seed: int, epochs: int, accuracies: dict[str, float]) -> str:
-    """Return the model card in Markdown, from what was computed.
-
-    Parameters
-    ----------
-    model
-        The trained network.
-    seed, epochs
-        What it was trained with.
-    accuracies
-        Result of ``train``, in percent.
-    """
+    """Return the model card in Markdown; ``accuracies`` is the result of ``train``, in percent."""
     import keras
     import tensorflow as tf
 
@@ -194,7 +174,7 @@ Classifies MNIST-1D signals into ten classes. It exists to be explained: SVEA ju
 
 `{command}`
 
-Plain SGD, learning rate {LEARNING_RATE}, batch {TRAINING_BATCH}, {epochs} epochs, L2 {L2} on all four kernels, \
+Plain SGD, learning rate {_LEARNING_RATE}, batch {_TRAINING_BATCH}, {epochs} epochs, L2 {_L2} on all four kernels, \
 dense kernel drawn from N(0, 0.5),
 sparse cross-entropy. The network of the last epoch, not the best one; the test signals were used once, for the
 figure above. Trained with TensorFlow {tf.__version__} and Keras {keras.__version__} on a {device}.
@@ -212,7 +192,7 @@ metrics; compare attribution methods on more than one network before calling one
 
 
 def use_one_thread() -> None:
-    """Make TensorFlow sum in the same order whatever the number of cores: same seed, same weights."""
+    """Make the weights independent of the number of cores: TensorFlow sums in the same order on one thread."""
     import tensorflow as tf
 
     try:
@@ -241,15 +221,15 @@ def _progress(epochs: int):
 
 
 def free_directory(output_dir: str, name: str, seed: int) -> pathlib.Path:
-    """Return where a network of some seed goes: what the user said, or its name below SVEA's networks.
+    """Return the directory of a network to train: ``output_dir``, or its name below SVEA's networks.
 
     Raises
     ------
     BadInput
         If there is a network already, or the seed is too large.
     """
-    if seed > MAX_SEED:
-        raise BadInput(f"--seed={seed} is too large for Keras; at most {MAX_SEED}")
+    if seed > _MAX_SEED:
+        raise BadInput(f"--seed={seed} is too large for Keras; at most {_MAX_SEED}")
     directory = pathlib.Path(output_dir) if output_dir else SAVED_MODELS / name
     check_directory("output_dir", directory)
     if (directory / "1").exists():

@@ -15,7 +15,7 @@ from svea.table import TABLE_1, rank_correlation, values_of
 
 LOWER_GROUP = ("gradient", "xgrad_cam", "grad_cam")
 # Score-CAM as published scores far above the paper's row on every network trained by the recipe of svea.baseline.
-NOT_REPRODUCIBLE = "score_cam"
+_NOT_REPRODUCIBLE = "score_cam"
 UPPER_GROUP = ("grad_cam_plus_plus", "score_cam", "sise", "integrated_gradients", "rise")
 
 
@@ -71,8 +71,8 @@ def _rank_correlations(networks, seed) -> list[str]:
     lines = []
     for metric, described in METRICS.items():
         line = shown(metric)
-        if line and NOT_REPRODUCIBLE in networks[0].methods:
-            without = shown(metric, (NOT_REPRODUCIBLE,))
+        if line and _NOT_REPRODUCIBLE in networks[0].methods:
+            without = shown(metric, (_NOT_REPRODUCIBLE,))
             line += f"; without Score-CAM {without}" if without else ""
         if line:
             lines.append(f"Spearman's rank correlation with the paper, {described.title}: {line}.")

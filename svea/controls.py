@@ -14,22 +14,22 @@ from svea.metrics import WINDOW
 from svea.mnist1d import LENGTH
 
 
-def template_position(batch: Batch, seed: int) -> np.ndarray:
+def _template_position(batch: Batch, seed: int) -> np.ndarray:
     """Point at the middle of the true template, the point nearest to it: the best any explanation could know."""
     return _one_peak(np.rint(batch.truth["template_centre"]).astype(np.int64))
 
 
-def argmax_abs(batch: Batch, seed: int) -> np.ndarray:
+def _argmax_abs(batch: Batch, seed: int) -> np.ndarray:
     """Return the absolute values, (N, 40): a rule without a network."""
     return np.abs(batch.pictures[:, :, 0])
 
 
-def fixed_centre(batch: Batch, seed: int) -> np.ndarray:
+def _fixed_centre(batch: Batch, seed: int) -> np.ndarray:
     """Point at the middle of the axis, the same for every signal."""
     return _one_peak(np.full(len(batch), LENGTH // 2))
 
 
-def random_window(batch: Batch, seed: int) -> np.ndarray:
+def _random_window(batch: Batch, seed: int) -> np.ndarray:
     """Point such that every window is equally likely, drawn per signal from the seed and the signal's place."""
     starts = [np.random.default_rng((seed, row)).integers(LENGTH - WINDOW + 1) for row in batch.seeds]
     return _one_peak(np.array(starts) + WINDOW // 2)
@@ -51,17 +51,17 @@ CONTROLS = (
         "template_position",
         "True template position",
         "the region lies where the shape really is: a bound for every method, not a rival",
-        template_position,
+        _template_position,
         oracle=True,
     ),
     Control(
         "argmax_abs",
         "Largest |x|, no network",
         "the region lies at the largest absolute value of the signal; no network is asked",
-        argmax_abs,
+        _argmax_abs,
     ),
-    Control("fixed_centre", "Middle of the signal", "the region is always the middle of the signal", fixed_centre),
+    Control("fixed_centre", "Middle of the signal", "the region is always the middle of the signal", _fixed_centre),
     Control(
-        "random_window", "Random window", "the region lies anywhere, drawn at random for each signal", random_window
+        "random_window", "Random window", "the region lies anywhere, drawn at random for each signal", _random_window
     ),
 )

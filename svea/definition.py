@@ -123,11 +123,11 @@ class Svea(Benchmark):
 
     def heading(self, run: Run) -> list[str]:
         """Return a line for each network."""
-        from svea import mnist1d, table
+        from svea import baseline, mnist1d
 
         return [
             f"{name}: accuracy {network.accuracy(run.data):.1f} % on {mnist1d.TEST_SIGNALS:,} test signals "
-            f"(paper's network: {table.BASELINE_ACCURACY} %)"
+            f"(paper's network: {baseline.PAPER_ACCURACY} %)"
             for name, network in zip(run.models, run.results, strict=True)
         ]
 

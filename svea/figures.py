@@ -50,7 +50,7 @@ _EXAMPLES = 10  # test signals for a report
 def write(run: Run, rows: Sequence[Mapping], titles: Mapping[str, str]) -> None:
     """Write the figures of the first network and ``inputs.npz`` into ``--plot_dir``."""
     network, directory = run.results[0], run.flags.plot_dir
-    examples = example_rows(run.data, network)
+    examples = _example_rows(run.data, network)
     maps = _maps_of(run, examples, _WHOLE)
     for path in save_figures(directory, run.data, network, maps, rows, titles, run.flags.plot_format):
         print_line(f"figure: {path}", file=sys.stderr)
@@ -159,7 +159,7 @@ def choose_examples(labels: np.ndarray, probabilities: np.ndarray, count: int = 
     return chosen[0], chosen[1]
 
 
-def example_rows(data: Mnist1D, network: NetworkScores) -> list[int]:
+def _example_rows(data: Mnist1D, network: NetworkScores) -> list[int]:
     """Return the test signals that ``examples_figure`` shows, the rightly classified ones first."""
     right, wrong = choose_examples(data.test.labels, network.probabilities)
     return [int(row) for row in (*right, *wrong)]
@@ -179,7 +179,7 @@ def examples_figure(
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    examples = example_rows(data, network)
+    examples = _example_rows(data, network)
     names = list(network.methods)
     figure = Figure(figsize=(2.35 * len(examples) + 1.6, 1.12 * len(names) + 1.5))
     axes = figure.subplots(1, len(examples), squeeze=False, sharey=True)

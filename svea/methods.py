@@ -27,7 +27,7 @@ RISE_MASKS = 1000
 COSTLY = ("rise",)  # not tried on networks of random weights: as many masks on each would cost more than all else
 
 
-def absolute_gradient(queries: ModelQueries) -> np.ndarray:
+def _absolute_gradient(queries: ModelQueries) -> np.ndarray:
     """Vanilla Gradient as SVEA ranks it: the absolute value of the gradient, of the inputs' shape."""
     return np.abs(queries.input_gradient())
 
@@ -66,7 +66,7 @@ def settings(names: Sequence[str], rise_masks: int = RISE_MASKS, layer: str = ""
         method: Any = attribution.resolve_method(name)
         placed = {"layer": layer} if layer and "layer" in method.defaults else {}
         if name == "gradient":
-            method = absolute_gradient
+            method = _absolute_gradient
         chosen[name] = method, {**overrides.get(name, {}), **placed}
     if not chosen:
         raise BadInput("--methods is empty; leave it out for SVEA's nine methods")

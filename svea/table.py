@@ -28,7 +28,6 @@ TABLE_1 = {
     "rise": {"roe_test": 66.4, "drop": 7.64, "increase": 41.0},
     "raw_signal": {"roe_test": 29.7},
 }
-BASELINE_ACCURACY = 87.7
 
 
 def paper_figure(method: str, metric: str) -> float | None:

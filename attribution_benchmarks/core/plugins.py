@@ -9,10 +9,10 @@ from typing import TypeVar
 from attribution.errors import BadInput
 from attribution.plugins import module_at
 
-Found = TypeVar("Found")
+_Found = TypeVar("Found")
 
 
-def loaded(name: str, kind: type[Found], what: str) -> Found:
+def loaded(name: str, kind: type[_Found], what: str) -> _Found:
     """Return an object of a custom module.
 
     Parameters

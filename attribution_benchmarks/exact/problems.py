@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 FEATURES = 12
-STEEPNESS = 50.0  # of the step in "discontinuity"
+_STEEPNESS = 50.0  # of the step in "discontinuity"
 
-Unit = tuple[Mapping[int, float], float, float]  # rectified unit: weights of features, bias, weight of its output
+_Unit = tuple[Mapping[int, float], float, float]  # rectified unit: weights of features, bias, weight of its output
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Problem:
     name: str
     about: str
     truth: Callable[[np.ndarray], Mapping[int, np.ndarray]]
-    units: tuple[Unit, ...] = ()
+    units: tuple[_Unit, ...] = ()
     linear: Mapping[int, float] = dataclasses.field(default_factory=dict)
     bias: float = 0.0
     lows: Mapping[int, float] = dataclasses.field(default_factory=dict)
@@ -138,7 +138,7 @@ HAND_SET = (
         "A steep step of a, and a little of b: where the step was taken the function is flat, and what it gave is "
         "found only by going back over it.",
         lambda x: {0: np.ones(len(x)), 1: 0.25 * x[:, 1]},
-        units=(({0: STEEPNESS}, -0.5 * STEEPNESS, 1.0), ({0: STEEPNESS}, -0.5 * STEEPNESS - 1, -1.0)),
+        units=(({0: _STEEPNESS}, -0.5 * _STEEPNESS, 1.0), ({0: _STEEPNESS}, -0.5 * _STEEPNESS - 1, -1.0)),
         linear={1: 0.25},
         **_between((0,), 0.7, 1.3),
     ),
