@@ -142,7 +142,7 @@ def train(
 
 
 def export(model: keras.Model, directory: pathlib.Path, card: str) -> None:
-    """Write a model to ``directory/1``, which must not exist, and its card to ``directory/MODEL_CARD.md``, or nothing."""
+    """Write a model to ``directory/1``, which must not exist, and its card beside it, or neither of them."""
     with writing(directory), atomic_directory(directory / "1") as unfinished:
         model.export(str(unfinished), verbose=False)
         shutil.rmtree(unfinished / "assets", ignore_errors=True)  # always empty here
