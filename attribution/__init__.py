@@ -15,6 +15,10 @@ import importlib.metadata
 import os
 from typing import TYPE_CHECKING, Any
 
+# TensorFlow has gradients of grouped convolutions on CPUs only through oneDNN, which it turns on by default on some
+# processors alone. It reads this variable when it computes for the first time.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
 from attribution.check_method import check_method
 from attribution.deprecation import renamed_arguments
 from attribution.explain import explain, explain_many
