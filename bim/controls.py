@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM
-from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 
 # The same region of one image gets the same from them under every model: no contrast, and no change by a patch.
 CONTROLS = (
@@ -13,6 +12,3 @@ CONTROLS = (
     dataclasses.replace(CENTRE_PRIOR, trivial_max_of=("mcs", "idr", "iir")),
     dataclasses.replace(EDGE_DETECTOR, trivial_max_of=("mcs",)),
 )
-# The method's own maps on networks that have learnt nothing, each in place of each member's; --random_networks says of
-# how many.
-OWN = RANDOM_WEIGHTS

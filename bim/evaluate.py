@@ -6,40 +6,44 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from absl import flags
 
-from attribution import Method
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, listed, printable
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.random_weights import has_variables, networks
-from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps, with_all_maps
+from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
+from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps, saved_methods, with_all_maps
 from attribution_benchmarks.core.sharded_run import ShardedRun
-from attribution_benchmarks.core.store import ScoreStore
-from bim import layout, scores
+from bim import scores
 from bim.attributions import CAM_LAYER, cam_layer, on_random_networks
-from bim.controls import OWN
-from bim.dataset import BimSet, check_same_objects, load_set
-from bim.layout import CONTRAST_SETS, MODEL_NAMES
-from bim.measure import Measured, Member, classifier_at, load_classifier, measure, sharded_run
+from bim.controls import CONTROLS
+from bim.dataset import BimSet, check_same_objects, load_set, resolve_data_dir
+from bim.layout import CONTRAST_SETS, MODEL_NAMES, cluster
+from bim.measure import Measured, Member, classifier_at, load_classifier, measured, member_evaluator
 from bim.scores import METRICS
 from bim.served import check_methods, served_classifier, served_name
 
+if TYPE_CHECKING:
+    from attribution_benchmarks import serving
+    from attribution_benchmarks.core.runner import Run
+
 PATCH_SET = "bamboo_forest_patch"
 PAIRS = {  # (model, set) of the first and of the second member
-    "MCS": (("obj", "obj"), ("scene", "scene")),
-    "IDR": (("scene", "scene"), ("scene", "scene_only")),
-    "IIR": (("scene_only", "bamboo_forest"), ("scene_only", PATCH_SET)),
+    "mcs": (("obj", "obj"), ("scene", "scene")),
+    "idr": (("scene", "scene"), ("scene", "scene_only")),
+    "iir": (("scene_only", "bamboo_forest"), ("scene_only", PATCH_SET)),
 }
 FUNCTIONS: dict[str, Callable] = {
-    "MCS": scores.model_contrast_score,
-    "IDR": scores.input_dependence_rate,
-    "IIR": scores.input_independence_rate,
-    "RMCS": scores.relative_model_contrast,
+    "mcs": scores.model_contrast_score,
+    "idr": scores.input_dependence_rate,
+    "iir": scores.input_independence_rate,
+    "rmcs": scores.relative_model_contrast,
 }
 
 
@@ -48,12 +52,12 @@ SHARED_MEMBER = ("obj", "obj")  # where metrics of all benchmarks are computed: 
 
 def members(metric: str) -> tuple[tuple[str, str], ...]:
     """Return the (model, set) pairs whose maps a metric reads."""
-    if metric == "RMCS":
+    if metric == "rmcs":
         return tuple((name, "dog_bedroom") for name in CONTRAST_SETS)
     return PAIRS.get(metric, (SHARED_MEMBER,))
 
 
-def own_models(entries, metrics, served: bool = False) -> dict[str, str]:
+def own_models(entries: Iterable[str], metrics: Iterable[str], served: bool = False) -> dict[str, str]:
     """Return the models that the user scores in place of members, ``obj=DIR`` as ``{"obj": "DIR"}``.
 
     Parameters
@@ -94,7 +98,7 @@ class Comparison:
     Attributes
     ----------
     metric
-        ``MCS``, ``IDR``, ``IIR``, ``RMCS``, or the name of a metric of all benchmarks.
+        ``mcs``, ``idr``, ``iir``, ``rmcs``, or the name of a metric of all benchmarks.
     scene_model
         For RMCS the number i of the model scene_i; None otherwise.
     method
@@ -126,77 +130,91 @@ class Comparison:
     curves: np.ndarray | None = None
     label: MapSource | None = None
 
-    @property
-    def metric_name(self) -> str:
-        """Return the metric as files have it, ``mcs``."""
-        return METRICS[self.metric].name if self.metric in METRICS else self.metric
+
+def map_folders(run: Run) -> dict[str, pathlib.Path]:
+    """Return the folders of ``--precomputed_maps`` by method; empty without it."""
+    return saved_methods(run.flags.precomputed_maps, run.method_names) if run.flags.precomputed_maps else {}
 
 
-@dataclasses.dataclass
-class Benchmark:
-    """The models, sets and scores of one run.
+def _client(flag_values: flags.FlagValues) -> serving.Client:
+    from attribution_benchmarks import serving
+
+    return serving.Client(flag_values.server, deadline=flag_values.deadline, retry_timeout=flag_values.retry_timeout)
+
+
+class BimRun:
+    """The models, sets and comparisons of a run; its hooks read it as ``run.data``.
+
+    Parameters
+    ----------
+    run
+        Its metrics and methods are selected.
 
     Attributes
     ----------
-    data_dir, models_dir
-        Folders of the sets and of the models.
-    methods
-        Name -> method.
-    controls
-        Controls of the run.
+    models, sets
+        Those that were loaded, by name.
+    own_models
+        Name of a member, such as ``obj``, -> SavedModel to score in its place, or a served model's name.
     shared
         Metrics of all benchmarks, by name.
-    store
-        Where scores are kept; None keeps none.
-    num_imgs
-        How many images to draw, or "all".
-    seed, batch_size
-        Of the run.
-    upstream
-        Follow the authors' code to the letter.
-    progress
-        Whether to show progress bars.
-    own_models
-        Name of a member, such as ``obj``, -> SavedModel to score in its place; ``models_dir`` has the others.
-    layer
-        Layer of the class activation maps; empty for the authors' ``block_layer4``, or a model's default where it has
-        no such layer.
-    maps_directory
-        Where maps are saved; None saves none.
-    from_maps
-        Method -> folder of maps to score in place of the models' own.
-    random_networks
-        How many networks of random weights methods are held against, each in place of each member's network; see
-        ``bim.attributions.on_random_networks``. A network without variables has none.
     client : serving.Client or None
-        Server to ask in place of files. ``own_models`` then are names of its models; the others are called as
-        ``saved_models/models.config`` calls them, ``bim_obj`` and so on.
+        Server of the models. Those that ``own_models`` lacks have their names of ``saved_models/models.config``.
+
+    Raises
+    ------
+    BadInput
+        If a model or set is missing or unusable, or a server cannot compute a method. Patches are not checked, since
+        they may be made later.
     """
 
-    data_dir: str
-    models_dir: str
-    methods: Mapping[str, Method]
-    store: ScoreStore | None = None
-    controls: Sequence[Control] = ()
-    shared: Mapping[str, Metric] = dataclasses.field(default_factory=dict)
-    num_imgs: int | str = 10
-    seed: int = 0
-    batch_size: int = 16
-    upstream: bool = False
-    progress: bool = False
-    own_models: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    client: object | None = None
-    layer: str = ""
-    maps_directory: MapsDirectory | None = None
-    from_maps: Mapping[str, pathlib.Path] | None = None
-    random_networks: int = 0
+    def __init__(self, run: Run):
+        self.run, self.flags = run, run.flags
+        self.own_models = own_models(run.flags.models, run.metrics, bool(run.flags.server))
+        self.client = _client(run.flags) if run.flags.server else None
+        self.data_dir = resolve_data_dir(run.flags.data_dir)
+        self.controls = CONTROLS if run.flags.controls else ()
+        self.shared = {name: metric for name, metric in run.metrics.items() if name not in METRICS}
+        self.upstream = run.flags.compat == "upstream"
+        self.models: dict[str, Any] = {}
+        self.sets: dict[str, BimSet] = {}
+        self._dropped: set[str] = set()
+        for model_name, set_name in dict.fromkeys(pair for metric in run.metrics for pair in members(metric)):
+            self.model(model_name)
+            if set_name != PATCH_SET:
+                self.images(set_name)
+        if self.client is not None:
+            check_methods(self.models.values(), {name: method for name, (method, _) in run.methods.items()})
+        self._offer_live_networks()
 
-    def __post_init__(self):
-        self.models = {}
-        self.sets = {}
-        self.left_out: set[str] = set()
+    def _offer_live_networks(self) -> None:
+        """Give the models their live networks if a method of another library needs them; offer them otherwise."""
+        from bim.models import attach_live_network
 
-    def model(self, name: str):
+        needed = any(method.library for method, _ in self.run.methods.values())
+        for model in self.models.values():
+            if needed:
+                attach_live_network(model)
+            else:
+                model.live_source = attach_live_network
+
+    @functools.cached_property
+    def map_folders(self) -> dict[str, pathlib.Path]:
+        """Folders of the precomputed maps by method; empty without ``--precomputed_maps``."""
+        return map_folders(self.run)
+
+    @property
+    def method_names(self) -> list[str]:
+        """Names of the methods, or of the precomputed maps."""
+        return list(self.map_folders or self.run.methods)
+
+    @functools.cached_property
+    def maps_directory(self) -> MapsDirectory | None:
+        """Where maps are saved; None without ``--save_maps``."""
+        fingerprints = {name: model.fingerprint for name, model in self.models.items()}
+        return self.run.maps_directory(models=fingerprints, layer=self.flags.layer)
+
+    def model(self, name: str) -> Any:
         """Return a model, loaded once."""
         if name not in self.models:
             if self.client is not None:
@@ -204,7 +222,7 @@ class Benchmark:
             elif name in self.own_models:
                 self.models[name] = classifier_at(self.own_models[name], tensors=self.upstream)
             else:
-                self.models[name] = load_classifier(self.models_dir, name, tensors=self.upstream)
+                self.models[name] = load_classifier(self.flags.models_dir, name, tensors=self.upstream)
         return self.models[name]
 
     def images(self, set_name: str) -> BimSet:
@@ -217,158 +235,122 @@ class Benchmark:
         """Return a model on a set."""
         return Member(model_name, self.model(model_name), self.images(set_name))
 
-    def explainer(self, model, further: Sequence[Control] = ()) -> Explainer | SavedMaps:
-        """Return what makes a model's maps: its methods and controls and further ones, or maps saved elsewhere."""
+    def explainer(self, model: Any, further: Sequence[Control] = ()) -> Explainer | SavedMaps:
+        """Return what makes a model's maps by the methods, the controls and further controls."""
         controls = (*self.controls, *further)
-        if self.from_maps is not None:
-            scores_of = functools.partial(model.scores, batch_size=self.batch_size)
-            return SavedMaps(self.from_maps, controls, self.seed, scores_of)
-        layer = cam_layer(model, self.layer)
+        layer = CAM_LAYER if self.map_folders else cam_layer(model, self.flags.layer)
         methods = {
             name: (method, {"layer": layer} if layer != CAM_LAYER and "layer" in method.defaults else {})
-            for name, method in self.methods.items()
+            for name, (method, _) in self.run.methods.items()
         }
         controlled = {control.name: on_random_networks(control, methods) for control in controls}
-        return Explainer(model, methods, controls, controlled, self.seed, self.batch_size)
+        return self.run.explainer(model, controls, controlled, methods)
 
     def explainer_of(self, member: Member) -> Explainer | SavedMaps:
-        """Return what makes a member's maps, and those that they are held against.
+        """Return what makes a member's maps, with the controls that only its model or set has.
 
-        Those are the maps of networks of random weights and, under metrics of all benchmarks, the truth itself.
+        These are networks of random weights and, with metrics of all benchmarks, the ground truth.
         """
         truth = (GROUND_TRUTH,) if self._shared_of(member) and self.controls else ()
-        asked = self.random_networks and self.from_maps is None and has_variables(member.model.path)
+        count = 0 if self.map_folders or not has_variables(member.model.path) else self.flags.random_networks
         place = MODEL_NAMES.index(member.model_name)
-        return self.explainer(member.model, (*truth, *networks([OWN] if asked else [], self.random_networks, place)))
-
-    def measured(self, model_name: str, set_name: str, rows) -> Measured:
-        """Return a model's attributions on some images of a set.
-
-        Raises
-        ------
-        BadInput
-            If one of the images has no saved map where saved maps are scored.
-        """
-        member = self.member(model_name, set_name)
-        if self.from_maps is not None:
-            files = [member.file(row) for row in rows]
-            there = with_all_maps(files, self.from_maps)
-            if not all(there):
-                raise BadInput(
-                    f"{there.count(False)} of {len(files)} images have no map of every method; expected "
-                    f"METHOD/{files[there.index(False)]}.npy"
-                )
-        found = measure(
-            member, rows, self.explainer_of(member), self.store, self._shared_of(member), self.batch_size,
-            self.maps_directory, self.progress,
-        )  # fmt: skip
-        return found.with_zero_by_zero() if self.upstream else found
+        return self.explainer(member.model, (*truth, *networks([RANDOM_WEIGHTS] if count else [], count, place)))
 
     def sharded_run(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> ShardedRun:
-        """Return what ``measured`` explains, as work in batches."""
+        """Return the run of a model through some images of a set."""
         member = self.member(model_name, set_name)
-        return sharded_run(
-            member, rows, self.explainer_of(member), self.store, self._shared_of(member), self.batch_size,
+        evaluator = member_evaluator(
+            member, self.explainer_of(member), self.run.store, self._shared_of(member), self.flags.batch_size,
             self.maps_directory,
         )  # fmt: skip
+        return ShardedRun(member.name, evaluator, list(rows), self.flags.batch_size, member.batches)
 
-    def rounds(self, metrics: Sequence[str]) -> list[list[ShardedRun]]:
-        """Return all that some metrics explain, as works in batches that can be computed together.
+    def sharded_runs(self) -> list[list[ShardedRun]]:
+        """Return all sharded runs of the metrics, in groups that can be computed together.
 
         Each member comes once, unless two metrics need other images of it: then one comes after the other, as in a run
-        without batches, so that batches have the same borders.
+        without Beam, so that batches have the same borders.
         """
-        rounds: list[dict[tuple[str, str], list[int]]] = [{}]
-        for metric in metrics:
+        groups: list[dict[tuple[str, str], list[int]]] = [{}]
+        for metric in self.run.metrics:
             if metric in PAIRS:
                 both = self.matched(*(set_name for _, set_name in members(metric)))
                 needed = dict(zip(members(metric), both, strict=True))
             else:
                 needed = {pair: self.drawn(pair[1]) for pair in members(metric)}
-            if any(rounds[-1].get(pair, rows) != rows for pair, rows in needed.items()):
-                rounds.append({})
-            rounds[-1].update(needed)
-        return [[self.sharded_run(*pair, rows) for pair, rows in each.items()] for each in rounds]
+            if any(groups[-1].get(pair, rows) != rows for pair, rows in needed.items()):
+                groups.append({})
+            groups[-1].update(needed)
+        return [[self.sharded_run(*pair, rows) for pair, rows in group.items()] for group in groups]
 
-    def leave_out(self, failed: Mapping[str, Sequence[int]]) -> None:
-        """Draw images no more whose batch failed: member's name -> rows of its set."""
+    def drop(self, failed: Mapping[str, Sequence[int]]) -> None:
+        """Drop images: member's name -> rows of its set."""
         for name, rows in failed.items():
             images = self.images(name.partition("-")[2])
-            self.left_out |= {os.path.splitext(images.names[row])[0] for row in rows}
+            self._dropped |= {os.path.splitext(images.names[row])[0] for row in rows}
+
+    def measured(self, model_name: str, set_name: str, rows: Sequence[int]) -> Measured:
+        """Return a model's attributions on some images of a set.
+
+        Raises
+        ------
+        BadInput
+            If an image has no precomputed map.
+        """
+        member = self.member(model_name, set_name)
+        if self.map_folders:
+            files = [member.file(row) for row in rows]
+            there = with_all_maps(files, self.map_folders)
+            if not all(there):
+                raise BadInput(
+                    f"{there.count(False)} of {len(files)} images have no map of every method; expected "
+                    f"METHOD/{files[there.index(False)]}.npy"
+                )
+        title = printable(member.name.replace("-", " on "))
+        results = self.run.evaluate(self.sharded_run(model_name, set_name, rows), "image", title)
+        found = measured(member, rows, results, self._shared_of(member))
+        return found.with_zero_by_zero() if self.upstream else found
 
     def _shared_of(self, member: Member) -> Mapping[str, Metric]:
         return self.shared if member.name == "-".join(SHARED_MEMBER) else {}
 
     def compare(self, metric: str) -> list[Comparison]:
-        """Score every method under one metric.
+        """Score every method by one metric.
 
         Raises
         ------
         BadInput
             If a model or a set is missing, or the two sets of a pair do not match.
         """
-        if metric == "RMCS":
-            rows = self.drawn("dog_bedroom")
-            measured = [self.measured(name, "dog_bedroom", rows) for name in CONTRAST_SETS]
-            return [
-                comparison
-                for number, member in enumerate(measured[:-1], start=1)
-                for comparison in self._pair(
-                    metric, member, measured[-1], len(rows), number, self._clusters("dog_bedroom", rows)
-                )
-            ]
+        if metric == "rmcs":
+            return self._contrasts()
         if metric not in PAIRS:
             return self._shared(metric)
         (first_model, first_set), (second_model, second_set) = PAIRS[metric]
         rows, second_rows = self.matched(first_set, second_set)
         first = self.measured(first_model, first_set, rows)
         second = self.measured(second_model, second_set, second_rows)
-        return self._pair(metric, first, second, len(self.drawn(first_set)), None, self._clusters(first_set, rows))
+        return _pair(metric, first, second, len(self.drawn(first_set)), None, self._clusters(first_set, rows))
 
-    def offer_live_networks(self) -> None:
-        """Let all loaded models find their live networks when a method of one's own asks for one."""
-        from bim.models import attach_live_network
-
-        for model in self.models.values():
-            model.live_source = attach_live_network
-
-    def attach_live_networks(self) -> None:
-        """Give all loaded models the live networks that methods of other libraries need.
-
-        Raises
-        ------
-        BadInput
-            If a model was exported from another architecture than this project's.
-        """
-        from bim.models import attach_live_network
-
-        for model in self.models.values():
-            attach_live_network(model)
-
-    def check(self, metrics) -> None:
-        """Load every model and list that the metrics need, so that what is wrong is said before any work.
-
-        Raises
-        ------
-        BadInput
-            If one is missing or unusable, or a server cannot answer a method; the patches are not looked for, since
-            they may yet be made.
-        """
-        for model_name, set_name in dict.fromkeys(pair for metric in metrics for pair in members(metric)):
-            self.model(model_name)
-            if set_name != PATCH_SET:
-                self.images(set_name)
-        if self.client is not None:
-            check_methods(self.models.values(), self.methods)
+    def _contrasts(self) -> list[Comparison]:
+        """Compare each of the models scene1 to scene9 with scene10."""
+        rows = self.drawn("dog_bedroom")
+        clusters = self._clusters("dog_bedroom", rows)
+        *fewer, last = [self.measured(name, "dog_bedroom", rows) for name in CONTRAST_SETS]
+        return [
+            comparison
+            for number, one in enumerate(fewer, start=1)
+            for comparison in _pair("rmcs", one, last, len(rows), number, clusters)
+        ]
 
     def drawn(self, set_name: str) -> list[int]:
-        """Return the rows of a set that this run draws, without those that are left out."""
+        """Return the rows of a set that this run samples, without dropped images."""
         names = self.images(set_name).names
-        rows = scores.sample_rows(len(names), self.num_imgs, self.seed)
-        return [row for row in rows if os.path.splitext(names[row])[0] not in self.left_out]
+        rows = scores.sample_rows(len(names), self.flags.num_imgs, self.flags.seed)
+        return [row for row in rows if os.path.splitext(names[row])[0] not in self._dropped]
 
     def matched(self, first_set: str, second_set: str) -> tuple[list[int], list[int]]:
-        """Return the drawn rows of one set whose images the other set has too, and their rows there."""
+        """Return the sampled rows of one set whose images the other set has too, and their rows there."""
         first, second = self.images(first_set), self.images(second_set)
         places = {os.path.splitext(name)[0]: row for row, name in enumerate(second.names)}
         stems = {row: os.path.splitext(first.names[row])[0] for row in self.drawn(first_set)}
@@ -383,7 +365,7 @@ class Benchmark:
 
     def _clusters(self, set_name: str, rows) -> list[str]:
         names = self.images(set_name).names
-        return [layout.cluster(names[row]) for row in rows]
+        return [cluster(names[row]) for row in rows]
 
     def _shared(self, metric: str) -> list[Comparison]:
         """Score every method under a metric of all benchmarks, on images that the model classifies rightly."""
@@ -400,24 +382,27 @@ class Benchmark:
             for name, column in found.shared[metric].items()
         ]  # fmt: skip
 
-    def _pair(self, metric, first: Measured, second: Measured, drawn: int, number, clusters) -> list[Comparison]:
-        """Score every method on one pair of measurements."""
-        correct = scores.both_correct(first.predicted, first.labels, second.predicted, second.labels)
-        return [
-            Comparison(
-                metric,
-                number,
-                name,
-                FUNCTIONS[metric](first.attributions[name], second.attributions[name], correct),
-                np.flatnonzero(correct),
-                drawn,
-                int((first.flat[name] | second.flat[name])[correct].sum()),
-                tuple(cluster for cluster, counted in zip(clusters, correct, strict=True) if counted),
-                label=_own(first, name),
-            )
-            for name in first.attributions
-            if name != GROUND_TRUTH.name and name in second.attributions
-        ]
+
+def _pair(
+    metric: str, first: Measured, second: Measured, drawn: int, number: int | None, clusters: Sequence[str]
+) -> list[Comparison]:
+    """Score every method on one pair of measurements."""
+    correct = scores.both_correct(first.predicted, first.labels, second.predicted, second.labels)
+    return [
+        Comparison(
+            metric,
+            number,
+            name,
+            FUNCTIONS[metric](first.attributions[name], second.attributions[name], correct),
+            np.flatnonzero(correct),
+            drawn,
+            int((first.flat[name] | second.flat[name])[correct].sum()),
+            tuple(cluster for cluster, counted in zip(clusters, correct, strict=True) if counted),
+            label=_own(first, name),
+        )
+        for name in first.attributions
+        if name != GROUND_TRUTH.name and name in second.attributions
+    ]
 
 
 def _own(measured: Measured, name: str) -> MapSource | None:

@@ -6,6 +6,8 @@ import os
 
 import numpy as np
 
+from attribution_benchmarks.cli.bundled_models import default_model
+
 OBJECTS = ("backpack", "bird", "dog", "elephant", "kite", "pizza", "stop_sign", "toilet", "truck", "zebra")
 SCENES = (
     "bamboo_forest",
@@ -23,6 +25,7 @@ CHANNEL_MEANS = np.array([123.68, 116.78, 103.94], np.float32)  # of RGB, subtra
 IMAGE_SIDE = 128  # pixels, of MiniPlaces and of every BIM image
 FIRST_VALIDATION = 900  # of each pair's 1,000 images, those from here on are for validation
 CONTRAST_SETS = tuple(f"scene{count}" for count in range(1, 11))
+SAVED_MODELS = str(default_model("bim"))  # the models that come with the repository
 MODEL_NAMES = ("obj", "scene", "scene_only", *CONTRAST_SETS)
 COMMON_FEATURE = "dog"  # the object whose commonness scene1 .. scene10 vary
 CONTRAST_ORDER = ("bedroom", *(scene for scene in SCENES if scene != "bedroom"))

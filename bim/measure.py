@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 import attribution
-from attribution.errors import BadInput, listed, printable
+from attribution.errors import BadInput, listed
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
-from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter
+from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, Results
+from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.sharded_run import ShardedRun
+from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from bim import regions
@@ -222,17 +224,8 @@ class Member:
             yield LazyBatch(names, list(map(self.file, part)), lambda part=part: self.batch(part))
 
 
-def measure(
-    member: Member,
-    rows: Sequence[int],
-    explainer,
-    store: ScoreStore | None = None,
-    shared: Mapping[str, Metric] | None = None,
-    batch_size: int = 16,
-    maps_directory=None,
-    progress: bool = False,
-) -> Measured:
-    """Explain a model's predictions and measure how much falls on the objects.
+def measured(member: Member, rows: Sequence[int], results: Results, shared: Mapping[str, Metric]) -> Measured:
+    """Return the numbers of a member's images.
 
     Parameters
     ----------
@@ -240,72 +233,68 @@ def measure(
         Model and set.
     rows
         Which of its images.
-    explainer
-        Makes the maps; see ``evaluator.Evaluator``.
-    store
-        Where scores are kept; None keeps none.
+    results
+        Of ``member_evaluator`` for these images.
     shared
-        Metrics of all benchmarks to compute beside, by name.
-    batch_size
-        Images in one batch and in one pass.
-    maps_directory
-        Where maps are saved; None saves none.
-    progress
-        Whether to show a progress bar.
+        Metrics of all benchmarks in the results, by name.
     """
-    import tqdm
-
-    shared, rows = shared or {}, list(rows)
-    run = _run(member, explainer, store, shared, batch_size, maps_directory)
-    shown = printable(member.name.replace("-", " on "))
-    with tqdm.tqdm(total=len(rows), desc=shown, leave=False, disable=not progress) as bar:
-        scored = run.run(member.batches(rows, batch_size), bar.update)
-    numbers = {label.name: scored.numbers(label, OBJECT) for label in scored.sources}
+    numbers = {source.name: results.numbers(source, OBJECT) for source in results.sources}
     of_all = {
         name: {
-            label.name: scored.numbers(label, metric.measure)
-            for label in scored.sources
-            if metric.measure.applies_to(label)
+            source.name: results.numbers(source, metric.measure)
+            for source in results.sources
+            if metric.measure.applies_to(source)
         }
         for name, metric in shared.items()
     }
     return Measured(
-        np.array(scored.predictions, np.int64).reshape(len(rows)),
-        member.images.labels[rows],
+        np.array(results.predictions, np.int64).reshape(len(rows)),
+        member.images.labels[list(rows)],
         {name: column[:, 0] for name, column in numbers.items()},
         {name: column[:, 1].astype(bool) for name, column in numbers.items()},
-        {name: {label: found[:, 0] for label, found in each.items()} for name, each in of_all.items()},
+        {name: {source: found[:, 0] for source, found in each.items()} for name, each in of_all.items()},
         {
-            name: {label: found[:, 1:] for label, found in each.items()}
+            name: {source: found[:, 1:] for source, found in each.items()}
             for name, each in of_all.items()
             if shared[name].curve
         },
-        {label.name: label for label in scored.sources},
+        {source.name: source for source in results.sources},
     )
 
 
-def sharded_run(
-    member: Member,
-    rows: Sequence[int],
-    explainer,
-    store: ScoreStore | None = None,
-    shared: Mapping[str, Metric] | None = None,
-    batch_size: int = 16,
-    maps_directory=None,
-) -> ShardedRun:
-    """Return what ``measure`` explains and measures, as work in batches; parameters as there."""
-    run = _run(member, explainer, store, shared or {}, batch_size, maps_directory)
-    return ShardedRun(member.name, run, list(rows), batch_size, member.batches)
-
-
-def _run(member: Member, explainer, store, shared: Mapping[str, Metric], batch_size: int, maps_directory) -> Evaluator:
+def member_key(member: Member) -> dict[str, Any]:
+    """Return what stored numbers of a member depend on: its name and model, from a file or from a server."""
     key = {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name}
     if getattr(member.model, "client", None) is not None:
         key["served"] = True  # a served model's scores are its server's, not those of the file behind it
+    return key
+
+
+def member_evaluator(
+    member: Member,
+    explainer: Explainer | SavedMaps,
+    store: ScoreStore | None,
+    shared: Mapping[str, Metric],
+    batch_size: int,
+    maps_directory: MapsDirectory | None = None,
+) -> Evaluator:
+    """Return what explains a model's predictions and measures how much falls on the objects.
+
+    Parameters
+    ----------
+    member
+        Model and set.
+    explainer, store, maps_directory
+        See ``evaluator.Evaluator``.
+    shared
+        Metrics of all benchmarks to compute as well, by name.
+    batch_size
+        Images in one pass.
+    """
     return Evaluator(
         explainer,
         [OBJECT, *(metric.measure for metric in shared.values())],
-        key,
+        member_key(member),
         [Member],
         store,
         PredictionFilter(

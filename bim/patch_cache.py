@@ -6,18 +6,18 @@ import os
 
 from attribution.errors import BadInput
 from attribution.file_io.files import locked_directory
-from bim.evaluate import PATCH_SET, Benchmark
+from bim.evaluate import PATCH_SET, BimRun
 from bim.measure import load_classifier
 from bim.served import local_twin
 
 
-def patches_for(benchmark: Benchmark, made_here: bool):
+def patches_for(run: BimRun, made_here: bool):
     """Return the record of the delta patches; None where there is none, as in the authors' data.
 
     Parameters
     ----------
-    benchmark
-        The run.
+    run
+        The models and sets.
     made_here
         Whether to make patches when there are none for this model; of a served model, if its file is in
         ``models_dir``.
@@ -29,24 +29,24 @@ def patches_for(benchmark: Benchmark, made_here: bool):
     """
     from bim import delta_patch
 
-    directory = os.path.join(benchmark.data_dir, PATCH_SET)
-    model = benchmark.model("scene_only")
+    directory = os.path.join(run.data_dir, PATCH_SET)
+    model = run.model("scene_only")
     path = str(model.path)
-    if benchmark.client is not None:  # patches are made with gradients of all logits, hence from the file
-        twin = local_twin(benchmark.models_dir, "scene_only", model)
+    if run.client is not None:  # patches are made with gradients of all logits, hence from the file
+        twin = local_twin(run.flags.models_dir, "scene_only", model)
         path = twin or f"DIR, the file behind {path}"
         made_here = made_here and twin is not None
     record = delta_patch.read_record(directory)
-    hint = f"scripts/construct_delta_patch.py --data_dir={benchmark.data_dir} --model={path}"
+    hint = f"scripts/construct_delta_patch.py --data_dir={run.data_dir} --model={path}"
     if not made_here and not os.path.isdir(directory):
         raise BadInput(f"no patches in {directory}; make them with {hint}")
     if made_here and (record is None or record.model != model.fingerprint):
-        with locked_directory(benchmark.data_dir, "patches"):
+        with locked_directory(run.data_dir, "patches"):
             record = delta_patch.read_record(directory)  # another process may have made them meanwhile
             if record is not None and record.model == model.fingerprint:
                 return record
-            maker = model if benchmark.client is None else load_classifier(benchmark.models_dir, "scene_only")
-            return delta_patch.construct(benchmark.data_dir, maker, progress=True)
+            maker = model if run.client is None else load_classifier(run.flags.models_dir, "scene_only")
+            return delta_patch.construct(run.data_dir, maker, progress=True)
     if record is not None and record.model != model.fingerprint:
         raise BadInput(
             f"the patches in {directory} were made for another model, to this one they may mean something; make its "

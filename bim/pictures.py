@@ -14,22 +14,22 @@ from attribution.plotting import no_mathtext
 from attribution_benchmarks.cli.figures import save_figure
 from attribution_benchmarks.cli.picture_grid import PictureGrid
 from bim import regions, shown
-from bim.evaluate import PAIRS, Benchmark
+from bim.evaluate import PAIRS, BimRun
 from bim.measure import input_side
 from bim.scores import METRICS
 
 NUM_EXAMPLES = 3
 _ACROSS = 9  # maps in a line; more would be too small to read on a page
 MEMBER_TITLES = {
-    "MCS": ("object model", "scene model"),
-    "IDR": ("object on scene", "scene alone"),
-    "IIR": ("scene alone", "patch on scene"),
+    "mcs": ("object model", "scene model"),
+    "idr": ("object on scene", "scene alone"),
+    "iir": ("scene alone", "patch on scene"),
 }
 
 
 @no_mathtext
 def write_pictures(
-    directory: str, benchmark: Benchmark, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
+    directory: str, run: BimRun, metrics, rows, titles: dict[str, str], places=None, formats=("png",)
 ) -> list[str]:
     """Write figures for the metrics of a run.
 
@@ -37,12 +37,12 @@ def write_pictures(
     ----------
     directory
         Folder to write to; made where it is missing.
-    benchmark
+    run
         The run, whose methods are explained once more on a few of its images.
     metrics
         Names of metrics.
     rows
-        Scores in long form (``bim.metrics.score_rows``).
+        Scores in long form (``bim.table.score_rows``).
     titles
         Method name -> what to print.
     places
@@ -57,23 +57,22 @@ def write_pictures(
     """
     written = []
     for metric in metrics:
-        name = METRICS[metric].name if metric in METRICS else metric
-        chosen = [row for row in rows if row["metric"] == name and "of" not in row]
-        figure = _curves(chosen, titles) if metric == "RMCS" else _bars(metric, chosen, titles)
-        written += save_figure(figure, directory, f"{name}_scores", formats, trim=False)
-        if metric in PAIRS and (benchmark.from_maps or benchmark.methods):
-            figure = _examples(metric, benchmark, titles, (places or {}).get(metric))
-            written += save_figure(figure, directory, f"{metric.lower()}_examples", formats, trim=False)
+        chosen = [row for row in rows if row["metric"] == metric and "of" not in row]
+        figure = _curves(chosen, titles) if metric == "rmcs" else _bars(metric, chosen, titles)
+        written += save_figure(figure, directory, f"{metric}_scores", formats, trim=False)
+        if metric in PAIRS and run.method_names:
+            figure = _examples(metric, run, titles, (places or {}).get(metric))
+            written += save_figure(figure, directory, f"{metric}_examples", formats, trim=False)
     return written
 
 
-def example_maps(metric: str, benchmark: Benchmark, places=None):
+def example_maps(metric: str, run: BimRun, places=None):
     """Explain a few images of a metric's two members.
 
     Parameters
     ----------
-    metric, benchmark
-        "MCS", "IDR" or "IIR", and the run.
+    metric, run
+        "mcs", "idr" or "iir", and the run.
     places
         Among the images that both sets have; evenly spread when None.
 
@@ -86,26 +85,26 @@ def example_maps(metric: str, benchmark: Benchmark, places=None):
     masks : numpy.ndarray
         (n, side, side) bool.
     """
-    sets = [benchmark.images(set_name) for _, set_name in PAIRS[metric]]
-    matched = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
+    sets = [run.images(set_name) for _, set_name in PAIRS[metric]]
+    matched = run.matched(*(set_name for _, set_name in PAIRS[metric]))
     if places is None:
         places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
     images, maps = [], {}
-    for member, chosen, found in shown.members(metric, benchmark, places):
+    for member, chosen, found in shown.members(metric, run, places):
         images.append(member.images.images(chosen))
         for name, one in found.items():
             maps.setdefault(name, []).append(one / 255)
-    side = input_side(benchmark.model(PAIRS[metric][0][0]))
+    side = input_side(run.model(PAIRS[metric][0][0]))
     masks = [
         regions.place_mask(sets[0].mask(matched[0][place]), sets[0].boxes[matched[0][place]], side) for place in places
     ]
     return np.stack(images), {name: np.stack(members) for name, members in maps.items()}, np.stack(masks)
 
 
-def _examples(metric: str, benchmark: Benchmark, titles, places=None):
+def _examples(metric: str, run: BimRun, titles, places=None):
     """Return a figure: two lines an image, one a member, and as many such pairs as its methods need."""
-    images, maps, masks = example_maps(metric, benchmark, places)
-    predicted = _predicted(metric, benchmark, places, images.shape[1])
+    images, maps, masks = example_maps(metric, run, places)
+    predicted = _predicted(metric, run, places, images.shape[1])
     names, count = list(maps), images.shape[1]
     parts = [names[start : start + _ACROSS] for start in range(0, len(names), _ACROSS)]
     grid = PictureGrid(2 * len(parts) * count, 1 + min(_ACROSS, len(names)), 1.13, 0.07, 0.32, left=0.3, right=0.8)
@@ -125,16 +124,16 @@ def _examples(metric: str, benchmark: Benchmark, titles, places=None):
     return grid.figure
 
 
-def _predicted(metric: str, benchmark: Benchmark, places, count: int) -> list[list[str]]:
+def _predicted(metric: str, run: BimRun, places, count: int) -> list[list[str]]:
     """Return what both members take the images for."""
-    matched = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
+    matched = run.matched(*(set_name for _, set_name in PAIRS[metric]))
     if places is None:
         places = np.unique(np.linspace(0, len(matched[0]) - 1, NUM_EXAMPLES).astype(int))
     found = []
     for (model_name, set_name), rows in zip(PAIRS[metric], matched, strict=True):
-        member = benchmark.member(model_name, set_name)
-        block = member.block([rows[place] for place in places[:count]])
-        classes = member.model.predict(block.inputs, benchmark.batch_size)
+        member = run.member(model_name, set_name)
+        batch = member.batch([rows[place] for place in places[:count]])
+        classes = member.model.predict(batch.inputs, run.flags.batch_size)
         found.append([shown.class_name(member, int(number)) for number in classes])
     return found
 
@@ -155,7 +154,8 @@ def _bars(metric: str, rows, titles):
     counts = sorted({row["n"] for row in rows})
     axis.grid(axis="x", color="0.9")
     axis.set_axisbelow(True)
-    axis.set_xlabel(f"{metric}, mean of {'–'.join(map(str, counts))} images and its 95 % interval", fontsize=9)
+    title = METRICS[metric].title if metric in METRICS else metric
+    axis.set_xlabel(f"{title}, mean of {'–'.join(map(str, counts))} images and its 95 % interval", fontsize=9)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
     return figure

@@ -25,8 +25,7 @@ from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.stats import comparisons, statistics
 from bim import tcav
 from bim.compat import define_compat
-from bim.layout import MODEL_NAMES
-from bim.metrics import SAVED_MODELS
+from bim.layout import MODEL_NAMES, SAVED_MODELS
 
 COUNTERPARTS = {"objects": "other objects on scenes", "scenes": "scenes alone"}
 LEFT_OUT = (

@@ -130,21 +130,21 @@ def sample_rows(total: int, count: int | str, seed: int = 0) -> list[int]:
 
 
 METRICS = {
-    "MCS": Metric(
+    "mcs": Metric(
         "mcs",
         "MCS",
         about="Model contrast score: the object's mean attribution under a network that names objects, minus that "
         "under one that names scenes. Between -1 and 1; more is better, zero is what a map without knowledge of the "
         "network gets.",
     ),
-    "IDR": Metric(
+    "idr": Metric(
         "idr",
         "IDR",
         about="Input dependence rate: how often a network of scenes attributes less to a pasted object than to the "
         "piece of scene it covers. More is better; chance is near one half.",
         rate=True,
     ),
-    "IIR": Metric(
+    "iir": Metric(
         "iir",
         "IIR",
         about="Input independence rate: how often a patch that changes nothing in the network's answer changes the "
@@ -152,7 +152,7 @@ METRICS = {
         "all: read it beside the model contrast.",
         rate=True,
     ),
-    "RMCS": Metric(
+    "rmcs": Metric(
         "rmcs",
         "Relative MCS",
         about="Relative model contrast: a dog's attribution under a network that saw dogs in i of ten scenes, minus "

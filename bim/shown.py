@@ -11,16 +11,16 @@ from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
 from bim import regions
-from bim.evaluate import PAIRS, SHARED_MEMBER, Benchmark
-from bim.image_scores import image_scores
-from bim.measure import Member, input_side
+from bim.evaluate import PAIRS, SHARED_MEMBER, BimRun
+from bim.measure import Member, input_side, member_key
 from bim.scores import METRICS
+from bim.table import image_scores
 
 COUNT = 4  # of a metric
 MEMBER_TITLES = {
-    "MCS": ("network of objects", "network of scenes"),
-    "IDR": ("object on scene", "scene alone"),
-    "IIR": ("scene alone", "with the patch"),
+    "mcs": ("network of objects", "network of scenes"),
+    "idr": ("object on scene", "scene alone"),
+    "iir": ("scene alone", "with the patch"),
 }
 
 
@@ -30,14 +30,14 @@ def map_bytes(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     return report_examples.unsigned(scaled).reshape(len(maps), -1)
 
 
-def save(directory: str, benchmark: Benchmark, comparisons: Sequence) -> str:
+def save(directory: str, run: BimRun, comparisons: Sequence) -> str:
     """Write the images that tell the methods apart under each metric, and return the file.
 
     Parameters
     ----------
     directory
         Where to write.
-    benchmark
+    run
         The run.
     comparisons
         Of all its metrics.
@@ -45,67 +45,64 @@ def save(directory: str, benchmark: Benchmark, comparisons: Sequence) -> str:
     groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
     examples, pictures = [], []
     for metric in PAIRS:
-        group = groups.get(METRICS[metric].name)
+        group = groups.get(metric)
         if group is None or not len(group.inputs):
             continue
-        found, every = _of(metric, benchmark, group)
+        found, every = _of(metric, run, group)
         examples += found
         pictures.append(every)
-    others = [group for name, group in groups.items() if name not in {METRICS[metric].name for metric in METRICS}]
+    others = [group for name, group in groups.items() if name not in METRICS]
     if others:
-        member = benchmark.member(*SHARED_MEMBER)
-        rows = _rows(others[0], benchmark.drawn(SHARED_MEMBER[1]))
+        member = run.member(*SHARED_MEMBER)
+        rows = _rows(others[0], run.drawn(SHARED_MEMBER[1]))
         names = tuple(group.where["metric"] for group in others)
         pictures.append(report_examples.InputPictures(names, tuple(others[0].inputs), member.images.images(rows)))
     return report_examples.save(directory, examples, pictures)
 
 
-def chosen(metric: str, benchmark: Benchmark, group: InputScores) -> list[int]:
+def chosen(metric: str, run: BimRun, group: InputScores) -> list[int]:
     """Return places among the images that count under a metric."""
     less = [described.name for described in METRICS.values() if described.better == "less"]
-    return report_examples.choose([group], less, list(benchmark.from_maps or benchmark.methods), COUNT)
+    return report_examples.choose([group], less, run.method_names, COUNT)
 
 
-def places(benchmark: Benchmark, comparisons: Sequence, count: int) -> dict[str, list[int]]:
+def places(run: BimRun, comparisons: Sequence, count: int) -> dict[str, list[int]]:
     """Return metric -> so many of the images that ``save`` shows, as places among the images that both sets have."""
     groups = {group.where["metric"]: group for group in image_scores(comparisons) if len(group.where) == 1}
     found = {}
     for metric in PAIRS:
-        group = groups.get(METRICS[metric].name)
+        group = groups.get(metric)
         if group is not None and len(group.inputs):
-            counted = _rows(group, range(len(benchmark.drawn(PAIRS[metric][0][1]))))
-            found[metric] = [counted[place] for place in chosen(metric, benchmark, group)[:count]]
+            counted = _rows(group, range(len(run.drawn(PAIRS[metric][0][1]))))
+            found[metric] = [counted[place] for place in chosen(metric, run, group)[:count]]
     return found
 
 
-def members(metric: str, benchmark: Benchmark, places: Sequence[int]) -> list[tuple[Member, list[int], dict]]:
+def members(metric: str, run: BimRun, places: Sequence[int]) -> list[tuple[Member, list[int], dict]]:
     """Return both members of a metric with their rows and the maps of their methods, (n, side, side) uint8.
 
     Parameters
     ----------
     metric
-        "MCS", "IDR" or "IIR".
-    benchmark
+        "mcs", "idr" or "iir".
+    run
         The run.
     places
         Among the images that both sets have.
     """
     found = []
-    matched = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
+    matched = run.matched(*(set_name for _, set_name in PAIRS[metric]))
     for (model_name, set_name), rows in zip(PAIRS[metric], matched, strict=True):
-        member = benchmark.member(model_name, set_name)
+        member = run.member(model_name, set_name)
         taken = [rows[place] for place in places]
         side = input_side(member.model)
-        key = {"benchmark": "bim", "model": member.model.fingerprint, "member": member.name}
-        if getattr(member.model, "client", None) is not None:
-            key["served"] = True  # as in ``measure``: its maps are its server's
         maps = report_examples.maps_of(
-            benchmark.explainer(member.model),
+            run.explainer(member.model),
             report_examples.MapPicture("picture", map_bytes, width=side * side),
-            member.batches(taken, benchmark.batch_size),
-            key,
+            member.batches(taken, run.flags.batch_size),
+            member_key(member),
             [Member],
-            benchmark.store,
+            run.run.store,
             (side, side),
         )
         found.append((member, taken, maps))
@@ -113,12 +110,12 @@ def members(metric: str, benchmark: Benchmark, places: Sequence[int]) -> list[tu
 
 
 def _of(
-    metric: str, benchmark: Benchmark, group: InputScores
+    metric: str, run: BimRun, group: InputScores
 ) -> tuple[list[report_examples.Example], report_examples.InputPictures]:
-    counted = _rows(group, range(len(benchmark.drawn(PAIRS[metric][0][1]))))
-    picked = chosen(metric, benchmark, group)
-    pair = members(metric, benchmark, [counted[place] for place in picked])
-    names = (METRICS[metric].name,)
+    counted = _rows(group, range(len(run.drawn(PAIRS[metric][0][1]))))
+    picked = chosen(metric, run, group)
+    pair = members(metric, run, [counted[place] for place in picked])
+    names = (metric,)
     examples = []
     for number, place in enumerate(picked):
         views = tuple(
@@ -126,10 +123,10 @@ def _of(
             for (member, rows, maps), title in zip(pair, MEMBER_TITLES[metric], strict=True)
         )
         first, taken, _ = pair[0]
-        title = f"{metric} {group.inputs[place]}: {named(first.images.names[taken[number]])}"
+        title = f"{METRICS[metric].title} {group.inputs[place]}: {named(first.images.names[taken[number]])}"
         examples.append(report_examples.Example(group.inputs[place], names, title, views))
-    member = benchmark.member(*PAIRS[metric][0])
-    rows, _ = benchmark.matched(*(set_name for _, set_name in PAIRS[metric]))
+    member = run.member(*PAIRS[metric][0])
+    rows, _ = run.matched(*(set_name for _, set_name in PAIRS[metric]))
     every = member.images.images([rows[place] for place in counted])
     return examples, report_examples.InputPictures(names, tuple(group.inputs), every)
 

@@ -105,8 +105,8 @@ class Run:
 
     Attributes
     ----------
-    benchmark, flags
-        The benchmark and the parsed flags.
+    benchmark, flags, in_worker
+        The benchmark, the parsed flags, and whether a worker of Beam computes.
     metrics, methods
         Name -> metric, name -> (method, overrides); set before anything is loaded.
     models, data

@@ -1,16 +1,33 @@
 """Small sets and small models for BIM's tests, made once."""
 
+import copy
 import os
 import shutil
 
 import numpy as np
 import pytest
 
-from bim import construct, measure, models
+from attribution_benchmarks.core.runner import Run
+from bim import construct, measure, metrics, models
 from bim.dataset import load_set
+from bim.definition import BENCHMARK
 from bim.synthetic import drawings
 
 NUM_VAL = 2
+
+
+@pytest.fixture(scope="session")
+def bim_run():
+    """A function from flags of ``bim.metrics`` to its ``BimRun``."""
+
+    def load(*flags):
+        flag_values = copy.deepcopy(metrics.FLAGS)
+        flag_values(["metrics", *flags])
+        run = Run(BENCHMARK, flag_values)
+        BENCHMARK.load(run)
+        return run.data
+
+    return load
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.store import ScoreStore
-from bim import dataset, evaluate, layout, measure, metrics
-from bim.attributions import MAPS, method_named
-from bim.controls import CONTROLS
+from bim import dataset, layout, measure, metrics, scores, table
+from bim.attributions import MAPS
+from bim.evaluate import Comparison
 
 FAST = "grad_cam,gradient,gradient_x_input"
 
@@ -88,7 +88,7 @@ def test_upstream_numbers_on_tensorflow_1_models(tmp_path, labelled, upstream_mo
     found = run(
         tmp_path, labelled, upstream_models, "--metrics=MCS,IDR", "--num_imgs=8", f"--methods={methods}", "--nocontrols"
     )
-    rows = metrics.sample_rows(200, 8, 0)
+    rows = scores.sample_rows(200, 8, 0)
     loaded = {name: measure.load_classifier(upstream_models, name, tensors=True) for name in ("obj", "scene")}
     assert len(found["rows"]) == 8
     for row in found["rows"]:
@@ -127,7 +127,7 @@ def test_a_metric_of_ones_own_reads_the_object_models_maps_and_maps_saved_give_t
     first = run(tmp_path, labelled, upstream_models, *flags)
     found = {(row["method"], row["metric"]): row for row in first["rows"]}
     images = dataset.load_set(labelled, "obj")
-    rows = metrics.sample_rows(200, 8, 0)
+    rows = scores.sample_rows(200, 8, 0)
     model = measure.load_classifier(upstream_models, "obj", tensors=True)
     right = model.predict(measure.network_inputs(images.images(rows), 32)) == images.labels[rows]
     assert found["gradient", "inside"]["n"] == right.sum() and 0 < found["gradient", "inside"]["value"] < 1
@@ -140,14 +140,21 @@ def test_a_metric_of_ones_own_reads_the_object_models_maps_and_maps_saved_give_t
     ]
 
 
-def benchmark(labelled, models_dir, store, **options):
-    methods = {"gradient": method_named("gradient")}
-    options = {"num_imgs": 12, "batch_size": 4, **options}
-    return evaluate.Benchmark(labelled, models_dir, methods, store, CONTROLS[:1], upstream=True, **options)
+@pytest.fixture
+def compare(bim_run, labelled):
+    """Compare the networks of objects and of scenes; scores are stored in a directory."""
+
+    def run(models_dir, scores_dir, *flags):
+        return bim_run(
+            f"--data_dir={labelled}", f"--models_dir={models_dir}", f"--scores_dir={scores_dir}", "--compat=upstream",
+            "--metrics=MCS", "--methods=gradient", "--num_imgs=12", "--batch_size=4", *flags,
+        ).compare("mcs")  # fmt: skip
+
+    return run
 
 
-def test_killed_and_resumed_gives_the_same_scores(tmp_path, labelled, upstream_models, monkeypatch):
-    benchmark(labelled, upstream_models, ScoreStore(str(tmp_path / "whole"))).compare("MCS")
+def test_killed_and_resumed_gives_the_same_scores(tmp_path, compare, upstream_models, monkeypatch):
+    compare(upstream_models, tmp_path / "whole")
     done = []
     explain_many = attribution.explain_many
 
@@ -159,70 +166,70 @@ def test_killed_and_resumed_gives_the_same_scores(tmp_path, labelled, upstream_m
 
     monkeypatch.setattr(attribution, "explain_many", killed)
     with pytest.raises(KeyboardInterrupt):
-        benchmark(labelled, upstream_models, ScoreStore(str(tmp_path / "cut"))).compare("MCS")
+        compare(upstream_models, tmp_path / "cut")
     monkeypatch.setattr(attribution, "explain_many", explain_many)
-    benchmark(labelled, upstream_models, ScoreStore(str(tmp_path / "cut"))).compare("MCS")
+    compare(upstream_models, tmp_path / "cut")
     whole, cut = (ScoreStore(tmp_path / name).contents() for name in ("whole", "cut"))
-    assert whole == cut and len(whole) == 6
+    assert whole == cut and len(whole) == 2 * 5
 
 
-def test_a_changed_model_or_image_reuses_no_score(tmp_path, labelled, upstream_models):
+def test_a_changed_model_or_image_reuses_no_score(tmp_path, labelled, compare, upstream_models):
     models_dir = str(tmp_path / "models")
     shutil.copytree(upstream_models, models_dir)
-    store = ScoreStore(str(tmp_path / "scores"))
-    before = benchmark(labelled, models_dir, store).compare("MCS")[0]
+    before = compare(models_dir, tmp_path / "scores")[0]
     shutil.rmtree(os.path.join(models_dir, "obj"))
     shutil.copytree(os.path.join(upstream_models, "scene_only"), os.path.join(models_dir, "obj"))
-    after = benchmark(labelled, models_dir, store).compare("MCS")[0]
+    after = compare(models_dir, tmp_path / "scores")[0]
     assert before.values.tolist() != after.values.tolist()
     data_dir = str(tmp_path / "data")
     shutil.copytree(labelled, data_dir)
     images = dataset.load_set(data_dir, "obj")
-    row = metrics.sample_rows(200, 12, 0)[0]
+    row = scores.sample_rows(200, 12, 0)[0]
     digest = images.digest([row])
     Image.fromarray(255 - images.images([row])[0]).save(images.path(row))
     assert images.digest([row]) != digest
 
 
-def test_controls_that_see_no_model_have_no_contrast(labelled, upstream_models):
-    run = evaluate.Benchmark(labelled, upstream_models, {}, controls=CONTROLS, num_imgs=40, upstream=True)
-    found = run.compare("MCS")
+def test_controls_that_see_no_model_have_no_contrast(tmp_path, compare, upstream_models):
+    found = compare(upstream_models, tmp_path, "--methods=", "--num_imgs=40")
     values = {comparison.method: comparison.values for comparison in found}
     assert not values["centre_prior"].any() and not values["edge_detector"].any()
     assert 0 < np.abs(values["random"]).max() and abs(values["random"].mean()) < 0.02
 
 
-def test_relative_contrast_compares_nine_models_with_the_tenth(sets, tiny_models):
-    methods = {"gradient": method_named("gradient")}
-    found = evaluate.Benchmark(sets, tiny_models, methods, num_imgs="all").compare("RMCS")
+def test_relative_contrast_compares_nine_models_with_the_tenth(tmp_path, sets, tiny_models, bim_run):
+    found = bim_run(
+        f"--data_dir={sets}", f"--models_dir={tiny_models}", f"--scores_dir={tmp_path}", "--metrics=RMCS",
+        "--methods=gradient", "--num_imgs=all", "--nocontrols",
+    ).compare("rmcs")  # fmt: skip
     assert [comparison.scene_model for comparison in found] == list(range(1, 10))
 
 
 def test_no_correct_image_is_said_and_not_a_number_in_silence():
-    empty = evaluate.Comparison("MCS", None, "gradient", np.zeros(0), np.zeros(0, int), 10, 0)
-    (row,) = metrics.score_rows([empty])
+    empty = Comparison("mcs", None, "gradient", np.zeros(0), np.zeros(0, int), 10, 0)
+    (row,) = table.score_rows([empty])
     assert row["n"] == 0 and "no image is classified correctly" in row["reason"]
-    assert "no image is classified correctly by both" in metrics.table(
-        metrics.METRICS["MCS"], [row], {"gradient": "Gradient"}
+    assert "no image is classified correctly by both" in table.table(
+        scores.METRICS["mcs"], [row], {"gradient": "Gradient"}
     )
 
 
 def test_flat_maps_are_counted_and_upstreams_nan_gets_its_reason():
-    house = evaluate.Comparison("MCS", None, "m", np.array([0.1, 0.3]), np.arange(2), 2, 1)
-    (row,) = metrics.score_rows([house])
+    house = Comparison("mcs", None, "m", np.array([0.1, 0.3]), np.arange(2), 2, 1)
+    (row,) = table.score_rows([house])
     assert row["flat"] == 1 and row["value"] == pytest.approx(0.2) and "reason" not in row
-    upstream = evaluate.Comparison("MCS", None, "m", np.array([0.1, np.nan]), np.arange(2), 2, 1)
-    (row,) = metrics.score_rows([upstream])
+    upstream = Comparison("mcs", None, "m", np.array([0.1, np.nan]), np.arange(2), 2, 1)
+    (row,) = table.score_rows([upstream])
     assert np.isnan(row["value"]) and "0 / 0" in row["reason"]
 
 
 def test_the_paired_comparison_is_against_the_random_map():
     values = np.linspace(0.1, 0.5, 30)
     found = [
-        evaluate.Comparison("MCS", None, name, numbers, np.arange(30), 30, 0)
+        Comparison("mcs", None, name, numbers, np.arange(30), 30, 0)
         for name, numbers in (("gradient", values), ("random", np.zeros(30)))
     ]
-    gradient, random_map = metrics.score_rows(found)
+    gradient, random_map = table.score_rows(found)
     assert gradient["difference"] == pytest.approx(0.3) and gradient["p_value"] < 0.001
     assert "difference" not in random_map and random_map["kind"] == "control"
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
-from bim import layout, measure, metrics, models, train
+from bim import layout, measure, models, train
 
 
 def small(normalised=True):
@@ -115,7 +115,7 @@ def test_a_network_trains_under_a_distribution_strategy():
 
 @pytest.mark.parametrize("name", layout.MODEL_NAMES)
 def test_the_models_of_the_repository_have_a_card_and_fit(name):
-    directory = os.path.join(metrics.SAVED_MODELS, name)
+    directory = os.path.join(layout.SAVED_MODELS, name)
     with open(os.path.join(directory, "MODEL_CARD.md"), encoding="utf-8") as file:
         card = file.read()
     for word in ("**Data.**", "**Recipe.**", "seed: 0", "**Validation accuracy.**", "channel_means"):
@@ -129,7 +129,7 @@ def test_the_models_of_the_repository_have_a_card_and_fit(name):
 def test_the_object_model_of_the_repository_knows_drawings_it_never_saw():
     from bim.synthetic.draw_objects import draw_object
 
-    model = measure.load_classifier(metrics.SAVED_MODELS, "obj")
+    model = measure.load_classifier(layout.SAVED_MODELS, "obj")
     right = 0
     for label, name in enumerate(layout.OBJECTS):
         images = [draw_object(name, np.random.default_rng([77, label, i]), 128)[0] for i in range(4)]
@@ -139,7 +139,7 @@ def test_the_object_model_of_the_repository_knows_drawings_it_never_saw():
 
 def test_methods_of_other_libraries_explain_the_exported_networks():
     # Saliency of tf-keras-vis is the largest |gradient| of the channels, each map scaled to [0, 1].
-    model = measure.load_classifier(metrics.SAVED_MODELS, "obj")
+    model = measure.load_classifier(layout.SAVED_MODELS, "obj")
     models.attach_live_network(model)
     images = np.random.default_rng(5).integers(0, 256, (3, 128, 128, 3), np.uint8)
     inputs = measure.network_inputs(images, 128)

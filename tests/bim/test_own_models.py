@@ -10,8 +10,7 @@ import pytest
 from attribution import cli
 from attribution.errors import BadInput
 from attribution_benchmarks.core.store import ScoreStore
-from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, tcav, train
-from bim.attributions import method_named
+from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, table, tcav, train
 
 
 def scored(tmp_path, *flags, code=0):
@@ -32,9 +31,12 @@ def test_a_model_against_itself_has_no_contrast(predicted, tiny_models, tmp_path
     assert found["rows"][0]["n"] == 10 and found["rows"][0]["value"] == 0
 
 
-def test_the_others_come_from_the_folder_of_models(tiny_models, tmp_path):
+def test_the_others_come_from_the_folder_of_models(sets, tiny_models, tmp_path, bim_run):
     own = os.path.join(tiny_models, "scene")
-    run = evaluate.Benchmark("", tiny_models, {"gradient": method_named("gradient")}, own_models={"obj": own})
+    run = bim_run(
+        f"--data_dir={sets}", f"--models_dir={tiny_models}", f"--models=obj={own}", "--methods=gradient",
+        f"--scores_dir={tmp_path}", "--metrics=MCS",
+    )  # fmt: skip
     assert run.model("obj").fingerprint == measure.classifier_at(own).fingerprint
     assert run.model("scene_only").fingerprint == measure.load_classifier(tiny_models, "scene_only").fingerprint
     assert run.model("obj").fingerprint != measure.load_classifier(tiny_models, "obj").fingerprint
@@ -46,32 +48,32 @@ def test_the_others_come_from_the_folder_of_models(tiny_models, tmp_path):
         (["obj"], "expected name=directory"),
         (["object=."], "expected name=directory"),
         (["obj=.", "obj=."], "names 'obj' twice"),
-        (["scene_only=."], "no part in 'MCS', 'IDR', only in 'IIR'"),
-        (["scene10=."], "only in 'RMCS'"),
+        (["scene_only=."], "no part in 'mcs', 'idr', only in 'iir'"),
+        (["scene10=."], "only in 'rmcs'"),
         (["obj=nowhere"], "no directory nowhere"),
     ],
 )
 def test_models_without_a_part_or_a_place_are_refused(entries, message):
     with pytest.raises(BadInput, match=message):
-        evaluate.own_models(entries, ["MCS", "IDR"])
+        evaluate.own_models(entries, ["mcs", "idr"])
 
 
 def test_relative_contrast_of_embedded_models_says_what_it_is(predicted, tiny_models, tmp_path, monkeypatch, capsys):
     flags = [f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=RMCS", "--num_imgs=2"]
     scored(tmp_path, *flags)
-    assert metrics.CHECK_OF_SENSE not in capsys.readouterr().out
-    monkeypatch.setattr(metrics, "SAVED_MODELS", tiny_models)
+    assert table.CHOSEN_BY_SCORE not in capsys.readouterr().out
+    monkeypatch.setattr(layout, "SAVED_MODELS", tiny_models)
     scored(tmp_path, *flags)
-    assert metrics.CHECK_OF_SENSE in capsys.readouterr().out
+    assert table.CHOSEN_BY_SCORE in capsys.readouterr().out
     own = ",".join(f"{name}={shutil.copytree(os.path.join(tiny_models, name), tmp_path / name)}"
                    for name in layout.CONTRAST_SETS)  # fmt: skip
     scored(tmp_path, *flags, f"--models={own}")
-    assert metrics.CHECK_OF_SENSE not in capsys.readouterr().out
+    assert table.CHOSEN_BY_SCORE not in capsys.readouterr().out
 
 
 def test_the_cards_say_what_was_chosen_by_looking():
     for name in layout.MODEL_NAMES:
-        with open(os.path.join(metrics.SAVED_MODELS, name, "MODEL_CARD.md"), encoding="utf-8") as file:
+        with open(os.path.join(layout.SAVED_MODELS, name, "MODEL_CARD.md"), encoding="utf-8") as file:
             card = file.read()
         chosen = name in layout.CONTRAST_SETS
         assert (train.CHOICE_OF_WINDOWS in card) == chosen and (train.ACCURACY_OF_UNSEEN in card) != chosen

@@ -11,8 +11,8 @@ from attribution import cli, explain
 from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.core.controls import RANDOM
 from attribution_benchmarks.core.random_weights import MOST, network, with_new_weights, with_shuffled_weights
-from bim import evaluate, measure, metrics
-from bim.attributions import method_named, on_random_networks
+from bim import measure, metrics
+from bim.attributions import on_random_networks
 
 
 def run(tmp_path, *flags, code=0):
@@ -20,14 +20,14 @@ def run(tmp_path, *flags, code=0):
     assert cli.execute(metrics.main, metrics.FLAGS, metrics.__doc__, arguments) == code
 
 
-def test_a_model_against_itself_has_no_contrast_but_its_random_networks_have(predicted, tiny_models):
+def test_a_model_against_itself_has_no_contrast_but_its_random_networks_have(predicted, tiny_models, tmp_path, bim_run):
     """Step by step: the network with other weights, none drawn twice, asked for the class of the trained one."""
     own = os.path.join(tiny_models, "obj")
-    bench = evaluate.Benchmark(
-        predicted, tiny_models, {"gradient": method_named("gradient")}, num_imgs=6, random_networks=2,
-        own_models={"obj": own, "scene": own},
+    bench = bim_run(
+        f"--data_dir={predicted}", f"--models_dir={tiny_models}", f"--scores_dir={tmp_path}", "--methods=gradient",
+        "--num_imgs=6", "--random_networks=2", f"--models=obj={own},scene={own}", "--nocontrols", "--metrics=MCS",
     )  # fmt: skip
-    found = {one.method: one.values for one in bench.compare("MCS")}
+    found = {one.method: one.values for one in bench.compare("mcs")}
     assert set(found) == {"gradient", "gradient/random_weights#1", "gradient/random_weights#2"}
     assert not found["gradient"].any()
     for number, made in ((1, with_shuffled_weights), (2, with_new_weights)):
@@ -66,11 +66,12 @@ def test_costly_methods_are_not_asked_about_all_networks():
     assert on_random_networks(network(1, place=2), names) == ["gradient", "score_cam"]
 
 
-def test_a_network_without_variables_is_held_against_none(predicted, tiny_models, tmp_path):
+def test_a_network_without_variables_is_held_against_none(predicted, tiny_models, tmp_path, bim_run):
     own = shutil.copytree(os.path.join(tiny_models, "obj"), tmp_path / "own")
-    bench = evaluate.Benchmark(
-        predicted, tiny_models, {"gradient": method_named("gradient")}, random_networks=2, own_models={"obj": str(own)}
-    )
+    bench = bim_run(
+        f"--data_dir={predicted}", f"--models_dir={tiny_models}", f"--scores_dir={tmp_path}", "--methods=gradient",
+        "--random_networks=2", f"--models=obj={own}", "--nocontrols", "--metrics=MCS",
+    )  # fmt: skip
     member = bench.member("obj", "obj")
     assert len(bench.explainer_of(member).sources) == 3
     for variables in own.rglob("variables"):

@@ -4,16 +4,16 @@ import random
 
 import numpy as np
 
-from bim import metrics
+from bim import scores
 
 
 def test_an_image_counts_only_if_both_models_are_right_about_it():
-    correct = metrics.both_correct([1, 2, 3, 4], [1, 2, 0, 4], [7, 8, 9, 9], [7, 0, 9, 9])
+    correct = scores.both_correct([1, 2, 3, 4], [1, 2, 0, 4], [7, 8, 9, 9], [7, 0, 9, 9])
     assert correct.tolist() == [True, False, False, True]
 
 
 def test_model_contrast_by_hand():
-    values = metrics.model_contrast_score([0.5, 0.9, 0.2], [0.25, 0.0, 0.4], [True, False, True])
+    values = scores.model_contrast_score([0.5, 0.9, 0.2], [0.25, 0.0, 0.4], [True, False, True])
     np.testing.assert_allclose(values, [0.25, -0.2])
 
 
@@ -21,36 +21,36 @@ def test_model_contrast_changes_sign_when_the_models_change_places():
     first, second = np.random.default_rng(0).random((2, 20))
     correct = first > 0.2
     np.testing.assert_array_equal(
-        metrics.model_contrast_score(first, second, correct), -metrics.model_contrast_score(second, first, correct)
+        scores.model_contrast_score(first, second, correct), -scores.model_contrast_score(second, first, correct)
     )
 
 
 def test_input_dependence_is_strict():
     with_object, without = [0.1, 0.3, 0.3, 0.0], [0.2, 0.3, 0.1, 0.9]
-    assert metrics.input_dependence_rate(with_object, without, [True] * 4).tolist() == [1, 0, 0, 1]
-    assert metrics.input_dependence_rate(with_object, without, [True, True, False, False]).tolist() == [1, 0]
+    assert scores.input_dependence_rate(with_object, without, [True] * 4).tolist() == [1, 0, 0, 1]
+    assert scores.input_dependence_rate(with_object, without, [True, True, False, False]).tolist() == [1, 0]
 
 
 def test_input_independence_is_strict_at_a_tenth():
     plain = [1.0, 1.0, 1.0, 0.0, 0.5]
     patched = [1.0625, 0.9375, 1.125, 0.0, 0.5]
-    assert metrics.input_independence_rate(plain, patched, [True] * 5).tolist() == [1, 1, 0, 0, 1]
-    assert metrics.input_independence_rate([1.0], [1.125], [True], threshold=0.125).tolist() == [0]
+    assert scores.input_independence_rate(plain, patched, [True] * 5).tolist() == [1, 1, 0, 0, 1]
+    assert scores.input_independence_rate([1.0], [1.125], [True], threshold=0.125).tolist() == [0]
 
 
 def test_nan_of_upstream_counts_as_a_failure_of_the_rates():
     nan = float("nan")
-    assert metrics.input_dependence_rate([nan, 0.1], [0.5, nan], [True, True]).tolist() == [0, 0]
-    assert metrics.input_independence_rate([nan], [0.5], [True]).tolist() == [0]
+    assert scores.input_dependence_rate([nan, 0.1], [0.5, nan], [True, True]).tolist() == [0, 0]
+    assert scores.input_independence_rate([nan], [0.5], [True]).tolist() == [0]
 
 
 def test_relative_contrast_is_the_contrast_of_two_scene_models():
-    assert metrics.relative_model_contrast([0.75], [0.25], [True]).tolist() == [0.5]
+    assert scores.relative_model_contrast([0.75], [0.25], [True]).tolist() == [0.5]
 
 
 def test_the_authors_images_are_drawn():
-    rows = metrics.sample_rows(10_000, 10, 0)
+    rows = scores.sample_rows(10_000, 10, 0)
     assert rows[:2] == [663, 4242]
     random.seed(4)
-    assert metrics.sample_rows(100, 7, 4) == sorted(random.sample(range(100), 7))
-    assert metrics.sample_rows(5, "all") == metrics.sample_rows(5, 10) == [0, 1, 2, 3, 4]
+    assert scores.sample_rows(100, 7, 4) == sorted(random.sample(range(100), 7))
+    assert scores.sample_rows(5, "all") == scores.sample_rows(5, 10) == [0, 1, 2, 3, 4]

@@ -16,8 +16,8 @@ from attribution.export import command
 from attribution_benchmarks import serving
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.serving.interface import Signature, TensorSpec
-from bim import dataset, delta_patch, evaluate, layout, measure, metrics, served
-from bim.attributions import method_named
+from bim import dataset, delta_patch, layout, measure, metrics, served
+from bim.attributions import PRINTED, method_named
 
 METHODS = "gradient,grad_cam,guided_backprop,smoothgrad"
 FEW = "--methods=gradient,grad_cam"  # JSON is slow
@@ -102,19 +102,18 @@ def test_all_metrics_as_from_the_files(score, address):
     assert any(row["value"] and row["n"] for row in local)
 
 
-def test_contrast_models_as_from_the_files(score, server, labelled, tiny_models):
+def test_contrast_models_as_from_the_files(score, server, labelled, tiny_models, bim_run, tmp_path):
     """Untrained networks never agree, so that no image counts; what the metric is made of is compared instead."""
     code, rows = score("--metrics=RMCS", "--methods=gradient", "--nocontrols", f"--server={server.grpc_address}")
     assert code == 0 and [row["scene_model"] for row in rows] == list(range(1, 10))
-    methods = {"gradient": method_named("gradient")}
-    local = evaluate.Benchmark(labelled, tiny_models, methods)
-    with serving.Client(server.grpc_address) as client:
-        asked = evaluate.Benchmark(labelled, "", methods, client=client)
-        for name in ("scene1", "scene10"):
-            first, second = (run.measured(name, "dog_bedroom", [0, 1]) for run in (local, asked))
-            np.testing.assert_array_equal(first.predicted, second.predicted)
-            np.testing.assert_allclose(first.attributions["gradient"], second.attributions["gradient"], atol=1e-5)
-            assert first.attributions["gradient"].all()
+    flags = ["--metrics=RMCS", f"--data_dir={labelled}", "--methods=gradient", f"--scores_dir={tmp_path / 'own'}"]
+    local = bim_run(*flags, f"--models_dir={tiny_models}")
+    remote = bim_run(*flags, f"--server={server.grpc_address}")
+    for name in ("scene1", "scene10"):
+        first, second = (run.measured(name, "dog_bedroom", [0, 1]) for run in (local, remote))
+        np.testing.assert_array_equal(first.predicted, second.predicted)
+        np.testing.assert_allclose(first.attributions["gradient"], second.attributions["gradient"], atol=1e-5)
+        assert first.attributions["gradient"].all()
 
 
 def test_killed_in_the_middle_and_back(score, server, address, tmp_path):
@@ -232,6 +231,6 @@ def test_a_classifier_of_other_things_is_refused(server, signatures):
 def test_every_default_method_can_be_made_of_three_exported_ones(server):
     with serving.Client(server.grpc_address) as client:
         model = served.served_classifier(client, "bim_obj")
-        methods = {name: method_named(name) for name in metrics.DEFAULT_METHODS}
+        methods = {name: method_named(name) for name in PRINTED}
         served.check_methods([model], methods)
     assert set(server.asked) == {("bim_obj", "explanation_sheet")}

@@ -87,23 +87,23 @@ def main(values: flags.FlagValues) -> None:
 
 def measured(images: int) -> tuple[dict, str]:
     """Return metric -> map -> one value per image, and a description of the images."""
-    from attribution_benchmarks.core.controls import EDGE_DETECTOR, GROUND_TRUTH, RANDOM
-    from bim.dataset import resolve_data_dir
-    from bim.evaluate import Benchmark
-    from bim.metrics import SAVED_MODELS
+    from attribution_benchmarks.core.runner import Run
+    from bim import metrics
 
-    shared = {
-        name: metric
+    shared = [
+        name
         for name, metric in METRIC_REGISTRY.items()
         if metric.measure.of_controls and not metric.measure.needs_explainer
-    }
-    controls = (RANDOM, EDGE_DETECTOR, GROUND_TRUTH)
-    benchmark = Benchmark(resolve_data_dir(""), SAVED_MODELS, {}, None, controls, shared, images, progress=True)
-    drawn = benchmark.drawn("obj")
-    found = benchmark.measured("obj", "obj", drawn)
-    counted = found.predicted == found.sources
+    ]
+    flag_values = metrics.FLAGS
+    flag_values(["metrics", "--methods=", f"--metrics={','.join(shared)}", f"--num_imgs={images}"])
+    run = Run(metrics.COMMAND.benchmark, flag_values)
+    run.benchmark.load(run)
+    drawn = run.data.drawn("obj")
+    found = run.data.measured("obj", "obj", drawn)
+    counted = found.predicted == found.labels
     values = {
-        name: {control: column[counted].tolist() for control, column in columns.items()}
+        name: {control: columns[control][counted].tolist() for control in ("random", "edge_detector", "ground_truth")}
         for name, columns in found.shared.items()
     }
     return (

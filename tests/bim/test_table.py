@@ -5,8 +5,7 @@ from attribution_benchmarks.core import input_scores
 from attribution_benchmarks.stats.comparisons import compare_pairs
 from bim import layout
 from bim.evaluate import Comparison
-from bim.image_scores import image_scores
-from bim.metrics import score_rows
+from bim.table import image_scores, score_rows
 
 
 def compared(metric, number, name):
@@ -14,8 +13,8 @@ def compared(metric, number, name):
 
 
 def test_scores_of_images_are_those_of_the_comparisons(tmp_path):
-    comparisons = [compared("MCS", None, name) for name in ("gradient", "mine")]
-    comparisons += [compared("RMCS", number, name) for number in (1, 2) for name in ("gradient", "mine")]
+    comparisons = [compared("mcs", None, name) for name in ("gradient", "mine")]
+    comparisons += [compared("rmcs", number, name) for number in (1, 2) for name in ("gradient", "mine")]
     path = tmp_path / "scores.json"
     input_scores.save(path, "bim", image_scores(comparisons))
     groups = input_scores.load(path)
@@ -40,7 +39,7 @@ def test_objects_that_recur_make_the_interval_wider():
     numbers = tuple(f"{number:04d}" for number in np.repeat(np.arange(20), 100))
     widths = []
     for clusters in (None, numbers):
-        (row,) = score_rows([Comparison("MCS", None, "mine", values, np.arange(2000), 2000, 0, clusters)])
+        (row,) = score_rows([Comparison("mcs", None, "mine", values, np.arange(2000), 2000, 0, clusters)])
         widths.append(row["high"] - row["low"])
     # Of the mean's variance 1/200 + 1/200 + 1/2000, clusters see all and single images 3/2000.
     assert widths[1] / widths[0] == pytest.approx(np.sqrt(7), rel=0.3)
@@ -51,7 +50,7 @@ def test_a_comparison_has_one_p_value_in_the_table_and_among_all_pairs():
     values = {name: generator.normal(shift, 1, 30) for name, shift in (("random", 0.0), ("a", 0.4), ("b", 0.1))}
     clusters = tuple(f"{number:04d}" for number in generator.integers(20, size=30))
     comparisons = [
-        Comparison("MCS", None, name, column, np.arange(30), 30, 0, clusters) for name, column in values.items()
+        Comparison("mcs", None, name, column, np.arange(30), 30, 0, clusters) for name, column in values.items()
     ]
     printed = {row["method"]: row.get("p_value") for row in score_rows(comparisons, "random", seed=3)}
     (group,) = image_scores(comparisons)
@@ -60,5 +59,5 @@ def test_a_comparison_has_one_p_value_in_the_table_and_among_all_pairs():
 
 
 def test_a_rate_has_wilsons_interval():
-    (row,) = score_rows([Comparison("IDR", None, "mine", np.ones(60), np.arange(60), 60, 0)])
+    (row,) = score_rows([Comparison("idr", None, "mine", np.ones(60), np.arange(60), 60, 0)])
     assert (row["value"], row["high"]) == (1.0, 1.0) and row["low"] == pytest.approx(0.94, abs=0.001)

@@ -1,0 +1,231 @@
+"""Scores of BIM as rows, as input scores and as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+
+from attribution import METHODS
+from attribution_benchmarks.core import tables
+from attribution_benchmarks.core.batch import by_kind
+from attribution_benchmarks.core.controls import GROUND_TRUTH
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.rows import control_row, format_controls
+from attribution_benchmarks.metrics import curves
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from attribution_benchmarks.stats import statistics
+from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
+from bim.controls import CONTROLS
+from bim.evaluate import Comparison
+from bim.scores import METRICS
+
+_HEADINGS = {
+    "mcs": "MCS, model contrast score: object model minus scene model; more is better",
+    "idr": "IDR, input dependence rate: object below the scene it covers; more is better",
+    "iir": "IIR, input independence rate: unchanged by a patch without meaning; more is better",
+    "rmcs": "Relative MCS: dog in i scenes against dog in all ten",
+}
+CHOSEN_BY_SCORE = (
+    "a check of the data's sense, no independent result: how the models scene1 to scene10 were trained was chosen "
+    "after\nlooking at this score on 60 images of the drawn sets (see their cards)"
+)
+
+
+def image_scores(comparisons: Sequence[Comparison]) -> list[InputScores]:
+    """Return the scores of every image: a group for each metric, and for each contrast model of relative MCS.
+
+    Parameters
+    ----------
+    comparisons
+        From ``BimRun.compare``; those of one group count the same images.
+    """
+    groups: dict[tuple, list[Comparison]] = {}
+    for comparison in comparisons:
+        groups.setdefault((comparison.metric, comparison.scene_model), []).append(comparison)
+    return [
+        InputScores(
+            {"metric": metric, **({} if number is None else {"scene_model": number})},
+            [f"image {row}" for row in group[0].rows],
+            {comparison.method: comparison.values for comparison in group},
+            group[0].clusters,
+        )
+        for (metric, number), group in groups.items()
+    ]
+
+
+def score_rows(comparisons: list[Comparison], compared_with: str = "random", seed: int = 0) -> list[dict]:
+    """Return scores in long form, one dictionary per method and metric.
+
+    Parameters
+    ----------
+    comparisons
+        From ``BimRun.compare``.
+    compared_with
+        Method whose values the others' are compared with, image by image; without effect where it was not
+        scored.
+    seed
+        Seed of intervals and tests.
+
+    Returns
+    -------
+    list of dict
+        Keys of ``core.tables`` and: ``scene_model`` (RMCS), ``drawn`` images, ``flat`` maps,
+        ``difference`` and ``p_value`` against ``compared_with``, ``reason`` where there is no value. Behind them the
+        rows of methods' own maps under a control, see ``core.rows.control_row``.
+    """
+    asked = [each for each in comparisons if each.label is None]
+    tests = _tests(asked, compared_with, seed)
+    rows = []
+    for comparison in asked:
+        row = {"method": comparison.method, "metric": comparison.metric}
+        if comparison.scene_model is not None:
+            row["scene_model"] = comparison.scene_model
+        values = comparison.values
+        nan = int(np.isnan(values).sum())
+        if not len(values):
+            row["reason"] = "no image is classified correctly by both"
+        elif nan and comparison.metric in METRICS:
+            row["reason"] = f"{nan} maps are flat, which upstream turns into 0 / 0"
+        elif nan:
+            row["reason"] = f"undefined for {nan} images"
+        defined = len(values) and not nan
+        own = METRICS.get(comparison.metric)
+        known = own or METRIC_REGISTRY.get(comparison.metric)
+        estimate = statistics.mean_interval(
+            values if defined else [],
+            seed=seed,
+            clusters=comparison.clusters if defined else None,
+            rate=known.hit if known else None,
+            bounds=(-1.0, 1.0) if own else known.bounds if known else None,
+        )
+        row.update(
+            value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,
+            kind=_kind_of(comparison.method),
+            drawn=comparison.drawn, flat=comparison.flat,
+        )  # fmt: skip
+        paired = tests.get((comparison.metric, comparison.scene_model, comparison.method))
+        if paired:
+            row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
+        rows.append(row)
+    return rows + _own_rows(comparisons, seed)
+
+
+def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
+    """Return the scores of methods' own maps under a control, see ``core.rows.control_row``."""
+    groups: dict[tuple[str, int | None], dict] = {}
+    for one in comparisons:
+        if one.label is not None:
+            groups.setdefault((one.metric, one.scene_model), {})[one.label] = one
+    rows = []
+    for (metric, number), found in groups.items():
+        known = METRICS.get(metric) or METRIC_REGISTRY.get(metric)
+        for label, alike in by_kind(found).items():
+            first, values = found[alike[0]], np.array([found[one].values for one in alike])
+            defined = values.size and not np.isnan(values).any()
+            row = control_row(
+                label,
+                metric,
+                values if defined else values[:, :0],
+                known.hit if known else None,
+                seed=seed,
+                clusters=first.clusters if defined else None,
+                bounds=(-1.0, 1.0) if metric in METRICS else known.bounds if known else None,
+            )
+            row["n"] = values.shape[1]
+            if number is not None:
+                row["scene_model"] = number
+            rows.append(row)
+    return rows
+
+
+def _tests(comparisons: list[Comparison], compared_with: str, seed: int) -> dict[tuple, PairComparison]:
+    """Return the tests of methods against one of them, by metric, scene model and method."""
+    groups: dict[tuple, dict[str, Comparison]] = {}
+    for one in comparisons:
+        if len(one.values) and not np.isnan(one.values).any():
+            groups.setdefault((one.metric, one.scene_model), {})[one.method] = one
+    return {
+        (*place, test.first): test
+        for place, group in groups.items()
+        if compared_with in group
+        for test in compare_pairs(
+            {method: one.values for method, one in group.items()},
+            [(method, compared_with) for method in group if method != compared_with],
+            group[compared_with].clusters,
+            seed=seed,
+        )
+    }
+
+
+def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
+    """Return the curves behind scores in long form, one dictionary a point; see ``scoring.curves``."""
+    return [
+        {"method": one.method, **point, "kind": _kind_of(one.method)}
+        for one in comparisons
+        if one.curves is not None and one.metric in METRIC_REGISTRY and one.label is None
+        for point in curves.points(METRIC_REGISTRY[one.metric], one.curves, one.clusters, seed)
+    ]
+
+
+def _kind_of(method: str) -> str:
+    """Return "control", "peer" for a method of another library, or "method" for any other."""
+    if any(method == control.name for control in (*CONTROLS, GROUND_TRUTH)):
+        return "control"
+    return "peer" if method in METHODS and METHODS[method].library else "method"
+
+
+def table(metric: Metric, rows: list[dict], titles: dict[str, str]) -> str:
+    """Return one metric's scores for reading."""
+    own_maps = [row for row in rows if "of" in row]
+    rows = [row for row in rows if "of" not in row]
+    drawn, counted = max(row["drawn"] for row in rows), sorted({row["n"] for row in rows})
+    shown = str(counted[0]) if len(counted) == 1 else f"{counted[0]} to {counted[-1]}"
+    own = metric in METRICS.values()
+    heading = _HEADINGS[metric.name] if own else f"{metric.title}; {metric.better} is better; object model on its set"
+    lines = [heading, f"{drawn} images drawn, {shown} classified correctly{' by both' if own else ''} and counted"]
+    if metric is METRICS["rmcs"]:
+        numbers = sorted({row["scene_model"] for row in rows})
+        cells = {(row["method"], row["scene_model"]): row for row in rows}
+        header = ["method", *(f"i={number}" for number in numbers)]
+        body = [
+            [titles[name], *(_figure(cells[name, number]["value"]) for number in numbers)]
+            for name in dict.fromkeys(row["method"] for row in rows)
+        ]
+    else:
+        other = next((row["compared_with"] for row in rows if "compared_with" in row), None)
+        header = ["method", metric.title, "95 %", "flat maps", *([f"minus {other}", "p"] if other else [])]
+        body, kind = [], "method"
+        for row in rows:
+            if row["kind"] != kind:
+                body.append([])
+                kind = row["kind"]
+            line = [
+                titles[row["method"]],
+                _figure(row["value"]),
+                f"{_figure(row['low'])}, {_figure(row['high'])}",
+                str(row["flat"]),
+            ]
+            if other:
+                line += [_figure(row.get("difference")), _figure(row.get("p_value"), 4)]
+            body.append(line)
+    lines.append(tables.text_table(header, body).rstrip())
+    reasons = {f"{titles[row['method']]}: {row['reason']}" for row in rows if "reason" in row}
+    return "\n".join([*lines, *sorted(reasons), *_on_random_networks(metric, own_maps, titles), ""])
+
+
+def _on_random_networks(metric: Metric, rows: list[dict], titles: dict[str, str]) -> list[str]:
+    """Say what is left of the methods' scores on networks that have learnt nothing."""
+    if not rows or metric is METRICS["rmcs"]:  # whose curve is the score
+        return []
+    each, count = format_controls(rows, titles, _figure)
+    several = f", mean over {count} [least, largest]" if count > 1 else ""
+    text = f"The methods' own maps on networks of random weights{several}: {each}."
+    return textwrap.wrap(text, 118)
+
+
+def _figure(value, decimals: int = 3) -> str:
+    """Return a number for a table, or a dash for what does not exist."""
+    return "–" if value is None or not np.isfinite(value) else f"{value:.{decimals}f}"
