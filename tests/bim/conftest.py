@@ -22,6 +22,7 @@ def bim_run():
 
     def load(*flags):
         flag_values = copy.deepcopy(metrics.FLAGS)
+        flag_values.unparse_flags()
         flag_values(["metrics", *flags])
         run = Run(BENCHMARK, flag_values)
         BENCHMARK.load(run)

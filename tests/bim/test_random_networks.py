@@ -79,7 +79,7 @@ def test_a_network_without_variables_is_held_against_none(predicted, tiny_models
     assert len(bench.explainer_of(member).sources) == 1
 
 
-@pytest.mark.parametrize("flag", ["--server=grpc://localhost:1", "--from_maps=maps", "--compat=upstream"])
+@pytest.mark.parametrize("flag", ["--server=grpc://localhost:1", "--precomputed_maps=maps", "--compat=upstream"])
 def test_networks_that_have_no_weights_here_are_refused(tmp_path, capsys, flag):
     run(tmp_path, "--random_networks=1", flag, code=2)
     told = capsys.readouterr().err
