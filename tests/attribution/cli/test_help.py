@@ -17,7 +17,9 @@ COMMANDS = [
     path
     for folder in FOLDERS
     for path in sorted((ROOT / folder).rglob("*.py"))
-    if "FLAGS = flags.FlagValues()" in path.read_text(encoding="utf-8")
+    if any(
+        line in path.read_text(encoding="utf-8") for line in ("\nFLAGS = flags.FlagValues()", "\nCOMMAND = Command(")
+    )
 ]
 
 
