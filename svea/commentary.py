@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attribution
 from attribution_benchmarks.core.batch import MapSource
@@ -20,7 +20,7 @@ UPPER_GROUP = ("grad_cam_plus_plus", "score_cam", "sise", "integrated_gradients"
 
 
 def findings(
-    networks: Sequence[NetworkScores], rows: Sequence[dict], titles: dict[str, str], seed: int, names: Sequence[str]
+    networks: Sequence[NetworkScores], rows: Sequence[Mapping], titles: dict[str, str], seed: int, names: Sequence[str]
 ) -> list[str]:
     """Return lines of text, all of them from computed scores.
 

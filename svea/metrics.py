@@ -17,6 +17,8 @@ With Y the confidence (probability) of the top class on the whole signal, and O 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from attribution_benchmarks.core.metric import Metric
@@ -120,7 +122,11 @@ def _without_channel(maps: np.ndarray) -> np.ndarray:
     return maps.reshape(len(maps), LENGTH)
 
 
-_DESCRIBED = {"percent": True, "bounds": (0.0, 100.0), "source": "Sattarzadeh et al., ICCV Workshops 2021"}
+_DESCRIBED: dict[str, Any] = {
+    "percent": True,
+    "bounds": (0.0, 100.0),
+    "source": "Sattarzadeh et al., ICCV Workshops 2021",
+}
 METRICS = {
     metric.name: metric
     for metric in (

@@ -115,7 +115,7 @@ class Evaluator:
         if self.prediction_filter and self.predictions.missing(part.names):
             return False
         counts, _ = self._judge(part)
-        return not any(self._missing(part.names[row], part.files[row]) for row in np.flatnonzero(counts))
+        return not any(self._missing(part.names[row], part.files[row]) for row in np.flatnonzero(counts).tolist())
 
     def run(self, lazy_batches: Iterable[LazyBatch], progress: Callable[[int], object] | None = None) -> Results:
         """Explain and measure what the store lacks, and return all numbers.

@@ -9,7 +9,7 @@ from typing import TypeVar
 from attribution.errors import BadInput
 from attribution.plugins import module_at
 
-_Found = TypeVar("Found")
+_Found = TypeVar("_Found")
 
 
 def loaded(name: str, kind: type[_Found], what: str) -> _Found:

@@ -16,6 +16,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
@@ -95,9 +96,10 @@ class MapPicture(PerSampleMetric):
 
     SIGNED = 127
 
-    def to_records(self, numbers: np.ndarray) -> list[str]:
+    def to_records(self, numbers: npt.ArrayLike) -> list[str]:
         """Return each map as base64."""
-        numbers = np.asarray(numbers).reshape(len(numbers), -1)
+        numbers = np.asarray(numbers)
+        numbers = numbers.reshape(len(numbers), -1)
         if numbers.shape[1] != self.width:
             raise ValueError(f"measure '{self.name}' gave {numbers.shape[1]} positions a map, not {self.width}")
         return [base64.b64encode(line.astype(np.uint8).tobytes()).decode() for line in numbers]

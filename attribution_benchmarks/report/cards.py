@@ -75,7 +75,7 @@ def _ranks(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests]) -> dict:
         for column in matrix.columns
         if (value := matrix.ranks.get((name, column.key))) is not None
     ]  # fmt: skip
-    places = [one["place"] for one in ranks]
+    places: list[int] = [one["place"] for one in ranks]
     return {"ranks": ranks, "mean": round(100 - sum(places) / len(places)) if places else None}
 
 

@@ -267,7 +267,7 @@ def _other_metrics(definition: Benchmark, results: Sequence[Result], shown: set[
 def _curves(definition: Benchmark, results: Sequence[Result], names: Any) -> list[tuple[str, dict]]:
     """Return pairs of metric and chart: the benchmark's trends, and the curves of each table."""
     rows = [row for result in results for row in result.rows]
-    trends = [(trend, rows) for trend in definition.trends]
+    trends: list[tuple[Trend, Sequence[Mapping]]] = [(trend, rows) for trend in definition.trends]
     for metric in METRIC_REGISTRY.values():
         if metric.curve:
             trends += [(curve_trend(metric, result.title), result.rows) for result in results]
