@@ -65,7 +65,7 @@ def _identity(name: str, names: Any) -> dict:
 
 def _ranks(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests]) -> dict:
     counts = matrix.rank_counts()
-    ranks = [
+    ranks: list[dict] = [
         {
             "column": column.label, "rank": rank(value), "count": counts[column.key],
             "text": cell_score(matrix.cells[name, column.key], column),
@@ -75,7 +75,7 @@ def _ranks(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests]) -> dict:
         for column in matrix.columns
         if (value := matrix.ranks.get((name, column.key))) is not None
     ]  # fmt: skip
-    places: list[int] = [one["place"] for one in ranks]
+    places = [one["place"] for one in ranks]
     return {"ranks": ranks, "mean": round(100 - sum(places) / len(places)) if places else None}
 
 
