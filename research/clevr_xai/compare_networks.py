@@ -68,30 +68,8 @@ define_plot_format(FLAGS)
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Check everything the user gave, score every network, print, save."""
-    tables.check_output(flag_values.output)
-    check_plot_format(flag_values.plot_format)
-    for flag in ("plot_dir", "scores_dir"):
-        check_directory(flag, flag_values[flag].value)
-    truth = flag_values.ground_truth or _TRUTHS[flag_values.questions]
-    if truth not in masks.GROUND_TRUTHS[flag_values.questions]:
-        known = listed(masks.GROUND_TRUTHS[flag_values.questions])
-        raise BadInput(f"--ground_truth has no {truth!r}; choose of {known}")
-    for name in flag_values.controls:
-        if name not in controls.MAPS:
-            raise BadInput(f"--controls has no {name!r}; choose of {listed(controls.MAPS)}")
-    shipped = [str(default_model("clevr_xai") / name) for name in _SHIPPED]
-    paths = list(dict.fromkeys(flag_values.models or shipped))
-    if len(paths) < 2:
-        raise BadInput("--models names fewer than two networks; write --models=first,second")
-    chosen = methods.settings(
-        flag_values.methods, flag_values.steps, flag_values.samples, tolerance=flag_values.tolerance
-    )
-    if len(chosen) < 2:
-        raise BadInput("--methods names fewer than two methods, so there is no order to compare")
-    for path in paths:  # before the first of them is scored
-        if not pathlib.Path(path).is_dir():
-            raise BadInput(f"--models={path}: there is no such directory; name a SavedModel")
+    """Check the flags, score every network, print, save."""
+    truth, paths, chosen = _checked(flag_values)
 
     from research.clevr_xai import network_order
 
@@ -115,13 +93,39 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.save(flag_values.output, network_order.long_rows(found), described,
                     text=network_order.text(found), markdown=markdown)  # fmt: skip
     if flag_values.plot_dir:
-        from research.clevr_xai.order_picture import order_figure
-
         stem = f"order_{flag_values.metric}_{truth}"
         for written in save_figure(
-            order_figure(found), flag_values.plot_dir, stem, flag_values.plot_format, trim=False
+            network_order.order_figure(found), flag_values.plot_dir, stem, flag_values.plot_format, trim=False
         ):
             print_line(f"picture: {written}", file=sys.stderr)
+
+
+def _checked(flag_values: flags.FlagValues) -> tuple[str, list[str], dict]:
+    """Check all flags before any network is scored; return the ground truth, the networks and the methods."""
+    tables.check_output(flag_values.output)
+    check_plot_format(flag_values.plot_format)
+    for flag in ("plot_dir", "scores_dir"):
+        check_directory(flag, flag_values[flag].value)
+    known = masks.GROUND_TRUTHS[flag_values.questions]
+    truth = flag_values.ground_truth or _TRUTHS[flag_values.questions]
+    if truth not in known:
+        raise BadInput(f"--ground_truth has no {truth!r}; choose of {listed(known)}")
+    unknown = [name for name in flag_values.controls if name not in controls.MAPS]
+    if unknown:
+        raise BadInput(f"--controls has no {unknown[0]!r}; choose of {listed(controls.MAPS)}")
+    shipped = [str(default_model("clevr_xai") / name) for name in _SHIPPED]
+    paths = list(dict.fromkeys(flag_values.models or shipped))
+    if len(paths) < 2:
+        raise BadInput("--models names fewer than two networks; write --models=first,second")
+    chosen = methods.settings(
+        flag_values.methods, flag_values.steps, flag_values.samples, tolerance=flag_values.tolerance
+    )
+    if len(chosen) < 2:
+        raise BadInput("--methods names fewer than two methods, so there is no order to compare")
+    for path in paths:
+        if not pathlib.Path(path).is_dir():
+            raise BadInput(f"--models={path}: there is no such directory; name a SavedModel")
+    return truth, paths, chosen
 
 
 def _measured(flag_values, path, chosen, store):

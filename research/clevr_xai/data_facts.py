@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -112,14 +112,7 @@ def collect(data_dir: str | pathlib.Path = "", traced: int = 200) -> Facts:
     directory = pathlib.Path(data_dir) if data_dir else EMBEDDED
     there = [kind for kind in KINDS if layout.find(directory, layout.QUESTIONS.format(kind=kind))]
     datasets = {kind: Dataset(kind, data_dir) for kind in there or KINDS[:1]}
-    scenes, images, fronts = {}, [], []
-    for dataset in datasets.values():
-        for batch, names in _by_image(dataset):
-            new = [place for place, name in enumerate(names) if name not in scenes]
-            scenes.update({names[place]: dataset.scenes[names[place]] for place in new})
-            images += list(batch.images[new])
-            fronts += list(batch.masks["all_objects"][new])
-    pictures, front = np.array(images), np.array(fronts)
+    scenes, pictures, front = _scenes(datasets.values())
     grey = pictures.mean(axis=3)
     behind = np.ma.masked_array(grey, front)
     objects = [item for scene in scenes.values() for item in scene["objects"]]
@@ -135,6 +128,18 @@ def collect(data_dir: str | pathlib.Path = "", traced: int = 200) -> Facts:
         {name: _shares([item[name] for item in objects], values) for name, values in ATTRIBUTES.items()},
         {kind: _of_questions(dataset) for kind, dataset in datasets.items()},
     )
+
+
+def _scenes(datasets: Iterable[Dataset]) -> tuple[dict[str, dict], np.ndarray, np.ndarray]:
+    """Return image name -> scene, the images (n, 128, 128, 3) and their masks of all objects (n, 128, 128)."""
+    scenes, images, fronts = {}, [], []
+    for dataset in datasets:
+        for batch, names in _by_image(dataset):
+            new = [place for place, name in enumerate(names) if name not in scenes]
+            scenes.update({names[place]: dataset.scenes[names[place]] for place in new})
+            images += list(batch.images[new])
+            fronts += list(batch.masks["all_objects"][new])
+    return scenes, np.array(images), np.array(fronts)
 
 
 def hidden_shares(scene: Mapping) -> np.ndarray:

@@ -6,7 +6,7 @@ import pytest
 
 from attribution_benchmarks.stats.statistics import Estimate
 from clevr_xai import paper_table
-from research.clevr_xai import order_picture
+from research.clevr_xai import network_order
 from research.clevr_xai.network_order import Orders
 
 MEANS = {"first $ net": {"lrp_clevr_xai": 0.8, "gradient": 0.4, "uniform": 0.1},
@@ -26,7 +26,7 @@ def found():
 
 
 def test_each_network_has_a_mean_and_its_interval_in_each_row(found):
-    figure = order_picture.order_figure(found())
+    figure = network_order.order_figure(found())
     (axis,) = figure.axes
     assert [label.get_text() for label in axis.get_yticklabels()] == [
         "LRP (CLEVR-XAI)",
@@ -47,7 +47,7 @@ def test_each_network_has_a_mean_and_its_interval_in_each_row(found):
 
 def test_the_poster_stands_where_it_has_a_figure(found):
     def posters(questions):
-        (axis,) = order_picture.order_figure(found(questions)).axes
+        (axis,) = network_order.order_figure(found(questions)).axes
         return [line for line in axis.lines if line.get_label() == "poster"]
 
     (poster,) = posters("simple")
