@@ -1,9 +1,9 @@
 """What an input costs by benchmark and method, and a run of the whole CLEVR-XAI release on many workers, simulated.
 
-    python tools/performance/scale.py --measure              a few minutes; writes SCALE.json
-    python tools/performance/scale.py --memory                            peaks of few and of many inputs; half an hour
-    python tools/performance/scale.py --blocks=SIMPLE_DIR,COMPLEX_DIR     takes up the block times of two runs on Beam
-    python tools/performance/scale.py                writes the tables of docs/scale.md from that file
+    python tools/performance/scale.py --measure     # a few minutes; writes SCALE.json
+    python tools/performance/scale.py --memory      # peaks of few and of many inputs; half an hour
+    python tools/performance/scale.py --blocks=SIMPLE_DIR,COMPLEX_DIR     # reads the block times of two runs on Beam
+    python tools/performance/scale.py               # writes the tables of docs/scale.md from that file
 
 Costs are CPU seconds of one process, of inputs that are explained, after a first batch in which TensorFlow makes its
 functions. The simulation draws the batches of every block from those that were measured, gives each block to the
