@@ -94,8 +94,8 @@ def test_commands_answer_without_a_checkout(installed, tmp_path, module):
     assert str(ROOT) not in done.stdout
 
 
-def test_the_console_command_is_the_report(installed, tmp_path):
-    done = run(installed, tmp_path, str(installed / "bin" / "attribution-benchmarks"), "--help")
+def test_the_console_command_makes_the_report(installed, tmp_path):
+    done = run(installed, tmp_path, str(installed / "bin" / "attribution-benchmarks"), "report", "--help")
     assert done.returncode == 0, done.stderr
     assert "--output_dir" in done.stdout
 
