@@ -2,8 +2,8 @@
 
 python tools/docs/document_networks.py
 
-A stopped run goes on where it stood: each family's results are kept in a file of the work folder, and are used again as
-long as neither the package's code nor the zoo's has changed.
+A stopped run resumes: each family's results are stored in a file of the work folder, and are reused while neither the
+package's code nor the zoo's changes.
 
 Cost: 16 CPU seconds for a small family such as `residual`.
 """
@@ -26,9 +26,9 @@ flags.DEFINE_string("output", str(ROOT / "docs" / "networks.md"), "file to write
 
 def main(values):
     """Measure what is missing and write the page of what is there."""
-    from tools.model_zoo import page, run
+    from tools.model_zoo import page
 
-    results = run.results(values.families, pathlib.Path(values.work_dir))
+    results = page.results(values.families, pathlib.Path(values.work_dir))
     pathlib.Path(values.output).write_text(page.page(results), encoding="utf-8")
 
 

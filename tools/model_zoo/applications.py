@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import keras
 
-from tools.model_zoo.family import Exported, Family, pictures
-from tools.model_zoo.random_weights import settle
+from tools.model_zoo.family import keras_family, pictures
 
 # Name in keras.applications, side of the input, whether preprocessing is part of it, what it is made of.
 _NETWORKS = (
@@ -33,7 +32,7 @@ def _family(name, side, preprocesses, options):
             weights=None, classes=5, input_shape=(side, side, 3), classifier_activation=None
         )
 
-    return Family(name, f"{side}x{side}", Exported(build, settle, inputs), inputs, quick=False, **options)
+    return keras_family(name, f"{side}x{side}", build, inputs, quick=False, **options)
 
 
 FAMILIES = tuple(_family(*network) for network in _NETWORKS)

@@ -6,8 +6,7 @@ import functools
 
 import keras
 
-from tools.model_zoo.family import Exported, Family, pictures
-from tools.model_zoo.random_weights import settle
+from tools.model_zoo.family import keras_family, pictures
 
 layers = keras.layers
 _IMAGE = (16, 16, 3)
@@ -183,57 +182,57 @@ def signals():
     return keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling1D()(x)))
 
 
-def _family(name, about, build, inputs=None, bias=0.1, **options):
-    inputs = inputs or pictures(*_IMAGE)
-    settled = functools.partial(settle, bias=bias)
-    return Family(name, about, Exported(build, settled, inputs), inputs, **options)
-
-
 FAMILIES = (
-    _family("residual", "ResNet block", residual_network, piecewise_linear=True),
-    _family("bias_free", "convolutions without biases", bias_free, bias=0.0, piecewise_linear=True, conserving=True),
-    _family("signal_residual", "1-D ResNet", signals, pictures(32, 2), piecewise_linear=True),
-    _family("pre_activation", "ResNetV2 block", with_block(pre_activation), piecewise_linear=True),
-    _family("dense_block", "DenseNet block", with_block(dense_block), piecewise_linear=True),
-    _family("squeeze_excitation", "SE block", with_block(squeeze_and_excitation)),
-    _family("inverted_residual", "EfficientNet block (swish, SE)", with_block(inverted_residual)),
-    _family(
+    keras_family("residual", "ResNet block", residual_network, piecewise_linear=True),
+    keras_family(
+        "bias_free", "convolutions without biases", bias_free, bias=0.0, piecewise_linear=True, conserving=True
+    ),
+    keras_family("signal_residual", "1-D ResNet", signals, pictures(32, 2), piecewise_linear=True),
+    keras_family("pre_activation", "ResNetV2 block", with_block(pre_activation), piecewise_linear=True),
+    keras_family("dense_block", "DenseNet block", with_block(dense_block), piecewise_linear=True),
+    keras_family("squeeze_excitation", "SE block", with_block(squeeze_and_excitation)),
+    keras_family("inverted_residual", "EfficientNet block (swish, SE)", with_block(inverted_residual)),
+    keras_family(
         "inverted_hard_swish",
         "MobileNetV3 block (hard swish)",
         with_block(functools.partial(inverted_residual, activation="hard_silu")),
     ),
-    _family("convnext_block", "ConvNeXt block (grouped, LayerNorm, GELU)", with_block(convnext_block)),
-    _family("group_norm", "GroupNorm", with_block(group_normalised)),
-    _family("rms_norm", "RMSNorm", with_block(rms_normalised)),
-    _family("prelu", "PReLU", with_block(activation(lambda: layers.PReLU(shared_axes=(1, 2)))), piecewise_linear=True),
-    _family("leaky_relu", "LeakyReLU", with_block(activation(layers.LeakyReLU)), piecewise_linear=True),
-    _family("relu6", "Relu6", with_block(activation(lambda: layers.ReLU(6.0)))),
-    _family("elu", "ELU", with_block(activation(layers.ELU))),
-    _family("gelu", "GELU", with_block(activation(lambda: layers.Activation("gelu")))),
-    _family("tanh", "tanh", with_block(activation(lambda: layers.Activation("tanh")))),
-    _family("softplus", "softplus", with_block(activation(lambda: layers.Activation("softplus")))),
-    _family(
+    keras_family("convnext_block", "ConvNeXt block (grouped, LayerNorm, GELU)", with_block(convnext_block)),
+    keras_family("group_norm", "GroupNorm", with_block(group_normalised)),
+    keras_family("rms_norm", "RMSNorm", with_block(rms_normalised)),
+    keras_family(
+        "prelu", "PReLU", with_block(activation(lambda: layers.PReLU(shared_axes=(1, 2)))), piecewise_linear=True
+    ),
+    keras_family("leaky_relu", "LeakyReLU", with_block(activation(layers.LeakyReLU)), piecewise_linear=True),
+    keras_family("relu6", "Relu6", with_block(activation(lambda: layers.ReLU(6.0)))),
+    keras_family("elu", "ELU", with_block(activation(layers.ELU))),
+    keras_family("gelu", "GELU", with_block(activation(lambda: layers.Activation("gelu")))),
+    keras_family("tanh", "tanh", with_block(activation(lambda: layers.Activation("tanh")))),
+    keras_family("softplus", "softplus", with_block(activation(lambda: layers.Activation("softplus")))),
+    keras_family(
         "dilated",
         "dilated convolution",
         with_block(unit(lambda: layers.Conv2D(8, 3, padding="same", dilation_rate=2, activation="relu"))),
         piecewise_linear=True,
     ),
-    _family(
+    keras_family(
         "grouped",
         "grouped convolution (ResNeXt)",
         with_block(unit(lambda: layers.Conv2D(8, 3, padding="same", groups=4, activation="relu"))),
         piecewise_linear=True,
     ),
-    _family(
+    keras_family(
         "depthwise",
         "separable convolution (Xception)",
         with_block(unit(lambda: layers.SeparableConv2D(8, 3, padding="same", activation="relu"))),
         piecewise_linear=True,
     ),
-    _family("transposed", "transposed convolution", with_block(strided_transpose), piecewise_linear=True),
-    _family("u_net_bilinear", "U-Net, bilinear", with_block(u_net("bilinear")), piecewise_linear=True),
-    _family("u_net_nearest", "U-Net, nearest", with_block(u_net("nearest")), piecewise_linear=True),
-    _family("global_max", "global max pooling", max_pooled, piecewise_linear=True),
-    _family("convolutional_head", "1x1 convolution as classifier, softmax", convolutional_head, score="probabilities"),
-    _family("volume", "Conv3D", volumes, pictures(8, 8, 8, 2), piecewise_linear=True),
+    keras_family("transposed", "transposed convolution", with_block(strided_transpose), piecewise_linear=True),
+    keras_family("u_net_bilinear", "U-Net, bilinear", with_block(u_net("bilinear")), piecewise_linear=True),
+    keras_family("u_net_nearest", "U-Net, nearest", with_block(u_net("nearest")), piecewise_linear=True),
+    keras_family("global_max", "global max pooling", max_pooled, piecewise_linear=True),
+    keras_family(
+        "convolutional_head", "1x1 convolution as classifier, softmax", convolutional_head, score="probabilities"
+    ),
+    keras_family("volume", "Conv3D", volumes, pictures(8, 8, 8, 2), piecewise_linear=True),
 )

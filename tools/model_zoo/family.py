@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 
@@ -120,6 +121,35 @@ class Exported:
             middle = model.get_layer(self._inner).output
             ahead, behind = keras.Model(model.inputs, middle), keras.Model(middle, model.outputs[0])
             write_halves(path, model, ahead, model.inputs[0], behind, middle)
+
+
+def keras_family(
+    name: str,
+    about: str,
+    build: Callable,
+    inputs: Callable | None = None,
+    bias: float = 0.1,
+    inner: str | None = None,
+    build_in_double: Callable | None = None,
+    **options,
+) -> Family:
+    """Return the family of a Keras network with weights of ``random_weights.settle``; pictures of 16x16 by default.
+
+    Parameters
+    ----------
+    build, build_in_double, inner
+        See ``Exported``.
+    bias
+        See ``random_weights.settle``.
+    name, about, inputs, **options
+        See ``Family``.
+    """
+    from tools.model_zoo.random_weights import settle
+
+    inputs = inputs or pictures(16, 16, 3)
+    settled = functools.partial(settle, bias=bias)
+    write = Exported(build, settled, inputs, inner, build_in_double=build_in_double or build)
+    return Family(name, about, write, inputs, inner=bool(inner), **options)
 
 
 @contextlib.contextmanager

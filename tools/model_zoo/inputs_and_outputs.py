@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tools.model_zoo.convolutional import classifier, normalised, residual, residual_network
-from tools.model_zoo.family import Exported, Family, number_format, pictures, tokens, write_halves
+from tools.model_zoo.family import Family, keras_family, number_format, pictures, tokens, write_halves
 from tools.model_zoo.random_weights import settle
 
 layers = keras.layers
@@ -153,18 +153,12 @@ def _serialised(rows):
     ])  # fmt: skip
 
 
-def _family(name, about, build, inputs=None, build_in_double=None, **options):
-    inputs = inputs or pictures(*_IMAGE)
-    write = Exported(build, settle, inputs, build_in_double=build_in_double or build)
-    return Family(name, about, write, inputs, **options)
-
-
 def _file(name, about, make, inputs=None, **options):
     return Family(name, about, _written(make, pictures(*_IMAGE)), inputs or pictures(*_IMAGE), **options)
 
 
 FAMILIES = (
-    _family(
+    keras_family(
         "two_inputs",
         "picture and question",
         two_inputs,
@@ -172,24 +166,24 @@ FAMILIES = (
         explain_input="image",
         piecewise_linear=True,
     ),
-    _family(
+    keras_family(
         "channels_first", "channels first", channels_first, _channels_first, channels_first=True, piecewise_linear=True
     ),
-    _family(
+    keras_family(
         "mixed_float16",
         "mixed_float16",
         in_format("mixed_float16"),
         build_in_double=in_format("float64"),
         piecewise_linear=True,
     ),
-    _family(
+    keras_family(
         "mixed_bfloat16",
         "mixed_bfloat16",
         in_format("mixed_bfloat16"),
         build_in_double=in_format("float64"),
         piecewise_linear=True,
     ),
-    _family("float64", "float64", in_format("float64"), pictures(*_IMAGE), piecewise_linear=True),
+    keras_family("float64", "float64", in_format("float64"), pictures(*_IMAGE), piecewise_linear=True),
     _file("static_batch", "batch size fixed in the file", _static_batch, piecewise_linear=True),
     _file("bytes", "uint8 pictures, preprocessing inside", _bytes, _as_bytes, inner=True, piecewise_linear=True),
     _file("examples", "serialised tf.train.Example", _examples, _serialised),
@@ -204,7 +198,9 @@ FAMILIES = (
     ),
     _file("compiled_inside", "a part is compiled with XLA in the file", _compiled, piecewise_linear=True),
     _file("two_signatures", "two signatures", _two_signatures, load={"signature": "doubled"}, piecewise_linear=True),
-    _family("several_outputs", "several outputs", several_outputs, load={"output": "kind"}, piecewise_linear=True),
-    _family("regression", "regression with one output", regression, piecewise_linear=True),
-    _family("segmentation", "a class at each position", segmentation, load={"position": (4, 9)}, piecewise_linear=True),
+    keras_family("several_outputs", "several outputs", several_outputs, load={"output": "kind"}, piecewise_linear=True),
+    keras_family("regression", "regression with one output", regression, piecewise_linear=True),
+    keras_family(
+        "segmentation", "a class at each position", segmentation, load={"position": (4, 9)}, piecewise_linear=True
+    ),
 )

@@ -162,21 +162,34 @@ def _cell(family, model, name, inputs, targets, options, oracle, double, exchang
         return Cell("exact", against, difference, note=note)
     if family.write_in_double is None:
         return Cell("differs", against, difference, note=note)
-    _, _, true = _known(family, name, maps, double.oracle)
+    return _compared_in_double(
+        family, name, Cell("differs", against, difference, note=note), known, double,
+        lambda: _maps(family, double.model, name, inputs, targets, options),
+    )  # fmt: skip
+
+
+def _compared_in_double(family, name, cell, known, double, double_maps) -> Cell:
+    """Return the cell of a map that differs from its oracle, after the same network was computed in float64."""
+    _, found, expected = known
+    _, _, true = _known(family, name, found, double.oracle)
     from_true = _difference(found, true)
     if from_true <= TOLERANCE:  # where the file rounds to 16 bits, but the method does not
-        return Cell("exact", f"{against} in float64", from_true, note=note)
-    maps = _maps(family, double.model, name, inputs, targets, options)
-    _, found, _ = _known(family, name, maps, double.oracle)
+        return dataclasses.replace(cell, status="exact", against=f"{cell.against} in float64", difference=from_true)
+    maps, note = double_maps(), cell.note
+    _, in_double, _ = _known(family, name, maps, double.oracle)
     allowed = TOLERANCE * np.abs(true).max()
-    if found.ndim == 1:  # sums: of values that are handed out as float32, rounded twice, as multipliers and as products
+    if in_double.ndim == 1:  # sums of values that are returned as float32: rounded as multipliers and as products
         sizes = np.abs(maps.reshape(len(maps), -1).astype(np.float64)).sum(axis=1)
         allowed = np.maximum(allowed, 2 * _HALF_STEP * sizes)
         if (cancelled := (sizes / np.abs(true)).max()) > 100:
             note = f"its values are {cancelled:.0e} times their sum"
-    status = "rounding" if (np.abs(found - true) <= allowed).all() else "differs"
-    in_double = _difference(found, true)
-    return Cell(status, against, difference, in_double, _difference(expected, true), note)
+    return dataclasses.replace(
+        cell,
+        status="rounding" if (np.abs(in_double - true) <= allowed).all() else "differs",
+        in_double=_difference(in_double, true),
+        of_oracle=_difference(expected, true),
+        note=note,
+    )
 
 
 class _Double:

@@ -1,11 +1,18 @@
-"""docs/networks.md: what holds for which networks, from the results of a run."""
+"""Measure families, one file of results each, and write docs/networks.md from the results."""
 
 from __future__ import annotations
 
 import collections
+import functools
+import json
+import pathlib
 import re
+import sys
+import time
 
 import attribution
+from attribution.errors import BadInput, listed
+from attribution_benchmarks.core.fingerprint import code_fingerprint
 from tools.model_zoo import measure
 from tools.model_zoo.families import FAMILIES, GROUPS
 
@@ -54,6 +61,58 @@ Methods run with few samples, LRP-ε and CP-LRP with ε = 1e-12, LRP (CLEVR-XAI)
 and SISE stand on an earlier layer where the default one has more than 64 channels. On families that end in a softmax,
 probabilities are explained.
 """
+
+
+def results(names, folder: pathlib.Path) -> dict[str, dict]:
+    """Measure families without current results; return the results of all families that have any.
+
+    Parameters
+    ----------
+    names
+        Families to measure; all if there are none.
+    folder
+        Where results are kept, a file a family.
+
+    Raises
+    ------
+    BadInput
+        If there is no such family.
+    """
+    unknown = [name for name in names if name not in FAMILIES]
+    if unknown:
+        raise BadInput(f"no family '{unknown[0]}'; the families are {listed(FAMILIES)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names or FAMILIES:
+        if _known(folder / f"{name}.json") is None:
+            _print_progress(f"{name}:", end="")
+            started = time.monotonic()
+            found = measure.measure(FAMILIES[name], told=lambda method: _print_progress(f" {method}", end=""))
+            _print_progress(f" ({time.monotonic() - started:.0f} s)")
+            whole = folder / f".{name}.part"
+            whole.write_text(json.dumps({"code": _code(), **found}, indent=1, ensure_ascii=False), encoding="utf-8")
+            whole.replace(folder / f"{name}.json")
+    kept = {name: _known(folder / f"{name}.json") for name in FAMILIES}
+    return {name: found for name, found in kept.items() if found is not None}
+
+
+def _known(path: pathlib.Path) -> dict | None:
+    """Return the results in a file, unless the code has changed since or methods have been added."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if found.get("code") == _code() and set(found["methods"]) >= set(measure.METHODS) else None
+
+
+@functools.cache
+def _code() -> str:
+    """Return the SHA-256 of what results depend on: the package's code and the zoo's."""
+    here = pathlib.Path(__file__).parent
+    return code_fingerprint("attribution", files=[path for path in sorted(here.glob("*.py")) if path.stem != "page"])
+
+
+def _print_progress(text, end="\n"):
+    print(text, end=end, file=sys.stderr, flush=True)
 
 
 def page(results: dict[str, dict]) -> str:

@@ -7,8 +7,7 @@ import functools
 import keras
 from keras import ops
 
-from tools.model_zoo.family import Exported, Family, pictures, tokens
-from tools.model_zoo.random_weights import settle
+from tools.model_zoo.family import keras_family, tokens
 
 layers = keras.layers
 _IMAGE = (16, 16, 3)
@@ -103,39 +102,35 @@ def language_model(causal=False):
     return keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling1D()(x)))
 
 
-def _family(name, about, build, inputs=None, bias=0.1, inner=None, **options):
-    inputs = inputs or pictures(*_IMAGE)
-    settled = functools.partial(settle, bias=bias)
-    return Family(name, about, Exported(build, settled, inputs, inner), inputs, inner=bool(inner), **options)
-
-
 _bias_free = functools.partial(vision_transformer, class_token=False, bias=False)
 FAMILIES = (
-    _family("vit_gelu", "ViT, GELU, class token", vision_transformer),
-    _family(
+    keras_family("vit_gelu", "ViT, GELU, class token", vision_transformer),
+    keras_family(
         "vit_relu_mean",
         "ViT, ReLU, mean over tokens",
         functools.partial(vision_transformer, "relu", class_token=False),
     ),
-    _family("vit_gated", "ViT, gated by swish (SwiGLU)", functools.partial(vision_transformer, "silu", gated=True)),
-    _family("vit_dropout", "ViT trained with dropout", functools.partial(vision_transformer, dropout=0.1)),
-    _family(
+    keras_family(
+        "vit_gated", "ViT, gated by swish (SwiGLU)", functools.partial(vision_transformer, "silu", gated=True)
+    ),
+    keras_family("vit_dropout", "ViT trained with dropout", functools.partial(vision_transformer, dropout=0.1)),
+    keras_family(
         "vit_bias_free",
         "ViT, ReLU, no bias",
         functools.partial(_bias_free, "relu"),
         bias=0.0,
         conserving=True,
     ),
-    _family("swin", "Swin windows", windows),
-    _family("mlp_mixer", "MLP-Mixer", mixer),
-    _family(
+    keras_family("swin", "Swin windows", windows),
+    keras_family("mlp_mixer", "MLP-Mixer", mixer),
+    keras_family(
         "token_transformer",
         "transformer on tokens (explained: their embedding)",
         language_model,
         tokens(12, 20),
         inner="embedding",
     ),
-    _family(
+    keras_family(
         "token_transformer_causal",
         "the same with a causal mask",
         functools.partial(language_model, causal=True),

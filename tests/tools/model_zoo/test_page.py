@@ -1,11 +1,11 @@
-"""docs/networks.md says what a run found, and a stopped run goes on."""
+"""docs/networks.md says what a run found, and a stopped run resumes."""
 
 import dataclasses
 
 import pytest
 
 from attribution.errors import BadInput
-from tools.model_zoo import measure, page, run
+from tools.model_zoo import measure, page
 from tools.model_zoo.measure import Cell
 
 
@@ -35,7 +35,7 @@ def test_cells_and_reasons():
     assert "Not measured in this run: VGG16, " in text
 
 
-def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
+def test_a_stopped_run_resumes(tmp_path, monkeypatch):
     measured = []
 
     def fake(family, told):
@@ -44,25 +44,25 @@ def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return results()["residual"]
 
-    monkeypatch.setattr(run, "measure", fake)
+    monkeypatch.setattr(measure, "measure", fake)
     with pytest.raises(KeyboardInterrupt):
-        run.results(["residual", "prelu"], tmp_path)
-    assert list(run.results(["residual", "prelu"], tmp_path)) == ["residual", "prelu"]
+        page.results(["residual", "prelu"], tmp_path)
+    assert list(page.results(["residual", "prelu"], tmp_path)) == ["residual", "prelu"]
     assert measured == ["residual", "prelu", "prelu"]
 
 
 def test_results_of_other_code_are_measured_again(tmp_path, monkeypatch):
     measured = []
-    monkeypatch.setattr(run, "measure", lambda family, told: measured.append(family.name) or results()["residual"])
-    run.results(["residual"], tmp_path)
-    monkeypatch.setattr(run, "code", lambda: "other")
-    run.results(["residual"], tmp_path)
+    monkeypatch.setattr(measure, "measure", lambda family, told: measured.append(family.name) or results()["residual"])
+    page.results(["residual"], tmp_path)
+    monkeypatch.setattr(page, "_code", lambda: "other")
+    page.results(["residual"], tmp_path)
     assert measured == ["residual", "residual"]
 
 
 def test_an_unknown_family_is_refused(tmp_path):
     with pytest.raises(BadInput, match="no family 'resnet'; the families are"):
-        run.results(["resnet"], tmp_path)
+        page.results(["resnet"], tmp_path)
 
 
 def test_every_method_has_its_column():
