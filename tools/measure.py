@@ -26,13 +26,13 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 53_400,
-    "files outside tests": 363,
-    "lines of tests": 29_600,
-    "functions of complexity > 10": 201,
-    "highest complexity": 53,
-    "public names": 1_100,
-    "imports of attribution_benchmarks by attribution": 50,
+    "lines outside tests": 52_000,
+    "files outside tests": 310,
+    "lines of tests": 30_300,  # with the stand-in for TensorFlow Serving
+    "functions of complexity > 10": 98,
+    "highest complexity": 26,
+    "public names": 980,
+    "imports of attribution_benchmarks by attribution": 0,
 }
 # Run in a process of its own: a module as a command; then the number of modules that it has loaded, and the files whose
 # functions it has called. Calls while a module is imported do not count.

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
+from collections.abc import Collection, Sequence
 
 from absl import flags
 
@@ -106,13 +107,9 @@ def _checked(flag_values: flags.FlagValues) -> tuple[str, list[str], dict]:
     check_plot_format(flag_values.plot_format)
     for flag in ("plot_dir", "scores_dir"):
         check_directory(flag, flag_values[flag].value)
-    known = masks.GROUND_TRUTHS[flag_values.questions]
     truth = flag_values.ground_truth or _TRUTHS[flag_values.questions]
-    if truth not in known:
-        raise BadInput(f"--ground_truth has no {truth!r}; choose of {listed(known)}")
-    unknown = [name for name in flag_values.controls if name not in controls.MAPS]
-    if unknown:
-        raise BadInput(f"--controls has no {unknown[0]!r}; choose of {listed(controls.MAPS)}")
+    _check_names("ground_truth", [truth], masks.GROUND_TRUTHS[flag_values.questions])
+    _check_names("controls", flag_values.controls, controls.MAPS)
     shipped = [str(default_model("clevr_xai") / name) for name in _SHIPPED]
     paths = list(dict.fromkeys(flag_values.models or shipped))
     if len(paths) < 2:
@@ -126,6 +123,12 @@ def _checked(flag_values: flags.FlagValues) -> tuple[str, list[str], dict]:
         if not pathlib.Path(path).is_dir():
             raise BadInput(f"--models={path}: there is no such directory; name a SavedModel")
     return truth, paths, chosen
+
+
+def _check_names(flag: str, names: Sequence[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise BadInput(f"--{flag} has no {name!r}; choose of {listed(known)}")
 
 
 def _measured(flag_values, path, chosen, store):

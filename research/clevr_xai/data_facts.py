@@ -124,8 +124,8 @@ def collect(data_dir: str | pathlib.Path = "", traced: int = 200) -> Facts:
         _levels(grey[front]),
         np.array([len(scene["objects"]) for scene in scenes.values()]),
         _visible(directory, scenes.values()),
-        np.concatenate([hidden_shares(scene) for scene in known[:traced]]) if known else np.zeros(0),
-        {name: _shares([item[name] for item in objects], values) for name, values in ATTRIBUTES.items()},
+        np.concatenate([np.zeros(0), *map(hidden_shares, known[:traced])]),
+        _attribute_shares(objects),
         {kind: _of_questions(dataset) for kind, dataset in datasets.items()},
     )
 
@@ -166,6 +166,10 @@ def _by_image(dataset: Dataset):
 
 def _levels(grey: np.ndarray) -> np.ndarray:
     return np.bincount(grey.round().astype(int), minlength=256) / max(len(grey), 1)
+
+
+def _attribute_shares(objects: list) -> dict[str, dict[str, float]]:
+    return {name: _shares([item[name] for item in objects], values) for name, values in ATTRIBUTES.items()}
 
 
 def _shares(values: list, order) -> dict[str, float]:
