@@ -129,7 +129,7 @@ BROKEN = [
     ("infinite", "returns_maps", "returned NaN or infinite values"),
     ("too_short", "returns_maps", r"returned float32 of shape (3, 24, 2)"),
     ("prints", "prints_nothing", "it prints 'here"),
-    ("asks_in_every_block", "passes_per_input", "is asked for in every block"),
+    ("asks_in_every_block", "passes_per_input", "are recomputed for every batch"),
     ("crashes", "returns_maps", "KeyError: 'nothing'"),
 ]
 
