@@ -83,7 +83,7 @@ def test_padding_changes_nothing_wherever_it_stands():
 
 def test_folding_the_scale_into_f_changes_nothing():
     network = randomised(**SMALL, pair_scale=0.02)
-    plain = relation_network.folded(network)
+    plain = relation_network.fold_pair_scale(network)
     assert plain.get_layer("relations").pair_scale == 1.0
     np.testing.assert_allclose(plain(list(inputs())), network(list(inputs())), rtol=1e-4, atol=1e-5)
 

@@ -116,8 +116,8 @@ def cases() -> list[tuple]:
     # flags
     for command, flags in {
         "svea": ("plot_dir", "scores_dir"),
-        "bim": ("plot_dir", "scores_dir", "maps_dir", "cache_dir"),
-        "clevr_xai": ("plot_dir", "scores_dir", "maps_dir", "cache_dir"),
+        "bim": ("plot_dir", "scores_dir", "save_maps", "cache_dir"),
+        "clevr_xai": ("plot_dir", "scores_dir", "save_maps", "cache_dir"),
         "generate": ("output_dir",),
         "construct": ("data_dir",),
         "baseline": ("output_dir",),

@@ -62,7 +62,7 @@ def arguments(target: str, methods: list[str], rows: int, folder: pathlib.Path) 
         files = [f"--maps={folder / 'maps.npz'}", f"--output={folder / 'maps.png'}"]
         return ["attribution.explain", *model, *files, f"--method={','.join(methods)}", f"--batch_size={rows}"]
     few = [name for name in methods if name in ("gradient", "grad_cam", "lrp_epsilon")]
-    common = [f"--methods={','.join(few)}", f"--maps_dir={folder / 'maps'}", f"--batch_size={rows}"]
+    common = [f"--methods={','.join(few)}", f"--save_maps={folder / 'maps'}", f"--batch_size={rows}"]
     if target == "bim":
         drawn = ["--metrics=MCS", "--num_imgs=12", f"--data_dir={folder.parent / 'set'}"]
         return ["bim.metrics", *drawn, "--nocontrols", "--compare=gradient", *common]

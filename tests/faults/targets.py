@@ -81,7 +81,7 @@ TARGETS = {
             "--control_methods=",
             "--scores_dir={out}/scores",
             "--output={out}/table.md",
-            "--maps_dir={out}/maps",
+            "--save_maps={out}/maps",
         ),
     ),
 }

@@ -67,7 +67,7 @@ def test_changed_weights_have_no_effect_and_are_reported(live, inputs):
     before = attribution.explain("gradient", model, inputs["image"])
     network.set_weights([2 * weight for weight in network.get_weights()])
     np.testing.assert_array_equal(attribution.explain("gradient", model, inputs["image"]), before)
-    with pytest.raises(BadInput, match="the network does not give the logits of"):
+    with pytest.raises(BadInput, match="the network does not compute the logits of"):
         attribution.explain("tf_explain.gradient", model, inputs["image"])
 
 
