@@ -22,3 +22,8 @@ def __getattr__(name: str) -> Any:
     from attribution_benchmarks import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, those that are imported later among them."""
+    return __all__

@@ -34,10 +34,10 @@ MethodLike = str | Callable[..., Any]
 
 def score(
     methods: MethodLike | Sequence[MethodLike],
-    benchmarks: Sequence[str] = REPORTED,
+    benchmarks: str | Sequence[str] = REPORTED,
     *,
     model: str | os.PathLike[str] | None = None,
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     quick: bool = True,
     seed: int = 0,
 ) -> Results:
@@ -47,7 +47,7 @@ def score(
     ----------
     methods
         One method or several: a name of ``attribution.METHODS``, ``"file.py:function"``, ``"module:function"``, or a
-        function of the model's queries (docs/extend.md).
+        function of the model's queries (docs/own_models.md).
     benchmarks
         Names of benchmarks ("svea", "bim", "clevr_xai", "exact"), or ``"file.py:NAME"`` of custom ones.
     model
@@ -72,6 +72,8 @@ def score(
         If a name is unknown, or if no benchmark can score any of the methods.
     """
     given = [methods] if isinstance(methods, str) or callable(methods) else list(methods)
+    benchmarks = [benchmarks] if isinstance(benchmarks, str) else benchmarks
+    metrics = [metrics] if isinstance(metrics, str) else metrics
     named = {each if isinstance(each, str) else each.__name__: each for each in given}
     if len(named) < len(given) or not named:
         raise BadInput("methods need different names, one at least")
