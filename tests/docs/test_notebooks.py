@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?")
+NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 # Absolute; what is printed is rounded. A network that is trained on another processor is another one, by a little.
 TOLERANCE = {"first_steps": 0.11, "own_model": 4.0}
 
