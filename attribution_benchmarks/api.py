@@ -266,12 +266,13 @@ class _Settings:
         with registered(functions), _scores_dir(functions.values()) as directory:
             for place in self.benchmarks:
                 benchmark = benchmark_named(place)
-                for task in tasks_of(benchmark, place, self.quick, self.seed, self.metrics):
+                tasks = tasks_of(benchmark, place, self.quick, self.seed, self.metrics)
+                for task in (task for task in tasks if task.methods):  # TCAV scores concepts, not methods
                     if self.model and not task.model_flag:
                         skipped[task.title] = "this table takes no other model"
                         continue
                     part, refused = self._scored(task, list(methods), directory)
-                    skipped |= {f"{task.title}: {name}" if name else task.title: why for name, why in refused.items()}
+                    skipped |= {f"{task.title}: {name}": why for name, why in refused.items()}
                     parts += [part] if part else []
         return parts, skipped
 
