@@ -109,6 +109,22 @@ class Part:
     titles: Mapping[str, str]
     text: str
 
+    def label(self, where: Mapping[str, Any]) -> str:
+        """Return the title of a metric and what distinguishes the columns of one metric, such as the questions."""
+        others = [str(value) if isinstance(value, str) else f"{key} {value}" for key, value in where.items()
+                  if key != "metric"]  # fmt: skip
+        return " ".join([self.metrics[where["metric"]].title, *others])
+
+    def rows_of(self, where: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of one column with a value, methods before baselines, without methods under a control."""
+        found = [
+            row
+            for row in self.rows
+            if all(row.get(key) == value for key, value in where.items()) and row.get("value") is not None
+            and not {"of", "at"} & set(row)
+        ]  # fmt: skip
+        return sorted(found, key=lambda row: bool(row["kind"] == "control"))
+
 
 class Results:
     """Scores of methods and baselines on one or more benchmarks.
@@ -174,7 +190,6 @@ class Results:
                 pairs = [(name, other) for name in self._methods if name != other and name in group.values]
                 if column is None or not pairs:
                     continue
-                metric = part.metrics[group.where["metric"]]
                 values = {**{name: group.values[name] for name, _ in pairs}, other: column}
                 for pair in compare_pairs(values, pairs, group.clusters, seed=self._settings.seed):
                     rows.append(
@@ -186,7 +201,7 @@ class Results:
                     )  # fmt: skip
                     body.append(
                         [
-                            part.title, " ".join([metric.title, *_context(group.where)]), metric.better,
+                            part.title, part.label(group.where), part.metrics[group.where["metric"]].better,
                             part.titles.get(pair.first, pair.first), f"{pair.difference:+.3f}",
                             f"{pair.low:+.3f}, {pair.high:+.3f}", f"{pair.p_corrected:.4f}", str(pair.n),
                         ]
@@ -201,18 +216,17 @@ class Results:
         from matplotlib.figure import Figure
 
         panels = [
-            (part, context, name, rows)
+            (part, group.where, rows)
             for part in self.parts
-            for context in dict.fromkeys(map(_context, part.rows))
-            for name in part.metrics
-            if (rows := _plotted(part.rows, name, context))
+            for group in part.input_scores
+            if (rows := part.rows_of(group.where))
         ]
         columns = min(3, len(panels))
         lines = -(-len(panels) // columns)
         height = max(len(rows) for *_, rows in panels)
         figure = Figure(figsize=(5 * columns, (0.24 * height + 1.1) * lines), layout="constrained")
         axes = figure.subplots(lines, columns, squeeze=False).flat
-        for axis, (part, context, name, rows) in zip(axes, panels, strict=False):
+        for axis, (part, where, rows) in zip(axes, panels, strict=False):
             values = np.array([[row["value"], row["low"], row["high"]] for row in rows], np.float64)
             for place, (row, (value, low, high)) in enumerate(zip(rows, values, strict=True)):
                 color = "0.55" if row["kind"] == "control" else "tab:blue"
@@ -222,10 +236,8 @@ class Results:
             axis.tick_params(labelsize=8)
             axis.invert_yaxis()
             axis.grid(axis="x", alpha=0.3)
-            metric = part.metrics[name]
-            axis.set_title(
-                f"{part.title}: {' '.join([metric.title, *context])} ({metric.better} is better)", fontsize=9, wrap=True
-            )
+            better = part.metrics[where["metric"]].better
+            axis.set_title(f"{part.title}: {part.label(where)} ({better} is better)", fontsize=9, wrap=True)
         for axis in list(figure.axes)[len(panels) :]:
             axis.set_axis_off()
         return figure
@@ -312,19 +324,3 @@ def _scores_dir(functions: Any) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as directory:
         yield directory
-
-
-def _context(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what distinguishes columns of one metric, such as the kind of questions."""
-    return (str(row["questions"]),) if "questions" in row else ()
-
-
-def _plotted(rows: Sequence[dict[str, Any]], metric: str, context: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the rows of a panel, methods before baselines; methods under a control and points of curves are not in."""
-    shown = [
-        row
-        for row in rows
-        if row["metric"] == metric and _context(row) == context and row.get("value") is not None
-        and not {"of", "at"} & set(row)
-    ]  # fmt: skip
-    return sorted(shown, key=lambda row: bool(row["kind"] == "control"))
