@@ -57,6 +57,8 @@ def _check_package(package: str) -> None:
             f"'import {package}' finds {place or 'nothing'}, not this project's {_HERE / package}; another package of "
             f"that name comes first: pip uninstall {package}, or correct PYTHONPATH"
         )
+    if package == __name__.partition(".")[0]:  # the distribution of this name is this project's own
+        return
     try:
         other = metadata.distribution(package)
     except metadata.PackageNotFoundError:
