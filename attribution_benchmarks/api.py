@@ -9,6 +9,7 @@ import importlib
 import inspect
 import os
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +238,8 @@ class Results:
             axis.invert_yaxis()
             axis.grid(axis="x", alpha=0.3)
             better = part.metrics[where["metric"]].better
-            axis.set_title(f"{part.title}: {part.label(where)} ({better} is better)", fontsize=9, wrap=True)
+            title = f"{part.title}: {part.label(where)} ({better} is better)"
+            axis.set_title(textwrap.fill(title, 48), fontsize=9)
         for axis in list(figure.axes)[len(panels) :]:
             axis.set_axis_off()
         return figure
