@@ -15,8 +15,8 @@ import importlib.metadata
 import os
 from typing import TYPE_CHECKING, Any
 
-# TensorFlow turns oneDNN on by default on some processors alone. Without it, it has no gradients of grouped convolutions
-# on a CPU, and other rounding errors: maps of saturated networks differ. It reads this variable at its first operation.
+# By default TensorFlow turns oneDNN on only on some processors. Without oneDNN it has no gradients of grouped
+# convolutions on a CPU, and maps of saturated networks round differently. It reads this at its first operation.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 from attribution.check_method import check_method

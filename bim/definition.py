@@ -246,8 +246,8 @@ def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
             "bim", "bim", "BIM: MCS, IDR and IIR", ("-m", "bim.metrics", f"--num_imgs={images}", *seeded),
             tuple(name for name in PRINTED if not (quick and name in COSTLY)),
             f"{images} images of each drawn set with the authors' parameters; those count that both networks of a pair "
-            "classify rightly. The paper scores up to 10,000 photographs. Methods are also held against their own maps "
-            f"on networks with random weights, all but {MAPS[COSTLY[0]].title}; Score-CAM and SISE "
+            "classify correctly. The paper scores up to 10,000 photographs. Methods are also compared with their own "
+            f"maps on networks with random weights, all but {MAPS[COSTLY[0]].title}; Score-CAM and SISE "
             "against one of them.",
             metrics=("MCS", "IDR", "IIR"),
             model_flag="--models=obj=",

@@ -368,7 +368,7 @@ class BimRun:
         return [cluster(names[row]) for row in rows]
 
     def _shared(self, metric: str) -> list[Comparison]:
-        """Score every method under a metric of all benchmarks, on images that the model classifies rightly."""
+        """Score every method under a metric of all benchmarks, on images that the model classifies correctly."""
         rows = self.drawn(SHARED_MEMBER[1])
         found = self.measured(*SHARED_MEMBER, rows)
         correct = found.predicted == found.labels

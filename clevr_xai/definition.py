@@ -245,7 +245,7 @@ class ClevrXai(Benchmark):
         results = run.evaluate(self.sharded_run(run, dataset.kind), "question", "questions")
         found = measured.collect(questions, results, run.shared_metrics, run.flags.degenerate_maps)
         if not found.right.any():
-            raise BadInput(f"none of the {len(found.rows)} questions is answered rightly; there is nothing to score")
+            raise BadInput(f"none of the {len(found.rows)} questions is answered correctly; there is nothing to score")
         if run.flags.save_maps:
             explained = zip(found.indices[found.right], found.rows[found.right], strict=True)
             saved_maps.save_predictions(
@@ -281,7 +281,7 @@ class ClevrXai(Benchmark):
         lines = [f"CLEVR-XAI, {measured.kind} questions: {total:,} of {len(run.data.dataset):,} drawn, {model}"]
         if measured.confidence is not None or correct < total:
             lines.append(
-                f"{correct:,} answered rightly ({100 * correct / total:.1f} %) and counted, {total - correct:,} "
+                f"{correct:,} answered correctly ({100 * correct / total:.1f} %) and counted, {total - correct:,} "
                 "wrongly and skipped"
             )
         if measured.confidence is not None:
@@ -452,11 +452,14 @@ def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
     path = f"{steps} steps" if quick else f"up to {steps} steps, until a map's sum misses by {100 * _MISSED:g} %"
     found = []
     for kind, truths in (("simple", "single_object"), ("complex", "union,unique")):
-        counted, note = ("--num_questions=8", "8 questions drawn; those count that the network answers rightly")
+        counted, note = ("--num_questions=8", "8 questions drawn; those count that the network answers correctly")
         if not quick and kind == "simple":
             counted, note = ("--num_questions=75", note.replace("8", "75", 1))
         elif not quick:
-            counted, note = ("--num_correct=100", "Questions drawn until the network answers 100 rightly, which count")
+            counted, note = (
+                "--num_correct=100",
+                "Questions drawn until the network answers 100 correctly, which count",
+            )
         asked = (
             "-m", "clevr_xai.evaluate", f"--questions={kind}", f"--ground_truth={truths}",
             counted, f"--steps={steps}", f"--samples={samples}", *(() if quick else (f"--tolerance={_MISSED}",)),

@@ -1,8 +1,8 @@
 """The figures of the poster of CLEVR-XAI: relevance mass accuracy, simple questions, ground truth Single Object.
 
-Mean, standard deviation and median for all rightly answered questions, for those with a softmax above 0.99999, and for
-those with a mask of more than 1,000 pixels. The poster does not say which pooling it used, nor where its Integrated
-Gradients begins: its one row stands beside each of ours.
+Mean, standard deviation and median for all correctly answered questions, for those with a softmax above 0.99999, and
+for those with a mask of more than 1,000 pixels. The poster states neither its pooling nor the baseline of its
+Integrated Gradients, so its one row is listed next to each of ours.
 """
 
 from __future__ import annotations

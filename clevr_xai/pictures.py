@@ -255,7 +255,7 @@ def save_examples(
     for place, name in enumerate(names_shown):
         view = report_examples.ExampleView(
             "", batch.images[place], batch.masks[ground_truth][place],
-            {method: found[place] for method, found in maps.items()}, f"answered rightly: {batch.answers[place]}",
+            {method: found[place] for method, found in maps.items()}, f"answered correctly: {batch.answers[place]}",
         )  # fmt: skip
         examples.append(report_examples.Example(name, names, batch.questions[place], (view,)))
     pictures = report_examples.InputPictures(names, tuple(groups[0].inputs), questions.dataset.images(rows))

@@ -1,4 +1,4 @@
-"""The poster's three subsets of the rightly answered questions: all, confident answers, and large objects."""
+"""The poster's three subsets of the correctly answered questions: all, confident answers, and large objects."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def long_rows(
 ) -> list[dict]:
     """Return every number of a run in the long form of ``core.tables``, for all ten poolings.
 
-    The value is the mean over the questions of a subset that were answered rightly and have this mask (``n``).
+    The value is the mean over the questions of a subset that were answered correctly and have this mask (``n``).
     ``zero_maps`` counts maps that are zero everywhere: they count as the uniform map, or are left out, and then
     ``undefined`` counts them too. The interval is a bootstrap-t over
     images, since questions about one image are not independent. A row of a control that is asked of a method names

@@ -107,7 +107,7 @@ def _tied_with_best(values, names, best, titles, seed) -> list[str]:
             tied.append(f"{titles[other]} (p = {test.p_corrected:.2f})")
     return [
         f"ROE test, paired by signal, p-values after Holm for {len(pairs)} pairs: {titles[best]} is highest; "
-        + (f"not told apart from it: {', '.join(tied)}." if tied else "all others are below it, p < 0.05.")
+        + (f"not significantly different: {', '.join(tied)}." if tied else "all others are below it, p < 0.05.")
     ]
 
 

@@ -247,7 +247,7 @@ BENCHMARK = Svea(
             "A grid of curves: a line for each method, a column for each of six test signals. Each cell shows the "
             "signal in black, the map as a blue area below it, the region of explanation as a yellow band and the "
             "place of the true shape as a green bar.",
-            "Six test signals, three classified rightly and three wrongly, with every method's map and its region of "
+            "Six test signals, three classified correctly and three wrongly, with every method's map and its region of "
             "explanation. A good region covers the green bar.",
         ),
         "positions": (

@@ -79,7 +79,7 @@ def _save_examples(run: Run, directory: str) -> None:
     examples = []
     for row in rows:
         predicted, truth = int(probabilities[row].argmax()), int(data.test.labels[row])
-        facts = f"predicted class {predicted}, {'rightly' if predicted == truth else f'true class {truth}'}"
+        facts = f"predicted class {predicted}, {'correctly' if predicted == truth else f'true class {truth}'}"
         view = report_examples.ExampleView(
             "", data.test.signals[row], data.test.template[row],
             {name: found[row].astype(np.uint8) for name, found in maps.items()}, facts,
@@ -160,7 +160,7 @@ def choose_examples(labels: np.ndarray, probabilities: np.ndarray, count: int = 
 
 
 def _example_rows(data: Mnist1D, network: NetworkScores) -> list[int]:
-    """Return the test signals that ``examples_figure`` shows, the rightly classified ones first."""
+    """Return the test signals that ``examples_figure`` shows, the correctly classified ones first."""
     right, wrong = choose_examples(data.test.labels, network.probabilities)
     return [int(row) for row in (*right, *wrong)]
 
@@ -237,7 +237,7 @@ def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
         bars.plot(published, heights[with_paper], "D", color=_PAPER, markersize=5, label="paper")
     bars.set_yticks(heights, [titles[row["method"]] for row in scored], fontsize=9)
     bars.set_xlim(0, 100)
-    bars.set_xlabel("ROE test: windows classified rightly, %", fontsize=9)
+    bars.set_xlabel("ROE test: windows classified correctly, %", fontsize=9)
     bars.legend(loc="lower right", fontsize=8, frameon=False)
     _bare(bars)
     figure.tight_layout()

@@ -7,8 +7,8 @@
     python tools/golden.py quick --write             # replaces the golden values, after an intended correction
 
 A refactoring must not change a number. The golden values are every ``value`` of every table, without its interval. They
-were computed with oneDNN, which TensorFlow uses by default on some processors alone and ``import attribution`` turns on:
-without it, maps of saturated networks round differently, and SVEA's scores of gradients change by up to ten points.
+were computed with oneDNN, which TensorFlow by default uses only on some processors and ``import attribution`` turns on.
+Without it, maps of saturated networks round differently: SVEA's scores of gradients change by up to ten points.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Column:
         return self.title if self.title == self.group else f"{self.group} {self.title}"
 
     def takes(self, row: Mapping) -> bool:
-        """Tell whether a row belongs to this column; a control asked of a method (``of``) stands in no column."""
+        """Return whether a row belongs to this column; a method under a control (``of``) belongs to none."""
         wanted = {"metric": self.metric, **self.where}
         return "of" not in row and all(row.get(key) == value for key, value in wanted.items())
 
@@ -151,7 +151,7 @@ class Trend:
     along, along_title
         The rows' key that a curve runs along, and what that is.
     series
-        The rows' key that tells the curves apart.
+        The rows' key that identifies a curve.
     """
 
     metric: str
@@ -219,7 +219,7 @@ class Benchmark:
     contexts
         Keys that the rows of a metric of all benchmarks have here, one mapping a column of the matrix.
     more_metrics
-        Metric -> how to read it, for what stands in tables but in no column.
+        Metric -> how to read it, for metrics in tables that have no column.
     trends
         What is drawn as curves.
     beside_paper

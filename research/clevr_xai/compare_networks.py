@@ -5,7 +5,7 @@
 
 Without --models the two networks that come with the project are asked: the default, and one of another seed.
 
-Only questions that all of them answer rightly count, so that every figure is of the same images, masks and answers.
+Only questions that all of them answer correctly count, so that every figure is of the same images, masks and answers.
 Scores are those of clevr_xai.evaluate, and are found again where it has made them. --output=FILE.md writes what is
 printed, with the command; .json, the scores in long form. --plot_dir=FOLDER draws each method's mean under each network
 with its interval, and the poster's.

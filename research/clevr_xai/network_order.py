@@ -45,7 +45,7 @@ class Orders(NamedTuple):
     drawn
         Questions asked.
     right
-        Network -> how many it answered rightly.
+        Network -> how many it answered correctly.
     values
         Network -> method or control -> (n,) accuracies of the questions that count for all networks.
     images
@@ -219,7 +219,7 @@ def text(found: Orders, markdown: bool = False, command: str = "") -> str:
         f"{subsets.title(found.where['subset'], subsets.CONFIDENCE, subsets.MASK_PIXELS)}"
     )
     right = [
-        f"{short[name]}: {name}, {found.right[name]:,} of {found.drawn:,} answered rightly" for name in found.networks
+        f"{short[name]}: {name}, {found.right[name]:,} of {found.drawn:,} answered correctly" for name in found.networks
     ]
     same = (
         f"{n:,} question{'s' if n != 1 else ''} about {len(set(found.images)):,} images count for all of them, and "

@@ -54,7 +54,7 @@ def test_one_run_writes_tables_scores_maps_and_pictures(command, tmp_path, small
     code, out, err = command(*arguments, f"--output={files['out.json']}")
     assert code == 0, err
     assert "CLEVR-XAI, simple questions: 12 of 12 drawn" in out
-    assert "11 answered rightly (91.7 %) and counted, 1 wrongly and skipped" in out
+    assert "11 answered correctly (91.7 %) and counted, 1 wrongly and skipped" in out
     assert "means by pooling" in out and "wrong class" in out and "Edge detector" in out
     document = json.loads(files["out.json"].read_text())
     assert document["benchmark"] == "clevr_xai"
@@ -133,7 +133,7 @@ def test_saved_maps_of_some_questions_and_answers_beside_them(command, tmp_path)
     files = f"--input_scores={tmp_path / 'inputs.json'}", f"--plot_dir={tmp_path / 'plots'}"
     code, out, err = command(f"--precomputed_maps={maps}", *files, "--num_pictures=1", model=False)
     assert code == 0, err
-    assert "9 of 12 drawn, saved maps" in out and "8 answered rightly (88.9 %) and counted, 1 wrongly" in out
+    assert "9 of 12 drawn, saved maps" in out and "8 answered correctly (88.9 %) and counted, 1 wrongly" in out
     (mass, _) = json.loads((tmp_path / "inputs.json").read_text())["groups"]
     counted = [str(answer["question_index"]) for answer in answers[2:3] + answers[4:]]
     assert mass["inputs"] == counted and set(mass["values"]) == {
@@ -244,11 +244,11 @@ def test_questions_are_drawn_until_so_many_are_right(command, tmp_path):
     code, out, err = command("--questions=complex", *given, "--num_correct=4")
     assert code == 0, err
     drawn = int(re.search(r"complex questions: (\d+) of 12 drawn", out)[1])
-    assert f"4 answered rightly ({400 / drawn:.1f} %) and counted" in out and drawn in (4, 5)
+    assert f"4 answered correctly ({400 / drawn:.1f} %) and counted" in out and drawn in (4, 5)
     assert "is expected of it" in " ".join(out.split())
     assert "none of them with a softmax above 0.99999, so that the poster's subset is empty" in out
     code, out, _ = command("--questions=complex", *given)  # as many as there are, where 300 are wanted
-    assert code == 0 and "12 of 12 drawn" in out and "11 answered rightly" in out
+    assert code == 0 and "12 of 12 drawn" in out and "11 answered correctly" in out
     code, _, err = command(*given, "--num_correct=4", "--num_questions=5")
     assert code == 2 and "--num_correct determines the questions; leave out --num_questions" in err
 
@@ -309,7 +309,7 @@ def test_a_network_that_is_never_right_has_nothing_to_score(command, answered, t
     (wrong / "CLEVR-XAI_simple_questions.json").write_text(json.dumps(document))
     code, out, err = command("--methods=gradient", f"--data_dir={wrong}")
     assert code == 2 and out == ""
-    assert "none of the 11 questions is answered rightly; there is nothing to score" in err
+    assert "none of the 11 questions is answered correctly; there is nothing to score" in err
 
 
 def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ def test_every_pooling_under_every_metric_and_mask():
         for number, metric in enumerate(METRICS.values()):
             np.testing.assert_array_equal(scores[:, 0, number, place], metric(pooling(maps), masks["first"]))
     assert set(HEADING) == set(METRICS) == set(ACCURACIES) and set(HEADING.values()) <= set(POOLINGS)
-    # Whatever comes first in the batch, the numbers stand in the order asked for.
+    # The order of the numbers does not depend on the order of the batch.
     batch = Batch(maps, range(4), masks=dict(reversed(masks.items())))
     measure = relevance_accuracy(["first", "second"])
     np.testing.assert_array_equal(measure.function(maps, batch, None), scores.reshape(4, -1))

@@ -108,7 +108,7 @@ def test_complex_questions_have_their_three_ground_truths():
 def test_the_second_network_answers_as_many_as_is_said():
     simple, complex_ = _tables("clevr_xai_simple_seed1.md"), _tables("clevr_xai_complex_seed1.md")
     assert (
-        f"it answers {simple['Single Object', ALL][0]} simple ones rightly, "
+        f"it answers {simple['Single Object', ALL][0]} simple ones correctly, "
         f"{simple['Single Object', CONFIDENT][0]} of them confidently, and {complex_['Union', ALL][0]} complex ones, "
         f"{complex_['Union', CONFIDENT][0]} confidently" in PROSE
     )

@@ -131,7 +131,7 @@ except BadInput as error:
 
 @pytest.mark.parametrize("kind", ["text", "bytes", "jpeg", "array"])
 def test_no_space_is_one_line_and_leaves_nothing(tmp_path, kind):
-    """A limit on the size of files stands for a full disk; Pillow writes short there when it has a descriptor."""
+    """A limit on the size of files simulates a full disk; Pillow writes short there when it has a descriptor."""
     path = tmp_path / "file"
     path.write_text("old")
     done = subprocess.run([sys.executable, "-c", FULL, path, kind], capture_output=True, text=True, timeout=60)

@@ -118,7 +118,7 @@ def test_saved_maps_take_the_place_of_a_model(tmp_path):
     assert explainer.sources == (
         MapSource("rise"),
         MapSource(control="random"),
-    )  # nobody can be asked for another class
+    )  # saved maps are of one class
     batch = Batch(np.zeros((2, 64, 64, 3)), ["a", "b"], truth={"file": ["b", "a"]})
     found = dict(explainer.maps(explainer.sources, batch))
     np.testing.assert_array_equal(found[MapSource("rise")], np.stack([MAP + ord("b"), MAP + ord("a")]))

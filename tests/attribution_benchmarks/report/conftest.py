@@ -42,7 +42,7 @@ def drawn_inputs(tmp_path_factory, groups):
         )
         for number in (1, 2)
     )
-    question = report_examples.ExampleView("", image, truth, maps(generator, (16, 16)), "answered rightly: </script>")
+    question = report_examples.ExampleView("", image, truth, maps(generator, (16, 16)), "answered correctly: </script>")
     names = tuple(groups["svea"][0].inputs)
     return {
         "svea": report_examples.save(

@@ -89,7 +89,7 @@ def test_what_is_printed():
         {"first": network(PAPER), "second": network(swapped)}, "single_object", controls=["uniform"]
     )
     text = network_order.text(found)
-    assert "network 1: first, 40 of 40 answered rightly" in text and "40 questions about 20 images count" in text
+    assert "network 1: first, 40 of 40 answered correctly" in text and "40 questions about 20 images count" in text
     assert "Gradient and Deconvnet" in text and "pairs of methods in the same order; not " in text
     (line,) = [line for line in text.splitlines() if line.startswith("LRP (CLEVR-XAI) ")]
     assert line.split()[2:4] == ["0.85", "(1)"] and line.endswith(" 0.85")
@@ -123,7 +123,7 @@ def test_the_command_asks_the_same_questions(command, tmp_path):
     code, out, err = command(*few, f"--output={tmp_path / 'out.md'}", f"--plot_dir={tmp_path / 'plots'}")
     assert code == 0, err
     assert (tmp_path / "plots" / "order_mass_single_object.png").stat().st_size > 5000
-    assert "11 of 12 answered rightly" in out and "11 questions about" in out
+    assert "11 of 12 answered correctly" in out and "11 questions about" in out
     assert "All networks put 3 of 3 pairs of methods in the same order." in out
     written = (tmp_path / "out.md").read_text()
     assert "Made by `python -m research.clevr_xai.compare_networks " in written and " --models=" in written
