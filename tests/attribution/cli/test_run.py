@@ -72,7 +72,7 @@ def test_bad_input_is_one_line_and_other_errors_are_not_hidden(capsys):
         command(break_down)()
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, to simulate a full disk")
 def test_a_full_disk_that_tensorflow_meets_is_one_line_and_its_other_errors_are_not_hidden(capsys):
     import tensorflow as tf
 
@@ -117,7 +117,7 @@ def test_closed_standard_output_is_refused_before_any_work(tmp_path):
     assert done.stderr == "error: standard output is closed; redirect it, for example to /dev/null\n"
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, to simulate a full disk")
 def test_standard_output_that_cannot_be_written_is_one_line(tmp_path):
     done = run_by_shell("> /dev/full", tmp_path)
     assert done.returncode == 2 and done.stderr.count("\n") == 1

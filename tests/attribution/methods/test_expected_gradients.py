@@ -11,17 +11,6 @@ POINTS = np.random.default_rng(3).normal(size=(5, 3)).astype(np.float32)
 REFERENCES = np.random.default_rng(4).normal(size=(4, 3)).astype(np.float32)
 
 
-@pytest.fixture(scope="module")
-def closed_form(from_function):
-    """A model with the scores f = 5 x + y² + sin z and -f."""
-
-    def scores(v):
-        f = 5 * v[:, 0] + v[:, 1] ** 2 + tf.sin(v[:, 2])
-        return tf.stack([f, -f], axis=1)
-
-    return from_function(scores, 3)
-
-
 def test_one_reference_and_many_samples_are_integrated_gradients(closed_form):
     """∫ 5 = 5, ∫ 2αy = y, ∫ cos(αz) = sin(z)/z, up to the error of 4,000 samples."""
     maps = attribution.explain("expected_gradients", closed_form, POINTS, 0, samples=4000)

@@ -2,24 +2,12 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import attribution
 from attribution.errors import BadInput
 from attribution.methods import gradients
 
 POINTS = np.random.default_rng(3).normal(size=(9, 3)).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def closed_form(from_function):
-    """A model with the scores f = 5 x + y² + sin z and -f."""
-
-    def scores(v):
-        f = 5 * v[:, 0] + v[:, 1] ** 2 + tf.sin(v[:, 2])
-        return tf.stack([f, -f], axis=1)
-
-    return from_function(scores, 3)
 
 
 def derivative(points):

@@ -46,7 +46,7 @@ def alive(process):
         return False
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_they_end_with_their_parent_however_it_ends(tmp_path, number):
     (tmp_path / "work.py").write_text(WORK)
