@@ -25,7 +25,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.report.presets import tasks_of
-from attribution_benchmarks.stats.comparisons import compare_pairs
+from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,13 +72,13 @@ def score(
     BadInput
         If a name is unknown, or if no benchmark can score any of the methods.
     """
-    given = [methods] if isinstance(methods, str) or callable(methods) else list(methods)
-    benchmarks = [benchmarks] if isinstance(benchmarks, str) else benchmarks
-    metrics = [metrics] if isinstance(metrics, str) else metrics
+    given = _listed(methods)
     named = {each if isinstance(each, str) else each.__name__: each for each in given}
     if len(named) < len(given) or not named:
         raise BadInput("methods need different names, one at least")
-    settings = _Settings(tuple(benchmarks), os.fspath(model) if model else "", tuple(metrics), quick, seed)
+    settings = _Settings(
+        tuple(_listed(benchmarks)), os.fspath(model) if model else "", tuple(_listed(metrics)), quick, seed
+    )
     parts, skipped = settings.parts(named)
     if not parts:
         raise BadInput("; ".join(f"{place}: {reason}" for place, reason in skipped.items()))
@@ -174,25 +174,12 @@ class Results:
         BadInput
             If there is no such method or baseline.
         """
-        parts = self.parts
-        if not any(other in group.values for part in parts for group in part.input_scores):
-            parts, _ = self._settings.parts({other: other})
-        titles = {name: title for part in parts for name, title in part.titles.items()}
-        known = {
-            (part.title, *group.where.items()): group.values[other]
-            for part in parts
-            for group in part.input_scores
-            if other in group.values
-        }
+        columns, title = self._columns_of(other)
         rows, body = [], []
         for part in self.parts:
             for group in part.input_scores:
-                column = known.get((part.title, *group.where.items()))
-                pairs = [(name, other) for name in self._methods if name != other and name in group.values]
-                if column is None or not pairs:
-                    continue
-                values = {**{name: group.values[name] for name, _ in pairs}, other: column}
-                for pair in compare_pairs(values, pairs, group.clusters, seed=self._settings.seed):
+                label, better = part.label(group.where), part.metrics[group.where["metric"]].better
+                for pair in self._compared(part, group, other, columns):
                     rows.append(
                         {
                             "table": part.title, **group.where, "method": pair.first, "minus": pair.second,
@@ -202,15 +189,39 @@ class Results:
                     )  # fmt: skip
                     body.append(
                         [
-                            part.title, part.label(group.where), part.metrics[group.where["metric"]].better,
-                            part.titles.get(pair.first, pair.first), f"{pair.difference:+.3f}",
-                            f"{pair.low:+.3f}, {pair.high:+.3f}", f"{pair.p_corrected:.4f}", str(pair.n),
+                            part.title, label, better, part.titles.get(pair.first, pair.first),
+                            f"{pair.difference:+.3f}", f"{pair.low:+.3f}, {pair.high:+.3f}",
+                            f"{pair.p_corrected:.4f}", str(pair.n),
                         ]
                     )  # fmt: skip
         if not rows:
             raise BadInput(f"nothing to compare with '{other}'; scored are {listed(self._names())}")
-        header = ["table", "metric", "better", "method", f"minus {titles.get(other, other)}", "95 %", "p", "inputs"]
+        header = ["table", "metric", "better", "method", f"minus {title}", "95 %", "p", "inputs"]
         return Table(rows, tables.text_table(header, body))
+
+    def _columns_of(self, other: str) -> tuple[dict[tuple[Any, ...], Any], str]:
+        """Return the scores of one method or baseline by table and column, and its title; score it if it is missing."""
+        parts = self.parts
+        if not any(other in group.values for part in parts for group in part.input_scores):
+            parts, _ = self._settings.parts({other: other})
+        columns = {
+            (part.title, *group.where.items()): group.values[other]
+            for part in parts
+            for group in part.input_scores
+            if other in group.values
+        }
+        return columns, next((part.titles[other] for part in parts if other in part.titles), other)
+
+    def _compared(
+        self, part: Part, group: InputScores, other: str, columns: Mapping[tuple[Any, ...], Any]
+    ) -> list[PairComparison]:
+        """Return the paired comparisons of the methods with another one by one metric."""
+        place = (part.title, *group.where.items())
+        names = [name for name in self._methods if name != other and name in group.values]
+        if place not in columns:
+            return []
+        values = {**{name: group.values[name] for name in names}, other: columns[place]}
+        return compare_pairs(values, [(name, other) for name in names], group.clusters, seed=self._settings.seed)
 
     def plot(self) -> Figure:
         """Return a figure: a panel for each metric, methods and baselines with their 95 % intervals."""
@@ -227,19 +238,8 @@ class Results:
         height = max(len(rows) for *_, rows in panels)
         figure = Figure(figsize=(5 * columns, (0.24 * height + 1.1) * lines), layout="constrained")
         axes = figure.subplots(lines, columns, squeeze=False).flat
-        for axis, (part, where, rows) in zip(axes, panels, strict=False):
-            values = np.array([[row["value"], row["low"], row["high"]] for row in rows], np.float64)
-            for place, (row, (value, low, high)) in enumerate(zip(rows, values, strict=True)):
-                color = "0.55" if row["kind"] == "control" else "tab:blue"
-                axis.plot([low, high], [place, place], color=color, linewidth=1.5)
-                axis.plot([value], [place], "o", color=color, markersize=4)
-            axis.set_yticks(range(len(rows)), [part.titles.get(row["method"], row["method"]) for row in rows])
-            axis.tick_params(labelsize=8)
-            axis.invert_yaxis()
-            axis.grid(axis="x", alpha=0.3)
-            better = part.metrics[where["metric"]].better
-            title = f"{part.title}: {part.label(where)} ({better} is better)"
-            axis.set_title(textwrap.fill(title, 48), fontsize=9)
+        for axis, panel in zip(axes, panels, strict=False):
+            _draw_panel(axis, *panel)
         for axis in list(figure.axes)[len(panels) :]:
             axis.set_axis_off()
         return figure
@@ -326,3 +326,23 @@ def _scores_dir(functions: Any) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as directory:
         yield directory
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return one name or function, or several of them, as a list."""
+    return [value] if isinstance(value, str) or callable(value) else list(value)
+
+
+def _draw_panel(axis: Any, part: Part, where: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> None:
+    """Draw the scores of one column with their intervals, methods in blue and baselines in gray."""
+    for place, row in enumerate(rows):
+        color = "0.55" if row["kind"] == "control" else "tab:blue"
+        low, high = (np.nan if row[end] is None else row[end] for end in ("low", "high"))
+        axis.plot([low, high], [place, place], color=color, linewidth=1.5)
+        axis.plot([row["value"]], [place], "o", color=color, markersize=4)
+    axis.set_yticks(range(len(rows)), [part.titles.get(row["method"], row["method"]) for row in rows])
+    axis.tick_params(labelsize=8)
+    axis.invert_yaxis()
+    axis.grid(axis="x", alpha=0.3)
+    title = f"{part.title}: {part.label(where)} ({part.metrics[where['metric']].better} is better)"
+    axis.set_title(textwrap.fill(title, 48), fontsize=9)
