@@ -15,10 +15,6 @@ import importlib.metadata
 import os
 from typing import TYPE_CHECKING, Any
 
-# By default TensorFlow turns oneDNN on only on some processors. Without oneDNN it has no gradients of grouped
-# convolutions on a CPU, and maps of saturated networks round differently. It reads this at its first operation.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-
 from attribution.check_method import check_method
 from attribution.deprecation import renamed_arguments
 from attribution.explain import explain, explain_many

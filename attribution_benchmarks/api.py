@@ -307,6 +307,7 @@ class _Settings:
         _, module, *arguments = task.command
         command = importlib.import_module(module).COMMAND
         flag_values = copy.deepcopy(command.flags)
+        flag_values.unparse_flags()  # the command may have run in this process
         model = [f"{task.model_flag}{self.model}"] if self.model else []
         metrics = [f"--metrics={','.join(task.metrics)}"] if task.metrics else []
         flag_values([module, *arguments, *metrics, *model, f"--methods={','.join(names)}", f"--scores_dir={directory}"])
