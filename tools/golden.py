@@ -6,10 +6,10 @@
     python tools/golden.py quick --reference=other   # compares with another report instead
     python tools/golden.py quick --write             # replaces the golden values, after an intended correction
 
-A refactoring must not change a number. The golden values are every ``value`` of every table, without its interval. They
-were computed with oneDNN, which TensorFlow uses by default only on processors with AVX-512. Without it, maps of saturated
-networks round differently: SVEA's scores of gradients change by up to ten points. There, compare with a report of the
-previous version, computed on the same machine.
+A refactoring must not change a number. The golden values are every ``value`` of every table, without its interval.
+They were computed with oneDNN, which TensorFlow uses by default only on processors with AVX-512. Without it, maps of
+saturated networks round differently: SVEA's scores of gradients change by up to ten points. There, compare with a
+report of the previous version, computed on the same machine.
 """
 
 from __future__ import annotations
