@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -71,7 +73,8 @@ def test_a_window_shows_the_image_and_the_means_around_it():
     assert (seen[~inside] == [124, 117, 104]).all()
 
 
-def test_training_learns_and_the_same_seed_gives_the_same_weights():
+def train_twice():
+    """Train a small network twice with one seed; assert that it learns, and that the weights are the same."""
     rng = np.random.default_rng(0)
     labels = np.arange(120) % 10
     images = np.clip(rng.integers(0, 40, (120, 32, 32, 3)) + 20 * labels[:, None, None, None], 0, 255).astype(np.uint8)
@@ -86,6 +89,14 @@ def test_training_learns_and_the_same_seed_gives_the_same_weights():
         np.testing.assert_array_equal(first, second)
     x = measure.network_inputs(images, 32)
     assert (np.argmax(network(x, training=False), axis=1) == labels).mean() > 0.5
+
+
+def test_training_learns_and_the_same_seed_gives_the_same_weights():
+    """In a process with TensorFlow's default of oneDNN: see tests/conftest.py."""
+    load = "import runpy, sys; runpy.run_path(sys.argv[1])['train_twice']()"
+    environment = {name: value for name, value in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"}
+    done = subprocess.run([sys.executable, "-c", load, __file__], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_training_makes_what_is_missing_and_leaves_the_rest(sets, tmp_path, capsys, monkeypatch):
