@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from attribution.check_method import check_method
 from attribution.deprecation import renamed_arguments
 from attribution.explain import explain, explain_many
+from attribution.file_io.paths import find_saved_model
 from attribution.methods.method import Method
 from attribution.methods.registry import METHODS, resolve_method
 from attribution.plotting import plot
@@ -71,8 +72,10 @@ def load_model(
     BadInput
         If the model cannot be loaded; the message says why.
     """
+    if isinstance(model, (str, os.PathLike)):
+        find_saved_model(model)  # an invalid path is reported before TensorFlow is imported, which takes seconds
     from attribution.methods import third_party
-    from attribution.model import model as models  # TensorFlow takes seconds to import, --help must not
+    from attribution.model import model as models
     from attribution.model.op_allowlist import trusted
 
     if not isinstance(model, (str, os.PathLike)):

@@ -7,17 +7,19 @@ import copy
 import dataclasses
 import importlib
 import inspect
+import logging
 import os
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput, listed
-from attribution.file_io.paths import cache_directory
-from attribution.methods.registry import registered
+from attribution.file_io.paths import cache_directory, find_saved_model
+from attribution.methods.registry import METHODS, registered
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.definition import ReportTask
 from attribution_benchmarks.core.input_scores import InputScores
@@ -72,12 +74,14 @@ def score(
     BadInput
         If a name is unknown, or if no benchmark can score any of the methods.
     """
-    given = _listed(methods)
+    given = _listed("methods", methods)
     named = {each if isinstance(each, str) else each.__name__: each for each in given}
     if len(named) < len(given) or not named:
         raise BadInput("methods need different names, one at least")
+    if model:
+        find_saved_model(model)
     settings = _Settings(
-        tuple(_listed(benchmarks)), os.fspath(model) if model else "", tuple(_listed(metrics)), quick, seed
+        tuple(_listed("benchmarks", benchmarks)), os.fspath(model or ""), tuple(_listed("metrics", metrics)), quick, seed
     )
     parts, skipped = settings.parts(named)
     if not parts:
@@ -160,7 +164,8 @@ class Results:
         Parameters
         ----------
         other
-            A method or a baseline. A method that was not scored yet is scored now.
+            A method or a baseline, by its name or its title in the table. A method that was not scored yet is scored
+            now.
 
         Returns
         -------
@@ -174,6 +179,10 @@ class Results:
         BadInput
             If there is no such method or baseline.
         """
+        if other not in self._names():
+            names = {method.title: name for name, method in METHODS.items()}
+            names |= {title: name for part in self.parts for name, title in part.titles.items()}
+            other = names.get(other, other)
         columns, title = self._columns_of(other)
         rows, body = [], []
         for part in self.parts:
@@ -277,7 +286,7 @@ class _Settings:
         parts: list[Part] = []
         skipped: dict[str, str] = {}
         functions = {name: each for name, each in methods.items() if callable(each)}
-        with registered(functions), _scores_dir(functions.values()) as directory:
+        with registered(functions), _scores_dir(functions.values()) as directory, _quiet():
             for place in self.benchmarks:
                 benchmark = benchmark_named(place)
                 tasks = tasks_of(benchmark, place, self.quick, self.seed, self.metrics)
@@ -329,9 +338,27 @@ def _scores_dir(functions: Any) -> Iterator[str]:
         yield directory
 
 
-def _listed(value: Any) -> list[Any]:
-    """Return one name or function, or several of them, as a list."""
-    return [value] if isinstance(value, str) or callable(value) else list(value)
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep TensorFlow's notes on devices and retracing from standard error."""
+    quiet_tensorflow()
+    logger = logging.getLogger("tensorflow")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _listed(what: str, value: Any) -> list[Any]:
+    """Return one name or function, or several of them, as a list; raise ``BadInput`` for anything else."""
+    found = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    kinds = "names or functions" if what == "methods" else "names"
+    for each in found:
+        if not isinstance(each, str) and not (what == "methods" and callable(each) and hasattr(each, "__name__")):
+            raise BadInput(f"{what} are {kinds}, not {each!r}")
+    return found
 
 
 def _draw_panel(axis: Any, part: Part, where: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> None:
@@ -346,4 +373,5 @@ def _draw_panel(axis: Any, part: Part, where: Mapping[str, Any], rows: Sequence[
     axis.invert_yaxis()
     axis.grid(axis="x", alpha=0.3)
     title = f"{part.title}: {part.label(where)} ({part.metrics[where['metric']].better} is better)"
-    axis.set_title(textwrap.fill(title, 48), fontsize=9)
+    # Above the names of the methods there is room for what is wider than the axes.
+    axis.set_title(textwrap.fill(title, 56), fontsize=9, loc="right")

@@ -84,6 +84,38 @@ def check_file(flag: str, path: str | os.PathLike, suffixes: Sequence[str] = ())
     check_directory(flag, path.parent)
 
 
+def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Return the directory that holds ``saved_model.pb``.
+
+    Parameters
+    ----------
+    path
+        That directory itself, or a parent with numbered versions (``.../1/``), of which the highest is taken.
+
+    Raises
+    ------
+    BadInput
+        If there is no SavedModel.
+    """
+    directory = pathlib.Path(path)
+    if (directory / "saved_model.pb").is_file():
+        return directory
+    if directory.is_dir():
+        versions = [
+            child for child in directory.iterdir() if child.name.isdecimal() and (child / "saved_model.pb").is_file()
+        ]
+        if versions:
+            return max(versions, key=lambda child: int(child.name))
+        raise BadInput(
+            f"'{path}' is not a SavedModel: no saved_model.pb in it or in a numbered version directory below it"
+        )
+    if directory.is_file():
+        raise BadInput(
+            f"'{path}' is a file; a SavedModel is a directory, which keras.Model.export or tf.saved_model.save writes"
+        )
+    raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
+
+
 def check_directory(flag: str, path: str | os.PathLike) -> None:
     """Check, before any work, that a directory can be written to; it and its parents may be missing.
 

@@ -21,6 +21,7 @@ from absl import flags
 from attribution.cli.flags import define_loading_flags, loading_options
 from attribution.errors import BadInput, listed, print_line, print_text
 from attribution.explain import with_parameters
+from attribution.file_io.paths import find_saved_model
 from attribution.methods.protocols import ScoredModel
 from attribution.methods.queries import ModelQueries, RequiredQueries
 from attribution.methods.registry import METHODS
@@ -119,13 +120,12 @@ def random_feed(model: ScoredModel) -> dict[str, np.ndarray]:
 
 def main(flag_values: flags.FlagValues) -> None:
     """Print the description of the file."""
-    from attribution import load_model
-    from attribution.model import saved_model
-    from attribution.model.loader import SavedFile
-
     if not flag_values.model:
         raise BadInput("--model is empty; name the directory of a SavedModel")
-    directory = saved_model.find_saved_model(flag_values.model)
+    directory = find_saved_model(flag_values.model)
+    from attribution import load_model
+    from attribution.model.loader import SavedFile
+
     print_line(f"{directory}  ({_size(directory)})")
     print_line()
     file = SavedFile(directory)

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
+from attribution.file_io.paths import find_saved_model
 from attribution.graph import nodes as graph_nodes
 from attribution.graph.tf_internals import UnliftableError, convert_to_constants
 from attribution.graph.view import GraphView
@@ -65,38 +66,6 @@ class FrozenModel:
     inexact: str | None = None
     held: object = None
     numbered: bool = False
-
-
-def find_saved_model(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Return the directory that holds ``saved_model.pb``.
-
-    Parameters
-    ----------
-    path
-        That directory itself, or a parent with numbered versions (``.../1/``), of which the highest is taken.
-
-    Raises
-    ------
-    BadInput
-        If there is no SavedModel.
-    """
-    directory = pathlib.Path(path)
-    if (directory / "saved_model.pb").is_file():
-        return directory
-    if directory.is_dir():
-        versions = [
-            child for child in directory.iterdir() if child.name.isdecimal() and (child / "saved_model.pb").is_file()
-        ]
-        if versions:
-            return max(versions, key=lambda child: int(child.name))
-        raise BadInput(
-            f"'{path}' is not a SavedModel: no saved_model.pb in it or in a numbered version directory below it"
-        )
-    if directory.is_file():
-        raise BadInput(
-            f"'{path}' is a file; a SavedModel is a directory, which keras.Model.export or tf.saved_model.save writes"
-        )
-    raise BadInput(f"'{path}' does not exist; a directory with saved_model.pb is needed")
 
 
 def fingerprint(directory: str | os.PathLike[str]) -> str:

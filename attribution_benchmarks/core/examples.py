@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch, LazyBatch
 
 
@@ -46,7 +47,14 @@ class Examples:
         for what, column in (("names", self.names), ("targets", self.targets), ("clusters", self.clusters),
                              *self.masks.items(), *self.truth.items()):  # fmt: skip
             if column is not None and len(column) != count:
-                raise ValueError(f"{what} has {len(column)} entries for {count} inputs")
+                raise BadInput(f"{what!r} has {len(column)} entries for {count} inputs")
+        shape = np.shape(self.inputs)
+        for name, mask in self.masks.items():
+            if np.shape(mask) not in (shape, shape[:-1]):
+                raise BadInput(
+                    f"the mask {name!r} has the shape {np.shape(mask)}; expected {shape[:-1]} for inputs of the shape "
+                    f"{shape}, or {shape}"
+                )
 
     def batches(self, size: int, chosen: Sequence[int] | None = None) -> Iterator[LazyBatch]:
         """Yield all inputs, or those of some rows, in batches of ``size``."""

@@ -27,25 +27,27 @@ REPORTED = ("svea", "bim", "clevr_xai")
 _HERE = pathlib.Path(__file__).resolve().parents[2]  # where our packages are, in a checkout or in an installation
 
 
-def benchmark_named(name: str) -> Benchmark:
+def benchmark_named(name: str, flag: str = "--benchmarks") -> Benchmark:
     """Return a benchmark.
 
     Parameters
     ----------
     name
         Of ``BENCHMARKS``; or ``module:NAME`` or ``file.py:NAME`` of a custom one.
+    flag
+        The flag that names it, for messages.
 
     Raises
     ------
     BadInput
         If it does not exist, or another package has the name of the benchmark's.
     """
-    refuse_file_alone(name, "--benchmarks", functions=False)
+    refuse_file_alone(name, flag, functions=False)
     if name not in BENCHMARKS and ":" not in name:
-        raise BadInput(f"no benchmark '{name}'; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
+        raise BadInput(f"{flag} has no benchmark '{name}'; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
     if name in BENCHMARKS:
         _check_package(BENCHMARKS[name].split(".")[0])
-    return loaded(BENCHMARKS.get(name, name), Benchmark, "--benchmarks")
+    return loaded(BENCHMARKS.get(name, name), Benchmark, flag)
 
 
 def _check_package(package: str) -> None:

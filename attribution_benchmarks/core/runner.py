@@ -48,7 +48,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, print_line, print_text
-from attribution.file_io.paths import check_directory
+from attribution.file_io.paths import check_directory, find_saved_model
 from attribution_benchmarks.beam.flags import define_precompute_flags
 from attribution_benchmarks.beam.precompute import precompute_from_flags
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
@@ -127,6 +127,8 @@ class Run:
         self.results: Any = None
         self.input_scores: Sequence[input_scores.InputScores] = ()
         benchmark.check(self)
+        if "model" in flag_values and flag_values.model:
+            find_saved_model(flag_values.model)  # before TensorFlow is imported, which takes seconds
         self.methods = {} if flag_values.precomputed_maps else benchmark.select_methods(self)
         self.scores_dir = flag_values.scores_dir or benchmark.default_scores_dir(self)
         self.store = ScoreStore(self.scores_dir if self.scores_dir and not in_worker else None)
@@ -258,9 +260,12 @@ class Command:
 
         if not flag_values.benchmark:
             raise BadInput("--benchmark is missing; name a definition, such as --benchmark=my_file.py:MINE")
-        benchmark = benchmark_named(flag_values.benchmark)
+        benchmark = benchmark_named(flag_values.benchmark, "--benchmark")
         if benchmark.examples is None:
-            raise BadInput(f"{benchmark.title} has commands of its own; see the README")
+            raise BadInput(
+                f"--benchmark={flag_values.benchmark}: {benchmark.title} has its own command: attribution-benchmarks "
+                f"{benchmark.name.replace('_', '-')}"
+            )
         return benchmark
 
     def _manifest(self, run: Run) -> dict:

@@ -21,6 +21,7 @@ import numpy as np
 
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
+from attribution.file_io.paths import find_saved_model
 from attribution.methods.perturbation import positions
 from attribution_benchmarks.cli.bundled_models import shown_model
 from attribution_benchmarks.core.batch import Batch, memoize_last
@@ -79,8 +80,6 @@ def deletions_of(model: Any) -> Deletions:
     BadInput
         If its SavedModel declares none, or the declaration is invalid.
     """
-    from attribution.model.saved_model import find_saved_model  # here, because it imports TensorFlow
-
     directory = getattr(model, "path", None)
     name = shown_model(pathlib.Path(directory)) if directory else ""
     problem = f"{name} does not declare any" if name else "precomputed maps have no network"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch, MapSource
 
 _Array = npt.NDArray[np.float64]
@@ -71,7 +72,7 @@ class PerSampleMetric:
         maps, batch, scores
             Arguments of ``function``.
         """
-        numbers = np.asarray(self.function(maps, batch, scores), np.float64).reshape(len(maps), -1)
+        numbers = self._numbers(maps, batch, scores)
         if self.degenerate_maps == DROP:
             return numbers
         zero = ~maps.reshape(len(maps), -1).any(axis=1)
@@ -79,17 +80,25 @@ class PerSampleMetric:
         if len(undefined):
             uniform = np.ones_like(maps[undefined])
             numbers = numbers.copy()
-            numbers[undefined] = np.reshape(
-                self.function(uniform, batch.take(undefined.tolist()), scores), (len(undefined), -1)
-            )
+            numbers[undefined] = self._numbers(uniform, batch.take(undefined.tolist()), scores)
         return numbers
+
+    def _numbers(self, maps: npt.NDArray[Any], batch: Batch, scores: Any) -> _Array:
+        """Return what the function returns as (N, width) float64; raise ``BadInput`` if it is not that."""
+        returned = self.function(maps, batch, scores)
+        shape = (len(maps),) if self.width == 1 else (len(maps), self.width)
+        expected = f"the metric '{self.name}' must return numbers of the shape {shape} for {len(maps)} maps, not"
+        try:
+            numbers = np.asarray(returned, np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"{expected} {type(returned).__name__}") from error
+        if numbers.shape not in (shape, (len(maps), self.width)):
+            raise BadInput(f"{expected} {numbers.shape}")
+        return numbers.reshape(len(maps), self.width)
 
     def to_records(self, numbers: npt.ArrayLike) -> list[str]:
         """Return each map's numbers as one line of text: a tenth of the memory of Python numbers."""
-        numbers = np.asarray(numbers, np.float64)
-        numbers = numbers.reshape(len(numbers), -1)
-        if numbers.shape[1] != self.width:
-            raise ValueError(f"metric '{self.name}' gave {numbers.shape[1]} numbers a map, not {self.width}")
+        numbers = np.asarray(numbers, np.float64).reshape(-1, self.width)
         return [" ".join(map(self._text, line)) for line in numbers.tolist()]
 
     def from_record(self, record: str) -> _Array:

@@ -77,7 +77,7 @@ def test_a_custom_metric_is_scored_beside_the_benchmarks(toy, tmp_path):
         (["--model=nowhere"], "nowhere"),
         (["--layer=none"], "none"),
         (["--benchmark=nowhere.py:TOY"], "there is no file nowhere.py"),
-        (["--benchmark=svea"], "has commands of its own"),
+        (["--benchmark=svea"], "its own command: attribution-benchmarks svea"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(toy, tmp_path, capsys, flags, message):
