@@ -81,7 +81,11 @@ def score(
     if model:
         find_saved_model(model)
     settings = _Settings(
-        tuple(_listed("benchmarks", benchmarks)), os.fspath(model or ""), tuple(_listed("metrics", metrics)), quick, seed
+        tuple(_listed("benchmarks", benchmarks)),
+        os.fspath(model or ""),
+        tuple(_listed("metrics", metrics)),
+        quick,
+        seed,
     )
     parts, skipped = settings.parts(named)
     if not parts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-import pathlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any

@@ -44,7 +44,9 @@ def benchmark_named(name: str, flag: str = "--benchmarks") -> Benchmark:
     """
     refuse_file_alone(name, flag, functions=False)
     if name not in BENCHMARKS and ":" not in name:
-        raise BadInput(f"{flag} has no benchmark '{name}'; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME")
+        raise BadInput(
+            f"{flag} has no benchmark '{name}'; choose of {listed(BENCHMARKS)}, or name your own as file.py:NAME"
+        )
     if name in BENCHMARKS:
         _check_package(BENCHMARKS[name].split(".")[0])
     return loaded(BENCHMARKS.get(name, name), Benchmark, flag)

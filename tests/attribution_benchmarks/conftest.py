@@ -1,8 +1,6 @@
 """Two small benchmarks of known scores, as their commands would write them, and a benchmark of one file."""
 
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -148,25 +146,20 @@ TOY = Benchmark(
     counts=(6, 12),
 )
 '''
-NETWORK = """
-import sys
-import tensorflow as tf
-
-class Network(tf.Module):
-    @tf.function(input_signature=[tf.TensorSpec([None, 4, 4, 1], tf.float32, name="picture")])
-    def serve(self, picture):
-        left = tf.reduce_sum(picture[:, :, :2], axis=[1, 2, 3])
-        return {"logits": tf.stack([left, -left], axis=1)}
-
-network = Network()
-tf.saved_model.save(network, sys.argv[1], signatures=network.serve)
-"""
 
 
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory):
-    """Return the file of a benchmark of one's own, its network beside it, far from the checkout."""
-    folder = tmp_path_factory.mktemp("elsewhere")
-    subprocess.run([sys.executable, "-c", NETWORK, str(folder / "network")], check=True, capture_output=True)
+    """Return the file of a custom benchmark, its network beside it, outside the checkout."""
+    import tensorflow as tf
+
+    class Network(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 4, 4, 1], tf.float32, name="picture")])
+        def serve(self, picture):
+            left = tf.reduce_sum(picture[:, :, :2], axis=[1, 2, 3])
+            return {"logits": tf.stack([left, -left], axis=1)}
+
+    folder, network = tmp_path_factory.mktemp("elsewhere"), Network()
+    tf.saved_model.save(network, str(folder / "network"), signatures=network.serve)
     (folder / "toy.py").write_text(TOY)
     return pathlib.Path(folder / "toy.py")

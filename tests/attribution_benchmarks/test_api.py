@@ -1,8 +1,16 @@
+import sys
+
 import numpy as np
 import pytest
 
 import attribution_benchmarks
 from attribution.errors import BadInput
+
+METRICS = """
+from attribution_benchmarks.core.metric import of_maps
+SCALAR = of_maps("scalar", lambda maps, batch, scores: maps.sum())
+TEXT = of_maps("text", lambda maps, batch, scores: ["high"] * len(maps))
+"""
 
 
 def absolute(queries):
@@ -10,57 +18,81 @@ def absolute(queries):
     return abs(queries.input_gradient())
 
 
+def inputs(queries):
+    """Return the inputs, of which about half is on the truth."""
+    return queries.inputs
+
+
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def results(toy, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTRIBUTION_BENCHMARKS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield attribution_benchmarks.score([absolute, "integrated_gradients", "grad_cam"], ["exact"])
+        methods = [absolute, inputs, "integrated_gradients", "grad_cam"]
+        yield attribution_benchmarks.score(methods, f"{toy}:TOY", quick=False)
 
 
 def test_rows_have_methods_and_baselines(results):
-    kinds = {row["method"]: row["kind"] for row in results.rows if "of" not in row}
-    assert kinds["absolute"] == kinds["integrated_gradients"] == "method"
-    assert "control" in kinds.values()
+    kinds = {row["method"]: row["kind"] for row in results.rows}
+    assert kinds["absolute"] == kinds["integrated_gradients"] == "method" and kinds["uniform"] == "control"
     assert all(row["low"] <= row["value"] <= row["high"] for row in results.rows if row["value"] is not None)
 
 
 def test_a_method_that_a_benchmark_refuses_is_named(results):
-    (place,) = results.skipped
-    assert place.endswith(": grad_cam") and results.skipped[place] in str(results.table())
+    assert list(results.skipped) == ["Toy: grad_cam"] and results.skipped["Toy: grad_cam"] in str(results.table())
     assert "Integrated Gradients" in str(results.table())
 
 
 def test_compare_is_the_mean_difference_of_the_same_inputs(results):
     (part,) = results.parts
-    (group,) = [group for group in part.input_scores if group.where == {"metric": "distance"}]
-    (row,) = [row for row in results.compare("absolute") if row["metric"] == "distance"]
-    expected = np.mean(np.subtract(group.values["integrated_gradients"], group.values["absolute"]))
-    assert (row["method"], row["minus"]) == ("integrated_gradients", "absolute")
-    assert row["difference"] == pytest.approx(expected, abs=1e-12)
-    assert row["low"] < row["difference"] < row["high"] < 0  # integrated gradients are exact on most problems
+    (group,) = [group for group in part.input_scores if group.where == {"metric": "mass"}]
+    table = results.compare("absolute")
+    (row,) = [row for row in table if (row["metric"], row["method"]) == ("mass", "inputs")]
+    expected = np.mean(np.subtract(group.values["inputs"], group.values["absolute"]))
+    assert row["minus"] == "absolute" and row["difference"] == pytest.approx(expected, abs=1e-12)
+    assert row["low"] < row["difference"] < row["high"] < 0 and row["n"] == 12
+    assert list(results.compare("Uniform map")) == list(results.compare("uniform"))
+    with pytest.raises(BadInput, match="no_such_method"):
+        results.compare("no_such_method")
 
 
 def test_compare_scores_a_method_that_is_missing(results):
-    table = results.compare("gradient_x_input")
-    assert {row["method"] for row in table} == {"absolute", "integrated_gradients"}
-    assert "minus Gradient x Input" in str(table)
+    table = results.compare("Gradient x Input")
+    assert {row["method"] for row in table} == {"absolute", "inputs", "integrated_gradients"}
+    assert {row["minus"] for row in table} == {"gradient_x_input"} and "minus Gradient x Input" in str(table)
 
 
-def test_plot_has_a_panel_for_each_metric(results):
-    axes = [axis for axis in results.plot().axes if axis.get_title()]
+def test_plot_has_a_panel_for_each_metric_and_nothing_is_clipped(results):
+    figure = results.plot()
+    axes = [axis for axis in figure.axes if axis.get_title(loc="right")]
     assert len(axes) == len(results.parts[0].metrics)
     assert "absolute" in [label.get_text() for label in axes[0].get_yticklabels()]
+    figure.draw_without_rendering()
+    box = figure.get_tightbbox()
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.get_figwidth() and box.y1 <= figure.get_figheight()
 
 
 @pytest.mark.parametrize(
-    ("methods", "benchmarks", "message"),
+    ("arguments", "message"),
     [
-        (["gradient", "gradient"], ["exact"], "different names"),
-        ("no_such_method", ["exact"], "no_such_method"),
-        ("gradient", ["no_such_benchmark"], "no_such_benchmark"),
-        ("grad_cam", ["exact"], "grad_cam"),
+        ({"methods": ["gradient", "gradient"]}, "different names"),
+        ({"methods": 3}, "methods are names or functions, not 3"),
+        ({"benchmarks": 3}, "benchmarks are names, not 3"),
+        ({"methods": "no_such_method"}, "no_such_method"),
+        ({"benchmarks": "no_such_benchmark"}, "no_such_benchmark"),
+        ({"methods": "grad_cam"}, "grad_cam"),
+        ({"metrics": "metrics.py:SCALAR"}, r"'scalar' must return numbers of the shape \(6,\) for 6 maps, not \(\)"),
+        ({"metrics": "metrics.py:TEXT"}, r"'text' must return numbers of the shape \(6,\) for 6 maps, not list"),
+        ({"model": "no_such_model"}, "'no_such_model' does not exist"),
     ],
 )
-def test_invalid_arguments_raise(methods, benchmarks, message):
+def test_invalid_arguments_raise(toy, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "metrics.py").write_text(METRICS)
     with pytest.raises(BadInput, match=message):
-        attribution_benchmarks.score(methods, benchmarks)
+        attribution_benchmarks.score(**{"methods": "gradient", "benchmarks": f"{toy}:TOY", **arguments})
+
+
+def test_a_missing_model_is_reported_without_tensorflow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)  # an import would raise
+    with pytest.raises(BadInput, match="does not exist"):
+        attribution_benchmarks.score("gradient", "exact", model="no_such_model")

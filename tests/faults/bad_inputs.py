@@ -379,7 +379,12 @@ def cases_of_later_commands() -> list[tuple]:
         add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"])
         add(f"networks --methods={value}", "networks", [*two, f"--methods=gradient,{value}"])
     for value in ("svea", "bim", "clevr_xai"):
-        add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"], word="its own command: attribution-benchmarks")
+        add(
+            f"exact --benchmark={value}",
+            "exact",
+            [f"--benchmark={value}"],
+            word="its own command: attribution-benchmarks",
+        )
     for flag in ("metric=nothing", "subset=nothing", "ground_truth=nothing", "ground_truth=union", "controls=nothing",
                  "tolerance=nan", "tolerance=2", "steps=0", "samples=0", "questions=hard",
                  "methods=gradient"):  # fmt: skip

@@ -1,14 +1,13 @@
 """The benchmark: metrics in closed form, and each method's known failure where it should be."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from attribution import cli
 from attribution_benchmarks.core import registry
-from attribution_benchmarks.exact import definition, metrics
+from attribution_benchmarks.exact import definition, evaluate, metrics
 from attribution_benchmarks.exact.problems import FEATURES, NAMES
 
 
@@ -16,11 +15,8 @@ from attribution_benchmarks.exact.problems import FEATURES, NAMES
 def rows(tmp_path_factory):
     """Return the scores of four inputs of each problem, (method, metric) -> row."""
     output = tmp_path_factory.mktemp("exact") / "exact.json"
-    command = [sys.executable, "-m", "attribution_benchmarks.exact.evaluate", f"--num_imgs={4 * len(NAMES)}"]
-    command += [f"--output={output}", "--random_networks=1"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"Exact truth: {4 * len(NAMES)} inputs, problems")
+    arguments = [f"--num_imgs={4 * len(NAMES)}", f"--output={output}", "--random_networks=1"]
+    assert cli.execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, ["evaluate", *arguments]) == 0
     return {(row["method"], row["metric"]): row for row in json.loads(output.read_text())["rows"]}
 
 
