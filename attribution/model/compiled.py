@@ -22,7 +22,7 @@ from attribution.lrp import engine as relevance
 from attribution.lrp.composite import Composite
 from attribution.methods import deeplift
 from attribution.model.gradient_support import swish_rules
-from attribution.model.output_head import in_shape, shape_of_output, split_scores
+from attribution.model.output_head import final_activation, in_shape, shape_of_output, split_scores
 
 if TYPE_CHECKING:
     from attribution.model.saved_model import FrozenModel
@@ -221,8 +221,10 @@ class CompiledGraph:
         name: str = "model",
     ) -> tuple[Any, list[Any], dict[str, Any]]:
         """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""
-        softmax_missing = self._score == "probabilities" and self.probabilities is None
-        output = (self.probabilities if self._score == "probabilities" else None) or self.logits
+        activation, output = None, self.logits
+        if self._score == "probabilities":
+            activation = final_activation(self.graph, self.logits, self.probabilities)
+            output = output if activation else self.probabilities
         if self._loaded is not None:
             if elements or rules:
                 raise BadInput(
@@ -230,7 +232,7 @@ class CompiledGraph:
                     "gradients of its inputs; layers, relevance and other gradients inside it are not supported"
                 )
             scores = self._by_class(self._loaded(*arrays))
-            return tf.nn.softmax(scores) if softmax_missing else scores, [], {}
+            return scores if self.probabilities else _activated(scores, activation), [], {}
         (scores, *found), given = view.import_on(
             dict(zip(self._input_nodes, arrays, strict=True)),
             [output if ":" in output else f"{output}:0", *elements],
@@ -238,7 +240,7 @@ class CompiledGraph:
             name,
         )
         scores = self._by_class(scores)
-        return tf.nn.softmax(scores) if softmax_missing else scores, found, given
+        return _activated(scores, activation), found, given
 
     def _view(self) -> GraphView:
         """Return the graph that passes compute with."""
@@ -275,6 +277,18 @@ def _precise(tensor: Any) -> Any:
     """Return a tensor in a type that NumPy computes with, as a dense one."""
     tensor = tf.convert_to_tensor(tensor)
     return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
+
+
+def _activated(scores: Any, activation: str | None) -> Any:
+    """Return float32 scores after a softmax or a sigmoid, if any, computed in double precision.
+
+    The derivative of a probability p has the factor 1 - p. In single precision, where p is close to 1, that factor is a
+    rounding error, and so is every gradient.
+    """
+    if activation is None:
+        return scores
+    function = tf.sigmoid if activation == "Sigmoid" else tf.nn.softmax
+    return tf.cast(function(tf.cast(scores, tf.float64)), tf.float32)
 
 
 def _or_predicted(targets: Any, scores: Any) -> Any:

@@ -45,6 +45,31 @@ def split_scores(graph: GraphView, output: str) -> tuple[str, str | None]:
     return output, output if share is not None and abs(share - 1) < 1e-6 else None
 
 
+def final_activation(graph: GraphView, logits: str, probabilities: str | None) -> str | None:
+    """Return the activation that gives probabilities from logits, ``"Softmax"`` or ``"Sigmoid"``.
+
+    Parameters
+    ----------
+    graph
+        The model.
+    logits, probabilities
+        As from ``split_scores``. Where the file has no probabilities, they are the softmax of the logits.
+
+    Returns
+    -------
+    str or None
+        ``None`` where the file's own operations are to give the probabilities: an average of softmaxes, or an
+        activation that other operations follow.
+    """
+    if probabilities is None:
+        return "Softmax"
+    node = graph.nodes[node_of(probabilities)]
+    if node.input[0] != logits or node.op not in ("Softmax", "Sigmoid"):
+        return None
+    one_class = node.op == "Softmax" and graph.shape(node.name)[-1:].as_list() == [1]  # always 1
+    return None if one_class else node.op
+
+
 def _before(graph: GraphView, tensor: str) -> str | None:
     """Return the tensor whose numbers an operation passes on, in another shape or type at most; else ``None``."""
     node = graph.nodes[node_of(tensor)]

@@ -25,6 +25,19 @@ def test_logits_and_probabilities_whatever_the_file_returns(ending, from_functio
         attribution.load_model(model.path, score="logit")
 
 
+@pytest.mark.parametrize("activation", [tf.nn.softmax, tf.sigmoid])
+def test_a_probability_close_to_one_has_its_true_gradient(activation, from_function):
+    """It is p (1 - p) times that of the logit, or of the difference of two logits; 1 - p is down to 1e-10."""
+    weights = np.array([[9, 0], [8, 1], [7, -5]], np.float32)
+    path = from_function(lambda x: activation(tf.matmul(x, weights)), 3).path
+    model = attribution.load_model(path, score="probabilities")
+    x = np.array([[1, 1, 1], [0.7, 0.7, 0.6], [0.1, 0.2, 0]], np.float32)
+    w = weights[:, 0] - (0 if activation is tf.sigmoid else weights[:, 1].astype(float))
+    z = x.astype(float) @ w
+    expected = (1 / (1 + np.exp(-z)) / (1 + np.exp(z)))[:, np.newaxis] * w
+    np.testing.assert_allclose(attribution.explain("gradient", model, x, targets=0), expected, rtol=5e-5)
+
+
 def by_hand(z):
     exponentials = tf.exp(z - tf.stop_gradient(tf.reduce_max(z, axis=1, keepdims=True)))
     return exponentials / tf.reduce_sum(exponentials, axis=1, keepdims=True)
