@@ -167,6 +167,8 @@ def _divergences(rows) -> list[str]:
         "Known divergence, region: Eq. 1 of the paper is not followed to the letter; here the window starts 6 points "
         "before the map's peak, counted from 0, and stays inside the signal.",
         "Known divergence, machines: solved to convergence (LinearSVC), not by 10,000 gradient steps.",
+        "Known divergence, precision: softmax in double precision. In single precision, as frameworks compute it, the "
+        "gradients of probabilities near 1 are rounding errors (docs/benchmarks.md).",
     ]
     titles = {name: method.title for name, method in attribution.METHODS.items()}
     for row in rows:
