@@ -39,6 +39,7 @@ RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they ren
 DOCS = ["mkdocs>=1.6,<2", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
 BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tests, which run it for real
 REMOTE = ["gcsfs>=2024.2", "s3fs>=2024.2"]  # clients for gs:// and s3:// in path flags
+SUPERPIXELS = ["scikit-image>=0.22,<1"]  # segments of images, for XRAI and groups="superpixels"
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
 setup(
@@ -104,6 +105,7 @@ setup(
             *THIRD_PARTY,
             *RENDER,
             *SERVING,
+            *SUPERPIXELS,
         ],
         "beam": BEAM,
         "third-party": THIRD_PARTY,
@@ -111,6 +113,7 @@ setup(
         "docs": DOCS,
         "remote": REMOTE,
         "render": RENDER,
+        "superpixels": SUPERPIXELS,
         "serving": SERVING,
     },
 )

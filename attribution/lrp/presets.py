@@ -75,6 +75,78 @@ def lrp_alpha1beta0(
     return queries.relevance(Composite(plus, plus, plus, batch_norm=batch_norm, sums=sums, products=products))
 
 
+def lrp_gamma(
+    queries: ModelQueries,
+    *,
+    gamma: float = 0.25,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "absolute",
+    products: str = "signal",
+) -> np.ndarray:
+    """LRP-γ in convolutions and dense layers (Montavon et al. 2019): positive weights count 1 + γ times.
+
+    Between LRP-ε (γ = 0) and LRP-z+ of non-negative activations (γ to infinity).
+    """
+    rule = Rule("gamma", gamma=gamma, epsilon=epsilon, stabiliser=stabiliser)
+    merge = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    return queries.relevance(
+        Composite(rule, rule, merge, batch_norm=batch_norm, norm="epsilon", sums="separate", products=products)
+    )
+
+
+def lrp_epsilon_gamma_box(
+    queries: ModelQueries,
+    *,
+    gamma: float = 0.25,
+    epsilon: float = 1e-6,
+    low: float = 0.0,
+    high: float = 1.0,
+    batch_norm: str = "fold",
+    stabiliser: str = "absolute",
+    products: str = "signal",
+) -> np.ndarray:
+    """LRP-ε in dense layers, LRP-γ in convolutions, z^B for the first one: zennit's EpsilonGammaBox.
+
+    Inputs must lie between ``low`` and ``high``, or ``BadInput`` is raised.
+    """
+    _refuse_inputs_outside("lrp_epsilon_gamma_box", queries, low, high)
+    dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    convolution = Rule("gamma", gamma=gamma, epsilon=epsilon, stabiliser=stabiliser)
+    box = Rule("box", epsilon=epsilon, low=low, high=high, stabiliser=stabiliser)
+    return queries.relevance(
+        Composite(
+            convolution,
+            dense,
+            dense,
+            first=box,
+            batch_norm=batch_norm,
+            norm="epsilon",
+            sums="separate",
+            products=products,
+        )
+    )
+
+
+def lrp_epsilon_plus_flat(
+    queries: ModelQueries,
+    *,
+    epsilon: float = 1e-6,
+    batch_norm: str = "fold",
+    stabiliser: str = "absolute",
+    products: str = "signal",
+) -> np.ndarray:
+    """LRP-ε in dense layers, LRP-z+ in convolutions, flat for the first layer: zennit's EpsilonPlusFlat."""
+    plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
+    dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
+    flat = Rule("flat", epsilon=epsilon, stabiliser=stabiliser)
+    return queries.relevance(
+        Composite(
+            plus, dense, plus, first=flat, batch_norm=batch_norm, norm="epsilon", sums="separate", products=products
+        )
+    )
+
+
 def lrp_cp(
     queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold", stabiliser: str = "relative"
 ) -> np.ndarray:
@@ -118,12 +190,16 @@ def lrp_clevr_xai(
     """
     plus = Rule("z_plus", epsilon=epsilon)
     box = Rule("box", epsilon=epsilon, low=low, high=high)
+    _refuse_inputs_outside("lrp_clevr_xai", queries, low, high)
+    return queries.relevance(Composite(plus, plus, plus, first=box, batch_norm=batch_norm))
+
+
+def _refuse_inputs_outside(method: str, queries: ModelQueries, low: float, high: float) -> None:
     if len(queries) and not (low <= queries.inputs.min() and queries.inputs.max() <= high):
         raise BadInput(
-            f"lrp_clevr_xai needs inputs between low={low:g} and high={high:g}; these are between "
+            f"{method} needs inputs between low={low:g} and high={high:g}; these are between "
             f"{queries.inputs.min():g} and {queries.inputs.max():g}; give the range that all inputs can have"
         )
-    return queries.relevance(Composite(plus, plus, plus, first=box, batch_norm=batch_norm))
 
 
 def excitation_backprop(queries: ModelQueries, *, batch_norm: str = "pass") -> np.ndarray:

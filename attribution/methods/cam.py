@@ -59,6 +59,48 @@ def xgrad_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool =
     return _combine(queries, values, weights, resize)
 
 
+def hires_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
+    """HiResCAM (Draelos and Carin 2020): ReLU of Σ_c g_c A_c, position by position, without an average of gradients."""
+    values, gradients = queries.layer_gradient(layer)
+    return _rectified(queries, (gradients * values).sum(axis=-1), resize)
+
+
+def eigen_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
+    """Eigen-CAM (Muhammad and Yeasin 2020): ReLU of A v, where v is the first right singular vector of A.
+
+    A is the matrix of positions and channels, not centered. The sign of v is that which makes Σ A v positive. The map
+    does not depend on the target.
+    """
+    values, _ = queries.layer_gradient(layer)
+    matrices = values.reshape(len(values), -1, values.shape[-1]).astype(np.float64)
+    maps = np.empty(matrices.shape[:2])
+    for found, matrix in zip(maps, matrices, strict=True):
+        left, singular, _ = np.linalg.svd(matrix, full_matrices=False)
+        found[:] = left[:, 0] * singular[0] * (-1 if left[:, 0].sum() < 0 else 1)
+    return _rectified(queries, maps.reshape(values.shape[:-1]), resize)
+
+
+def ablation_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
+    """Ablation-CAM (Desai and Ramaswamy 2020): weights (f_t - f_t with the channel set to 0) / |f_t|.
+
+    The paper divides by f_t, a positive score; with its magnitude, a negative logit does not turn the map around.
+    """
+    values, _ = queries.layer_gradient(layer)
+    score = queries.target_scores
+    weights = np.zeros((len(values), values.shape[-1]))
+    at_layer = queries.at_layer(layer)
+
+    def ablated(channel: int, rows: np.ndarray) -> Any:
+        changed = at_layer.inputs[rows]
+        changed[..., channel] = 0
+        return changed
+
+    for channel, rows, scores in at_layer.variant_scores(values.shape[-1], ablated):
+        weights[rows, channel] = score[rows] - scores
+    scale = np.abs(score)[:, np.newaxis]
+    return _combine(queries, values, np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0), resize)
+
+
 def score_cam(queries: ModelQueries, *, layer: str | None = None, resize: bool = True) -> np.ndarray:
     """Score-CAM (Wang et al. 2020): weights are the softmax over channels of the masked inputs' target scores.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attribution.methods.gradients import as_references, start_of
+from attribution.methods.gradients import as_references, blur, start_of
 from attribution.methods.queries import ModelQueries
 
 # Smallest scale, as a share of the scores: float32 scores give a smaller difference to one digit or none.
@@ -104,6 +104,10 @@ def _expected_difference(queries: ModelQueries, parameters: Parameters) -> tuple
     return queries.target_scores, _mean_scores(queries, references[:, np.newaxis])
 
 
+def _blur_difference(queries: ModelQueries, parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
+    return queries.target_scores, _mean_scores(queries, blur(queries.inputs, parameters["max_sigma"])[np.newaxis])
+
+
 def _logit(queries: ModelQueries, _: Parameters) -> tuple[np.ndarray, np.ndarray]:
     return queries.of_logits().target_scores, np.zeros(len(queries))
 
@@ -137,6 +141,8 @@ BY_CHORDS = SumLaw(
     _logit_difference,
     "large contributions cancel, as where a product has huge values at the baseline; choose another baseline",
 )
+BY_GROUPS = SumLaw(_PATH, _score_difference, "float32 scores cancel")
+BY_BLUR = SumLaw("f(x) - f(blurred x)", _blur_difference, f"the path has too few steps (steps= in Python), {_JUMP}")
 EXCITATION = SumLaw("1", _one, "steps end where a unit has no positive input")
 
 

@@ -346,3 +346,78 @@ def _guided_step(
         moved = most if share == 1.0 else point + share * (most - point)
         point = np.where(chosen, moved, point)
     return point
+
+
+def idgi(queries: ModelQueries, *, points: int = 51, baseline: Any = 0.0) -> np.ndarray:
+    """IDGI (Yang, Wang and Bilgic 2023): each step of the path shares out its change of the score by squared gradients.
+
+    With x_j on the straight path from the baseline to x and g_j the gradient there, the map is the sum of
+    (f_t(x_j+1) - f_t(x_j)) g_j² / Σ g_j², so that its sum is f_t(x) - f_t(b) however few the steps. A step whose
+    gradient is zero gives nothing.
+
+    Parameters
+    ----------
+    points
+        Scores on the path, both ends included; at least 2.
+    baseline
+        Start of the path; see ``integrated_gradients``.
+    """
+    if points < 2:
+        raise BadInput(f"idgi needs at least 2 points, not {points}")
+    difference = queries.inputs - start_of(queries, baseline)
+    alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
+
+    def on_path(number: int, rows: np.ndarray) -> Any:
+        return queries.inputs[rows] - (1 - alphas[number]) * difference[rows]
+
+    scores = np.empty((points, len(queries)))
+    for number, rows, part in queries.variant_scores(points, on_path):
+        scores[number, rows] = part
+    maps = np.zeros(queries.inputs.shape)
+    for number, rows, gradients in queries.variant_gradients(points - 1, on_path):
+        shares = np.square(gradients, dtype=np.float64)
+        total = shares.reshape(len(rows), -1).sum(axis=1).reshape(-1, *(1,) * (shares.ndim - 1))
+        np.divide(shares, total, out=shares, where=total > 0)
+        change = scores[number + 1, rows] - scores[number, rows]
+        maps[rows] += shares * change.reshape(total.shape)
+    return maps
+
+
+def blur_ig(queries: ModelQueries, *, steps: int = 50, max_sigma: float = 50.0) -> np.ndarray:
+    """Blur Integrated Gradients (Xu, Venugopalan and Sundararajan 2020): the path from a blurred input to the input.
+
+    x_j is the input after a Gaussian blur of the positions; outside the input lie zeros. The standard deviation falls
+    evenly from ``max_sigma`` positions to 0. The map is the sum of (x_j+1 - x_j) (g_j + g_j+1) / 2, whose sum tends to
+    f_t(x) - f_t(blurred x).
+
+    Parameters
+    ----------
+    steps
+        Steps of the path; one gradient more.
+    max_sigma
+        Standard deviation of the strongest blur.
+    """
+    if steps < 1 or not 0 < max_sigma < math.inf:
+        raise BadInput(f"blur_ig needs steps >= 1 and a positive max_sigma, not {steps} and {max_sigma}")
+    if queries.inputs.ndim < 3:
+        raise BadInput("blur_ig needs positions to blur, as a signal or an image has; these inputs are vectors")
+    maps = np.zeros(queries.inputs.shape)
+
+    def blurred(number: int, rows: np.ndarray) -> np.ndarray:
+        sigma = max_sigma * (1 - number / steps)
+        return blur(queries.inputs[rows], sigma) if number < steps else queries.inputs[rows]
+
+    for number, rows, gradients in queries.variant_gradients(steps + 1, blurred):
+        # Each gradient is used in the step to its point and in the step from it.
+        ends = blurred(max(number - 1, 0), rows), blurred(min(number + 1, steps), rows)
+        maps[rows] += gradients * (ends[1] - ends[0]) / 2
+    return maps
+
+
+def blur(inputs: np.ndarray, sigma: float) -> np.ndarray:
+    """Return inputs ``(N, positions..., channels)`` after a Gaussian blur over positions, with zeros outside."""
+    import scipy.ndimage  # here, since the command's help imports this module
+
+    deviations = (0, *(sigma,) * (inputs.ndim - 2), 0)
+    blurred: np.ndarray = scipy.ndimage.gaussian_filter(inputs, deviations, mode="constant")
+    return blurred

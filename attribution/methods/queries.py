@@ -131,6 +131,11 @@ class ModelQueries:
         return {name: _locked(np.asarray(array).view()) for name, array in self._feed.items()}
 
     @property
+    def rows(self) -> slice:
+        """Rows of the batch among all inputs."""
+        return self._position.rows
+
+    @property
     def has_targets(self) -> bool:
         """Whether the classes to explain are known without a pass."""
         return self._targets is not None
@@ -265,6 +270,22 @@ class ModelQueries:
             self._joint_backward(layers=(node,))
         values, gradients = self._memory["layer", node]
         return values, gradients
+
+    def at_layer(self, layer: str | None = None) -> ModelQueries:
+        """Return queries of the rest of the model, whose ``inputs`` are a layer's values with channels last.
+
+        ``layer`` is as in ``layer_gradient``. The layer's tokens are not moved to their grid.
+
+        Raises
+        ------
+        BadInput
+            If the model is behind a server, which computes whole networks only.
+        """
+        if not hasattr(self.model, "explaining"):
+            raise BadInput(f"{self.model.path} does not compute from a layer on; explain the file itself")
+        node = self.model.layer(layer, self._explained)
+        rest = self.model.explaining(self._feed, node, self._batch_size)
+        return ModelQueries(rest.model, rest.feed, rest.name, self.targets, self._batch_size, self.seed, self.keys)
 
     def attention_nodes(self) -> list[str]:
         """Return the nodes of Softmax operations with heads between input and score, first to last."""

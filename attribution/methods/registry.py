@@ -15,7 +15,7 @@ from typing import Any
 
 from attribution.errors import BadInput, listed
 from attribution.lrp import presets
-from attribution.methods import attention, cam, completeness, deeplift, gradients, modified_relu, perturbation
+from attribution.methods import attention, cam, completeness, deeplift, gradients, groups, modified_relu, perturbation
 from attribution.methods import third_party as libraries
 from attribution.methods.method import Method, MethodCard
 from attribution.plugins import imported, refuse_file_alone
@@ -31,6 +31,7 @@ _RECTIFIERS = (
 )
 _RULES = "Operations that have a relevance rule; others are refused by name. Always explains the logit."
 _BACH = "Bach, Binder, Montavon, Klauschen, Müller and Samek, On Pixel-Wise Explanations, PLOS ONE 2015"
+_OVERVIEW = "Montavon, Binder, Lapuschkin, Samek and Müller, Layer-Wise Relevance Propagation: An Overview, 2019"
 _GRAD_CAM = "Selvaraju, Cogswell, Das, Vedantam, Parikh and Batra, Grad-CAM, ICCV 2017"
 _DECONVNET = "Zeiler and Fergus, Visualizing and Understanding Convolutional Networks, ECCV 2014"
 _ABSORBED = "biases and other inputs take relevance, and so does ε where values are small"
@@ -165,6 +166,40 @@ _METHODS = [
         sum_law=completeness.BY_STEPS,
     ),
     _method(
+        gradients.idgi,
+        "IDGI",
+        "path",
+        citation="Yang, Wang and Bilgic, IDGI: A Framework to Eliminate Explanation Noise from Integrated Gradients, "
+        "CVPR 2023",
+        cost="points F + (points - 1) G",
+        weaknesses="The signs of a step's values are all that of the step's change of the score, so that evidence for "
+        "and against is not told apart. Depends on the baseline as Integrated Gradients do.",
+        requirements=_PATH,
+        sum_law=completeness.BY_GROUPS,
+    ),
+    _method(
+        gradients.blur_ig,
+        "Blur IG",
+        "path",
+        citation="Xu, Venugopalan and Sundararajan, Attribution in Scale and Space, CVPR 2020",
+        cost="(steps + 1) G",
+        weaknesses="What a blur leaves in place, such as a uniform color, gets nothing; the strongest blur is dark, "
+        "since zeros lie outside the input.",
+        requirements=f"{_DIFFERENTIABLE} Signals or images.",
+        sum_law=completeness.BY_BLUR,
+    ),
+    _method(
+        groups.xrai,
+        "XRAI",
+        "path",
+        citation="Kapishnikov, Bolukbasi, Viégas and Terry, XRAI: Better Attributions Through Regions, ICCV 2019",
+        cost="2 points G",
+        weaknesses="Borders come from the image's segments, whatever the model uses; whole regions share one value. "
+        "The scales of its segments are made for photographs.",
+        requirements=f"{_DIFFERENTIABLE} Images; needs scikit-image.",
+        drops_channels=True,
+    ),
+    _method(
         deeplift.deeplift,
         "DeepLIFT (rescale)",
         "relevance",
@@ -207,7 +242,7 @@ _METHODS = [
         presets.lrp_epsilon_plus,
         "LRP-ε+",
         completeness.relevance_law(_ABSORBED_POSITIVE),
-        "Montavon, Binder, Lapuschkin, Samek and Müller, Layer-Wise Relevance Propagation: An Overview, 2019",
+        _OVERVIEW,
         "The convolutions lose negative evidence. Positive biases take relevance: in deep networks with folded "
         "BatchNorm little of the logit may arrive at the input. A residual block's sum is shared among its branches by "
         "value, as in zennit; `sums='joint'` treats it as one layer.",
@@ -221,6 +256,28 @@ _METHODS = [
         "Shows positive evidence only; in deep networks the map hardly depends on the class (Sixt, Granz and Landgraf "
         "2020). Made for non-negative activations: sums of negative ones (transformers, recurrent layers) lose "
         "relevance. Biases and residual sums as in lrp_epsilon_plus.",
+    ),
+    _lrp(
+        presets.lrp_gamma,
+        "LRP-γ",
+        completeness.relevance_law(_ABSORBED),
+        _OVERVIEW,
+        "γ has no best value; for negative activations the rule can make denominators small.",
+    ),
+    _lrp(
+        presets.lrp_epsilon_gamma_box,
+        "LRP-ε-γ-box",
+        completeness.relevance_law(_ABSORBED),
+        f"{_OVERVIEW}; as a composite: Anders, Neumann, Samek, Müller and Lapuschkin, Zennit, 2021",
+        "As LRP-γ; the range of the inputs must be given correctly.",
+        " Inputs between `low` and `high`; others are refused.",
+    ),
+    _lrp(
+        presets.lrp_epsilon_plus_flat,
+        "LRP-ε+-flat",
+        completeness.relevance_law(_ABSORBED_POSITIVE),
+        f"{_OVERVIEW}; flat: Bach et al. 2015",
+        "As LRP-ε+. The first layer spreads relevance evenly over what each unit sees, so that the map is no finer.",
     ),
     _lrp(
         presets.lrp_cp,
@@ -297,6 +354,26 @@ _METHODS = [
         "dropped. Here on one layer, without the fusion of several.",
     ),
     _cam(
+        cam.hires_cam,
+        "HiResCAM",
+        "Draelos and Carin, Use HiResCAM Instead of Grad-CAM for Faithful Explanations of CNNs, 2020",
+        "As coarse as the layer, as noisy as the gradient where the layer is early; evidence against the class is "
+        "dropped only where it outweighs that for it.",
+    ),
+    _cam(
+        cam.eigen_cam,
+        "Eigen-CAM",
+        "Muhammad and Yeasin, Eigen-CAM: Class Activation Map Using Principal Components, IJCNN 2020",
+        "The same map for every class: it shows what the layer sees most of, not what the score uses.",
+    ),
+    _cam(
+        cam.ablation_cam,
+        "Ablation-CAM",
+        "Desai and Ramaswamy, Ablation-CAM, WACV 2020",
+        "Slow for wide layers; a channel of zeros may be unlike any the model was trained on.",
+        "channels passes from the layer to the score + 1 F + 1 G",
+    ),
+    _cam(
         cam.score_cam,
         "Score-CAM",
         "Wang, Wang, Du, Yang, Zhang, Ding, Mardziel and Hu, Score-CAM, CVPR workshops 2020",
@@ -362,6 +439,45 @@ _METHODS = [
         cost="patches F + 1 F",
         weaknesses="Depends on the patch and on its value; misses evidence that is present twice.",
         requirements="Scores only.",
+        drops_channels=True,
+    ),
+    _method(
+        groups.shapley_sampling,
+        "Shapley sampling",
+        "masks",
+        citation="Castro, Gómez and Tejada, Polynomial Calculation of the Shapley Value Based on Sampling, 2009; "
+        "antithetic: Mitchell, Cooper, Frank and Holmes, JMLR 2022",
+        cost="permutations (groups - 1) F + 2 F",
+        weaknesses="Slow; noisy with few permutations where groups interact. Depends on the baseline and the groups; "
+        "mixtures of input and baseline are unlike any input the model was trained on.",
+        requirements="Scores only.",
+        randomness=f"Permutations, {_SEED_PER_INPUT}.",
+        drops_channels=True,
+        sum_law=completeness.BY_GROUPS,
+    ),
+    _method(
+        groups.kernel_shap,
+        "KernelSHAP",
+        "masks",
+        citation="Lundberg and Lee, A Unified Approach to Interpreting Model Predictions, NeurIPS 2017; pairs: Covert "
+        "and Lee, AISTATS 2021",
+        cost="samples F + 2 F",
+        weaknesses="Noisy where there are more groups than a twentieth of the samples; otherwise as Shapley sampling.",
+        requirements="Scores only.",
+        randomness=f"Coalitions, {_SEED_PER_INPUT}; none where all are scored.",
+        drops_channels=True,
+        sum_law=completeness.BY_GROUPS,
+    ),
+    _method(
+        groups.lime,
+        "LIME",
+        "masks",
+        citation="Ribeiro, Singh and Guestrin, Why Should I Trust You?, KDD 2016",
+        cost="samples F + 1 F",
+        weaknesses="Depends on the groups, the kernel's width and the penalty, for which nothing but habit speaks; with "
+        "many groups and the default width nearly all samples have the weight of the farthest.",
+        requirements="Scores only.",
+        randomness=f"Samples, {_SEED_PER_INPUT}.",
         drops_channels=True,
     ),
     _method(

@@ -1,0 +1,366 @@
+"""Methods on groups of positions, such as superpixels, words or columns: Shapley values, KernelSHAP, LIME and XRAI.
+
+Every function takes the queries of a batch of inputs and returns maps without the channel axis, ``(N, T)`` or
+``(N, H, W)``, ``(N, F)`` for vectors, float64, in units of the score. All but XRAI need only scores: a removed group
+takes the values of the baseline, and a group's value is divided evenly among its positions, so that the sum over a map
+is the sum over groups. f_t is the score of the target class. Their common parameters:
+
+``groups``
+    ``None``: every feature of a vector; patches of an eighth of each axis for signals and images. ``"superpixels"``:
+    the segments that SLIC finds in an image (Achanta et al. 2012; needs scikit-image), about 50. Or whole numbers of
+    the positions' shape, one for each input or the same for all: positions with the same number are one group, such as
+    a word's tokens or a column's one-hot code.
+``baseline``
+    As in ``attribution.methods.gradients.integrated_gradients``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from attribution.errors import BadInput
+from attribution.methods.gradients import integrated_gradients, start_of
+from attribution.methods.perturbation import occlusion_windows, positions
+from attribution.methods.queries import ModelQueries
+
+_SUPERPIXELS = 50
+_SCALES = (50, 100, 150, 250, 500, 1200)  # of XRAI's segments
+_SEGMENTED = 224  # side in pixels of the image that XRAI segments
+_NEW_PIXELS = 50
+_ENUMERATED = 12  # groups up to which KernelSHAP may score every coalition
+
+
+@dataclasses.dataclass(frozen=True)
+class Coalitions:
+    """Groups of a batch of inputs, and inputs in which only some of them are kept.
+
+    Attributes
+    ----------
+    queries
+        Queries of the inputs.
+    labels
+        ``(N, positions...)`` int64: number of each position's group, from 0.
+    counts
+        ``(N,)``: number of groups of each input.
+    start
+        The baseline, of the inputs' shape.
+    """
+
+    queries: ModelQueries
+    labels: np.ndarray
+    counts: np.ndarray
+    start: np.ndarray
+
+    def keeping(self, row: int, kept: np.ndarray) -> np.ndarray:
+        """Return input ``row`` with the groups kept, ``(groups,)`` bool, and the others at the baseline."""
+        mask = kept[self.labels[row]]
+        inputs = self.queries.inputs
+        if inputs.ndim > 1 + mask.ndim:
+            mask = mask[..., np.newaxis]
+        changed: np.ndarray = np.where(mask, inputs[row], self.start[row])
+        return changed
+
+    def scores(self, kept: list[np.ndarray]) -> list[np.ndarray]:
+        """Return the target scores ``(K_i,)`` float64 of each input's K_i coalitions, ``(K_i, groups)`` bool."""
+        found = [np.empty(len(coalitions)) for coalitions in kept]
+        most = max(map(len, kept), default=0)
+        grid = [np.flatnonzero([len(coalitions) > number for coalitions in kept]) for number in range(most)]
+
+        def variant(number: int, rows: np.ndarray) -> np.ndarray:
+            return np.stack([self.keeping(row, kept[row][number]) for row in rows])
+
+        for number, rows, scores in self.queries.variant_scores(grid, variant):
+            for row, score in zip(rows, scores, strict=True):
+                found[row][number] = score
+        return found
+
+    def maps(self, values: list[np.ndarray]) -> np.ndarray:
+        """Return maps of the values of each input's groups, divided by the groups' sizes."""
+        maps = np.empty(self.labels.shape)
+        for found, labels, of_groups in zip(maps, self.labels, values, strict=True):
+            sizes = np.bincount(labels.ravel(), minlength=len(of_groups))
+            found[...] = (of_groups / sizes)[labels]
+        return maps
+
+
+def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> Coalitions:
+    """Return the groups of a batch of inputs; the parameters are those of this module's methods.
+
+    Raises
+    ------
+    BadInput
+        If ``groups`` is none of what is allowed.
+    """
+    shape = (len(queries), *positions(queries.inputs.shape))
+    if groups is None:
+        labels = np.broadcast_to(_patches(shape[1:]), shape)
+    elif isinstance(groups, str):
+        labels = _superpixels(queries, groups)
+    else:
+        labels = _given(queries, groups, shape)
+    numbered = np.empty(shape, np.int64)
+    counts = np.empty(len(queries), np.int64)
+    for row, one in enumerate(labels):
+        known, inverse = np.unique(one, return_inverse=True)
+        numbered[row], counts[row] = inverse.reshape(shape[1:]), len(known)
+    start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
+    return Coalitions(queries, numbered, counts, start)
+
+
+def _patches(spatial: tuple[int, ...]) -> np.ndarray:
+    if len(spatial) == 1 and spatial[0] <= _SUPERPIXELS:
+        return np.arange(spatial[0])
+    labels = np.empty(spatial, np.int64)
+    for number, window in enumerate(occlusion_windows(spatial)):
+        labels[window] = number
+    return labels
+
+
+def _superpixels(queries: ModelQueries, groups: str) -> np.ndarray:
+    if groups != "superpixels" or queries.inputs.ndim != 4:
+        raise BadInput(f"groups='{groups}'; groups are None, 'superpixels' (of images), or an array of whole numbers")
+    try:
+        from skimage.segmentation import slic
+    except ImportError as error:
+        raise BadInput("superpixels need scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
+    found = []
+    for image in queries.inputs:
+        low, high = float(image.min()), float(image.max())
+        scaled = (image - low) / (high - low or 1.0)
+        found.append(slic(scaled, n_segments=_SUPERPIXELS, channel_axis=-1, convert2lab=image.shape[-1] == 3))
+    return np.stack(found) if found else np.zeros(queries.inputs.shape[:-1], np.int64)
+
+
+def _given(queries: ModelQueries, groups: Any, shape: tuple[int, ...]) -> np.ndarray:
+    array = np.asarray(groups)
+    if array.ndim == len(shape) and len(array) > 1:
+        array = array[queries.rows]
+    if not np.issubdtype(array.dtype, np.integer) or array.shape not in (shape, shape[1:], (1, *shape[1:])):
+        raise BadInput(
+            f"groups of shape {np.shape(groups)} and type {array.dtype}; whole numbers are needed of the positions' "
+            f"shape {shape[1:]}, with one row for each input or without"
+        )
+    return np.broadcast_to(array, shape)
+
+
+def shapley_sampling(
+    queries: ModelQueries, *, permutations: int = 25, groups: Any = None, baseline: Any = 0.0
+) -> np.ndarray:
+    """Shapley values by sampled permutations (Castro, Gómez and Tejada 2009).
+
+    In each permutation the groups are added to the baseline one after another; a group's value is the mean gain in
+    f_t. The map's sum is f_t(x) - f_t(b), exactly. Every second permutation is the reverse of the one before
+    (Mitchell, Cooper, Frank and Holmes 2022), which removes the variance of interactions of two.
+
+    Parameters
+    ----------
+    permutations
+        Permutations of each input's groups.
+    """
+    if permutations < 1:
+        raise BadInput(f"shapley_sampling needs at least 1 permutation, not {permutations}")
+    coalitions = coalitions_of(queries, groups, baseline)
+    orders, kept = [], []
+    for row, count in enumerate(coalitions.counts):
+        generator = queries.generator(row, "shapley sampling")
+        of_row: list[np.ndarray] = []
+        for number in range(permutations):
+            of_row.append(of_row[-1][::-1] if number % 2 else generator.permutation(count))
+        orders.append(np.array(of_row))
+        # Groups up to each place of the order; the last coalition, all groups, is the input itself.
+        ranks = np.argsort(orders[-1], axis=1)
+        added = [ranks < place for place in range(1, count)]
+        nothing = np.zeros((1, count), bool)
+        kept.append(np.concatenate([nothing, *added]) if added else nothing)
+    scores = coalitions.scores(kept)
+    values = []
+    for row, count in enumerate(coalitions.counts):
+        of_nothing, between = scores[row][0], scores[row][1:].reshape(count - 1, permutations)
+        ends = np.full((1, permutations), of_nothing), np.full((1, permutations), queries.target_scores[row], float)
+        gains = np.diff(np.concatenate([ends[0], between, ends[1]]), axis=0)  # (places, permutations)
+        total = np.zeros(count)
+        for order, gain in zip(orders[row], gains.T, strict=True):
+            total[order] += gain
+        values.append(total / permutations)
+    return coalitions.maps(values)
+
+
+def kernel_shap(queries: ModelQueries, *, samples: int = 500, groups: Any = None, baseline: Any = 0.0) -> np.ndarray:
+    """KernelSHAP (Lundberg and Lee 2017): Shapley values as a weighted regression of f_t on the groups kept.
+
+    Coalitions are sampled by the Shapley kernel in pairs of complements (Covert and Lee 2021); where there are no more
+    than ``samples`` of them, each is scored once and the values are exact. The sum is f_t(x) - f_t(b), exactly.
+
+    Parameters
+    ----------
+    samples
+        Coalitions of each input besides none and all.
+    """
+    if samples < 2:
+        raise BadInput(f"kernel_shap needs at least 2 samples, not {samples}")
+    coalitions = coalitions_of(queries, groups, baseline)
+    kept, weights = [], []
+    for row, count in enumerate(coalitions.counts):
+        of_row, weight = _by_shapley_kernel(int(count), samples, queries.generator(row, "kernel shap"))
+        kept.append(np.concatenate([np.zeros((1, count), bool), of_row]))
+        weights.append(weight)
+    scores = coalitions.scores(kept)
+    values = []
+    for row, count in enumerate(coalitions.counts):
+        total = queries.target_scores[row].astype(float) - scores[row][0]
+        values.append(_constrained_regression(kept[row][1:], scores[row][1:] - scores[row][0], weights[row], total))
+        assert len(values[-1]) == count
+    return coalitions.maps(values)
+
+
+def _by_shapley_kernel(count: int, samples: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return coalitions ``(K, count)`` bool, neither empty nor whole, and their weights in the regression."""
+    if count < 2:
+        return np.zeros((0, count), bool), np.zeros(0)
+    sizes = np.arange(1, count)
+    if count <= _ENUMERATED and 2**count - 2 <= samples:
+        numbers = np.arange(1, 2**count - 1)
+        every = (numbers[:, np.newaxis] >> np.arange(count)) & 1 == 1
+        size = every.sum(axis=1)
+        binomial = np.array([math.comb(count, int(one)) for one in size])
+        return every, (count - 1) / (binomial * size * (count - size))
+    mass = 1 / (sizes * (count - sizes))
+    drawn = generator.choice(sizes, (samples + 1) // 2, p=mass / mass.sum())
+    ranks = np.argsort(generator.random((len(drawn), count)), axis=1).argsort(axis=1)
+    half = ranks < drawn[:, np.newaxis]
+    chosen = np.concatenate([half, ~half])[:samples]
+    return chosen, np.ones(len(chosen))
+
+
+def _constrained_regression(kept: np.ndarray, gains: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
+    """Return the φ that minimises Σ w (gain - Σ_kept φ)² with Σ φ = total; the shortest where several do."""
+    count = kept.shape[1]
+    if count == 1:
+        return np.array([total])
+    # φ is an even share of the total and a part that sums to zero, which lies in the span of these differences.
+    basis = np.eye(count)[:, 1:] - 1 / count
+    root = np.sqrt(weights)[:, np.newaxis]
+    design, rest = kept @ basis, gains - kept.sum(axis=1) * total / count
+    part, *_ = np.linalg.lstsq(root * design, root[:, 0] * rest, rcond=None)
+    phi: np.ndarray = total / count + basis @ part
+    return phi + (total - phi.sum()) / count
+
+
+def lime(
+    queries: ModelQueries,
+    *,
+    samples: int = 500,
+    groups: Any = None,
+    baseline: Any = 0.0,
+    width: float = 0.25,
+    ridge: float = 1.0,
+) -> np.ndarray:
+    """LIME (Ribeiro, Singh and Guestrin 2016): coefficients of a linear model of f_t around the input.
+
+    Each group is kept with probability 1/2. A sample's weight is √exp(-d² / width²), with d the cosine distance of its
+    kept groups from all groups, as in the authors' code. The linear model has an intercept and a ridge penalty.
+
+    Parameters
+    ----------
+    samples
+        Samples of each input, the input itself besides.
+    width
+        Width of the kernel, above 0.
+    ridge
+        Penalty on the squared coefficients, at least 0.
+    """
+    if samples < 1 or not width > 0 or not ridge >= 0:
+        raise BadInput(f"lime needs samples >= 1, width > 0 and ridge >= 0, not {samples}, {width} and {ridge}")
+    coalitions = coalitions_of(queries, groups, baseline)
+    kept = [
+        queries.generator(row, "lime").random((samples, count)) < 0.5 for row, count in enumerate(coalitions.counts)
+    ]
+    scores = coalitions.scores(kept)
+    values = []
+    for row in range(len(queries)):
+        masks = np.concatenate([np.ones((1, kept[row].shape[1])), kept[row]])
+        targets = np.concatenate([queries.target_scores[row : row + 1], scores[row]]).astype(np.float64)
+        distance = 1 - np.sqrt(masks.mean(axis=1))  # the cosine of a mask and of all ones
+        weights = np.sqrt(np.exp(-np.square(distance) / width**2))
+        values.append(_ridge(masks, targets, weights, ridge))
+    return coalitions.maps(values)
+
+
+def _ridge(masks: np.ndarray, targets: np.ndarray, weights: np.ndarray, penalty: float) -> np.ndarray:
+    """Return the coefficients c that minimise Σ w (target - intercept - mask · c)² + penalty Σ c²."""
+    centered = masks - np.average(masks, axis=0, weights=weights)
+    rest = targets - np.average(targets, weights=weights)
+    matrix = centered.T @ (weights[:, np.newaxis] * centered) + penalty * np.eye(masks.shape[1])
+    coefficients: np.ndarray = np.linalg.lstsq(matrix, centered.T @ (weights * rest), rcond=None)[0]
+    return coefficients
+
+
+def xrai(queries: ModelQueries, *, points: int = 51) -> np.ndarray:
+    """XRAI (Kapishnikov, Bolukbasi, Viégas and Terry 2019): regions of an image in the order of their mean attribution.
+
+    The attribution of a position is the largest channel of the mean of two maps of Integrated Gradients, whose
+    baselines are each image's least and greatest value. Regions are the segments of Felzenszwalb and Huttenlocher's
+    method at six scales, dilated by 5 pixels, which overlap. The region whose new pixels have the highest mean is added
+    next, and that mean is their value; a region with fewer than 50 new pixels is not.
+
+    Parameters
+    ----------
+    points
+        Points on each path; see ``integrated_gradients``.
+    """
+    if queries.inputs.ndim != 4:
+        raise BadInput(f"xrai needs images; these inputs have the shape {queries.inputs.shape[1:]}")
+    maps = np.empty(queries.inputs.shape[:-1])
+    attributions = np.zeros(queries.inputs.shape)
+    axes = (1, 2, 3)
+    for baseline in (queries.inputs.min(axis=axes, keepdims=True), queries.inputs.max(axis=axes, keepdims=True)):
+        attributions += integrated_gradients(queries, points=points, baseline=baseline) / 2
+    for found, image, attribution in zip(maps, queries.inputs, attributions.max(axis=-1), strict=True):
+        found[...] = _by_region(attribution, _regions(image))
+    return maps
+
+
+def _regions(image: np.ndarray) -> list[np.ndarray]:
+    """Return overlapping regions ``(H, W)`` bool of an image ``(H, W, C)``."""
+    try:
+        from skimage import morphology, segmentation, transform
+    except ImportError as error:
+        raise BadInput("xrai needs scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
+    low, high = float(image.min()), float(image.max())
+    scaled = 2 * (image - low) / (high - low or 1.0) - 1
+    # The scales are made for this size.
+    large = transform.resize(
+        scaled, (_SEGMENTED, _SEGMENTED), order=3, mode="constant", preserve_range=True, anti_aliasing=True
+    )
+    regions = []
+    for scale in _SCALES:
+        labels = segmentation.felzenszwalb(large, scale=scale, sigma=0.8, min_size=150)
+        labels = transform.resize(
+            labels, image.shape[:2], order=0, mode="constant", preserve_range=True, anti_aliasing=False
+        )
+        regions.extend(labels == label for label in np.unique(labels))
+    disk = morphology.disk(5)
+    return [morphology.dilation(region, footprint=disk) for region in regions]
+
+
+def _by_region(attribution: np.ndarray, regions: list[np.ndarray]) -> np.ndarray:
+    """Return the map of one image's attribution ``(H, W)`` by its regions."""
+    found = np.full(attribution.shape, np.nan)
+    missing = np.ones(attribution.shape, bool)
+    while regions:
+        added = [region & missing for region in regions]
+        regions = [region for region, new in zip(regions, added, strict=True) if new.sum() >= _NEW_PIXELS]
+        added = [new for new in added if new.sum() >= _NEW_PIXELS]
+        if not regions:
+            break
+        means = [attribution[new].mean() for new in added]
+        best = int(np.argmax(means))
+        found[added[best]] = means[best]
+        missing &= ~regions.pop(best)
+    if missing.any():
+        found[missing] = attribution[missing].mean()
+    return found
