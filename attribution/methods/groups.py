@@ -81,9 +81,9 @@ class Coalitions:
     def maps(self, values: list[np.ndarray]) -> np.ndarray:
         """Return maps of the values of each input's groups, divided by the groups' sizes."""
         maps = np.empty(self.labels.shape)
-        for found, labels, of_groups in zip(maps, self.labels, values, strict=True):
-            sizes = np.bincount(labels.ravel(), minlength=len(of_groups))
-            found[...] = (of_groups / sizes)[labels]
+        for row, of_groups in enumerate(values):
+            labels = self.labels[row]
+            maps[row] = (of_groups / np.bincount(labels.ravel(), minlength=len(of_groups)))[labels]
         return maps
 
 

@@ -7,7 +7,10 @@ import tensorflow as tf
 
 import attribution
 
-CAMS = ["grad_cam", "grad_cam_plus_plus", "layer_cam", "xgrad_cam", "score_cam", "score_cam_constant_masks", "sise"]
+CAMS = [
+    "grad_cam", "grad_cam_plus_plus", "layer_cam", "hires_cam", "eigen_cam", "ablation_cam", "xgrad_cam", "score_cam",
+    "score_cam_constant_masks", "sise",
+]  # fmt: skip
 
 
 def layer_of(model):
@@ -62,6 +65,20 @@ def expected_map(method, model, x, target, values, gradients):
         for c in channels:
             result += np.maximum(gradients[..., c], 0) * values[..., c]
         weights = {}
+    elif method == "hires_cam":
+        result = (gradients * values).sum(axis=-1)
+        weights = {}
+    elif method == "eigen_cam":
+        matrix = values.reshape(-1, values.shape[-1])
+        _, vectors = np.linalg.eigh(matrix.T @ matrix)  # eigenvalues ascend
+        result = (matrix @ vectors[:, -1]).reshape(values.shape[:-1])
+        result *= np.sign(result.sum())
+        weights = {}
+    elif method == "ablation_cam":
+        rest = keras.Model(layer_of(model).output, model.outputs[0])
+        ablated = np.stack([np.where(np.arange(values.shape[-1]) == c, 0, values) for c in (-1, *channels)])
+        score, *without = rest(ablated.astype(np.float32)).numpy()[:, target].astype(float)
+        weights = {c: (score - one) / abs(score) for c, one in zip(channels, without, strict=True)}
     elif method == "xgrad_cam":
         weights = {c: (values[..., c] * gradients[..., c]).sum() / values[..., c].sum() for c in live}
     elif method == "grad_cam_plus_plus":

@@ -79,7 +79,7 @@ def test_more_steps_leave_less_of_a_residual_of_guided_paths(smooth):
     assert largest(200) < 0.1 * largest(5)
 
 
-LRP = ["lrp_epsilon", "lrp_epsilon_plus", "lrp_alpha1beta0", "lrp_cp", "lrp_attn"]
+LRP = ["lrp_epsilon", "lrp_epsilon_plus", "lrp_epsilon_plus_flat", "lrp_gamma", "lrp_alpha1beta0", "lrp_cp", "lrp_attn"]
 
 
 @pytest.mark.parametrize("method", LRP)

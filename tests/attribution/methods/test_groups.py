@@ -1,0 +1,215 @@
+"""Methods on groups of positions, against enumeration, closed forms and other libraries."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import saliency.core
+import tensorflow as tf
+from sklearn.linear_model import Ridge
+
+import attribution
+from attribution.errors import BadInput
+
+X = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
+WEIGHTS = np.random.default_rng(1).normal(size=(6, 8)).astype(np.float32)
+LABELS = np.array([4, 4, 9, 9, 9, 7])  # three groups of two, three and one features
+
+
+@pytest.fixture(scope="module")
+def network(from_function):
+    """A network of six features, two scores and interactions."""
+    rest = np.random.default_rng(2).normal(size=(8, 2)).astype(np.float32)
+    return from_function(lambda x: tf.tanh(x @ WEIGHTS) @ rest + x[:, :2] * x[:, 2:4], 6)
+
+
+@pytest.fixture(scope="module")
+def linear(from_function):
+    return from_function(lambda x: tf.matmul(x, WEIGHTS) + 3.0, 6)
+
+
+@pytest.fixture(scope="module")
+def pictures(from_function):
+    """A network of pictures of 48 x 40 pixels, and two pictures of a bright rectangle."""
+    kernel = np.random.default_rng(3).normal(size=(3, 3, 3, 4)).astype(np.float32)
+
+    def scores(x):
+        hidden = tf.nn.relu(tf.nn.conv2d(x, kernel, 2, "SAME"))
+        return tf.reduce_mean(hidden, axis=(1, 2)) + 0.1 * tf.reduce_max(hidden, axis=(1, 2))
+
+    images = np.random.default_rng(4).random((2, 48, 40, 3)) * 0.1
+    images[0, 5:30, 6:20] += 0.8
+    images[1, 20:45, 15:38] += [0.1, 0.5, 0.9]
+    return from_function(scores, 48, 40, 3), images.astype(np.float32)
+
+
+def shapley_values(model, x, target, labels, baseline=0.0):
+    """Shapley values of groups by their definition, ``(groups,)``, groups in the order of their numbers."""
+    names = np.unique(labels)
+    players = range(len(names))
+
+    def score(members):
+        kept = np.isin(labels, names[list(members)])
+        return float(model.scores(np.where(kept, x, np.float32(baseline))[np.newaxis])[0, target])
+
+    values = np.zeros(len(names))
+    for player in players:
+        others = [other for other in players if other != player]
+        for size in range(len(names)):
+            weight = 1 / (len(names) * math.comb(len(names) - 1, size))
+            for members in itertools.combinations(others, size):
+                values[player] += weight * (score((*members, player)) - score(members))
+    return values
+
+
+def test_kernel_shap_of_few_groups_is_exact(network):
+    maps = attribution.explain("kernel_shap", network, X, 1, baseline=0.3)
+    expected = [shapley_values(network, x, 1, np.arange(6), 0.3) for x in X]
+    np.testing.assert_allclose(maps, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize(("method", "options"), [("kernel_shap", {}), ("shapley_sampling", {"permutations": 400})])
+def test_a_group_shares_its_value_evenly(method, options, network):
+    maps = attribution.explain(method, network, X, 0, groups=LABELS, **options)
+    for found, x in zip(maps, X, strict=True):
+        first, last, middle = shapley_values(network, x, 0, LABELS)
+        expected = np.array([first / 2] * 2 + [middle / 3] * 3 + [last])
+        np.testing.assert_allclose(found, expected, atol=2e-5 if method == "kernel_shap" else 0.1)
+        assert np.ptp(found[:2]) == np.ptp(found[2:5]) == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("kernel_shap", {"samples": 20}), ("shapley_sampling", {"permutations": 1})]
+)
+def test_a_linear_model_needs_few_samples(method, options, linear):
+    maps = attribution.explain(method, linear, X, 5, baseline=0.5, **options)
+    np.testing.assert_allclose(maps, (X - 0.5) * WEIGHTS[:, 5], atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["kernel_shap", "shapley_sampling", "idgi"])
+def test_the_sum_is_the_difference_of_scores(method, network):
+    """However few the samples."""
+    options = {"kernel_shap": {"samples": 9}, "shapley_sampling": {"permutations": 1}, "idgi": {"points": 3}}[method]
+    _, found = attribution.explain(method, network, X, 1, baseline=0.2, return_residuals=True, **options)
+    assert found.relative.max() < 1e-5
+
+
+def test_more_permutations_come_nearer_to_shapley_values(network):
+    expected = np.array([shapley_values(network, x, 1, np.arange(6)) for x in X])
+
+    def error(permutations):
+        return np.abs(attribution.explain("shapley_sampling", network, X, 1, permutations=permutations) - expected).mean()
+
+    assert error(200) < 0.3 * error(2)
+
+
+def test_lime_is_the_ridge_regression_of_its_samples(network):
+    samples, seed = 40, 3
+    maps = attribution.explain("lime", network, X, 1, samples=samples, seed=seed)
+    kept = []
+
+    def same_samples(queries):
+        kept.extend(queries.generator(row, "lime").random((samples, 6)) < 0.5 for row in range(len(queries)))
+        return queries.inputs
+
+    attribution.explain(same_samples, network, X, 1, seed=seed)
+    for found, x, masks in zip(maps, X, kept, strict=True):
+        masks = np.concatenate([np.ones((1, 6)), masks])
+        scores = network.scores((masks * x).astype(np.float32))[:, 1]
+        distances = 1 - masks.sum(axis=1) / np.sqrt(6 * np.maximum(masks.sum(axis=1), 1e-9))
+        weights = np.sqrt(np.exp(-(distances**2) / 0.25**2))
+        expected = Ridge(alpha=1.0).fit(masks, scores.astype(float), sample_weight=weights).coef_
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_cost_is_that_of_the_card(network):
+    for method, options, expected in (
+        ("shapley_sampling", {"permutations": 4}, 4 * 5 + 1),
+        ("kernel_shap", {"samples": 30}, 30 + 1),
+        ("kernel_shap", {"samples": 500}, 2**6 - 2 + 1),
+        ("lime", {"samples": 30}, 30),
+    ):
+        network.counts.clear()
+        attribution.explain(method, network, X, 1, batch_size=3, **options)
+        assert network.counts["forward"] == 3 * (expected + 1), method  # and the input itself
+
+
+def test_superpixels_follow_the_picture(pictures):
+    model, images = pictures
+    maps = attribution.explain("kernel_shap", model, images, 0, groups="superpixels", samples=200)
+    assert maps.shape == (2, 48, 40)
+    # Most pixels of the rectangle's edge have other values than their neighbours outside.
+    outside, inside = maps[0, 8:28, 4], maps[0, 8:28, 7]
+    assert (outside != inside).all()
+    patches = attribution.explain("kernel_shap", model, images, 0, samples=200)
+    assert len(np.unique(patches[0])) == 64  # 8 x 8 by default
+
+
+def test_xrai_equals_the_authors_on_the_same_attribution(pictures):
+    model, images = pictures
+    low, high = (end(axis=(1, 2, 3), keepdims=True) for end in (images.min, images.max))
+    attributions = sum(
+        attribution.explain("integrated_gradients", model, images, 2, points=11, baseline=end) / 2 for end in (low, high)
+    )
+    maps = attribution.explain("xrai", model, images, 2, points=11)
+    for found, image, base in zip(maps, images, attributions, strict=True):
+        expected = saliency.core.XRAI().GetMask(image, None, base_attribution=base)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("method", ["kernel_shap", "shapley_sampling", "lime"])
+def test_groups_may_differ_between_inputs_and_batches_do_not_matter(method, network):
+    labels = np.stack([LABELS, np.arange(6), np.zeros(6, int)])
+    whole = attribution.explain(method, network, X, 1, groups=labels, batch_size=3)
+    single = attribution.explain(method, network, X, 1, groups=labels, batch_size=1)
+    np.testing.assert_allclose(whole, single, atol=1e-5)
+    assert len(np.unique(whole[2])) == 1 and len(np.unique(whole[0])) == 3
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.zeros(5, int), "whole numbers are needed of the positions' shape"),
+        (np.zeros(6), "of shape .* and type float64"),
+        ("words", "groups='words'; groups are None, 'superpixels'"),
+        ("superpixels", "groups='superpixels'; groups are None, 'superpixels' .of images"),
+    ],
+)
+def test_other_groups_are_refused(groups, message, network):
+    with pytest.raises(BadInput, match=message):
+        attribution.explain("lime", network, X, 1, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("shapley_sampling", {"permutations": 0}),
+        ("kernel_shap", {"samples": 1}),
+        ("lime", {"width": 0}),
+        ("idgi", {"points": 1}),
+        ("blur_ig", {"steps": 0}),
+    ],
+)
+def test_impossible_parameters_are_refused(method, options, network):
+    with pytest.raises(BadInput, match=f"{method} needs"):
+        attribution.explain(method, network, X, 1, **options)
+
+
+def test_idgi_of_a_linear_model_shares_by_squared_weights(linear):
+    squares = WEIGHTS[:, 2] ** 2 / (WEIGHTS[:, 2] ** 2).sum()
+    maps = attribution.explain("idgi", linear, X, 2, points=4)
+    np.testing.assert_allclose(maps, (X @ WEIGHTS[:, 2:3]) * squares, atol=1e-5)
+
+
+def test_blur_ig_of_a_sum_of_squares_is_half_the_difference_of_squares(from_function):
+    model = from_function(lambda x: 0.5 * tf.reduce_sum(x**2, axis=(1, 2))[:, np.newaxis], 12, 2)
+    x = np.random.default_rng(5).normal(size=(3, 12, 2)).astype(np.float32)
+    blurred = np.zeros((3, 12, 2))
+    offsets = np.arange(-12, 13)  # beyond four standard deviations, scipy's kernel ends
+    for position, channel in itertools.product(range(12), range(2)):
+        kernel = np.where(abs(offsets) <= 8, np.exp(-(offsets**2) / 8), 0)
+        sources = [(position + o, w) for o, w in zip(offsets, kernel / kernel.sum(), strict=True) if 0 <= position + o < 12]
+        blurred[:, position, channel] = sum(w * x[:, source, channel] for source, w in sources)
+    maps = attribution.explain("blur_ig", model, x, 0, steps=7, max_sigma=2.0)
+    np.testing.assert_allclose(maps, (x.astype(float) ** 2 - blurred**2) / 2, atol=1e-5)
