@@ -247,7 +247,8 @@ def _constrained_regression(kept: np.ndarray, gains: np.ndarray, weights: np.nda
     design, rest = kept @ basis, gains - kept.sum(axis=1) * total / count
     part, *_ = np.linalg.lstsq(root * design, root[:, 0] * rest, rcond=None)
     phi: np.ndarray = total / count + basis @ part
-    return phi + (total - phi.sum()) / count
+    phi += (total - phi.sum()) / count
+    return phi
 
 
 def lime(
@@ -327,7 +328,8 @@ def xrai(queries: ModelQueries, *, points: int = 51) -> np.ndarray:
 def _regions(image: np.ndarray) -> list[np.ndarray]:
     """Return overlapping regions ``(H, W)`` bool of an image ``(H, W, C)``."""
     try:
-        from skimage import morphology, segmentation, transform
+        import skimage.morphology as morphology
+        from skimage import segmentation, transform
     except ImportError as error:
         raise BadInput("xrai needs scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
     low, high = float(image.min()), float(image.max())

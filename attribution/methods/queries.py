@@ -285,7 +285,9 @@ class ModelQueries:
             raise BadInput(f"{self.model.path} does not compute from a layer on; explain the file itself")
         node = self.model.layer(layer, self._explained)
         rest = self.model.explaining(self._feed, node, self._batch_size)
-        return ModelQueries(rest.model, rest.feed, rest.explain_input, self.targets, self._batch_size, self.seed, self.keys)
+        return ModelQueries(
+            rest.model, rest.feed, rest.explain_input, self.targets, self._batch_size, self.seed, self.keys
+        )
 
     def attention_nodes(self) -> list[str]:
         """Return the nodes of Softmax operations with heads between input and score, first to last."""

@@ -474,7 +474,7 @@ _METHODS = [
         "masks",
         citation="Ribeiro, Singh and Guestrin, Why Should I Trust You?, KDD 2016",
         cost="samples F + 1 F",
-        weaknesses="Depends on the groups, the kernel's width and the penalty, for which nothing but habit speaks; with "
+        weaknesses="Depends on the groups, the kernel's width and the penalty, for which only habit speaks; with "
         "many groups and the default width nearly all samples have the weight of the farthest.",
         requirements="Scores only.",
         randomness=f"Samples, {_SEED_PER_INPUT}.",

@@ -221,10 +221,11 @@ class CompiledGraph:
         name: str = "model",
     ) -> tuple[Any, list[Any], dict[str, Any]]:
         """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""
-        activation, output = None, self.logits
+        output, activation = self.logits, None
         if self._score == "probabilities":
             activation = final_activation(self.graph, self.logits, self.probabilities)
-            output = output if activation else self.probabilities
+            if activation is None and self.probabilities is not None:
+                output = self.probabilities
         if self._loaded is not None:
             if elements or rules:
                 raise BadInput(

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from attribution.deprecation import renamed_arguments
 from attribution.errors import BadInput, listed
+from attribution.file_io.paths import find_saved_model
 from attribution.graph import layers
 from attribution.graph.layers import Layers
 from attribution.graph.nodes import node_of
@@ -163,7 +164,7 @@ class Model:
     ) -> None:
         if score not in SCORES:
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
-        self._path = saved_model.find_saved_model(path)
+        self._path = find_saved_model(path)
         self._is_trusted = op_allowlist.is_trusted()
         self.write: Callable[[], tempfile.TemporaryDirectory[str]] | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None

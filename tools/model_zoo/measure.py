@@ -23,8 +23,9 @@ METHODS = tuple(name for name, method in attribution.METHODS.items() if not meth
 # Methods whose maps an oracle computes.
 BY_TAPE = ("gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "expected_gradients")
 BY_SCORES = ("occlusion", "rise")
+COMPLETE = ("idgi", "shapley_sampling", "kernel_shap")  # a map's sum is f(x) - f(0)
 RELEVANCE = tuple(name for name in METHODS if name.startswith(("lrp_", "excitation")))
-MASKED = tuple(name for name in METHODS if name.startswith(("score_cam", "sise")))
+MASKED = tuple(name for name in METHODS if name.startswith(("score_cam", "sise", "ablation_cam")))
 # Channels of the layer that methods with one mask a channel stand on, where the default layer has more.
 FEW_CHANNELS = 64
 FEW = {
@@ -35,6 +36,12 @@ FEW = {
     "vargrad": {"samples": oracles.SAMPLES},
     "expected_gradients": {"samples": oracles.SAMPLES},
     "guided_integrated_gradients": {"steps": 4},
+    "idgi": {"points": 4},
+    "blur_ig": {"steps": 4},
+    "xrai": {"points": 4},
+    "shapley_sampling": {"permutations": 1},
+    "kernel_shap": {"samples": 20},
+    "lime": {"samples": 20},
     "rise": {"masks": oracles.MASKS, "cells": oracles.CELLS},
 }
 
@@ -140,7 +147,7 @@ def _cell(family, model, name, inputs, targets, options, oracle, double, exchang
     try:
         if options.get("patch") == _patch:
             options["patch"] = oracles.patch_of(oracle.values.shape[1:-1])
-        if name == "lrp_clevr_xai" and oracle.values.dtype.kind == "f":
+        if name in ("lrp_clevr_xai", "lrp_epsilon_gamma_box") and oracle.values.dtype.kind == "f":
             options |= {"low": float(oracle.values.min()), "high": float(oracle.values.max())}
         maps = _maps(family, model, name, inputs, targets, options)
         changes = [
@@ -230,7 +237,7 @@ def _known(family, name, maps, oracle):
     """Return what a map is compared with, what of it is compared, and what that must be; ``None`` without oracle."""
     if name in BY_TAPE + BY_SCORES:
         return "tape" if name in BY_TAPE else "scores", maps, oracle.as_map(getattr(oracle, name)())
-    if name == "deeplift" and family.score == "logits":
+    if name in COMPLETE or (name == "deeplift" and family.score == "logits"):
         return "completeness", _sums(maps), oracle.scores(oracle.values) - oracle.scores(np.zeros_like(oracle.values))
     if name == "lrp_epsilon" and family.piecewise_linear:
         return "Gradient x Input", maps, oracle.as_map(oracle.gradient_x_input())

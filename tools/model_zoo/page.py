@@ -19,17 +19,19 @@ from tools.model_zoo.families import FAMILIES, GROUPS
 TABLES = {
     "Gradients": (
         "gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "expected_gradients",
-        "guided_integrated_gradients", "deeplift", "guided_backprop", "deconvnet",
+        "guided_integrated_gradients", "idgi", "blur_ig", "xrai", "deeplift", "guided_backprop", "deconvnet",
     ),
     "Relevance": (
-        "lrp_epsilon", "lrp_epsilon_plus", "lrp_alpha1beta0", "lrp_cp", "lrp_attn", "lrp_clevr_xai",
-        "excitation_backprop",
+        "lrp_epsilon", "lrp_epsilon_plus", "lrp_epsilon_plus_flat", "lrp_gamma", "lrp_epsilon_gamma_box",
+        "lrp_alpha1beta0", "lrp_cp", "lrp_attn", "lrp_clevr_xai", "excitation_backprop",
     ),
     "Class activation maps": (
-        "grad_cam", "guided_grad_cam", "grad_cam_plus_plus", "layer_cam", "xgrad_cam", "score_cam",
-        "score_cam_constant_masks", "sise",
+        "grad_cam", "guided_grad_cam", "grad_cam_plus_plus", "layer_cam", "hires_cam", "eigen_cam", "xgrad_cam",
+        "ablation_cam", "score_cam", "score_cam_constant_masks", "sise",
     ),
-    "Attention and perturbation": ("attention_rollout", "gradient_rollout", "occlusion", "rise"),
+    "Attention and perturbation": (
+        "attention_rollout", "gradient_rollout", "occlusion", "rise", "shapley_sampling", "kernel_shap", "lime",
+    ),
 }  # fmt: skip
 STATUSES = ("exact", "rounding", "differs", "runs", "refused", "crashes")
 _HEAD = """# Networks
@@ -40,7 +42,8 @@ written as a SavedModel and explained from the file alone.
 
 - **exact**: within 1e-5 of an oracle, as a share of the oracle's largest value, with the largest difference found.
   Oracles of gradients: `tf.GradientTape` through the file's own signature, with the same points and the same noise. Of
-  occlusion and RISE: scores of that signature. Of DeepLIFT: the map's sum is f(x) - f(0). Of LRP-ε, where the network
+  occlusion and RISE: scores of that signature. Of DeepLIFT, IDGI, Shapley sampling
+  and KernelSHAP: the map's sum is f(x) - f(0). Of LRP-ε, where the network
   is piecewise linear: Gradient x Input by the same tape. Of CP-LRP, where nothing has a bias: the map's sum is the
   logit. Relevance and multipliers of a file in 16 bits are computed in 32 and compared with the same network in
   float64.

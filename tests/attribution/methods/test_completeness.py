@@ -79,7 +79,7 @@ def test_more_steps_leave_less_of_a_residual_of_guided_paths(smooth):
     assert largest(200) < 0.1 * largest(5)
 
 
-LRP = ["lrp_epsilon", "lrp_epsilon_plus", "lrp_epsilon_plus_flat", "lrp_gamma", "lrp_alpha1beta0", "lrp_cp", "lrp_attn"]
+LRP = ["lrp_epsilon", "lrp_epsilon_plus", "lrp_epsilon_plus_flat", "lrp_alpha1beta0", "lrp_cp", "lrp_attn"]
 
 
 @pytest.mark.parametrize("method", LRP)
@@ -88,6 +88,21 @@ def test_relevance_is_conserved_without_biases(method, conservative):
     np.testing.assert_allclose(found.expected, target_scores(conservative, X, 0), rtol=1e-6)
     np.testing.assert_allclose(found.sums, maps.sum(axis=1), rtol=1e-5)
     assert found.relative.max() < 1e-4
+
+
+def test_gamma_lies_between_epsilon_and_z_plus(conservative):
+    """On inputs that are not negative, where its denominators cannot cancel."""
+    x = np.abs(X)
+
+    def relevance(method, **options):
+        return attribution.explain(method, conservative, x, 0, **options)
+
+    maps, found = attribution.explain("lrp_gamma", conservative, x, 0, epsilon=0.0, return_residuals=True)
+    assert found.relative.max() < 1e-4
+    np.testing.assert_allclose(relevance("lrp_gamma", gamma=0.0), relevance("lrp_epsilon"), atol=1e-4)
+    plus = relevance("lrp_alpha1beta0")
+    np.testing.assert_allclose(relevance("lrp_gamma", gamma=1e6), plus, rtol=1e-3, atol=1e-4)
+    assert np.abs(maps - plus).max() > 0.01
 
 
 @pytest.mark.parametrize(("epsilon", "bias"), [(0.0, 2.0), (1.0, 0.0)])

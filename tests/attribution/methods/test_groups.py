@@ -80,7 +80,7 @@ def test_a_group_shares_its_value_evenly(method, options, network):
 
 
 @pytest.mark.parametrize(
-    ("method", "options"), [("kernel_shap", {"samples": 20}), ("shapley_sampling", {"permutations": 1})]
+    ("method", "options"), [("kernel_shap", {"samples": 30}), ("shapley_sampling", {"permutations": 1})]
 )
 def test_a_linear_model_needs_few_samples(method, options, linear):
     maps = attribution.explain(method, linear, X, 5, baseline=0.5, **options)
@@ -99,7 +99,9 @@ def test_more_permutations_come_nearer_to_shapley_values(network):
     expected = np.array([shapley_values(network, x, 1, np.arange(6)) for x in X])
 
     def error(permutations):
-        return np.abs(attribution.explain("shapley_sampling", network, X, 1, permutations=permutations) - expected).mean()
+        return np.abs(
+            attribution.explain("shapley_sampling", network, X, 1, permutations=permutations) - expected
+        ).mean()
 
     assert error(200) < 0.3 * error(2)
 
@@ -139,9 +141,8 @@ def test_superpixels_follow_the_picture(pictures):
     model, images = pictures
     maps = attribution.explain("kernel_shap", model, images, 0, groups="superpixels", samples=200)
     assert maps.shape == (2, 48, 40)
-    # Most pixels of the rectangle's edge have other values than their neighbours outside.
-    outside, inside = maps[0, 8:28, 4], maps[0, 8:28, 7]
-    assert (outside != inside).all()
+    # On the two sides of the rectangle's edge there are other segments.
+    assert (maps[0, 8:28, 3] != maps[0, 8:28, 8]).mean() > 0.8
     patches = attribution.explain("kernel_shap", model, images, 0, samples=200)
     assert len(np.unique(patches[0])) == 64  # 8 x 8 by default
 
@@ -150,7 +151,8 @@ def test_xrai_equals_the_authors_on_the_same_attribution(pictures):
     model, images = pictures
     low, high = (end(axis=(1, 2, 3), keepdims=True) for end in (images.min, images.max))
     attributions = sum(
-        attribution.explain("integrated_gradients", model, images, 2, points=11, baseline=end) / 2 for end in (low, high)
+        attribution.explain("integrated_gradients", model, images, 2, points=11, baseline=end) / 2
+        for end in (low, high)
     )
     maps = attribution.explain("xrai", model, images, 2, points=11)
     for found, image, base in zip(maps, images, attributions, strict=True):
@@ -209,7 +211,9 @@ def test_blur_ig_of_a_sum_of_squares_is_half_the_difference_of_squares(from_func
     offsets = np.arange(-12, 13)  # beyond four standard deviations, scipy's kernel ends
     for position, channel in itertools.product(range(12), range(2)):
         kernel = np.where(abs(offsets) <= 8, np.exp(-(offsets**2) / 8), 0)
-        sources = [(position + o, w) for o, w in zip(offsets, kernel / kernel.sum(), strict=True) if 0 <= position + o < 12]
+        sources = [
+            (position + o, w) for o, w in zip(offsets, kernel / kernel.sum(), strict=True) if 0 <= position + o < 12
+        ]
         blurred[:, position, channel] = sum(w * x[:, source, channel] for source, w in sources)
     maps = attribution.explain("blur_ig", model, x, 0, steps=7, max_sigma=2.0)
     np.testing.assert_allclose(maps, (x.astype(float) ** 2 - blurred**2) / 2, atol=1e-5)

@@ -24,7 +24,10 @@ def test_every_method_has_a_complete_method_card(name):
 @pytest.mark.parametrize(
     ("original", "variants"),
     [
-        ("grad_cam", ["layer_cam", "hires_cam", "eigen_cam", "ablation_cam", "score_cam", "sise", "tf_explain.grad_cam"]),
+        (
+            "grad_cam",
+            ["layer_cam", "hires_cam", "eigen_cam", "ablation_cam", "score_cam", "sise", "tf_explain.grad_cam"],
+        ),
         ("integrated_gradients", ["gradient_x_input", "expected_gradients", "guided_integrated_gradients", "idgi"]),
         ("lrp_epsilon", ["lrp_alpha1beta0", "lrp_attn", "lrp_gamma", "excitation_backprop", "deeplift"]),
         ("attention_rollout", ["gradient_rollout"]),
