@@ -88,14 +88,14 @@ def ablation_cam(queries: ModelQueries, *, layer: str | None = None, resize: boo
     values, _ = queries.layer_gradient(layer)
     score = queries.target_scores
     weights = np.zeros((len(values), values.shape[-1]))
-    at_layer = queries.at_layer(layer)
+    rest, axis = queries.at_layer(layer)
 
     def ablated(channel: int, rows: np.ndarray) -> Any:
-        changed = at_layer.inputs[rows]
-        changed[..., channel] = 0
+        changed = rest.inputs[rows]
+        changed[(*[slice(None)] * axis, channel)] = 0
         return changed
 
-    for channel, rows, scores in at_layer.variant_scores(values.shape[-1], ablated):
+    for channel, rows, scores in rest.variant_scores(values.shape[-1], ablated):
         weights[rows, channel] = score[rows] - scores
     scale = np.abs(score)[:, np.newaxis]
     return _combine(queries, values, np.divide(weights, scale, out=np.zeros_like(weights), where=scale > 0), resize)

@@ -271,10 +271,10 @@ class ModelQueries:
         values, gradients = self._memory["layer", node]
         return values, gradients
 
-    def at_layer(self, layer: str | None = None) -> ModelQueries:
-        """Return queries of the rest of the model, whose ``inputs`` are a layer's values with channels last.
+    def at_layer(self, layer: str | None = None) -> tuple[ModelQueries, int]:
+        """Return queries of the rest of the model, whose ``inputs`` are a layer's values, and their axis of channels.
 
-        ``layer`` is as in ``layer_gradient``. The layer's tokens are not moved to their grid.
+        ``layer`` is as in ``layer_gradient``, but axes are not moved and tokens not brought to their grid.
 
         Raises
         ------
@@ -285,9 +285,11 @@ class ModelQueries:
             raise BadInput(f"{self.model.path} does not compute from a layer on; explain the file itself")
         node = self.model.layer(layer, self._explained)
         rest = self.model.explaining(self._feed, node, self._batch_size)
-        return ModelQueries(
+        channels_first = self.model.layout(node, self._explained).channels_first and not rest.channels_first
+        queries = ModelQueries(
             rest.model, rest.feed, rest.explain_input, self.targets, self._batch_size, self.seed, self.keys
         )
+        return queries, 1 if channels_first else queries.inputs.ndim - 1
 
     def attention_nodes(self) -> list[str]:
         """Return the nodes of Softmax operations with heads between input and score, first to last."""
