@@ -198,6 +198,12 @@ def _layer_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     return _resized(maps, _sizes(passes.inputs)) if resize else maps
 
 
+def _hires_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
+    values, given = passes.layer_gradient(layer)
+    maps = tf.nn.relu(tf.reduce_sum(given * values, axis=-1))
+    return _resized(maps, _sizes(passes.inputs)) if resize else maps
+
+
 def _xgrad_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     values, given = passes.layer_gradient(layer)
     axes = _positions(values)
@@ -348,6 +354,7 @@ _COUNTERPARTS: dict[Callable[..., Any], Callable[..., Any]] = {
     cam.grad_cam: _grad_cam,
     cam.guided_grad_cam: _guided_grad_cam,
     cam.grad_cam_plus_plus: _grad_cam_plus_plus,
+    cam.hires_cam: _hires_cam,
     cam.layer_cam: _layer_cam,
     cam.xgrad_cam: _xgrad_cam,
     cam.score_cam: _score_cam,

@@ -16,7 +16,10 @@ from attribution import METHODS, cli
 from attribution.errors import BadInput
 from attribution.export import command, names
 
-APART = ("lrp_clevr_xai", "guided_integrated_gradients", "attention_rollout", "gradient_rollout")
+APART = (
+    "lrp_clevr_xai", "lrp_epsilon_gamma_box", "guided_integrated_gradients", "idgi", "blur_ig", "xrai", "eigen_cam",
+    "ablation_cam", "attention_rollout", "gradient_rollout",
+)  # fmt: skip
 IN_A_GRAPH = [
     name for name, method in METHODS.items() if not method.is_random and not method.library and name not in APART
 ]

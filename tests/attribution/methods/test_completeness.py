@@ -90,19 +90,21 @@ def test_relevance_is_conserved_without_biases(method, conservative):
     assert found.relative.max() < 1e-4
 
 
-def test_gamma_lies_between_epsilon_and_z_plus(conservative):
-    """On inputs that are not negative, where its denominators cannot cancel."""
-    x = np.abs(X)
-
-    def relevance(method, **options):
-        return attribution.explain(method, conservative, x, 0, **options)
-
-    maps, found = attribution.explain("lrp_gamma", conservative, x, 0, epsilon=0.0, return_residuals=True)
-    assert found.relative.max() < 1e-4
-    np.testing.assert_allclose(relevance("lrp_gamma", gamma=0.0), relevance("lrp_epsilon"), atol=1e-4)
-    plus = relevance("lrp_alpha1beta0")
-    np.testing.assert_allclose(relevance("lrp_gamma", gamma=1e6), plus, rtol=1e-3, atol=1e-4)
-    assert np.abs(maps - plus).max() > 0.01
+def test_gamma_favours_positive_weights(conservative, from_function):
+    """Of y = w x, input i gets y x_i (w_i + γ w_i+) / Σ x (w + γ w+); with γ = 0 that is the ε-rule."""
+    weights = np.array([[1.0, -1.0], [-0.5, 2.0], [0.25, 0.5]], np.float32)
+    model = from_function(lambda x: tf.matmul(x, weights), 3)
+    x = np.array([[1.0, 2.0, 4.0], [3.0, 1.0, 5.0]], np.float32)
+    shares = x * (weights + 3 * np.maximum(weights, 0))[:, 1]
+    expected = shares / shares.sum(axis=1, keepdims=True) * (x @ weights[:, 1:])
+    maps, found = attribution.explain("lrp_gamma", model, x, 1, gamma=3.0, epsilon=0.0, return_residuals=True)
+    np.testing.assert_allclose(maps, expected, rtol=1e-5)
+    assert found.relative.max() < 1e-5
+    without, epsilon = (
+        attribution.explain(name, conservative, np.abs(X), 0, **options)
+        for name, options in (("lrp_gamma", {"gamma": 0.0}), ("lrp_epsilon", {}))
+    )
+    np.testing.assert_allclose(without, epsilon, atol=1e-4)
 
 
 @pytest.mark.parametrize(("epsilon", "bias"), [(0.0, 2.0), (1.0, 0.0)])
