@@ -121,28 +121,26 @@ def test_a_metric_of_all_benchmarks_is_computed_and_has_a_column_in_each(monkeyp
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """Return a directory for reports of SVEA with one cheap method, which share their scores."""
-    small = [tasks(True)[0].with_methods(["gradient"])]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(presets, "tasks_of", lambda *_: small)
-        yield tmp_path_factory.mktemp("report")
+    """Return a directory for reports, which share their scores."""
+    return tmp_path_factory.mktemp("report")
 
 
-def test_custom_methods_are_scored_in_the_same_tables(report, tmp_path, capsys):
+def test_custom_methods_are_scored_in_the_same_tables(report, toy, tmp_path, capsys):
     outside = tmp_path / "my_method.py"
     outside.write_text(OWN)
     own, unfit = f"{outside}:towards_the_middle", f"{outside}:half"
-    flags = ["--benchmarks=svea", f"--output_dir={report}", f"--methods={own},{unfit},grad_cam"]
+    flags = [f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", f"--methods={own},{unfit},smoothgrad"]
     assert run(*flags) == 0
     captured = capsys.readouterr()
-    rows = json.loads((report / "tables" / "svea.json").read_text())["rows"]
-    assert {row["method"] for row in rows if row["kind"] == "method"} == {"gradient", own, "grad_cam"}
+    rows = json.loads((report / "tables" / "toy.json").read_text())["rows"]
+    methods = {row["method"] for row in rows if row["kind"] == "method"}
+    assert methods == {"gradient", "gradient_x_input", own, "smoothgrad"}
     matrix = json.loads((report / "tables" / "matrix.json").read_text())["rows"]
-    score = {(row["method"], row["column"]): row for row in matrix}[own, "svea roe_test"]
-    assert score["rank"] in (1, 2, 3) and "random_window" not in score["not_above"]
+    score = {(row["method"], row["column"]): row for row in matrix}[own, "toy mass"]
+    assert score["rank"] == 2.5 and score["value"] == 1.0
     page = (report / "index.html").read_text()
-    assert page.count('class="badge">yours') == 1 + 1 + 3  # its card, the matrix, three tables
-    assert ">my_method.py:half under SVEA, Table 1 does not fit: " in page and "shape" in page
+    assert page.count('class="badge">yours') == 1 + 1 + 1  # its card, the matrix, the table
+    assert ">my_method.py:half under Toy does not fit: " in page and "shape" in page
     assert "towards_the_middle" in captured.out and "Spearman" in captured.out
 
     before = {path: path.read_bytes() for path in sorted(report.rglob("*.*")) if path.is_file()}
@@ -151,12 +149,12 @@ def test_custom_methods_are_scored_in_the_same_tables(report, tmp_path, capsys):
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_network_scored(report):
-    model = ROOT / "saved_models" / "bim" / "obj"
-    assert run("--benchmarks=svea", f"--output_dir={report}", f"--model={model}") == 0
+def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_network_scored(report, toy):
+    model = ROOT / "saved_models" / "svea" / "baseline"
+    assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", f"--model={model}") == 0
     page = (report / "index.html").read_text()
-    assert "does not fit SVEA, Table 1, whose own network is scored instead" in page
-    assert "saved_models/svea/baseline" in (report / "manifest.json").read_text()
+    assert "does not fit Toy, whose own network is scored instead" in page
+    assert list(json.loads((report / "manifest.json").read_text())["tables"]["toy"]["models"]) == ["network"]
 
 
 def test_a_failed_task_is_reported_in_one_line_and_the_rest_is_published(tmp_path, monkeypatch, capsys):
