@@ -81,11 +81,6 @@ def test_the_machines_agree_with_another_solver_of_the_same_problem():
     assert np.mean(found == (predicted == test_labels)) >= 0.99
 
 
-def test_the_whole_signal_scores_what_the_paper_says(data):
-    correct = metrics.linear_svm_correct(data.train.signals, data.train.labels, data.test.signals, data.test.labels)
-    assert correct.sum() == 297  # 29.7 %
-
-
 def test_what_lies_in_the_window_stays_and_the_rest_is_zero():
     signals = np.random.default_rng(0).normal(size=(3, 40)).astype(np.float32)
     starts = np.array([0, 10, 28])

@@ -84,32 +84,64 @@ def opened(browser, address):
         assert [url for url in asked if not url.startswith("data:")] == [address]
 
 
-@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_the_page_fits_its_screen_and_its_pictures_load(opened, viewport):
-    page = opened(viewport)
+def luminance(colour):
+    channels = [float(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")[:3]]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+
+@pytest.mark.parametrize(("viewport", "scheme"), [(WIDE, "light"), (NARROW, "dark")], ids=["wide", "narrow"])
+def test_the_page_fits_its_screen_and_can_be_read(opened, viewport, scheme):
+    page = opened(viewport, scheme)
     assert page.title().startswith("Attribution methods")
     assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
     images = page.evaluate("Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))")
     assert len(images) > 3 and min(images) > 0
     # What is wider than the screen scrolls by itself, and can be reached with the keyboard.
-    boxes = page.locator(".scroll, pre")
-    for index in range(boxes.count()):
-        assert boxes.nth(index).get_attribute("tabindex") == "0" and boxes.nth(index).get_attribute("aria-label")
+    boxes = page.locator(".scroll, pre").evaluate_all("all => all.map(one => [one.tabIndex, one.ariaLabel])")
+    assert boxes and all(place == 0 and label for place, label in boxes)
     left = page.locator("#matrix-table tbody th").first
     before = left.bounding_box()["x"]
     page.evaluate("document.querySelector('#matrix .scroll').scrollLeft = 200")
     assert left.bounding_box()["x"] == pytest.approx(before, abs=1)  # names stay while figures scroll
 
+    marked = page.locator("#matrix-table tr", has=page.locator(".badge"))
+    assert marked.count() == 1 and OWN in marked.first.inner_text()
+    assert page.locator("svg.bar .own").count() == 3  # the columns it was scored in
 
-@pytest.mark.parametrize("width", [1024, 1280, 1440, 1920])
-def test_on_a_desk_a_metrics_table_shows_all_its_columns(opened, width):
-    frames = opened({"width": width, "height": 900}).locator(".metric .scroll")
-    assert frames.count()
-    assert "Paper" in "".join(frames.locator("thead").all_inner_texts())
-    assert (
-        frames.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)")
-        == []
+    paper = luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert (paper > 0.5) == (scheme == "light")
+    for selector, least in (("body", 7), ("figcaption", 4.5), ("nav a", 4.5), (".badge", 4.5), ("caption", 4.5)):
+        ink = luminance(page.evaluate(f"getComputedStyle(document.querySelector('{selector}')).color"))
+        assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= least, selector
+
+    page.locator("#matrix-table button.cell").first.click()
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe was NOT run: pip install axe-playwright-python"
     )
+    # Only colours and sizes differ on the other screen.
+    only = None if scheme == "light" else {"runOnly": ["color-contrast", "target-size", "meta-viewport"]}
+    found = axe.Axe().run(page, options=only).response["violations"]
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+
+
+def test_on_a_desk_a_metrics_table_shows_all_its_columns_and_in_print_nothing_is_cut_off(opened):
+    page = opened(WIDE)
+    frames = page.locator(".metric .scroll")
+    assert "Paper" in "".join(frames.locator("thead").all_inner_texts())
+    for width in (1024, 1280, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        cut_off = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)"
+        assert frames.evaluate_all(cut_off) == []
+
+    assert page.locator("details[open]").count() == 0
+    printed = page.pdf(format="A4", print_background=True)
+    assert printed.startswith(b"%PDF") and 3 <= len(re.findall(rb"/Type\s*/Page\b", printed)) < 15
+    assert page.locator("details.print:not([open])").count() == 0 and page.locator("details.print").count() > 0
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 1000})  # the text's width on A4
+    assert page.evaluate("document.documentElement.scrollWidth") <= 760
+    assert not page.locator("nav").first.is_visible()
 
 
 def column(page, place):
@@ -118,7 +150,7 @@ def column(page, place):
     )
 
 
-def test_tables_sort_by_any_column_with_blanks_last(opened):
+def test_tables_sort_by_any_column_with_their_bars_and_blanks_last(opened):
     page = opened(WIDE)
     heads = page.locator("#matrix-table thead th[scope=col]")
     names = page.locator("#matrix-table tbody:first-of-type th").all_inner_texts()
@@ -137,9 +169,6 @@ def test_tables_sort_by_any_column_with_blanks_last(opened):
     # The controls below the line stay where they are.
     assert page.locator("#matrix-table tbody.controls tr").count() == 2
 
-
-def test_the_table_of_a_metric_sorts_its_bars_with_it(opened):
-    page = opened(WIDE)
     table = page.locator("#svea-drop ~ .scroll table.sortable").first
     table.locator("thead button", has_text="Score").click()
     shown = table.locator("tbody tr").evaluate_all(
@@ -151,42 +180,7 @@ def test_the_table_of_a_metric_sorts_its_bars_with_it(opened):
     assert len(set(np.sign(values))) == 1 and np.argmax(np.abs(values)) == np.argmax(widths)
 
 
-def luminance(colour):
-    channels = [float(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")[:3]]
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_can_be_read_in_light_and_dark(opened, scheme):
-    page = opened(NARROW, scheme)
-    paper = luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-    assert (paper > 0.5) == (scheme == "light")
-    for selector, least in (("body", 7), ("figcaption", 4.5), ("nav a", 4.5), (".badge", 4.5), ("caption", 4.5)):
-        ink = luminance(page.evaluate(f"getComputedStyle(document.querySelector('{selector}')).color"))
-        assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= least, selector
-
-
-def test_a_method_of_ones_own_is_marked(opened):
-    page = opened(WIDE)
-    marked = page.locator("#matrix-table tr", has=page.locator(".badge"))
-    assert marked.count() == 1 and OWN in marked.first.inner_text()
-    assert page.locator("svg.bar .own").count() == 3  # the columns it was scored in
-
-
-def test_in_print_reasons_are_open_pages_are_few_and_nothing_is_cut_off(opened):
-    page = opened(WIDE)
-    assert page.locator("details[open]").count() == 0
-    printed = page.pdf(format="A4", print_background=True)
-    assert printed.startswith(b"%PDF") and 3 <= len(re.findall(rb"/Type\s*/Page\b", printed)) < 15
-    assert page.locator("details.print:not([open])").count() == 0 and page.locator("details.print").count() > 0
-    page.emulate_media(media="print")
-    page.set_viewport_size({"width": 720, "height": 1000})  # the text's width on A4
-    assert page.evaluate("document.documentElement.scrollWidth") <= 760
-    assert not page.locator("nav").first.is_visible()
-
-
-def test_a_figure_tells_its_interval_and_reasons_by_click_and_by_keyboard(opened, built):
+def test_cells_show_their_interval_and_tests_and_the_matrix_can_be_filtered(opened, built):
     page = opened(WIDE)
     assert page.locator("#matrix-table button.cell[tabindex='0']").count() == 1  # one stop for the tabulator
     cell = page.locator("#matrix-table tbody:first-of-type button.cell").first
@@ -203,10 +197,9 @@ def test_a_figure_tells_its_interval_and_reasons_by_click_and_by_keyboard(opened
     # A place that is blank says why.
     page.locator(f"#matrix-table button.cell[data-method={OWN}]").nth(2).click()
     assert "No score: too slow" in sheet.inner_text()
+    page.keyboard.press("Escape")
 
-
-def test_the_matrix_shows_what_is_asked_for(opened):
-    page = opened(WIDE)
+    # The filters show a part of the matrix.
     rows = page.locator("#matrix-table tbody:first-of-type tr:visible")
     heads = page.locator("#matrix-table thead tr:nth-child(2) th:visible")
     assert (rows.count(), heads.count()) == (4, 4)
@@ -223,7 +216,7 @@ def test_the_matrix_shows_what_is_asked_for(opened):
     assert heads.count() == 1
 
 
-def test_the_slider_goes_through_the_methods_of_one_input(opened):
+def test_single_inputs_show_the_maps_of_all_methods_and_what_made_a_method_lose(opened, groups):
     page = opened(WIDE)
     page.locator("#look-input").select_option(label="Is it <b>red</b>?")
     told, slider = page.locator("#look-told"), page.locator("#look-method")
@@ -249,9 +242,7 @@ def test_the_slider_goes_through_the_methods_of_one_input(opened):
     page.keyboard.press("Escape")
     assert not page.locator("#larger").is_visible()
 
-
-def test_the_inputs_that_made_a_method_lose_are_its_largest_losses(opened, groups):
-    page = opened(WIDE)
+    # The inputs that made a method lose are its largest losses.
     page.locator("#drill-column").select_option(label="CLEVR-XAI mass, simple")
     page.locator("#drill-first").select_option("good")
     page.locator("#drill-second").select_option("best")
@@ -263,25 +254,11 @@ def test_the_inputs_that_made_a_method_lose_are_its_largest_losses(opened, group
     page.wait_for_function("document.querySelectorAll('#drill-lost canvas').length === 6")
 
 
-def test_axe_finds_nothing_that_keeps_people_out(opened):
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe was NOT run: pip install axe-playwright-python"
-    )
-    for viewport, scheme in ((WIDE, "light"), (NARROW, "dark")):
-        page = opened(viewport, scheme)
-        page.locator("#matrix-table button.cell").first.click()
-        found = axe.Axe().run(page).response["violations"]
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
-
-
-def test_without_scripts_the_page_says_the_same(browser, address):
+def test_without_scripts_the_one_file_says_the_same(browser, address):
+    folder = pathlib.Path(address.removeprefix("file://")).parent
+    assert sorted(path.suffix for path in folder.iterdir()) == [".html", ".png"]
     context = browser.new_context(viewport=WIDE, java_script_enabled=False)
     page = context.new_page()
     page.goto(address)
     assert page.locator("#matrix-table tbody:first-of-type tr").count() == 4
     context.close()
-
-
-def test_the_page_is_one_file(address):
-    folder = pathlib.Path(address.removeprefix("file://")).parent
-    assert sorted(path.suffix for path in folder.iterdir()) == [".html", ".png"]
