@@ -45,7 +45,7 @@ def cards(
         {
             "id": f"method-{place}",
             "missing": _missing(name, matrix, benchmarks),
-            "sentences": sentences(name, matrix, tests, names),
+            "sentences": sentences(name, tests, names),
             **_identity(name, names),
             **_ranks(name, matrix, tests),
             **_known_properties(name),
@@ -70,7 +70,7 @@ def _ranks(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests]) -> dict:
             "column": column.label, "rank": rank(value), "count": counts[column.key],
             "text": cell_score(matrix.cells[name, column.key], column),
             "place": round(100 * (value - 1) / max(counts[column.key] - 1, 1)),
-            "marks": tests[column.key].marks(name, matrix) if column.key in tests else "",
+            "marks": tests[column.key].marks(name) if column.key in tests else "",
         }
         for column in matrix.columns
         if (value := matrix.ranks.get((name, column.key))) is not None
@@ -89,38 +89,41 @@ def _known_properties(name: str) -> dict:
     return {"cost": card.cost, "facts": facts}
 
 
-def sentences(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list[str]:
+def sentences(name: str, tests: Mapping[str, ColumnTests], names: Any) -> list[str]:
     """Return what the tests of all columns found for a method, and how many of them have enough inputs."""
     tested = [one for one in tests.values() if name in one.tested]
     if not tested:
         return ["No paired test: the scores of single inputs are not known."]
-    return [_best(name, matrix, tested), *_against_baselines(name, matrix, tested, names)]
+    return [_best(name, tested), *_against_baselines(name, tested, names)]
 
 
-def _best(name: str, matrix: Matrix, tested: Sequence[ColumnTests]) -> str:
-    naming = [one for one in tested if one.names_best(matrix)]
+def _best(name: str, tested: Sequence[ColumnTests]) -> str:
+    naming = [one for one in tested if one.names_best()]
     if not naming:
         return "No metric names a best method with these inputs."
-    top = [one.column.label for one in naming if name in one.tied_with_best(matrix)]
+    top = [one.column.label for one in naming if name in one.tied_with_best()]
     best = f"Best, or tied with the best, on {len(top)} of {len(naming)} metrics that name a best method"
     return best + (f": {enumeration(top, _AT_MOST)}." if top else ".")
 
 
-def _against_baselines(name: str, matrix: Matrix, tested: Sequence[ColumnTests], names: Any) -> list[str]:
+def _against_baselines(name: str, tested: Sequence[ColumnTests], names: Any) -> list[str]:
     powered = [one for one in tested if one.has_power_for_controls()]
     if not powered:
         return ["The inputs are too few to find any method above every baseline."]
-    record = baseline_record(name, tested, matrix)
-    text = describe_records([record._replace(kept={})])
-    failed = [(one, quoted_kinds(one.failed_kinds(name), names)) for one in powered if one.failed_kinds(name)]
-    if failed:
-        which = [f"{one.column.label} ({enumeration(kinds, 3)})" for one, kinds in failed]
-        text += f"; not significantly above: {enumeration(which, _AT_MOST)}"
-    partly = [one.column.label for one in powered if one.marks(name, matrix).endswith("°")]
+    record = baseline_record(name, tested)
+    text = describe_records([record._replace(kept={})]) + _failed(name, powered, names)
+    partly = [one.column.label for one in powered if one.marks(name).endswith("°")]
     if partly:
         text += "; above every baseline it was compared with, which are fewer than those of others: "
         text += enumeration(partly, _AT_MOST)
     return [f"{text[0].upper()}{text[1:]}.", *_kept(record)]
+
+
+def _failed(name: str, powered: Sequence[ColumnTests], names: Any) -> str:
+    """Return which baselines a method is not significantly above, by metric."""
+    kinds = {one.column.label: quoted_kinds(one.failed_kinds(name), names) for one in powered}
+    which = [f"{label} ({enumeration(failed, 3)})" for label, failed in kinds.items() if failed]
+    return f"; not significantly above: {enumeration(which, _AT_MOST)}" if which else ""
 
 
 def _kept(record: BaselineRecord) -> list[str]:

@@ -18,11 +18,10 @@ from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from attribution_benchmarks.core.store import ScoreStore
 from attribution_benchmarks.report import matrix as matrices
-from attribution_benchmarks.report import page, report_diff, significance, summary
-from attribution_benchmarks.report.formatting import Names, cell_score, detectable, interval, number, rank
+from attribution_benchmarks.report import page, report_diff, sections, significance, summary
+from attribution_benchmarks.report.formatting import Names, detectable
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData
-from attribution_benchmarks.report.sections import control_cell
 from attribution_benchmarks.report.significance import ColumnTests
 from attribution_benchmarks.stats import comparisons
 from attribution_benchmarks.stats.comparisons import CachedTests
@@ -134,9 +133,9 @@ def _long_row(name: str, column: matrices.Column, matrix: Matrix, tests: ColumnT
     }
     if tests and name in tests.tested:
         row["better_than"] = tests.beaten_by(name)
-        row["level_with_best"] = name in tests.tied_with_best(matrix)
+        row["level_with_best"] = name in tests.tied_with_best()
         row["not_above"] = tests.fails_controls(name)
-        row["marks"] = tests.marks(name, matrix)
+        row["marks"] = tests.marks(name)
         if tests.untested_controls(name):
             row["untested"] = tests.untested_controls(name)
     if name in column.excluded:
@@ -163,17 +162,12 @@ def _matrix_parts(
 def wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, markdown: bool = False) -> str:
     """Return a table of methods, then controls, by columns: scores, ranks in brackets, and marks as of ``LEGEND``."""
 
-    def cell(name: str, column: matrices.Column) -> str:
-        row = matrix.cells.get((name, column.key))
-        if row is None:
-            return "–"
-        marks = tests[column.key].marks(name, matrix) if column.key in tests else ""
-        return f"{cell_score(row, column)} ({rank(matrix.ranks[name, column.key])}){marks}"
+    def text(cell: Mapping) -> str:
+        return f"{cell['text']} ({cell['rank']}){cell['marks']}" if cell["rank"] else cell["text"]
 
-    body = [[names(name), *(cell(name, column) for column in matrix.columns)] for name in matrix.methods]
+    body = [[line["title"], *map(text, line["cells"])] for line in sections.matrix_lines(matrix, tests, names)]
     body += [[]] if matrix.controls and not markdown else []
-    for name in matrix.controls:
-        body.append([names(name), *(control_cell(matrix, name, column) for column in matrix.columns)])
+    body += [[line["title"], *line["cells"]] for line in sections.control_lines(matrix, names)]
     return _table(markdown, ["method", *(column.label for column in matrix.columns)], body)
 
 
@@ -224,29 +218,18 @@ def _agreement_parts(matrix: Matrix, agreement: Agreement, markdown: bool) -> It
 def agreement_table(agreement: Agreement, markdown: bool = False) -> str:
     """Return a table of Kendall's W with intervals and p-values, which are over families of methods."""
     header = ["Kendall's W", "W", "95 %", "by chance", "p", "columns", "methods", "families"]
-    body = [
-        [
-            row["over"],
-            number(row["w"]),
-            interval(row["low"], row["high"]),
-            number(row["chance"]),
-            number(row["p_value"], 4),
-            *(str(row[key]) for key in ("judges", "methods", "families")),
-        ]
-        for row in agreement.rows()
-    ]
+    keys = ("over", "w", "interval", "chance", "p", "judges", "methods", "families")
+    body = [[str(row[key]) for key in keys] for row in sections.concordances(agreement)]
     return _table(markdown, header, body)
 
 
 def correlation_table(matrix: Matrix, agreement: Agreement, markdown: bool = False) -> str:
     """Return a table of Spearman's correlations of every two columns, with the number of common methods in brackets."""
-    body = []
-    for i, column in enumerate(matrix.columns):
-        cells = [
-            f"{number(agreement.correlations[i, j])} ({agreement.counts[i, j]})" if i != j else "–"
-            for j in range(len(matrix.columns))
-        ]
-        body.append([column.label, *cells])
+    lines = sections.correlations(matrix, agreement)
+    body = [
+        [column.label, *(f"{cell['text']} ({cell['count']})" if cell["text"] else "–" for cell in line)]
+        for column, line in zip(matrix.columns, lines, strict=True)
+    ]
     return _table(markdown, ["Spearman (methods)", *(column.label for column in matrix.columns)], body)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column, Trend
@@ -54,7 +54,7 @@ def matrix_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -
             "text": cell_score(row, column),
             "value": repr(row["value"] if column.higher_is_better else -row["value"]),
             "rank": rank(place),
-            "marks": tests[column.key].marks(name, matrix) if column.key in tests else "",
+            "marks": tests[column.key].marks(name) if column.key in tests else "",
             "heat": round(100 * (count - place) / max(count - 1, 1)),
         }
 
@@ -111,16 +111,14 @@ def _details(
     if tests is None or name not in tests.tested:
         yield "not tested: the scores of single inputs are not known"
     else:
-        yield from _test_details(name, row, column, matrix, tests, names)
+        yield from _test_details(name, row, column, tests, names)
 
 
-def _test_details(
-    name: str, row: Mapping, column: Column, matrix: Matrix, tests: ColumnTests, names: Any
-) -> Iterator[str]:
+def _test_details(name: str, row: Mapping, column: Column, tests: ColumnTests, names: Any) -> Iterator[str]:
     beaten = tests.beaten_by(name)
     which = f": {', '.join(map(names, beaten))}" if 0 < len(beaten) <= 6 else ""
     yield f"significantly better than {len(beaten)} of {len(tests.tested) - 1} other methods{which}"
-    if tests.names_best(matrix) and name in tests.tied_with_best(matrix):
+    if tests.names_best() and name in tests.tied_with_best():
         yield "best of the column, or not significantly different from it"
     if tests.has_power_for_controls():
         yield from _control_details(name, row, column, tests, names)
@@ -181,13 +179,13 @@ def control_lines(matrix: Matrix, names: Any) -> list[dict]:
         {
             "title": names(name),
             "bound": _excluded(name, [column for column in matrix.columns if (name, column.key) in matrix.cells]),
-            "cells": [control_cell(matrix, name, column) for column in matrix.columns],
+            "cells": [_control_cell(matrix, name, column) for column in matrix.columns],
         }
         for name in matrix.controls
     ]
 
 
-def control_cell(matrix: Matrix, name: str, column: Column) -> str:
+def _control_cell(matrix: Matrix, name: str, column: Column) -> str:
     """Return a control's score, marked if it is excluded from the tests."""
     row = matrix.cells.get((name, column.key))
     return cell_score(row, column) + (_EXCLUDED if row and name in column.excluded else "")
@@ -209,7 +207,6 @@ def concordances(agreement: Agreement) -> list[dict]:
     return [
         {
             **row,
-            "over": row["over"][0].upper() + row["over"][1:],
             "w": number(row["w"]),
             "interval": interval(row["low"], row["high"]),
             "chance": number(row["chance"]),
@@ -326,7 +323,7 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: An
     for name, row in rows.items():
         kind = "own" if names.is_custom(name) else row["kind"]
         drawn = charts.bar({**row, "kind": kind}, scale, reference)
-        lines.append({**_line(name, row, column, names), **_test_cells(name, matrix, tests), "bar": drawn})
+        lines.append({**_line(name, row, column, names), **_test_cells(name, tests), "bar": drawn})
     return {
         "key": column.key.replace(" ", "-").replace("_", "-"),
         "title": column.label,
@@ -338,7 +335,7 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: An
         "inputs": count_range(row["n"] for row in rows.values()),
         "papers": any(line["paper"] for line in lines),
         "tested": tests is not None,
-        "beats": [_beaten(name, tests, names) for name in rows if tests and name in tests.tested],
+        "beats": _beats(rows, tests, names) if tests else [],
         "power": _power(tests) if tests else "",
         "reference": None if reference is None else score(reference, column),
     }
@@ -364,11 +361,11 @@ def _strongest(column: Column, rows: Mapping[str, Mapping]) -> float | None:
     return (max if column.higher_is_better else min)(scores, default=None)
 
 
-def _test_cells(name: str, matrix: Matrix, tests: ColumnTests | None) -> dict:
+def _test_cells(name: str, tests: ColumnTests | None) -> dict:
     """Return the number of methods that a method beats, and its marks; empty text if it was not tested."""
     if tests is None or name not in tests.tested:
         return {"better_than": "", "marks": ""}
-    return {"better_than": len(tests.beaten_by(name)), "marks": tests.marks(name, matrix)}
+    return {"better_than": len(tests.beaten_by(name)), "marks": tests.marks(name)}
 
 
 def _line(name: str, row: Mapping, column: Column, names: Any) -> dict:
@@ -385,10 +382,17 @@ def _line(name: str, row: Mapping, column: Column, names: Any) -> dict:
     }
 
 
-def _beaten(name: str, tests: ColumnTests, names: Any) -> tuple[str, str, str]:
-    """Return a method, the methods that it beats, and the controls that it fails."""
-    failed = quoted_kinds(tests.failed_kinds(name), names)
-    return names(name), ", ".join(map(names, tests.beaten_by(name))), ", ".join(failed)
+def _beats(methods: Iterable[str], tests: ColumnTests, names: Any) -> list[tuple[str, str, str]]:
+    """Return each tested method, the methods that it beats, and the controls that it fails."""
+    return [
+        (
+            names(name),
+            ", ".join(map(names, tests.beaten_by(name))),
+            ", ".join(quoted_kinds(tests.failed_kinds(name), names)),
+        )
+        for name in methods
+        if name in tests.tested
+    ]
 
 
 def _excluded(name: str, columns: Sequence[Column]) -> str:

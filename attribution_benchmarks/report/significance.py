@@ -55,8 +55,8 @@ class ColumnTests(NamedTuple):
 
     Attributes
     ----------
-    column
-        The column.
+    column, matrix
+        The column, and the matrix that it is of.
     tested
         Methods that took part.
     methods, controls
@@ -66,6 +66,7 @@ class ColumnTests(NamedTuple):
     """
 
     column: Column
+    matrix: Matrix
     tested: Sequence[str]
     methods: Sequence[PairComparison]
     controls: Sequence[PairComparison]
@@ -116,13 +117,13 @@ class ColumnTests(NamedTuple):
                 found.setdefault(kind_of(condition_of(test)), []).append(value - test.difference)
         return found
 
-    def wrong_class_share(self, method: str, matrix: Matrix) -> float | None:
+    def wrong_class_share(self, method: str) -> float | None:
         """Return the share of a method's score that remains when another class is explained.
 
         It is the wrong class's score over the method's own, or the inverse if less is better: 1 for a map that does
         not depend on the class. None if it is unknown or the method's own score is not positive.
         """
-        own = matrix.cells[method, self.column.key]["value"]
+        own = self.matrix.cells[method, self.column.key]["value"]
         others = self.scores_under_controls(method, own).get(WRONG_CLASS.name)
         if not others:
             return None
@@ -133,33 +134,33 @@ class ColumnTests(NamedTuple):
         """Return whether a method is significantly better than every control, and was tested against all of them."""
         return method in self.tested and not self.fails_controls(method) and not self.untested_controls(method)
 
-    def tied_with_best(self, matrix: Matrix) -> list[str]:
+    def tied_with_best(self) -> list[str]:
         """Return the best method of the column and those not significantly different from it, by rank."""
-        ranked = sorted(self.tested, key=lambda name: matrix.ranks[name, self.column.key])
+        ranked = sorted(self.tested, key=lambda name: self.matrix.ranks[name, self.column.key])
         best = ranked[:1]
         tied = {name for test in self.methods if best[0] in test[:2] and not self.better(test) for name in test[:2]}
         return best + [name for name in ranked[1:] if name in tied]
 
-    def has_power(self, matrix: Matrix) -> bool:
+    def has_power(self) -> bool:
         """Return whether at least half of the other methods differ significantly from the best one.
 
         Otherwise the inputs are too few for "tied with the best" to be informative.
         """
         others = len(self.tested) - 1
-        return others > 0 and 2 * (len(self.tied_with_best(matrix)) - 1) <= others
+        return others > 0 and 2 * (len(self.tied_with_best()) - 1) <= others
 
-    def names_best(self, matrix: Matrix) -> bool:
+    def names_best(self) -> bool:
         """Return whether the best method differs from most others, and no model-independent control scores higher."""
-        return self.has_power(matrix) and matrix.baseline_on_top(self.column) is None
+        return self.has_power() and self.matrix.baseline_on_top(self.column) is None
 
     def has_power_for_controls(self) -> bool:
         """Return whether the inputs are enough for any method to be significantly better than every control."""
         clusters = [test.clusters for test in self.controls if test.n]
         return bool(clusters) and smallest_p_value(max(clusters)) * len(self.tested) < LEVEL
 
-    def marks(self, method: str, matrix: Matrix) -> str:
+    def marks(self, method: str) -> str:
         """Return a method's marks in the matrix, as ``publish.LEGEND`` explains them."""
-        found = "*" if self.names_best(matrix) and method in self.tied_with_best(matrix) else ""
+        found = "*" if self.names_best() and method in self.tied_with_best() else ""
         if not self.has_power_for_controls():
             return found
         return found + ("†" if self.fails_controls(method) else "°" if self.untested_controls(method) else "")
@@ -202,14 +203,14 @@ class BaselineRecord(NamedTuple):
     few: bool
 
 
-def baseline_record(method: str, tests: Iterable[ColumnTests], matrix: Matrix) -> BaselineRecord:
+def baseline_record(method: str, tests: Iterable[ColumnTests]) -> BaselineRecord:
     """Return a method's record over some columns."""
     tests = list(tests)
     powered = [one for one in tests if one.has_power_for_controls()]
     shares = {
-        one.column.label: one.wrong_class_share(method, matrix)
+        one.column.label: one.wrong_class_share(method)
         for one in tests
-        if matrix.above_baselines(method, one.column)
+        if one.matrix.above_baselines(method, one.column)
     }
     known = {label: share for label, share in shares.items() if share is not None}
     return BaselineRecord(
@@ -284,7 +285,7 @@ def compare_columns(
         tests = compare_pairs(group.values, [*pairs, *against], group.clusters, seed=seed, cache=cache)
         compared, controls = holm_corrected(tests[: len(pairs)]), tests[len(pairs) :]
         above = better_than_every(controls, column.higher_is_better)
-        found[column.key] = ColumnTests(column, methods, compared, above)
+        found[column.key] = ColumnTests(column, matrix, methods, compared, above)
     return found
 
 

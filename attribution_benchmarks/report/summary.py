@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -53,7 +54,7 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any, custo
         return _about(custom[0], matrix, tests, names)
     if not any(one.has_power_for_controls() for one in tests.values()):
         return "A first look: the inputs are too few to compare methods with the baselines", ""
-    return _best_methods({name: baseline_record(name, tests.values(), matrix) for name in matrix.methods}, names)
+    return _best_methods({name: baseline_record(name, tests.values()) for name in matrix.methods}, names)
 
 
 def _best_methods(records: Mapping[str, BaselineRecord], names: Any) -> tuple[str, str]:
@@ -80,14 +81,14 @@ def _top(records: Mapping[str, BaselineRecord]) -> list[str]:
 
 def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> tuple[str, str]:
     """Return on how many metrics a method beats every baseline, and its best and worst rank."""
-    record = baseline_record(name, (one for one in tests.values() if name in one.tested), matrix)
+    record = baseline_record(name, (one for one in tests.values() if name in one.tested))
     ends = _extreme_columns(name, matrix)
     if not ends:
         return f"{names(name)} fits none of the benchmarks", ""
     counts = matrix.rank_counts()
     ranks = [f"{ordinal(math.floor(matrix.ranks[name, one.key]))} of {counts[one.key]} on {one.label}" for one in ends]
     text = f"Best rank: {'; worst: '.join(ranks)}."
-    silent = [one.label for one in ends if one.key not in tests or not tests[one.key].has_power(matrix)]
+    silent = [one.label for one in ends if one.key not in tests or not tests[one.key].has_power()]
     if silent:
         text += f" The inputs are too few to distinguish methods on {enumeration(silent)}."
     if not record.metrics:
@@ -206,13 +207,13 @@ def _leaders(group: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names
 def _best(column: Column, best: str, tests: ColumnTests | None, matrix: Matrix, names: Any) -> str:
     tied: list[str] = []
     if tests:
-        best, *tied = tests.tied_with_best(matrix)
+        best, *tied = tests.tied_with_best()
     text = f"{column.title}: {names(best)} ({cell_score(matrix.cells[best, column.key], column)})"
     if tests is None:
         return f"{text}."
     if not tied:
         return f"{text}, significantly better than all others."
-    if tests.has_power(matrix):
+    if tests.has_power():
         return f"{text}, tied with {enumeration(map(names, tied), _AT_MOST)}."
     others = f"{len(tied)} of the {len(tests.tested) - 1} others"
     return f"{text}, not significantly different from {others}: {_too_few(tests)}."
@@ -336,10 +337,10 @@ def _all_rounders(matrix: Matrix, tests: Sequence[ColumnTests], names: Any) -> I
     """Yield which metrics name no best method, and which methods are tied with the best on most others."""
     if len(tests) < 2 or not matrix.common:
         return
-    naming = [one for one in tests if one.names_best(matrix)]
-    silent = [one.column.label for one in tests if one not in naming]
+    naming = list(filter(ColumnTests.names_best, tests))
+    silent = list(itertools.filterfalse(ColumnTests.names_best, tests))
     if silent:
-        listed = enumeration(silent, _AT_MOST)
+        listed = enumeration((one.column.label for one in silent), _AT_MOST)
         yield f"{len(silent)} of {len(tests)} metrics name no best method and are not counted: {listed}."
     if naming:
         metrics = f"all {len(naming)} metrics" if len(naming) > 1 else "the one metric"
@@ -349,7 +350,7 @@ def _all_rounders(matrix: Matrix, tests: Sequence[ColumnTests], names: Any) -> I
 def _most_often_best(naming: Sequence[ColumnTests], matrix: Matrix, metrics: str, names: Any) -> str:
     counts = collections.Counter(dict.fromkeys(matrix.common, 0))
     for one in naming:
-        counts.update(name for name in one.tied_with_best(matrix) if name in counts)
+        counts.update(name for name in one.tied_with_best() if name in counts)
     top = max(counts.values())
     best = [names(name) for name, count in counts.items() if count == top]
     listed = enumeration(best, _AT_MOST)

@@ -174,7 +174,7 @@ def test_the_headline_crowns_no_method_that_keeps_its_score_for_another_class(do
 
     def said(**kept):
         judged = significance.compare_columns(built, with_wrong_class(groups, **kept))
-        return summary.headline(built, judged, named, []), cards.sentences("best", built, judged, named)
+        return summary.headline(built, judged, named, []), cards.sentences("best", judged, named)
 
     every = {"good": 0.3, "twin": 0.9, "bad": 0.9}
     (text, more), sentences = said(best=0.5, **every)
@@ -232,8 +232,8 @@ def test_less_of_a_score_is_kept_the_other_way_round_where_less_is_better(docume
     flat = {name: np.full(len(group.inputs), 10.0) for name in group.values}
     group = InputScores(group.where, group.inputs, {**flat, "best/wrong_class": 4 * flat["best"]})
     (verdict,) = significance.compare_columns(built, {"svea": [group]}).values()
-    assert verdict.wrong_class_share("best", built) == pytest.approx(0.25)
-    assert verdict.wrong_class_share("good", built) is None
+    assert verdict.wrong_class_share("best") == pytest.approx(0.25)
+    assert verdict.wrong_class_share("good") is None
 
 
 @pytest.mark.parametrize(
@@ -255,8 +255,8 @@ def test_a_method_that_escaped_the_controls_of_others_has_a_sign_of_its_own(buil
     judged = significance.compare_columns(built, tested)
     roe = judged["svea roe_test"]
     assert roe.untested_controls("best") == [] and roe.untested_controls("good") == ["wrong_class"]
-    assert roe.marks("good", built) == "°" and "°" not in roe.marks("best", built)
-    assert "†" in roe.marks("bad", built)
+    assert roe.marks("good") == "°" and "°" not in roe.marks("best")
+    assert "†" in roe.marks("bad")
 
 
 def test_several_random_networks_are_one_kind_and_each_must_be_beaten(built, groups):
@@ -273,9 +273,9 @@ def test_several_random_networks_are_one_kind_and_each_must_be_beaten(built, gro
             tested[benchmark].append(InputScores(group.where, group.inputs, values, group.clusters))
     judged = significance.compare_columns(built, tested)
     roe = judged["svea roe_test"]
-    assert roe.failed_kinds("best") == {} and roe.marks("best", built) == "*"
-    assert roe.failed_kinds("bad")["random_weights"] == (2, 3) and "†" in roe.marks("bad", built)
-    assert roe.untested_kinds("good") == {"random_weights": (2, 3)} and roe.marks("good", built) == "°"
+    assert roe.failed_kinds("best") == {} and roe.marks("best") == "*"
+    assert roe.failed_kinds("bad")["random_weights"] == (2, 3) and "†" in roe.marks("bad")
+    assert roe.untested_kinds("good") == {"random_weights": (2, 3)} and roe.marks("good") == "°"
     assert sorted(roe.scores_under_controls("bad", 1.0)["random_weights"]) == pytest.approx([0, 2, 3])
     named = Names({"random_weights": "random nets"}, [])
     assert significance.quoted_kinds(roe.failed_kinds("bad"), named)[-1] == "“random nets” (2 of 3)"

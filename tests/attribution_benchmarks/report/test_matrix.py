@@ -109,7 +109,7 @@ def test_correlations_are_scipys_over_shared_methods(built):
 
 def test_the_verdicts_know_better_level_and_not_above(built, judged):
     verdict = judged["svea roe_test"]
-    assert verdict.tied_with_best(built) == ["best"]
+    assert verdict.tied_with_best() == ["best"]
     assert set(verdict.beaten_by("best")) == {"good", "twin", "bad"}
     assert set(verdict.beaten_by("good")) == {"bad"}  # its twin has the same shift
     assert verdict.fails_controls("good") == []  # the template's position is a bound, no control to beat
@@ -122,7 +122,7 @@ def test_a_control_set_aside_is_shown_and_tested_by_nobody(documents, groups, co
     assert ("random", "bim mcs") in found.cells
     by_key = significance.compare_columns(found, groups)
     assert by_key["bim mcs"].controls == [] and by_key["bim mcs"].fails_controls("bad") == []
-    assert by_key["bim mcs"].marks("bad", found) == ""
+    assert by_key["bim mcs"].marks("bad") == ""
     rows = [row for row in publish.long_rows(found) if row["method"] == "random"]
     assert {row["aside"] for row in rows} == {"ceiling"}
 

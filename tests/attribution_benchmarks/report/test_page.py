@@ -189,7 +189,7 @@ def test_a_quick_run_says_what_it_cannot_tell_and_praises_nobody(documents, grou
     assert found["All-rounders"] == [
         "2 of 2 metrics name no best method and are not counted: SVEA ROE test % and SVEA Drop %."
     ]
-    assert not any(verdict.marks(name, built) for verdict in judged.values() for name in built.methods)
+    assert not any(verdict.marks(name) for verdict in judged.values() for name in built.methods)
 
 
 def test_the_difference_that_would_be_seen_shrinks_with_the_inputs(documents, groups, columns):
@@ -277,7 +277,7 @@ def test_no_method_is_named_best_where_a_baseline_scores_higher(documents, group
         f"ROE test %: no method is named best. “Random map” {why} ({best + lead:.1f}); the best method has {best:.1f}."
     )
     assert "1 of 2 metrics name no best method and are not counted: SVEA ROE test %." in found["All-rounders"]
-    assert "*" not in judged["svea roe_test"].marks("best", built) and "*" in judged["svea drop"].marks("best", built)
+    assert "*" not in judged["svea roe_test"].marks("best") and "*" in judged["svea drop"].marks("best")
     rows["random"]["value"] = best - 0.01
     assert "significantly better than all others" in said(matrix.build(lifted, chosen), judged)["Best on SVEA"][0]
 
