@@ -141,9 +141,9 @@ class Svea(Benchmark):
 
     def notes(self, run: Run, rows: Sequence[Mapping]) -> list[str]:
         """Compare the scores with the paper's."""
-        from svea import commentary
+        from svea import table
 
-        return commentary.findings(run.results, rows, self.titles(run), run.flags.seed, list(run.models))
+        return table.findings(run.results, rows, self.titles(run), run.flags.seed, list(run.models))
 
     def data_fingerprints(self, run: Run) -> dict[str, str]:
         """Return the fingerprint of MNIST-1D."""

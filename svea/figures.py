@@ -104,15 +104,13 @@ def save_figures(
     Parameters
     ----------
     directory
-        Where to write; made if missing.
-    data
-        MNIST-1D.
-    network
-        Scores of one network, from which the examples and the positions are taken.
+        Where to write; created if missing.
+    data, network
+        MNIST-1D, and the scores of one network, from which the examples and the positions are taken.
     maps
-        Method -> test signal -> (40,) map, for the signals of ``example_rows``.
+        Method -> test signal -> (40,) map, for the signals of ``_example_rows``.
     rows
-        ``table.long_rows``, of one network or several, for the scores.
+        ``table.long_rows``, of one network or several.
     titles
         Method -> title.
     formats
@@ -138,10 +136,8 @@ def choose_examples(labels: np.ndarray, probabilities: np.ndarray, count: int = 
 
     Parameters
     ----------
-    labels
-        (N,) int, true classes.
-    probabilities
-        (N, 10), the network's output.
+    labels, probabilities
+        (N,) int, true classes; (N, 10), the network's output.
     count
         Signals of either sort.
 
@@ -227,14 +223,13 @@ def roe_figure(rows: Sequence[Mapping], titles: Mapping[str, str]) -> Figure:
     values = np.array([row["value"] for row in scored])
     margins = np.array([[row["value"] - row["low"], row["high"] - row["value"]] for row in scored]).T
     kinds = [row["kind"] for row in scored]
-    colours = [_BARS[kind] for kind in kinds]
+    colours = list(map(_BARS.get, kinds))
     bars.barh(heights, values, xerr=margins, color=colours, height=0.66, error_kw={"linewidth": 1, "capsize": 2})
     for kind in filter(kinds.__contains__, _BARS):
         bars.barh([np.nan], [np.nan], color=_BARS[kind], label=f"{kind}, 95 % interval")
-    with_paper = np.array([bool(row["paper"]) for row in scored])
-    if with_paper.any():
-        published = [row["paper"] for row in scored if row["paper"]]
-        bars.plot(published, heights[with_paper], "D", color=_PAPER, markersize=5, label="paper")
+    published = {height: row["paper"] for height, row in enumerate(scored) if row["paper"]}
+    if published:
+        bars.plot(list(published.values()), list(published), "D", color=_PAPER, markersize=5, label="paper")
     bars.set_yticks(heights, [titles[row["method"]] for row in scored], fontsize=9)
     bars.set_xlim(0, 100)
     bars.set_xlabel("ROE test: windows classified correctly, %", fontsize=9)
@@ -323,9 +318,7 @@ def _draw_maps(axis, data: Mnist1D, row: int, maps: Sequence[np.ndarray], starts
     axis.add_collection(LineCollection(bases, colors="black", linewidths=0.8), autolim=False)
     axis.plot(*np.transpose(peaks), "o", color=_OURS, markersize=3)
     axis.set(xlim=(-0.5, LENGTH - 0.5), ylim=(-len(maps), 0))
-    for side in ("top", "right", "left"):
-        axis.spines[side].set_visible(False)
-    axis.tick_params(axis="y", length=0)
+    _bare(axis)
 
 
 def _unit(values):

@@ -13,16 +13,9 @@ from attribution.methods.queries import ModelQueries
 
 # In the order of the paper's Table 1; SmoothGrad is in its text only.
 METHODS = (
-    "gradient",
-    "smoothgrad",
-    "xgrad_cam",
-    "score_cam",
-    "grad_cam",
-    "grad_cam_plus_plus",
-    "sise",
-    "integrated_gradients",
-    "rise",
-)
+    "gradient", "smoothgrad", "xgrad_cam", "score_cam", "grad_cam", "grad_cam_plus_plus", "sise",
+    "integrated_gradients", "rise",
+)  # fmt: skip
 RISE_MASKS = 1000
 COSTLY = ("rise",)  # not tried on networks of random weights: as many masks on each would cost more than all else
 

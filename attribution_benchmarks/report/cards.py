@@ -141,13 +141,13 @@ def _extremes(name: str, examples: Sequence[ScoredExample], matrix: Matrix) -> d
     placed = [
         (share, number, key)
         for number, one in enumerate(examples)
+        if any(name in view.maps for view in one.example.views)
         for key in one.columns
-        if (share := one.shares[key].get(name)) is not None and any(name in view.maps for view in one.example.views)
+        if (share := one.shares[key].get(name)) is not None
     ]
-    pictured = [one for one in placed if examples[one[1]].example.views[0].picture.ndim == 3]
-    placed = pictured or placed
     if not placed:
         return {"best": None, "worst": None}
+    placed = [one for one in placed if examples[one[1]].example.views[0].picture.ndim == 3] or placed
     columns = {column.key: column for column in matrix.columns}
 
     def end(share: float, number: int, key: str) -> dict:

@@ -285,11 +285,11 @@ def _controls(
 ) -> list[tuple[str, str]]:
     """Return the printed name of each control that a benchmark has or applies to methods, and its description."""
     keys = {column.key for column in columns}
-    found = {name for name, key in matrix.cells if key in keys}
+    scored = {name for name, key in matrix.cells if key in keys}
     conditions = {kind_of(condition_of(test)) for key in keys & set(tests) for test in tests[key].controls}
     about = {control.name: control.about for control in definition.controls}
-    own = [name for name in matrix.controls if name in found]
-    return [(names(control), about[control]) for control in (*own, *sorted(conditions)) if about.get(control)]
+    shown = [*filter(scored.__contains__, matrix.controls), *sorted(conditions)]
+    return [(names(control), about[control]) for control in filter(about.get, shown)]
 
 
 def _pictures(

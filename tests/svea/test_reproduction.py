@@ -2,7 +2,7 @@
 
 import pytest
 
-from svea import commentary, methods, table
+from svea import methods, table
 from svea.metrics import METRICS
 
 
@@ -15,8 +15,8 @@ def scores(score):
 
 
 def test_the_lower_group_stays_below_the_upper_one(scores):
-    roe = {name: scores[1][name, "roe_test"]["value"] for name in commentary.LOWER_GROUP + commentary.UPPER_GROUP}
-    assert max(map(roe.get, commentary.LOWER_GROUP)) < min(map(roe.get, commentary.UPPER_GROUP))
+    roe = {name: scores[1][name, "roe_test"]["value"] for name in table.LOWER_GROUP + table.UPPER_GROUP}
+    assert max(map(roe.get, table.LOWER_GROUP)) < min(map(roe.get, table.UPPER_GROUP))
 
 
 def test_rise_has_the_lowest_drop_of_all(scores):

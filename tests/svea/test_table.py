@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import MapSource
-from svea import commentary, table
+from svea import table
 from svea.definition import BENCHMARK
 from svea.metrics import METRICS
 from svea.scoring import NetworkScores, Scores
@@ -83,7 +83,7 @@ def test_titles_are_the_registrys_and_a_users_own_is_its_functions():
 
 def lines(network):
     networks = [network]
-    return commentary.findings(
+    return table.findings(
         networks, table.long_rows(networks, METRICS, 0), BENCHMARK.row_titles(networks[0].sources), 0, ["nets/a"]
     )
 
@@ -113,7 +113,7 @@ def test_what_holds_is_said_to_hold_and_what_does_not_is_not():
 def test_a_spread_over_networks_is_told_beside_the_papers_row():
     networks = [made_up({"grad_cam_plus_plus": 60.0}, shift) for shift in (-1.0, 0.0, 4.0)]
     rows = table.long_rows(networks, METRICS, seed=0)
-    told = commentary.findings(networks, rows, BENCHMARK.row_titles(networks[0].sources), 0, ["a", "b", "c"])
+    told = table.findings(networks, rows, BENCHMARK.row_titles(networks[0].sources), 0, ["a", "b", "c"])
     assert any("Grad-CAM++, ROE test: ours 61.0, over networks 59.0 to 64.0; the paper's 59.0" in line for line in told)
 
 
