@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from attribution.errors import BadInput
 from attribution_benchmarks.core.metric import Metric
 from svea.mnist1d import LENGTH
 
@@ -42,7 +43,7 @@ def region_of_explanation(maps: np.ndarray) -> np.ndarray:
 
     Raises
     ------
-    ValueError
+    BadInput
         If the maps have another shape.
     """
     return np.clip(_without_channel(maps).argmax(axis=1) - WINDOW // 2, 0, LENGTH - WINDOW)
@@ -118,7 +119,9 @@ def _without_channel(maps: np.ndarray) -> np.ndarray:
     """Return maps as (N, 40)."""
     maps = np.asarray(maps)
     if maps.shape[1:] not in ((LENGTH,), (LENGTH, 1)):
-        raise ValueError(f"maps have shape {maps.shape}; (N, {LENGTH}) or (N, {LENGTH}, 1) is needed")
+        raise BadInput(
+            f"maps of shape {maps.shape[1:]}; SVEA reads one value per point, shape ({LENGTH},) or ({LENGTH}, 1)"
+        )
     return maps.reshape(len(maps), LENGTH)
 
 

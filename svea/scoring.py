@@ -150,11 +150,6 @@ def evaluator(
 
 def _region(maps: np.ndarray, batch: Batch, scores: Callable) -> np.ndarray:
     """Return where each map's region begins and whether the map is zero everywhere, (N, 2) int64."""
-    maps = np.asarray(maps)
-    if maps.shape[1:] not in ((LENGTH,), (LENGTH, 1)):
-        raise BadInput(
-            f"maps of shape {maps.shape[1:]}; SVEA reads one value per point, shape ({LENGTH},) or ({LENGTH}, 1)"
-        )
     return np.stack([metrics.region_of_explanation(maps), metrics.all_zero(maps)], axis=1)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from attribution.errors import BadInput
 from svea import metrics
 
 
@@ -43,9 +44,9 @@ def test_all_zero_maps_are_found():
     assert metrics.all_zero(np.concatenate([np.zeros((1, 40)), peaked(0), -peaked(3)])).tolist() == [True, False, False]
 
 
-@pytest.mark.parametrize("shape", [(3, 39), (3, 40, 2), (40,), (3, 1, 40)])
+@pytest.mark.parametrize("shape", [(3, 39), (3, 40, 2), (40,), (3, 1, 40), (2, 40, 1, 1)])
 def test_maps_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=r"\(N, 40\) or \(N, 40, 1\) is needed"):
+    with pytest.raises(BadInput, match=r"one value per point, shape \(40,\) or \(40, 1\)"):
         metrics.region_of_explanation(np.zeros(shape))
 
 

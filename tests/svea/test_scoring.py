@@ -100,12 +100,6 @@ def test_a_region_begins_six_points_before_the_peak_and_zero_maps_are_marked():
     )
 
 
-@pytest.mark.parametrize("shape", [(2, 20), (2, 40, 2), (2, 40, 1, 1)])
-def test_a_region_of_other_maps_raises(shape):
-    with pytest.raises(BadInput, match="one value per point"):
-        scoring.REGION.function(np.zeros(shape), None, None)
-
-
 def test_batches_hold_all_signals_in_order_with_their_truth(data):
     parts = list(scoring.batches(data, 1500))
     batches = [part.load() for part in parts]
