@@ -154,17 +154,24 @@ def test_the_headline_is_of_ones_own_method_and_else_of_the_controls(built, judg
     assert summary.headline(built, {}, named, [])[0].startswith("A first look")
 
 
+def with_controls(groups, under):
+    """Add the scores of methods' own maps under control conditions: ``under(name, values)`` -> name -> values."""
+    found = {}
+    for benchmark, members in groups.items():
+        found[benchmark] = []
+        for group in members:
+            added = {}
+            for name, column in group.values.items():
+                added |= under(name, np.asarray(column))
+            found[benchmark].append(InputScores(group.where, group.inputs, {**group.values, **added}, group.clusters))
+    return found
+
+
 def with_wrong_class(groups, **kept):
     """Give methods a map for another class that keeps a share of each input's score."""
-    return {
-        benchmark: [
-            InputScores(group.where, group.inputs, {
-                **group.values,
-                **{f"{name}/wrong_class": share * np.asarray(group.values[name]) for name, share in kept.items()
-                   if name in group.values},
-            }, group.clusters) for group in found
-        ] for benchmark, found in groups.items()
-    }  # fmt: skip
+    return with_controls(
+        groups, lambda name, column: {f"{name}/wrong_class": kept[name] * column} if name in kept else {}
+    )
 
 
 def test_the_headline_crowns_no_method_that_keeps_its_score_for_another_class(documents, groups, columns):
@@ -244,14 +251,9 @@ def test_places_have_their_endings(number, word):
 
 
 def test_a_method_that_escaped_the_controls_of_others_has_a_sign_of_its_own(built, groups):
-    tested = {}
-    for benchmark, found in groups.items():
-        tested[benchmark] = [
-            InputScores(group.where, group.inputs, {
-                **group.values,
-                **{f"{name}/wrong_class": np.asarray(group.values[name]) - 1 for name in ("best", "bad")},
-            }, group.clusters) for group in found
-        ]  # fmt: skip
+    tested = with_controls(
+        groups, lambda name, column: {f"{name}/wrong_class": column - 1} if name in ("best", "bad") else {}
+    )
     judged = significance.compare_columns(built, tested)
     roe = judged["svea roe_test"]
     assert roe.untested_controls("best") == [] and roe.untested_controls("good") == ["wrong_class"]
@@ -261,17 +263,13 @@ def test_a_method_that_escaped_the_controls_of_others_has_a_sign_of_its_own(buil
 
 def test_several_random_networks_are_one_kind_and_each_must_be_beaten(built, groups):
     """Above every one of them, or not above the kind; a method that was asked fewer of them is told apart."""
-    tested = {}
-    for benchmark, found in groups.items():
-        tested[benchmark] = []
-        for group in found:
-            asked = {}
-            for name, shifts in {"best": (-1, -2, -3), "bad": (-1, 1, 2), "good": (-1,)}.items():
-                for number, shift in enumerate(shifts, start=1):
-                    asked[f"{name}/random_weights#{number}"] = np.asarray(group.values[name]) + shift
-            values = {**group.values, **asked}
-            tested[benchmark].append(InputScores(group.where, group.inputs, values, group.clusters))
-    judged = significance.compare_columns(built, tested)
+    shifts = {"best": (-1, -2, -3), "bad": (-1, 1, 2), "good": (-1,)}
+
+    def under(name, column):
+        numbered = enumerate(shifts.get(name, ()), start=1)
+        return {f"{name}/random_weights#{number}": column + shift for number, shift in numbered}
+
+    judged = significance.compare_columns(built, with_controls(groups, under))
     roe = judged["svea roe_test"]
     assert roe.failed_kinds("best") == {} and roe.marks("best") == "*"
     assert roe.failed_kinds("bad")["random_weights"] == (2, 3) and "†" in roe.marks("bad")
