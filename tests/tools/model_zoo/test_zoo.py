@@ -9,16 +9,15 @@ import attribution
 from tools.model_zoo import measure
 from tools.model_zoo.families import FAMILIES, GROUPS
 
-ALL_METHODS = ("residual", "signal_residual", "vit_gelu", "two_inputs", "segmentation")
+ALL_METHODS = ("residual", "signal_residual")
 # The other kinds of networks, each with a method of every way in which a model is asked.
 FEW_METHODS = (
-    "gradient", "integrated_gradients", "deeplift", "guided_backprop", "lrp_epsilon", "lrp_alpha1beta0", "lrp_attn",
-    "grad_cam", "ablation_cam", "gradient_rollout", "occlusion", "kernel_shap",
+    "gradient", "deeplift", "lrp_epsilon", "lrp_attn", "grad_cam", "ablation_cam", "gradient_rollout", "kernel_shap",
 )  # fmt: skip
 IN_PART = (
-    "bias_free", "inverted_residual", "convnext_block", "prelu", "grouped", "global_max", "convolutional_head",
-    "volume", "vit_bias_free", "swin", "token_transformer", "lstm", "channels_first", "mixed_float16", "static_batch",
-    "bytes", "examples", "tensorflow_1", "keras_int8", "live_dropout", "MobileNet",
+    "inverted_residual", "grouped", "convolutional_head", "volume", "vit_gelu", "swin", "token_transformer", "lstm",
+    "two_inputs", "channels_first", "mixed_float16", "static_batch", "bytes", "examples", "segmentation",
+    "tensorflow_1", "keras_int8", "live_dropout",
 )  # fmt: skip
 # Families of which nothing can be explained, and what they are told.
 REFUSED = {
