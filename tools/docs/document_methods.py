@@ -32,9 +32,9 @@ default the predicted one.
 Methods named after a library are that library's code, for comparison; their weaknesses list the differences from the
 methods that they are named after.
 
-Shapley sampling, KernelSHAP and LIME keep or remove groups of positions. `groups=None` is every feature of a vector, and
-patches of an eighth of each axis in signals and images; `groups="superpixels"` is SLIC's segments of an image;
-an array of whole numbers of the positions' shape, one for each input or the same for all, makes one group of equal
+Shapley sampling, KernelSHAP and LIME keep or remove groups of positions. `groups=None` is every feature of a vector,
+and patches of an eighth of each axis in signals and images; `groups="superpixels"` is SLIC's segments of an image; an
+array of whole numbers of the positions' shape, one for each input or the same for all, makes one group of equal
 numbers. With `groups=np.array([0, 1, 1, 1, 2])` the three columns of a one-hot code are explained as one feature:
 `attribution.explain("kernel_shap", model, table, groups=...)`. A group's value is divided evenly among its positions.
 
