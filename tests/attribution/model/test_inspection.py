@@ -35,7 +35,7 @@ def test_signatures_scores_layers_and_methods_are_told(inspect, exported, models
     apply, refused = said.split("methods that do not:")
     assert "methods that apply: gradient, " in apply and "deeplift" in apply
     refused = [line.split()[0] for line in refused.split("to load it:")[0].splitlines() if line.strip()]
-    assert refused == ["attention_rollout", "gradient_rollout"]  # it has no attention
+    assert refused == ["xrai", "attention_rollout", "gradient_rollout"]  # it takes no images and has no attention
 
 
 def test_the_lines_it_writes_load_and_explain(inspect, exported, inputs):
