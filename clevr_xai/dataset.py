@@ -73,20 +73,13 @@ class _PackedList(Sequence[dict]):
     """
 
     def __init__(self, objects: Iterable[dict]):
-        self._texts = [self._text(each) for each in objects]
+        self._texts = [json.dumps(each, separators=(",", ":")).encode() for each in objects]
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def __getitem__(self, row):
         return json.loads(self._texts[row])
-
-    def __setitem__(self, row: int, entry: dict) -> None:
-        self._texts[row] = self._text(entry)
-
-    @staticmethod
-    def _text(entry: dict) -> bytes:
-        return json.dumps(entry, separators=(",", ":")).encode()
 
 
 class Dataset:

@@ -194,14 +194,12 @@ def _grad_cam_plus_plus(passes: GraphQueries, *, layer: str, resize: bool) -> An
 
 def _layer_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     values, given = passes.layer_gradient(layer)
-    maps = tf.nn.relu(tf.reduce_sum(tf.nn.relu(given) * values, axis=-1))
-    return _resized(maps, _sizes(passes.inputs)) if resize else maps
+    return _rectified(passes, tf.reduce_sum(tf.nn.relu(given) * values, axis=-1), resize)
 
 
 def _hires_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
     values, given = passes.layer_gradient(layer)
-    maps = tf.nn.relu(tf.reduce_sum(given * values, axis=-1))
-    return _resized(maps, _sizes(passes.inputs)) if resize else maps
+    return _rectified(passes, tf.reduce_sum(given * values, axis=-1), resize)
 
 
 def _xgrad_cam(passes: GraphQueries, *, layer: str, resize: bool) -> Any:
@@ -315,7 +313,11 @@ def _loop(count: int, add: Callable[[Any, Any], Any], start: Any) -> Any:
 
 def _combine(passes: GraphQueries, values: Any, weights: Any, resize: bool) -> Any:
     """Return ReLU of the weighted sum of channels, upsampled if ``resize``."""
-    maps = tf.nn.relu(tf.einsum("n...c,nc->n...", values, weights))
+    return _rectified(passes, tf.einsum("n...c,nc->n...", values, weights), resize)
+
+
+def _rectified(passes: GraphQueries, maps: Any, resize: bool) -> Any:
+    maps = tf.nn.relu(maps)
     return _resized(maps, _sizes(passes.inputs)) if resize else maps
 
 

@@ -76,23 +76,15 @@ def lrp_alpha1beta0(
 
 
 def lrp_gamma(
-    queries: ModelQueries,
-    *,
-    gamma: float = 0.25,
-    epsilon: float = 1e-6,
-    batch_norm: str = "fold",
-    stabiliser: str = "absolute",
-    products: str = "signal",
+    queries: ModelQueries, *, gamma: float = 0.25, epsilon: float = 1e-6, batch_norm: str = "fold"
 ) -> np.ndarray:
     """LRP-γ in convolutions and dense layers (Montavon et al. 2019): positive weights count 1 + γ times.
 
     Between LRP-ε (γ = 0) and LRP-z+ of non-negative activations (γ to infinity).
     """
-    rule = Rule("gamma", gamma=gamma, epsilon=epsilon, stabiliser=stabiliser)
-    merge = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    return queries.relevance(
-        Composite(rule, rule, merge, batch_norm=batch_norm, norm="epsilon", sums="separate", products=products)
-    )
+    rule = Rule("gamma", gamma=gamma, epsilon=epsilon)
+    merge = Rule("epsilon", epsilon=epsilon)
+    return queries.relevance(Composite(rule, rule, merge, batch_norm=batch_norm, norm="epsilon", sums="separate"))
 
 
 def lrp_epsilon_gamma_box(
@@ -103,47 +95,25 @@ def lrp_epsilon_gamma_box(
     low: float = 0.0,
     high: float = 1.0,
     batch_norm: str = "fold",
-    stabiliser: str = "absolute",
-    products: str = "signal",
 ) -> np.ndarray:
     """LRP-ε in dense layers, LRP-γ in convolutions, z^B for the first one: zennit's EpsilonGammaBox.
 
     Inputs must lie between ``low`` and ``high``, or ``BadInput`` is raised.
     """
     _refuse_inputs_outside("lrp_epsilon_gamma_box", queries, low, high)
-    dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    convolution = Rule("gamma", gamma=gamma, epsilon=epsilon, stabiliser=stabiliser)
-    box = Rule("box", epsilon=epsilon, low=low, high=high, stabiliser=stabiliser)
+    dense = Rule("epsilon", epsilon=epsilon)
+    convolution = Rule("gamma", gamma=gamma, epsilon=epsilon)
+    box = Rule("box", epsilon=epsilon, low=low, high=high)
     return queries.relevance(
-        Composite(
-            convolution,
-            dense,
-            dense,
-            first=box,
-            batch_norm=batch_norm,
-            norm="epsilon",
-            sums="separate",
-            products=products,
-        )
+        Composite(convolution, dense, dense, first=box, batch_norm=batch_norm, norm="epsilon", sums="separate")
     )
 
 
-def lrp_epsilon_plus_flat(
-    queries: ModelQueries,
-    *,
-    epsilon: float = 1e-6,
-    batch_norm: str = "fold",
-    stabiliser: str = "absolute",
-    products: str = "signal",
-) -> np.ndarray:
+def lrp_epsilon_plus_flat(queries: ModelQueries, *, epsilon: float = 1e-6, batch_norm: str = "fold") -> np.ndarray:
     """LRP-ε in dense layers, LRP-z+ in convolutions, flat for the first layer: zennit's EpsilonPlusFlat."""
-    plus = Rule("z_plus", epsilon=epsilon, stabiliser=stabiliser)
-    dense = Rule("epsilon", epsilon=epsilon, stabiliser=stabiliser)
-    flat = Rule("flat", epsilon=epsilon, stabiliser=stabiliser)
+    plus, dense, flat = (Rule(kind, epsilon=epsilon) for kind in ("z_plus", "epsilon", "flat"))
     return queries.relevance(
-        Composite(
-            plus, dense, plus, first=flat, batch_norm=batch_norm, norm="epsilon", sums="separate", products=products
-        )
+        Composite(plus, dense, plus, first=flat, batch_norm=batch_norm, norm="epsilon", sums="separate")
     )
 
 

@@ -141,7 +141,7 @@ BY_CHORDS = SumLaw(
     _logit_difference,
     "large contributions cancel, as where a product has huge values at the baseline; choose another baseline",
 )
-BY_GROUPS = SumLaw(_PATH, _score_difference, "float32 scores cancel")
+BY_CONSTRUCTION = SumLaw(_PATH, _score_difference, "float32 scores cancel")
 BY_BLUR = SumLaw("f(x) - f(blurred x)", _blur_difference, f"the path has too few steps (steps= in Python), {_JUMP}")
 EXCITATION = SumLaw("1", _one, "steps end where a unit has no positive input")
 

@@ -7,13 +7,14 @@ The caller takes absolute values, clips or sums over channels. f_t is the score 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.methods.queries import ModelQueries, broadcasts
+from attribution.methods.queries import ModelQueries, Variant, broadcasts
 from attribution.model import batching
 
 MEDIAN = "median"  # a baseline computed from each input
@@ -104,12 +105,14 @@ def integrated_gradients(
     start = start_of(queries, baseline)
     if tolerance:
         return _refined(queries, start, points - 1, quadrature, tolerance)
+    return path_integral(queries, start, weights)
+
+
+def path_integral(queries: ModelQueries, start: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return (x - b) times the weighted sum of the gradients at equally spaced points from b = ``start`` to x."""
+    points = len(weights)
     difference = queries.inputs - start
-    alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
-
-    def on_path(number: int, rows: np.ndarray) -> Any:
-        return queries.inputs[rows] - (1 - alphas[number]) * difference[rows]
-
+    on_path = _straight_path(queries, difference, points)
     total = np.zeros(queries.inputs.shape)
     inner = points
     if not queries.has_targets:  # the path ends at the input, whose gradient also predicts the targets
@@ -121,6 +124,16 @@ def integrated_gradients(
         total += weights[-1] * end
     maps: np.ndarray = difference * total
     return maps
+
+
+def _straight_path(queries: ModelQueries, difference: np.ndarray, points: int) -> Variant:
+    """Return the variants at equally spaced points of the line to the inputs, from ``difference`` before them."""
+    alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
+
+    def on_path(number: int, rows: np.ndarray) -> Any:
+        return queries.inputs[rows] - (1 - alphas[number]) * difference[rows]
+
+    return on_path
 
 
 def start_of(queries: ModelQueries, baseline: Any) -> np.ndarray:
@@ -364,12 +377,7 @@ def idgi(queries: ModelQueries, *, points: int = 51, baseline: Any = 0.0) -> np.
     """
     if points < 2:
         raise BadInput(f"idgi needs at least 2 points, not {points}")
-    difference = queries.inputs - start_of(queries, baseline)
-    alphas = np.linspace(0.0, 1.0, points, dtype=np.float32)
-
-    def on_path(number: int, rows: np.ndarray) -> Any:
-        return queries.inputs[rows] - (1 - alphas[number]) * difference[rows]
-
+    on_path = _straight_path(queries, queries.inputs - start_of(queries, baseline), points)
     scores = np.empty((points, len(queries)))
     for number, rows, part in queries.variant_scores(points, on_path):
         scores[number, rows] = part
@@ -403,19 +411,21 @@ def blur_ig(queries: ModelQueries, *, steps: int = 50, max_sigma: float = 50.0) 
         raise BadInput("blur_ig needs positions to blur, as a signal or an image has; these inputs are vectors")
     maps = np.zeros(queries.inputs.shape)
 
-    def blurred(number: int, rows: np.ndarray) -> np.ndarray:
-        sigma = max_sigma * (1 - number / steps)
-        return blur(queries.inputs[rows], sigma) if number < steps else queries.inputs[rows]
+    @functools.lru_cache(3)  # a point and its neighbours
+    def blurred(number: int) -> np.ndarray:
+        return blur(queries.inputs, max_sigma * (1 - number / steps))
 
-    for number, rows, gradients in queries.variant_gradients(steps + 1, blurred):
+    for number, rows, gradients in queries.variant_gradients(steps + 1, lambda number, rows: blurred(number)[rows]):
         # Each gradient is used in the step to its point and in the step from it.
-        ends = blurred(max(number - 1, 0), rows), blurred(min(number + 1, steps), rows)
-        maps[rows] += gradients * (ends[1] - ends[0]) / 2
+        step = blurred(min(number + 1, steps)) - blurred(max(number - 1, 0))
+        maps[rows] += gradients * step[rows] / 2
     return maps
 
 
 def blur(inputs: np.ndarray, sigma: float) -> np.ndarray:
     """Return inputs ``(N, positions..., channels)`` after a Gaussian blur over positions, with zeros outside."""
+    if sigma == 0:
+        return inputs
     import scipy.ndimage  # here, since the command's help imports this module
 
     deviations = (0, *(sigma,) * (inputs.ndim - 2), 0)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.methods.gradients import integrated_gradients, start_of
+from attribution.methods.gradients import path_integral, path_weights, start_of
 from attribution.methods.perturbation import occlusion_windows, positions
 from attribution.methods.queries import ModelQueries
 
@@ -31,11 +31,10 @@ _SUPERPIXELS = 50
 _SCALES = (50, 100, 150, 250, 500, 1200)  # of XRAI's segments
 _SEGMENTED = 224  # side in pixels of the image that XRAI segments
 _NEW_PIXELS = 50
-_ENUMERATED = 12  # groups up to which KernelSHAP may score every coalition
 
 
 @dataclasses.dataclass(frozen=True)
-class Coalitions:
+class _Coalitions:
     """Groups of a batch of inputs, and inputs in which only some of them are kept.
 
     Attributes
@@ -87,7 +86,7 @@ class Coalitions:
         return maps
 
 
-def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> Coalitions:
+def _coalitions(queries: ModelQueries, groups: Any, baseline: Any) -> _Coalitions:
     """Return the groups of a batch of inputs; the parameters are those of this module's methods.
 
     Raises
@@ -108,7 +107,7 @@ def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> Coalitio
         known, inverse = np.unique(one, return_inverse=True)
         numbered[row], counts[row] = inverse.reshape(shape[1:]), len(known)
     start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
-    return Coalitions(queries, numbered, counts, start)
+    return _Coalitions(queries, numbered, counts, start)
 
 
 def _patches(spatial: tuple[int, ...]) -> np.ndarray:
@@ -136,9 +135,7 @@ def _superpixels(queries: ModelQueries, groups: str) -> np.ndarray:
 
 
 def _given(queries: ModelQueries, groups: Any, shape: tuple[int, ...]) -> np.ndarray:
-    array = np.asarray(groups)
-    if array.ndim == len(shape) and len(array) > 1:
-        array = array[queries.rows]
+    array = queries.batch_rows(np.asarray(groups), len(shape))
     if not np.issubdtype(array.dtype, np.integer) or array.shape not in (shape, shape[1:], (1, *shape[1:])):
         raise BadInput(
             f"groups of shape {np.shape(groups)} and type {array.dtype}; whole numbers are needed of the positions' "
@@ -163,7 +160,7 @@ def shapley_sampling(
     """
     if permutations < 1:
         raise BadInput(f"shapley_sampling needs at least 1 permutation, not {permutations}")
-    coalitions = coalitions_of(queries, groups, baseline)
+    coalitions = _coalitions(queries, groups, baseline)
     orders, kept = [], []
     for row, count in enumerate(coalitions.counts):
         generator = queries.generator(row, "shapley sampling")
@@ -179,9 +176,10 @@ def shapley_sampling(
     scores = coalitions.scores(kept)
     values = []
     for row, count in enumerate(coalitions.counts):
-        of_nothing, between = scores[row][0], scores[row][1:].reshape(count - 1, permutations)
-        ends = np.full((1, permutations), of_nothing), np.full((1, permutations), queries.target_scores[row], float)
-        gains = np.diff(np.concatenate([ends[0], between, ends[1]]), axis=0)  # (places, permutations)
+        along = np.empty((count + 1, permutations))  # scores after each place of each permutation
+        along[0], along[-1] = scores[row][0], queries.target_scores[row]
+        along[1:-1] = scores[row][1:].reshape(count - 1, permutations)
+        gains = np.diff(along, axis=0)
         total = np.zeros(count)
         for order, gain in zip(orders[row], gains.T, strict=True):
             total[order] += gain
@@ -202,7 +200,7 @@ def kernel_shap(queries: ModelQueries, *, samples: int = 500, groups: Any = None
     """
     if samples < 2:
         raise BadInput(f"kernel_shap needs at least 2 samples, not {samples}")
-    coalitions = coalitions_of(queries, groups, baseline)
+    coalitions = _coalitions(queries, groups, baseline)
     kept, weights = [], []
     for row, count in enumerate(coalitions.counts):
         of_row, weight = _by_shapley_kernel(int(count), samples, queries.generator(row, "kernel shap"))
@@ -210,10 +208,9 @@ def kernel_shap(queries: ModelQueries, *, samples: int = 500, groups: Any = None
         weights.append(weight)
     scores = coalitions.scores(kept)
     values = []
-    for row, count in enumerate(coalitions.counts):
+    for row in range(len(queries)):
         total = queries.target_scores[row].astype(float) - scores[row][0]
         values.append(_constrained_regression(kept[row][1:], scores[row][1:] - scores[row][0], weights[row], total))
-        assert len(values[-1]) == count
     return coalitions.maps(values)
 
 
@@ -222,7 +219,7 @@ def _by_shapley_kernel(count: int, samples: int, generator: np.random.Generator)
     if count < 2:
         return np.zeros((0, count), bool), np.zeros(0)
     sizes = np.arange(1, count)
-    if count <= _ENUMERATED and 2**count - 2 <= samples:
+    if 2**count - 2 <= samples:
         numbers = np.arange(1, 2**count - 1)
         every = (numbers[:, np.newaxis] >> np.arange(count)) & 1 == 1
         size = every.sum(axis=1)
@@ -276,7 +273,7 @@ def lime(
     """
     if samples < 1 or not width > 0 or not ridge >= 0:
         raise BadInput(f"lime needs samples >= 1, width > 0 and ridge >= 0, not {samples}, {width} and {ridge}")
-    coalitions = coalitions_of(queries, groups, baseline)
+    coalitions = _coalitions(queries, groups, baseline)
     kept = [
         queries.generator(row, "lime").random((samples, count)) < 0.5 for row, count in enumerate(coalitions.counts)
     ]
@@ -317,9 +314,9 @@ def xrai(queries: ModelQueries, *, points: int = 51) -> np.ndarray:
         raise BadInput(f"xrai needs images; these inputs have the shape {queries.inputs.shape[1:]}")
     maps = np.empty(queries.inputs.shape[:-1])
     attributions = np.zeros(queries.inputs.shape)
-    axes = (1, 2, 3)
-    for baseline in (queries.inputs.min(axis=axes, keepdims=True), queries.inputs.max(axis=axes, keepdims=True)):
-        attributions += integrated_gradients(queries, points=points, baseline=baseline) / 2
+    weights = path_weights(points, "trapezoid")
+    for end in (np.min, np.max):
+        attributions += path_integral(queries, end(queries.inputs, axis=(1, 2, 3), keepdims=True), weights) / 2
     for found, image, attribution in zip(maps, queries.inputs, attributions.max(axis=-1), strict=True):
         found[...] = _by_region(attribution, _regions(image))
     return maps
@@ -351,18 +348,13 @@ def _regions(image: np.ndarray) -> list[np.ndarray]:
 
 def _by_region(attribution: np.ndarray, regions: list[np.ndarray]) -> np.ndarray:
     """Return the map of one image's attribution ``(H, W)`` by its regions."""
-    found = np.full(attribution.shape, np.nan)
+    found = np.empty(attribution.shape)
     missing = np.ones(attribution.shape, bool)
-    while regions:
-        added = [region & missing for region in regions]
-        regions = [region for region, new in zip(regions, added, strict=True) if new.sum() >= _NEW_PIXELS]
-        added = [new for new in added if new.sum() >= _NEW_PIXELS]
-        if not regions:
-            break
-        means = [attribution[new].mean() for new in added]
+    while regions := [new for region in regions if (new := region & missing).sum() >= _NEW_PIXELS]:
+        means = [attribution[new].mean() for new in regions]
         best = int(np.argmax(means))
-        found[added[best]] = means[best]
-        missing &= ~regions.pop(best)
+        found[regions[best]] = means[best]
+        missing &= ~regions[best]
     if missing.any():
         found[missing] = attribution[missing].mean()
     return found

@@ -131,11 +131,6 @@ class ModelQueries:
         return {name: _locked(np.asarray(array).view()) for name, array in self._feed.items()}
 
     @property
-    def rows(self) -> slice:
-        """Rows of the batch among all inputs."""
-        return self._position.rows
-
-    @property
     def has_targets(self) -> bool:
         """Whether the classes to explain are known without a pass."""
         return self._targets is not None
@@ -159,15 +154,29 @@ class ModelQueries:
         BadInput
             If it does not broadcast.
         """
-        array = self.channels_last(value)
-        if array.ndim == self.inputs.ndim and len(array) == self._position.total != 1:
-            array = array[self._position.rows]
+        array = self.batch_rows(self.channels_last(value), self.inputs.ndim)
         if not broadcasts(array.shape, self.inputs.shape) or not np.isfinite(array).all():
             raise BadInput(
                 f"a finite number or array is needed that broadcasts to {self._position.total} inputs of shape "
                 f"{self.inputs.shape[1:]}, not one of shape {np.shape(value)}"
             )
         return array
+
+    def batch_rows(self, array: np.ndarray, ndim: int) -> np.ndarray:
+        """Return the rows of this batch where an array has ``ndim`` axes and so a row for each of the caller's inputs.
+
+        Raises
+        ------
+        BadInput
+            If it has neither so many rows nor one for all.
+        """
+        if array.ndim != ndim or len(array) == 1:
+            return array
+        if len(array) != self._position.total:
+            raise BadInput(
+                f"an array of {len(array)} rows for {self._position.total} inputs; give one for each, or one"
+            )
+        return array[self._position.rows]
 
     def channels_last(self, value: Any) -> np.ndarray:
         """Return an array in the caller's layout as float32 in that of ``inputs``, whose channels are last."""

@@ -173,9 +173,9 @@ _METHODS = [
         "CVPR 2023",
         cost="points F + (points - 1) G",
         weaknesses="The signs of a step's values are all that of the step's change of the score, so that evidence for "
-        "and against is not told apart. Depends on the baseline as Integrated Gradients do.",
+        "and against the class is mixed. Depends on the baseline as Integrated Gradients do.",
         requirements=_PATH,
-        sum_law=completeness.BY_GROUPS,
+        sum_law=completeness.BY_CONSTRUCTION,
     ),
     _method(
         gradients.blur_ig,
@@ -453,7 +453,7 @@ _METHODS = [
         requirements="Scores only.",
         randomness=f"Permutations, {_SEED_PER_INPUT}.",
         drops_channels=True,
-        sum_law=completeness.BY_GROUPS,
+        sum_law=completeness.BY_CONSTRUCTION,
     ),
     _method(
         groups.kernel_shap,
@@ -466,7 +466,7 @@ _METHODS = [
         requirements="Scores only.",
         randomness=f"Coalitions, {_SEED_PER_INPUT}; none where all are scored.",
         drops_channels=True,
-        sum_law=completeness.BY_GROUPS,
+        sum_law=completeness.BY_CONSTRUCTION,
     ),
     _method(
         groups.lime,

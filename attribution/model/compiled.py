@@ -64,6 +64,11 @@ class CompiledGraph:
         self.output_shape = shape_of_output(self.graph.shape(self.logits), frozen.output_shape)
         self._position = position
         self._score = score
+        self._output, self._activation = self.logits, None  # scores are the activation, if any, of the output
+        if score == "probabilities":
+            self._activation = final_activation(self.graph, self.logits, self.probabilities)
+            if self._activation is None and self.probabilities:
+                self._output = self.probabilities
         self._jit_compile = jit_compile
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
@@ -221,11 +226,6 @@ class CompiledGraph:
         name: str = "model",
     ) -> tuple[Any, list[Any], dict[str, Any]]:
         """Import a graph on arrays; return scores, the elements, and the tensors given (``GraphView.import_on``)."""
-        output, activation = self.logits, None
-        if self._score == "probabilities":
-            activation = final_activation(self.graph, self.logits, self.probabilities)
-            if activation is None and self.probabilities is not None:
-                output = self.probabilities
         if self._loaded is not None:
             if elements or rules:
                 raise BadInput(
@@ -233,15 +233,15 @@ class CompiledGraph:
                     "gradients of its inputs; layers, relevance and other gradients inside it are not supported"
                 )
             scores = self._by_class(self._loaded(*arrays))
-            return scores if self.probabilities else _activated(scores, activation), [], {}
+            return scores if self.probabilities else _activated(scores, self._activation), [], {}
         (scores, *found), given = view.import_on(
             dict(zip(self._input_nodes, arrays, strict=True)),
-            [output if ":" in output else f"{output}:0", *elements],
+            [self._output if ":" in self._output else f"{self._output}:0", *elements],
             rules,
             name,
         )
         scores = self._by_class(scores)
-        return _activated(scores, activation), found, given
+        return _activated(scores, self._activation), found, given
 
     def _view(self) -> GraphView:
         """Return the graph that passes compute with."""

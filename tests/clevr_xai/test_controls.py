@@ -95,6 +95,7 @@ def test_the_controls_of_a_run_stand_in_the_order_of_the_tables(network, data):
     assert [control.name for control in chosen] == ["wrong_class", "permuted_question", "random"]
     assert all(control.maps or control.disturb for control in chosen)
     other = Dataset("simple", data.data_dir, size=64)
-    other.questions[0] = dict(other.questions[0], question="What color is the ball?")
+    first, *rest = other.questions
+    other.questions = [dict(first, question="What color is the ball?"), *rest]
     (changed,) = controls.asked_of(other, network, ["permuted_question"])
     assert changed.depends_on != chosen[1].depends_on  # what was stored of other questions is not found again

@@ -210,7 +210,8 @@ def test_another_setting_seed_or_image_finds_no_old_scores(network, data, tmp_pa
     np.testing.assert_array_equal(first.scores(same), other.scores(same))
     assert not np.array_equal(first.scores(drawn), other.scores(drawn))
     changed = Dataset("simple", answered, size=64)
-    changed.questions[0] = dict(changed.questions[0], question="What color is the ball?")
+    asked, *rest = changed.questions
+    changed.questions = [dict(asked, question="What color is the ball?"), *rest]
     asked_anew = measurement(network, changed, tmp_path, **few)
     assert asked_anew.fingerprint != first.fingerprint
     found, before = asked_anew.scores(same), first.scores(same)

@@ -31,12 +31,15 @@ def test_no_method_knows_as_much_as_the_true_position(scores):
     assert best < scores[1]["template_position", "roe_test"]["low"]
 
 
-def test_without_score_cam_the_order_resembles_the_papers(scores):
-    """SISE as its authors compute it stands lower under Increase here than in the paper: 35.3 % against 38.5.
+# Methods whose scores are known to differ from the paper's; svea.table and docs/benchmarks.md give the reasons.
+DIFFERENT = {
+    "roe_test": ("score_cam",),
+    "drop": ("score_cam", "xgrad_cam", "grad_cam"),  # gradients of probabilities, here in double precision
+    "increase": ("score_cam", "xgrad_cam", "grad_cam", "sise"),  # SISE as its authors compute it: 35.3 % against 38.5
+}
 
-    In double precision, XGrad-CAM and Grad-CAM have a lower Drop and a higher Increase than in the paper.
-    """
-    for metric, least in zip(METRICS, (0.7, 0.5, 0.5), strict=True):
-        without = ("score_cam", "sise") if metric == "increase" else ("score_cam",)
-        estimate, count = table.rank_correlation(scores[0], metric, 0, without)
-        assert count == 8 - len(without) and estimate.value > least, metric
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_other_methods_have_the_papers_order_or_nearly(metric, scores):
+    estimate, count = table.rank_correlation(scores[0], metric, 0, DIFFERENT[metric])
+    assert count == 8 - len(DIFFERENT[metric]) and estimate.value > 0.7

@@ -42,11 +42,10 @@ written as a SavedModel and explained from the file alone.
 
 - **exact**: within 1e-5 of an oracle, as a share of the oracle's largest value, with the largest difference found.
   Oracles of gradients: `tf.GradientTape` through the file's own signature, with the same points and the same noise. Of
-  occlusion and RISE: scores of that signature. Of DeepLIFT, IDGI, Shapley sampling
-  and KernelSHAP: the map's sum is f(x) - f(0). Of LRP-ε, where the network
-  is piecewise linear: Gradient x Input by the same tape. Of CP-LRP, where nothing has a bias: the map's sum is the
-  logit. Relevance and multipliers of a file in 16 bits are computed in 32 and compared with the same network in
-  float64.
+  occlusion and RISE: scores of that signature. Of DeepLIFT, IDGI, Shapley sampling and KernelSHAP: the map's sum is
+  f(x) - f(0). Of LRP-ε, where the network is piecewise linear: Gradient x Input by the same tape. Of CP-LRP, where
+  nothing has a bias: the map's sum is the logit. Relevance and multipliers of a file in 16 bits are computed in 32 and
+  compared with the same network in float64.
 - **rounding**: the difference is larger, but where the same network computes in float64, with the same weights and
   inputs, method and oracle are as close as that; so it is float32 that differs, not the method. Beside the difference
   stand the one in float64 and, as "tape", how far the oracle's own float32 is from its float64. Batch normalisation is

@@ -166,9 +166,16 @@ def test_a_baseline_for_each_input(batch_size, closed_form):
         np.testing.assert_allclose(found[row], alone[0], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("baseline", [np.zeros((2, 3)), np.zeros(4), np.full(3, np.nan)])
-def test_a_baseline_that_does_not_fit_is_refused(baseline, closed_form):
-    with pytest.raises(BadInput, match=r"broadcasts to 9 inputs of shape \(3,\)"):
+@pytest.mark.parametrize(
+    ("baseline", "message"),
+    [
+        (np.zeros((2, 3)), "an array of 2 rows for 9 inputs; give one for each, or one"),
+        (np.zeros(4), r"broadcasts to 9 inputs of shape \(3,\)"),
+        (np.full(3, np.nan), r"broadcasts to 9 inputs of shape \(3,\)"),
+    ],
+)
+def test_a_baseline_that_does_not_fit_is_refused(baseline, message, closed_form):
+    with pytest.raises(BadInput, match=message):
         attribution.explain("integrated_gradients", closed_form, POINTS, 0, baseline=baseline, batch_size=2)
 
 

@@ -184,6 +184,15 @@ def test_other_groups_are_refused(groups, message, network):
 
 
 @pytest.mark.parametrize(
+    ("method", "options"), [("lime", {"groups": np.zeros((2, 6), int)}), ("idgi", {"baseline": np.zeros((2, 6))})]
+)
+def test_rows_for_some_inputs_only_are_refused(method, options, network):
+    """Also where every batch has as many."""
+    with pytest.raises(BadInput, match="an array of 2 rows for 4 inputs; give one for each, or one"):
+        attribution.explain(method, network, np.concatenate([X, X[:1]]), 1, batch_size=2, **options)
+
+
+@pytest.mark.parametrize(
     ("method", "options"),
     [
         ("shapley_sampling", {"permutations": 0}),
