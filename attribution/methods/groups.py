@@ -235,16 +235,13 @@ def _by_shapley_kernel(count: int, samples: int, generator: np.random.Generator)
 
 def _constrained_regression(kept: np.ndarray, gains: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
     """Return the φ that minimises Σ w (gain - Σ_kept φ)² with Σ φ = total; the shortest where several do."""
-    count = kept.shape[1]
-    if count == 1:
-        return np.array([total])
-    # φ is an even share of the total and a part that sums to zero, which lies in the span of these differences.
-    basis = np.eye(count)[:, 1:] - 1 / count
-    root = np.sqrt(weights)[:, np.newaxis]
-    design, rest = kept @ basis, gains - kept.sum(axis=1) * total / count
-    part, *_ = np.linalg.lstsq(root * design, root[:, 0] * rest, rcond=None)
-    phi: np.ndarray = total / count + basis @ part
-    phi += (total - phi.sum()) / count
+    share = total / kept.shape[1]
+    # φ is an even share of the total and a part that sums to zero, as what is projected by this matrix.
+    projection = np.eye(kept.shape[1]) - 1 / kept.shape[1]
+    root = np.sqrt(weights)
+    design, rest = kept @ projection, gains - kept.sum(axis=1) * share
+    part, *_ = np.linalg.lstsq(root[:, np.newaxis] * design, root * rest, rcond=None)
+    phi: np.ndarray = share + projection @ part
     return phi
 
 

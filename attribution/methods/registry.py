@@ -462,7 +462,7 @@ _METHODS = [
         citation="Lundberg and Lee, A Unified Approach to Interpreting Model Predictions, NeurIPS 2017; pairs: Covert "
         "and Lee, AISTATS 2021",
         cost="samples F + 2 F",
-        weaknesses="Noisy where there are more groups than a twentieth of the samples; otherwise as Shapley sampling.",
+        weaknesses="Noisy where the samples are few for the number of groups; otherwise as Shapley sampling.",
         requirements="Scores only.",
         randomness=f"Coalitions, {_SEED_PER_INPUT}; none where all are scored.",
         drops_channels=True,
@@ -474,8 +474,8 @@ _METHODS = [
         "masks",
         citation="Ribeiro, Singh and Guestrin, Why Should I Trust You?, KDD 2016",
         cost="samples F + 1 F",
-        weaknesses="Depends on the groups, the kernel's width and the penalty, for which only habit speaks; with "
-        "many groups and the default width nearly all samples have the weight of the farthest.",
+        weaknesses="Depends on the groups, the kernel's width and the penalty, for which there is no rule; with many "
+        "groups nearly all samples have the same weight.",
         requirements="Scores only.",
         randomness=f"Samples, {_SEED_PER_INPUT}.",
         drops_channels=True,

@@ -69,13 +69,12 @@ def test_kernel_shap_of_few_groups_is_exact(network):
     np.testing.assert_allclose(maps, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize(("method", "options"), [("kernel_shap", {}), ("shapley_sampling", {"permutations": 400})])
-def test_a_group_shares_its_value_evenly(method, options, network):
-    maps = attribution.explain(method, network, X, 0, groups=LABELS, **options)
+def test_a_group_shares_its_value_evenly(network):
+    maps = attribution.explain("kernel_shap", network, X, 0, groups=LABELS)
     for found, x in zip(maps, X, strict=True):
         first, last, middle = shapley_values(network, x, 0, LABELS)
         expected = np.array([first / 2] * 2 + [middle / 3] * 3 + [last])
-        np.testing.assert_allclose(found, expected, atol=2e-5 if method == "kernel_shap" else 0.1)
+        np.testing.assert_allclose(found, expected, atol=2e-5)
         assert np.ptp(found[:2]) == np.ptp(found[2:5]) == 0
 
 
@@ -141,8 +140,7 @@ def test_superpixels_follow_the_picture(pictures):
     model, images = pictures
     maps = attribution.explain("kernel_shap", model, images, 0, groups="superpixels", samples=200)
     assert maps.shape == (2, 48, 40)
-    # On the two sides of the rectangle's edge there are other segments.
-    assert (maps[0, 8:28, 3] != maps[0, 8:28, 8]).mean() > 0.8
+    assert (maps[0, 8:28, 3] != maps[0, 8:28, 8]).mean() > 0.8  # an edge of the rectangle lies between
     patches = attribution.explain("kernel_shap", model, images, 0, samples=200)
     assert len(np.unique(patches[0])) == 64  # 8 x 8 by default
 
