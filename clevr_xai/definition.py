@@ -507,8 +507,8 @@ BENCHMARK = ClevrXai(
         for metric, pooling in HEADING.items()
     ),
     contexts=tuple(map(_where, _TRUTHS)),
-    beside_paper="Known to differ: a network trained anew, on scenes that were rendered anew; the poster "
-    "names no pooling, and nowhere is said where Integrated Gradients' path begins, which moves its figure most.",
+    beside_paper="Known to differ: another network, trained on other scenes; the poster names neither its "
+    "pooling nor the baseline of Integrated Gradients, which changes that figure most.",
     report_tasks=report_tasks,
     reasons={
         "rise": "a thousand masked images an explanation: more than all other methods together",

@@ -233,7 +233,8 @@ BENCHMARK = Svea(
     methods=METHODS,
     method_note="SVEA takes the absolute gradient",
     beside_paper="Known to differ: another training of the network; windows that begin six points before the peak and "
-    "stay inside the signal, where Eq. 1 is not followed to the letter; support vector machines solved to convergence. "
+    "stay inside the signal, where Eq. 1 is not followed to the letter; support vector machines solved to convergence; "
+    "softmax in double precision, which raises Grad-CAM and XGrad-CAM. "
     "Why the paper's Score-CAM is lower is not known.",
     report_tasks=report_tasks,
     reasons={
