@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from attribution.check_method import check_method
-from attribution.deprecation import renamed_arguments
+from attribution.errors import renamed_arguments
 from attribution.explain import explain, explain_many
 from attribution.file_io.paths import find_saved_model
 from attribution.methods.method import Method

@@ -1,4 +1,4 @@
-"""A function that a user names as ``module:function`` or ``path/to/file.py:function``."""
+"""Functions and objects that a user names as ``module:NAME`` or ``path/to/file.py:NAME``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from attribution.errors import BadInput
+
+_Found = TypeVar("_Found")
 
 
 def imported(name: str, what: str) -> Callable[..., Any]:
@@ -43,6 +45,42 @@ def imported(name: str, what: str) -> Callable[..., Any]:
     if not callable(function):
         raise BadInput(f"{what} '{name}': '{module_name}' has no function '{function_name}'")
     return function
+
+
+def loaded_object(name: str, kind: type[_Found], what: str) -> _Found:
+    """Return an object of a custom module.
+
+    Parameters
+    ----------
+    name
+        ``module:NAME`` or ``path/to/file.py:NAME``.
+    kind
+        Its class.
+    what
+        The flag that names it, for messages.
+
+    Raises
+    ------
+    BadInput
+        If it does not exist or is of another class.
+    """
+    place, _, attribute = name.rpartition(":")
+    if not place or not attribute.isidentifier():
+        raise BadInput(f"{what} has '{name}'; your own is written file.py:NAME or module:NAME")
+    found = getattr(_custom_module(place, f"{what}={name}"), attribute, None)
+    if not isinstance(found, kind):
+        raise BadInput(f"{what}={name}: '{place}' has no {kind.__name__} called '{attribute}'")
+    return found
+
+
+def _custom_module(place: str, what: str) -> ModuleType:
+    path = pathlib.Path(place)
+    if place.endswith(".py") and not path.is_file():
+        raise BadInput(f"{what}: there is no file {path}")
+    try:
+        return module_at(str(path.resolve()), path.stem) if place.endswith(".py") else module_at(place)
+    except (Exception, SystemExit) as error:  # a user's own code may raise whatever it likes
+        raise BadInput(f"{what}: cannot import '{place}' ({type(error).__name__}: {error})") from error
 
 
 def refuse_file_alone(name: str, what: str, functions: bool = True) -> None:

@@ -8,6 +8,7 @@ means. The noise of a copy follows from the run's seed, the input's key and the 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from attribution import METHODS, Method, explain, resolve_method
 from attribution.errors import BadInput
 from attribution.methods.modified_relu import guided_backprop, guided_rules
-from attribution_benchmarks.core.controls import Control
+from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM, Control
 from attribution_benchmarks.core.random_weights import network as random_network
 from bim.layout import CHANNEL_MEANS
 from bim.regions import resize_like_skimage
@@ -24,6 +25,13 @@ CAM_LAYER = "block_layer4"
 SAMPLES, NOISE, POINTS = 25, 0.15, 25
 COSTLY = ("integrated_gradients_smoothgrad",)  # 625 gradients a map: not held against maps on random networks
 MASKED = ("score_cam", "sise", "rise")  # hundreds of masked images a map: held against one of those networks
+# Model-independent controls.
+# The same region of one image gets the same from them under every model: no contrast, and no change by a patch.
+CONTROLS = (
+    dataclasses.replace(RANDOM, trivial_max_of=("iir",)),
+    dataclasses.replace(CENTRE_PRIOR, trivial_max_of=("mcs", "idr", "iir")),
+    dataclasses.replace(EDGE_DETECTOR, trivial_max_of=("mcs",)),
+)
 
 
 def noise(passes, sample: int, rows=None) -> np.ndarray:

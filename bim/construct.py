@@ -24,12 +24,11 @@ from attribution.file_io.paths import check_directory, make_directory
 from attribution.file_io.reading import inside, read_json
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from bim import layout
-from bim.disk import is_whole, link, read_image
+from bim.dataset import RECORD, is_whole, link, read_image
 from bim.masks import packed, unpacked
 from bim.subsets import write_lists, write_subsets
 from bim.synthetic.drawings import save_picture
 
-RECORD = "construction.json"
 MOST_SIDE = 20_000  # pixels of a photograph
 TOGETHER = 32  # pictures that a process draws or pastes at a time, each in milliseconds
 
@@ -344,15 +343,6 @@ def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> None:
         record = _checked_record(data_dir, num_train, num_val, seed)
         if not os.path.exists(os.path.join(data_dir, RECORD)):
             atomic_write(os.path.join(data_dir, RECORD), json.dumps(record, indent=1))
-
-
-def is_complete(data_dir: str) -> bool:
-    """Return whether ``data_dir`` holds finished sets."""
-    try:
-        with open(os.path.join(data_dir, RECORD), encoding="utf-8") as file:
-            return json.load(file).get("complete") is True
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return False
 
 
 def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:

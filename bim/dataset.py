@@ -1,4 +1,4 @@
-"""Reading of BIM's sets, and construction of the embedded ones from synthetic images.
+"""Reading of BIM's sets and their image files, and construction of the embedded sets from synthetic images.
 
 A set has ``val/`` with its images, ``val.txt`` with lines ``name label``, ``val_loc.txt`` with lines
 ``name row0,col0,row1,col1`` and the objects' masks; see ``bim.construct`` and ``bim.masks``.
@@ -6,22 +6,27 @@ A set has ``val/`` with its images, ``val.txt`` with lines ``name label``, ``val
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import filecmp
 import functools
 import hashlib
+import json
 import os
+import shutil
+from collections.abc import Iterator
 
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.files import locked_directory
+from attribution.file_io.files import atomic_write, locked_directory
 from attribution.file_io.paths import cache_directory, check_directory
-from attribution.file_io.reading import inside, opened, read_json
+from attribution.file_io.reading import inside, opened, read_json, read_picture
 from bim import layout
-from bim.disk import read_image
 from bim.masks import load_masks
 
 EMBEDDED_VAL = 100  # validation images of each pair, as many as the authors'
+RECORD = "construction.json"  # in a folder of sets: how they were constructed, and whether that is complete
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,8 +265,6 @@ def _image_files(folder: str) -> list[str]:
 
 def _recorded(data_dir: str, name: str) -> int | None:
     """Return a number that sets were constructed with; None where they were made by others."""
-    from bim.construct import RECORD
-
     path = os.path.join(data_dir, RECORD)
     if not os.path.lexists(path):
         return None
@@ -290,6 +293,15 @@ def embedded_directory() -> str:
     return str(cache_directory(f"bim_drawn_1_{EMBEDDED_VAL}"))
 
 
+def is_complete(data_dir: str) -> bool:
+    """Return whether ``data_dir`` holds finished sets."""
+    try:
+        with open(os.path.join(data_dir, RECORD), encoding="utf-8") as file:
+            return json.load(file).get("complete") is True
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+
+
 def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
     """Return ``data_dir``, or the embedded sets' folder after making what is missing of it.
 
@@ -304,13 +316,13 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
         if not os.path.isdir(data_dir):
             raise BadInput(f"no folder {data_dir}; expected BIM's sets {listed(layout.MODEL_NAMES[:3])}, ...")
         return data_dir
-    from attribution_benchmarks.beam.parallel_map import local_map
-    from bim.construct import TOGETHER, construct, is_complete
-    from bim.synthetic.drawings import write_corpora
-
     directory = embedded_directory()
     if is_complete(directory):
         return directory
+    from attribution_benchmarks.beam.parallel_map import local_map
+    from bim.construct import TOGETHER, construct
+    from bim.synthetic.drawings import write_corpora
+
     check_directory("cache_dir", directory)
     jobs = jobs or os.cpu_count() or 1
     with locked_directory(directory, "drawn images"):
@@ -332,3 +344,48 @@ def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
                 each=each,
             )
     return directory
+
+
+@contextlib.contextmanager
+def failures_in_one_line() -> Iterator[None]:
+    """Convert errors of the file system (no such folder, no permission, disk full) to ``BadInput``."""
+    try:
+        yield
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        raise BadInput(f"{where}{error.strerror or error}; give a file or folder that can be used") from error
+
+
+def link(source: str, target: str) -> None:
+    """Make ``target`` the same file as ``source``, or a copy where the file system has no hard links."""
+    if os.path.exists(target):
+        if os.path.samefile(source, target) or filecmp.cmp(source, target, shallow=False):
+            return
+        os.unlink(target)  # of an image that was made again since
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileExistsError:  # by another process that makes the same
+        return
+    except OSError:
+        with open(source, "rb") as file:
+            atomic_write(target, lambda copy: shutil.copyfileobj(file, copy), durable=False)
+
+
+def is_whole(path: str) -> bool:
+    """Return whether a JPEG or PNG exists and is not truncated, as after a full disk or a power failure."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-12, os.SEEK_END)
+            end = file.read()
+    except OSError:  # missing, or shorter than that
+        return False
+    return end.endswith(b"\xff\xd9") or end == b"\0\0\0\0IEND\xaeB`\x82"
+
+
+def read_image(path: str, side: int | None = None) -> np.ndarray:
+    """Read an image as (H, W, 3) uint8; an image of another side than ``side`` is refused."""
+    image = np.asarray(read_picture(path))
+    if side is not None and image.shape != (side, side, 3):
+        raise BadInput(f"{path} has {image.shape[1]} x {image.shape[0]} pixels; BIM's images have {side} x {side}")
+    return image

@@ -14,15 +14,14 @@ from attribution.errors import BadInput, listed, print_line
 from attribution_benchmarks.beam.flags import check_precompute_flags
 from attribution_benchmarks.core.controls import GROUND_TRUTH
 from attribution_benchmarks.core.definition import Benchmark, ReportTask, Section, Trend
+from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.runner import Run
-from attribution_benchmarks.core.sharded_run import ShardedRun
 from attribution_benchmarks.metrics.registry import select_metrics
 from bim import layout
-from bim.attributions import CAM_LAYER, COSTLY, MAPS, MASKED, PRINTED, cam_layer, method_named
-from bim.compat import define_compat
-from bim.controls import CONTROLS
+from bim.attributions import CAM_LAYER, CONTROLS, COSTLY, MAPS, MASKED, PRINTED, cam_layer, method_named
+from bim.layout import define_compat
 from bim.scores import METRICS
 
 
@@ -103,7 +102,6 @@ class Bim(Benchmark):
     def load(self, run: Run) -> None:
         """Load the models and lists of the sets that the metrics need."""
         from bim.evaluate import BimRun
-        from bim.patch_cache import patches_for
 
         run.data = BimRun(run)
         run.models = run.data.models
@@ -113,6 +111,8 @@ class Bim(Benchmark):
         if not run.flags.check_model:
             _ = run.data.maps_directory  # raises for a directory with other maps
             if "iir" in run.metrics and run.flags.data_dir:
+                from bim.patch_cache import patches_for
+
                 patches_for(run.data, made_here=False)  # raises for patches of another model
 
     def describe_models(self, run: Run) -> list[str]:
@@ -168,7 +168,7 @@ class Bim(Benchmark):
     def write_figures(self, run: Run, rows: Sequence[Mapping]) -> None:
         """Write a figure of scores and one of examples for each metric, and images for a report."""
         from bim import pictures, shown
-        from bim.disk import failures_in_one_line
+        from bim.dataset import failures_in_one_line
 
         with failures_in_one_line():
             places = shown.places(run.data, run.results, pictures.NUM_EXAMPLES)

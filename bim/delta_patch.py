@@ -17,8 +17,7 @@ from attribution.errors import BadInput
 from attribution.file_io.files import atomic_directory, atomic_write, locked_directory
 from attribution.file_io.paths import check_directory
 from bim import layout
-from bim.dataset import BimSet, load_set
-from bim.disk import read_image
+from bim.dataset import BimSet, load_set, read_image
 from bim.masks import save_masks
 from bim.measure import TENSORS, input_side, network_inputs
 from bim.models import network_input

@@ -15,23 +15,21 @@ from absl import flags
 from attribution.errors import BadInput, listed, printable
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
+from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
-from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps, saved_methods, with_all_maps
-from attribution_benchmarks.core.sharded_run import ShardedRun
 from bim import scores
-from bim.attributions import CAM_LAYER, cam_layer, on_random_networks
-from bim.controls import CONTROLS
+from bim.attributions import CAM_LAYER, CONTROLS, cam_layer, on_random_networks
 from bim.dataset import BimSet, check_same_objects, load_set, resolve_data_dir
 from bim.layout import CONTRAST_SETS, MODEL_NAMES, cluster
 from bim.measure import Measured, Member, classifier_at, load_classifier, measured, member_evaluator
 from bim.scores import METRICS
-from bim.served import check_methods, served_classifier, served_name
 
 if TYPE_CHECKING:
     from attribution_benchmarks import serving
     from attribution_benchmarks.core.runner import Run
+    from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
 
 PATCH_SET = "bamboo_forest_patch"
 PAIRS = {  # (model, set) of the first and of the second member
@@ -133,7 +131,17 @@ class Comparison:
 
 def map_folders(run: Run) -> dict[str, pathlib.Path]:
     """Return the folders of ``--precomputed_maps`` by method; empty without it."""
-    return saved_methods(run.flags.precomputed_maps, run.method_names) if run.flags.precomputed_maps else {}
+    if not run.flags.precomputed_maps:
+        return {}
+    from attribution_benchmarks.core.saved_maps import saved_methods
+
+    return saved_methods(run.flags.precomputed_maps, run.method_names)
+
+
+def _attach_live_network(model: Any) -> None:
+    from bim.models import attach_live_network
+
+    attach_live_network(model)
 
 
 def _client(flag_values: flags.FlagValues) -> serving.Client:
@@ -184,19 +192,19 @@ class BimRun:
             if set_name != PATCH_SET:
                 self.images(set_name)
         if self.client is not None:
+            from bim.served import check_methods
+
             check_methods(self.models.values(), {name: method for name, (method, _) in run.methods.items()})
         self._offer_live_networks()
 
     def _offer_live_networks(self) -> None:
         """Give the models their live networks if a method of another library needs them; offer them otherwise."""
-        from bim.models import attach_live_network
-
         needed = any(method.library for method, _ in self.run.methods.values())
         for model in self.models.values():
             if needed:
-                attach_live_network(model)
+                _attach_live_network(model)
             else:
-                model.live_source = attach_live_network
+                model.live_source = _attach_live_network
 
     @functools.cached_property
     def map_folders(self) -> dict[str, pathlib.Path]:
@@ -218,6 +226,8 @@ class BimRun:
         """Return a model, loaded once."""
         if name not in self.models:
             if self.client is not None:
+                from bim.served import served_classifier, served_name
+
                 self.models[name] = served_classifier(self.client, self.own_models.get(name) or served_name(name))
             elif name in self.own_models:
                 self.models[name] = classifier_at(self.own_models[name], tensors=self.upstream)
@@ -299,6 +309,8 @@ class BimRun:
         """
         member = self.member(model_name, set_name)
         if self.map_folders:
+            from attribution_benchmarks.core.saved_maps import with_all_maps
+
             files = [member.file(row) for row in rows]
             there = with_all_maps(files, self.map_folders)
             if not all(there):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import numpy as np
+from absl import flags
 
 from attribution_benchmarks.cli.bundled_models import default_model
 
@@ -88,3 +89,22 @@ def scenes_with_dog(set_name: str) -> tuple[str, ...]:
     in alphabetical order.
     """
     return CONTRAST_ORDER[: int(set_name.removeprefix("scene"))]
+
+
+def define_compat(flag_values: flags.FlagValues, also: str = "") -> None:
+    """Define ``--compat`` on a command: this project's models, or those of BIM's authors.
+
+    Parameters
+    ----------
+    flag_values
+        The flag values of the command.
+    also
+        What "upstream" changes besides.
+    """
+    flags.DEFINE_enum(
+        "compat",
+        "default",
+        ["default", "upstream"],
+        f"upstream: models by the authors' tensor names{also and ', '}{also}",
+        flag_values=flag_values,
+    )

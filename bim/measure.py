@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -15,13 +15,14 @@ from attribution.errors import BadInput, listed
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, Results
 from attribution_benchmarks.core.explainer import Explainer
-from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
+from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from bim import regions
 from bim.dataset import BimSet
 from bim.layout import CHANNEL_MEANS, SCENES
+
+if TYPE_CHECKING:
+    from attribution_benchmarks.core.saved_maps import MapsDirectory, SavedMaps
 
 TENSORS = {"inputs": ["input_tensor:0"], "output": "resnet_model/final_dense:0"}  # of the authors' models
 

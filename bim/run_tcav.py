@@ -24,8 +24,7 @@ from attribution.errors import BadInput, print_line, print_text
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.stats import comparisons, statistics
 from bim import tcav
-from bim.compat import define_compat
-from bim.layout import MODEL_NAMES, SAVED_MODELS
+from bim.layout import MODEL_NAMES, SAVED_MODELS, define_compat
 
 COUNTERPARTS = {"objects": "other objects on scenes", "scenes": "scenes alone"}
 LEFT_OUT = (

@@ -13,7 +13,7 @@ import numpy as np
 
 from attribution.file_io.files import atomic_write
 from bim import layout
-from bim.disk import link
+from bim.dataset import link
 from bim.masks import save_masks
 
 NO_BOX = (0, 0, 0, 0)

@@ -13,12 +13,11 @@ from attribution_benchmarks.core.batch import by_kind
 from attribution_benchmarks.core.controls import GROUND_TRUTH
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.rows import control_row, format_controls
-from attribution_benchmarks.metrics import curves
+from attribution_benchmarks.core.rows import control_row, curve_points, format_controls
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
-from bim.controls import CONTROLS
+from bim.attributions import CONTROLS
 from bim.evaluate import Comparison
 from bim.scores import METRICS
 
@@ -166,7 +165,7 @@ def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
         {"method": one.method, **point, "kind": _kind_of(one.method)}
         for one in comparisons
         if one.curves is not None and one.metric in METRIC_REGISTRY and one.label is None
-        for point in curves.points(METRIC_REGISTRY[one.metric], one.curves, one.clusters, seed)
+        for point in curve_points(METRIC_REGISTRY[one.metric], one.curves, one.clusters, seed)
     ]
 
 

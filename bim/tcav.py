@@ -18,7 +18,7 @@ import numpy as np
 from attribution.errors import BadInput, listed
 from attribution.model import batching
 from bim import layout
-from bim.disk import read_image
+from bim.dataset import read_image
 from bim.measure import input_side, network_inputs
 
 LOGITS = "final_dense"

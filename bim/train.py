@@ -12,7 +12,7 @@ import numpy as np
 from attribution.errors import BadInput, listed, print_line
 from attribution.file_io.paths import check_directory
 from bim import layout
-from bim.construct import RECORD
+from bim.dataset import RECORD
 
 PAIR_SET_IMAGES = 60_000  # training images seen, for obj, scene and scene_only
 CONTRAST_SET_IMAGES = 40_000  # for scene1 .. scene10, which have a tenth of the distinct images

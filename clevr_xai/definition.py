@@ -20,11 +20,10 @@ from attribution_benchmarks.cli.bundled_models import default_model, shown_model
 from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import GROUND_TRUTH, Control
 from attribution_benchmarks.core.definition import Benchmark, Column, ReportTask
-from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.metric import DROP, UNIFORM, Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
 from attribution_benchmarks.core.random_weights import network as random_network
 from attribution_benchmarks.core.runner import Run
-from attribution_benchmarks.metrics.per_sample import DROP, UNIFORM
 from attribution_benchmarks.metrics.registry import select_metrics
 from clevr_xai import controls, masks, methods, subsets
 from clevr_xai.accuracies import ACCURACIES
@@ -33,8 +32,8 @@ from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
 
 if TYPE_CHECKING:
+    from attribution_benchmarks.core.evaluator import ShardedRun
     from attribution_benchmarks.core.input_scores import InputScores
-    from attribution_benchmarks.core.sharded_run import ShardedRun
     from clevr_xai.covariates import Covariates
     from clevr_xai.mask_shares import Shares
     from clevr_xai.measured import Measured

@@ -10,11 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from attribution_benchmarks.core.batch import MapSource
-from attribution_benchmarks.core.evaluator import Evaluator, Results
-from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.sharded_run import ShardedRun
+from attribution_benchmarks.core.evaluator import Evaluator, Results, ShardedRun
+from attribution_benchmarks.core.metric import DROP, UNIFORM, Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import DROP, UNIFORM, PerSampleMetric
 from clevr_xai import masks
 from clevr_xai.blocks import Questions
 from clevr_xai.methods import BASELINES

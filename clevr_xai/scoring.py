@@ -9,7 +9,7 @@ import numpy as np
 from attribution.methods.completeness import Residuals
 from attribution.methods.gradients import path_start
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
+from attribution_benchmarks.core.metric import PerSampleMetric
 from clevr_xai.metrics import METRICS
 from clevr_xai.pooling import POOLINGS, pool
 

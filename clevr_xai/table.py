@@ -11,7 +11,7 @@ from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.metrics import curves
+from attribution_benchmarks.core.rows import curve_points
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics
 from clevr_xai import controls, methods, paper_table, subsets
@@ -155,7 +155,7 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
                 row["reason"] = "undefined for every question"
             rows.append(row)
             if known and name in measured.curves and not (label.method and label.control):
-                points = curves.points(known, measured.curves[name](label)[counted], cluster[counted], seed)
+                points = curve_points(known, measured.curves[name](label)[counted], cluster[counted], seed)
                 rows += [
                     {"method": label.name, **point, "kind": row["kind"], **_where(measured, ground_truth)}
                     for point in points

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from attribution import cli
 from bim import delta_patch
-from bim.compat import define_compat
+from bim.layout import define_compat
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

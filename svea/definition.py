@@ -13,10 +13,10 @@ from attribution import cli
 from attribution.errors import BadInput, listed, print_line
 from attribution_benchmarks.cli.bundled_models import default_model, shown_model
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
+from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_variables, networks
 from attribution_benchmarks.core.runner import Run
-from attribution_benchmarks.core.sharded_run import ShardedRun
 from svea import methods
 from svea.controls import CONTROLS, RAW_SIGNAL
 from svea.methods import COSTLY, METHODS, RISE_MASKS

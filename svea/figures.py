@@ -14,7 +14,7 @@ from attribution.plotting import no_mathtext
 from attribution_benchmarks.cli.figures import save_figure
 from attribution_benchmarks.core import report_examples
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
+from attribution_benchmarks.core.metric import PerSampleMetric
 from svea import scoring
 from svea.metrics import METRICS, WINDOW
 from svea.mnist1d import LENGTH, TRAIN_SIGNALS, Mnist1D

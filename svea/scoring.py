@@ -17,9 +17,8 @@ from attribution_benchmarks.core import manifest
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.evaluator import Evaluator, Results
 from attribution_benchmarks.core.fingerprint import code_fingerprint
-from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.core.metric import Metric, PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from svea import metrics, mnist1d
 from svea.controls import RAW_SIGNAL
 from svea.mnist1d import CLASSES, LENGTH, TEST_SIGNALS, TRAIN_SIGNALS, Mnist1D

@@ -11,8 +11,7 @@ import attribution
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.rows import control_row, format_controls, row_kind
-from attribution_benchmarks.metrics import curves
+from attribution_benchmarks.core.rows import control_row, curve_points, format_controls, row_kind
 from attribution_benchmarks.stats import comparisons, correlation, statistics
 from svea.metrics import METRICS
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
@@ -100,7 +99,7 @@ def _rows_of(networks: Sequence[NetworkScores], source: MapSource, metric: Metri
         row["zero_maps"] = 100.0 * zero_maps / (TRAIN_SIGNALS + TEST_SIGNALS)
     if metric.name not in scores[0].curves:
         return [row]
-    points = curves.points(metric, np.mean([each.curves[metric.name] for each in scores], axis=0), seed=seed)
+    points = curve_points(metric, np.mean([each.curves[metric.name] for each in scores], axis=0), seed=seed)
     return [row, *({"method": source.name, **point, "kind": row["kind"]} for point in points)]
 
 

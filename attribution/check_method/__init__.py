@@ -23,8 +23,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.cli.flags import define_loading_flags, load_flagged_model
-from attribution.deprecation import renamed_arguments
-from attribution.errors import BadInput, listed, print_line
+from attribution.errors import BadInput, listed, print_line, renamed_arguments
 from attribution.methods.method import Method
 from attribution.methods.protocols import ScoredModel
 

@@ -21,8 +21,7 @@ from absl import flags
 
 from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput, printable
-from attribution.file_io.paths import CACHE_VARIABLE, cache_at, reason
-from attribution.file_io.remote_files import stage_inputs, staged
+from attribution.file_io.paths import CACHE_VARIABLE, cache_at, is_remote, reason
 
 TRUST_VARIABLE = "ATTRIBUTION_BENCHMARKS_TRUST_MODELS"
 _HELP_WIDTH = 100  # characters
@@ -151,7 +150,7 @@ def _parse_and_call(
         raise BadInput(f"unexpected argument {rest[0]!r}; options are written --name=value, see --help")
     _check_numbers(flag_values)
     cache = cache_at(flag_values.cache_dir if "cache_dir" in flag_values else "")
-    with cache, _trust(flag_values), staged(flag_values):
+    with cache, _trust(flag_values), _staged(flag_values):
         main(flag_values)
 
 
@@ -210,12 +209,23 @@ def _trust(flag_values: flags.FlagValues):
             os.environ.pop(TRUST_VARIABLE, None)
 
 
+def _staged(flag_values: flags.FlagValues) -> contextlib.AbstractContextManager[None]:
+    """Replace addresses in the flags by local copies, if there are any; see ``remote_files.staged``."""
+    if not any(is_remote(str(flag_values[name].value)) for name in flag_values):
+        return contextlib.nullcontext()
+    from attribution.file_io.remote_files import staged
+
+    return staged(flag_values)
+
+
 def apply_settings(flag_values: flags.FlagValues) -> None:
     """Apply the settings of a command to this worker process, and stage its inputs, until it ends."""
     if "cache_dir" in flag_values and flag_values.cache_dir:
         os.environ[CACHE_VARIABLE] = os.path.abspath(flag_values.cache_dir)
     if "trust_model" in flag_values and flag_values.trust_model:
         os.environ[TRUST_VARIABLE] = "1"
+    from attribution.file_io.remote_files import stage_inputs
+
     stage_inputs(flag_values)
 
 

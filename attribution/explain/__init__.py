@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
-from attribution.deprecation import renamed_arguments
-from attribution.errors import BadInput
+from attribution.errors import BadInput, renamed_arguments
 from attribution.methods import resizing
 from attribution.methods.completeness import Residuals
 from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs, ScoredModel
 from attribution.methods.queries import BatchPosition, ModelQueries, RequiredQueries
 from attribution.methods.registry import resolve_method
-from attribution.model.input_validation import checked_targets
+from attribution.model.batching import checked_targets
 from attribution.plugins import working_directory_kept
 
 if TYPE_CHECKING:

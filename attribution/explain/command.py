@@ -39,7 +39,7 @@ from attribution.methods.completeness import SumLaw
 from attribution.methods.method import Method
 from attribution.methods.protocols import Inputs
 from attribution.methods.registry import METHODS
-from attribution.model.input_validation import checked_targets
+from attribution.model.batching import checked_targets
 from attribution.preprocessing import PREPROCESSINGS, Preprocessing, likely_preprocessing, preprocessing_named
 
 if TYPE_CHECKING:  # it imports TensorFlow

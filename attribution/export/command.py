@@ -33,8 +33,7 @@ import numpy as np
 from absl import flags
 
 from attribution import cli
-from attribution.deprecation import renamed_arguments
-from attribution.errors import BadInput, listed, print_line
+from attribution.errors import BadInput, listed, print_line, renamed_arguments
 from attribution.explain import explain_many, with_parameters
 from attribution.export import names as names
 from attribution.file_io.files import atomic_directory

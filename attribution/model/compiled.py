@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from attribution.errors import BadInput, listed
-from attribution.graph import fold_batch_norm, nodes, unroll_rnn
+from attribution.graph import fold_batch_norm, nodes
 from attribution.graph.view import GraphView
-from attribution.lrp import engine as relevance
 from attribution.lrp.composite import Composite
 from attribution.methods import deeplift
 from attribution.model.gradient_support import swish_rules
@@ -179,6 +178,8 @@ class CompiledGraph:
         return multipliers
 
     def _relevance(self, explain_input: str, skeleton: Composite, wanted: tuple[str, ...]) -> Any:
+        from attribution.lrp import engine as relevance  # its rules are needed by LRP alone
+
         source = self._input_nodes[list(self._inputs).index(explain_input)]
         view = self._for_relevance(source, skeleton.batch_norm == "fold")
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
@@ -206,6 +207,8 @@ class CompiledGraph:
 
     def _for_relevance(self, source: str, folded: bool) -> Any:
         """Return the graph that relevance walks through: of single operations, in single or double precision."""
+        from attribution.graph import unroll_rnn
+
         key = ("graph for relevance", source, folded)
         if key not in self._functions:
             with tf.init_scope():

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from attribution.deprecation import renamed_arguments
-from attribution.errors import BadInput, listed
+from attribution.errors import BadInput, listed, renamed_arguments
 from attribution.file_io.paths import find_saved_model
 from attribution.graph import layers
 from attribution.graph.layers import Layers
@@ -25,8 +24,8 @@ from attribution.graph.nodes import node_of
 from attribution.lrp.composite import Composite
 from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import batching, intermediate_input, op_allowlist, output_head, saved_model
+from attribution.model.batching import Expected, checked_feed, checked_targets
 from attribution.model.compiled import CompiledGraph
-from attribution.model.input_validation import Expected, checked_feed, checked_targets
 from attribution.model.saved_model import FrozenModel
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from absl import flags
 
 from attribution.errors import BadInput
 from attribution.file_io.paths import check_directory, is_remote
-from attribution.file_io.remote_files import serialized
 from attribution_benchmarks.core.manifest import HOW_RUN
 
 _LOCAL, _BEAM = "local", "beam"
@@ -115,13 +114,3 @@ def _import_beam() -> None:
         raise BadInput("--runner=beam needs Apache Beam: pip install 'attribution-benchmarks[beam]'") from error
     finally:
         logging.disable(logging.NOTSET)
-
-
-def arguments_of(flag_values: flags.FlagValues) -> tuple[str, ...]:
-    """Return the serialized flags of a command, without aliases and without those that only say how it is run."""
-    chosen = [flag_values[name] for name in flag_values if name not in HOW_RUN]
-    return tuple(
-        serialized(flag)
-        for flag in chosen
-        if flag.value not in (None, "") and not (flag.help or "").startswith("Alias for ")
-    )

@@ -19,11 +19,11 @@ from attribution.cli.run import apply_settings
 from attribution.errors import BadInput, print_line, printable
 from attribution.file_io.files import remove_stale
 from attribution.file_io.paths import cache_directory, is_remote
-from attribution.file_io.remote_files import origin
+from attribution.file_io.remote_files import origin, serialized
 from attribution_benchmarks.beam import shards
 from attribution_benchmarks.beam.file_systems import join, names_in, remove, write
-from attribution_benchmarks.beam.flags import arguments_of, check_precompute_flags
 from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory, digest_of, plan_fingerprint, plan_tasks
+from attribution_benchmarks.core.manifest import HOW_RUN
 
 MANIFEST = "manifest.json"
 _SUMMED = ("inputs", "passes", "retries", "halvings", "seconds", "cpu_seconds")
@@ -138,13 +138,13 @@ class Precompute:
             pipeline.release_works(job)
 
 
-def precompute_from_flags(flag_values: flags.FlagValues, module: str, scores_dir: str = "") -> Precompute | None:
-    """Return what computes the blocks of a command on Beam; None with ``--runner=local``.
+def precompute_from_flags(flag_values: flags.FlagValues, module: str, scores_dir: str = "") -> Precompute:
+    """Return what computes the blocks of a command with ``--runner=beam``.
 
     Parameters
     ----------
     flag_values
-        Of the command.
+        Of the command, checked by ``flags.check_precompute_flags``.
     module
         Its module, see ``CommandFactory``.
     scores_dir
@@ -153,10 +153,8 @@ def precompute_from_flags(flag_values: flags.FlagValues, module: str, scores_dir
     Raises
     ------
     BadInput
-        As ``flags.check_precompute_flags``.
+        If the options of the runner are invalid.
     """
-    if not check_precompute_flags(flag_values):
-        return None
     from attribution_benchmarks.beam.launch import pipeline_of
 
     pipeline_of(flag_values.workers, flag_values.runner_options)  # raises for invalid options
@@ -164,9 +162,19 @@ def precompute_from_flags(flag_values: flags.FlagValues, module: str, scores_dir
     if not directory:
         directory = join(origin(scores_dir), "blocks") if scores_dir else str(cache_directory("blocks"))
     return Precompute(
-        CommandFactory(module, arguments_of(flag_values)), directory, flag_values.workers, flag_values.block_size,
+        CommandFactory(module, _arguments_of(flag_values)), directory, flag_values.workers, flag_values.block_size,
         flag_values.allow_failures, tuple(flag_values.runner_options),
     )  # fmt: skip
+
+
+def _arguments_of(flag_values: flags.FlagValues) -> tuple[str, ...]:
+    """Return the serialized flags of a command, without aliases and without those that only say how it is run."""
+    chosen = [flag_values[name] for name in flag_values if name not in HOW_RUN]
+    return tuple(
+        serialized(flag)
+        for flag in chosen
+        if flag.value not in (None, "") and not (flag.help or "").startswith("Alias for ")
+    )
 
 
 def _merge(directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> list[tuple[Task, Mapping[str, Any]]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 
-from attribution.file_io.remote_files import origin
-
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 _INSTALLED, _CHECKED_OUT = (folder / "saved_models" for folder in (_PACKAGE, _PACKAGE.parent))
 
@@ -23,6 +21,8 @@ def default_model(name: str) -> pathlib.Path:
 
 def shown_model(path: pathlib.Path) -> str:
     """Return a path as given by the user, or ``saved_models/svea/baseline`` for a bundled model."""
+    from attribution.file_io.remote_files import origin
+
     folder = models_folder()
     if (address := origin(path)) != os.fspath(path):
         return address

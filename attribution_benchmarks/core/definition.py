@@ -15,16 +15,16 @@ from attribution.errors import BadInput, listed
 from attribution_benchmarks.core import tables
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.controls import Control
-from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import networks
 from attribution_benchmarks.core.rows import curve_rows, score_rows, undefined_notes
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 
 if TYPE_CHECKING:
+    from attribution_benchmarks.core.evaluator import ShardedRun
+    from attribution_benchmarks.core.examples import Examples
     from attribution_benchmarks.core.input_scores import InputScores
     from attribution_benchmarks.core.runner import Run
-    from attribution_benchmarks.core.sharded_run import ShardedRun
 
 ORACLE = "bound"  # knows the truth; nothing that a method should beat
 TRIVIAL_MAX = "ceiling"  # has its figure by construction: the best there is, or the same for every network
@@ -342,8 +342,7 @@ class Benchmark:
 
     def sharded_runs(self, run: Run) -> Iterable[Sequence[ShardedRun]]:
         """Return everything that is explained and measured, in groups that are computed one after the other."""
-        from attribution_benchmarks.core.evaluator import Evaluator
-        from attribution_benchmarks.core.sharded_run import ShardedRun
+        from attribution_benchmarks.core.evaluator import Evaluator, ShardedRun
 
         data: Examples = run.data
         for metric in run.metrics.values():

@@ -9,8 +9,6 @@ from importlib import metadata
 
 from absl import flags
 
-from attribution.file_io.remote_files import serialized
-
 _PACKAGES = (
     "attribution-benchmarks",
     "keras",
@@ -86,6 +84,8 @@ def command_of(program: str, flag_values: flags.FlagValues, without: Sequence[st
     without
         Flags to skip, by default those of output paths. Those of ``HOW_RUN`` are always skipped.
     """
+    from attribution.file_io.remote_files import serialized
+
     skipped = {*without, *HOW_RUN}
     given = [name for name in flag_values if flag_values[name].present and name not in skipped]
     given = [name for name in given if not (flag_values[name].help or "").startswith("Alias for ")]

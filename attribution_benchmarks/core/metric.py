@@ -1,4 +1,7 @@
-"""What a metric is: a name, a direction, how to read it, and, where it needs only a map and the truth, its function."""
+"""What a metric is: a name, a direction, how to read it, and the function that computes its numbers of each map.
+
+A ``PerSampleMetric`` is such a function: its numbers are computed when a map is made, and stored.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,115 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
+from attribution.errors import BadInput
+from attribution_benchmarks.core.batch import Batch, MapSource
+
+_Array = npt.NDArray[np.float64]
+UNIFORM: Literal["uniform"] = "uniform"
+DROP: Literal["drop"] = "drop"
+
+
+@dataclasses.dataclass(frozen=True)
+class PerSampleMetric:
+    """A function of maps whose numbers are stored.
+
+    Attributes
+    ----------
+    name
+        In the keys of the store.
+    function
+        ``function(maps, batch, scores)`` returns (N, width) numbers, NaN where undefined. ``maps`` are
+        (N, positions...) or (N, positions..., channels); ``scores(inputs)`` returns the model's scores of (M, ...)
+        other inputs, (M, classes).
+    width
+        Numbers of a map.
+    digits
+        Significant digits that are stored; all of them where None.
+    of_controls
+        Whether it is computed of maps under a control and of model-independent baselines, too.
+    methods
+        Methods whose maps are measured; all where None.
+    degenerate_maps
+        Treatment of a map that is zero everywhere and has an undefined number. ``"uniform"`` scores it as the uniform
+        map, which says as little; ``"drop"`` leaves NaN. Methods with dropped maps are scored on other inputs than the
+        rest, mostly on easier ones, so their ranks are not comparable.
+    needs_explainer
+        Whether it needs maps of other inputs, targets or networks: ``function(maps, batch, explain)``, where
+        ``explain(batch, model=None)`` uses the same method, and ``explain.scores`` returns the model's scores.
+    check
+        ``check(model)`` raises ``BadInput`` for a model that the metric does not support, before anything is explained.
+    """
+
+    name: str
+    function: Callable[[npt.NDArray[Any], Batch, Any], npt.NDArray[Any]]
+    width: int = 1
+    digits: int | None = None
+    of_controls: bool = True
+    methods: tuple[str, ...] | None = None
+    degenerate_maps: Literal["uniform", "drop"] = DROP
+    needs_explainer: bool = False
+    check: Callable[[Any], object] | None = None
+
+    def applies_to(self, source: MapSource) -> bool:
+        """Return whether a source's maps are measured."""
+        if source.control and not self.of_controls:
+            return False
+        return self.methods is None or source.method in self.methods
+
+    def compute(self, maps: npt.NDArray[Any], batch: Batch, scores: Any) -> _Array:
+        """Return the numbers of maps, (N, width) float64, NaN where undefined.
+
+        Parameters
+        ----------
+        maps, batch, scores
+            Arguments of ``function``.
+        """
+        numbers = self._numbers(maps, batch, scores)
+        if self.degenerate_maps == DROP:
+            return numbers
+        zero = ~maps.reshape(len(maps), -1).any(axis=1)
+        undefined = np.flatnonzero(np.isnan(numbers).any(axis=1) & zero)
+        if len(undefined):
+            uniform = np.ones_like(maps[undefined])
+            numbers = numbers.copy()
+            numbers[undefined] = self._numbers(uniform, batch.take(undefined.tolist()), scores)
+        return numbers
+
+    def _numbers(self, maps: npt.NDArray[Any], batch: Batch, scores: Any) -> _Array:
+        """Return what the function returns as (N, width) float64; raise ``BadInput`` if it is not that."""
+        returned = self.function(maps, batch, scores)
+        shape = (len(maps),) if self.width == 1 else (len(maps), self.width)
+        expected = f"the metric '{self.name}' must return numbers of the shape {shape} for {len(maps)} maps, not"
+        try:
+            numbers = np.asarray(returned, np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"{expected} {type(returned).__name__}") from error
+        if numbers.shape not in (shape, (len(maps), self.width)):
+            raise BadInput(f"{expected} {numbers.shape}")
+        return numbers.reshape(len(maps), self.width)
+
+    def to_records(self, numbers: npt.ArrayLike) -> list[str]:
+        """Return each map's numbers as one line of text: a tenth of the memory of Python numbers."""
+        numbers = np.asarray(numbers, np.float64).reshape(-1, self.width)
+        return [" ".join(map(self._text, line)) for line in numbers.tolist()]
+
+    def from_record(self, record: str) -> _Array:
+        """Return the (width,) float64 numbers of a record.
+
+        Raises
+        ------
+        ValueError, AttributeError
+            If it is not a record of this metric.
+        """
+        numbers = np.array(record.split(), np.float64)
+        if numbers.shape != (self.width,):
+            raise ValueError(f"{len(numbers)} numbers in place of {self.width}")
+        return numbers
+
+    def _text(self, number: float) -> str:
+        return f"{number:.{self.digits}g}" if self.digits else repr(number)
 
 
 @dataclasses.dataclass(frozen=True)

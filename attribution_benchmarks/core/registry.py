@@ -9,9 +9,8 @@ from importlib import metadata
 from types import MappingProxyType
 
 from attribution.errors import BadInput, listed
-from attribution.plugins import refuse_file_alone
+from attribution.plugins import loaded_object, refuse_file_alone
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.plugins import loaded
 
 BENCHMARKS: Mapping[str, str] = MappingProxyType(
     {
@@ -49,7 +48,7 @@ def benchmark_named(name: str, flag: str = "--benchmarks") -> Benchmark:
         )
     if name in BENCHMARKS:
         _check_package(BENCHMARKS[name].split(".")[0])
-    return loaded(BENCHMARKS.get(name, name), Benchmark, flag)
+    return loaded_object(BENCHMARKS.get(name, name), Benchmark, flag)
 
 
 def _check_package(package: str) -> None:

@@ -23,8 +23,8 @@ from attribution.file_io.files import atomic_write
 from attribution_benchmarks.core.batch import LazyBatch
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 FILE = "inputs.npz"
 # Custom methods whose extremes are added. They cost two inputs by all methods, more than the method itself, so a second

@@ -1,4 +1,7 @@
-"""Scores of maps as rows of a table: means over inputs with their intervals, in the long form of ``core.tables``."""
+"""Scores of maps, and the curves behind them, as rows of a table: means over inputs with their intervals.
+
+The rows have the long form of ``core.tables``.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,13 @@ import numpy.typing as npt
 from attribution_benchmarks.core.batch import MapSource, by_kind
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.metrics import curves
 from attribution_benchmarks.stats import statistics
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluator import Results
+
+
+ALONG = "removed"  # key of a row's position on a curve, such as an insertion curve
 
 
 def row_kind(source: MapSource) -> str:
@@ -91,6 +96,50 @@ def score_rows(
     return rows
 
 
+def curve_name(metric: Metric) -> str:
+    """Return the name of a metric's curve in rows, such as ``insertion_curve``."""
+    return f"{metric.name}_curve"
+
+
+def curve_points(
+    metric: Metric, curves: np.ndarray, clusters: statistics.Clusters = None, seed: int = 0
+) -> list[dict[str, Any]]:
+    """Return the mean curve of some inputs with its intervals, one row per point.
+
+    Parameters
+    ----------
+    metric
+        With ``curve``.
+    curves
+        (N, points) numbers; inputs with NaN are dropped.
+    clusters
+        (N,) cluster of each input; None for independent inputs.
+    seed
+        Of the bootstrap.
+
+    Returns
+    -------
+    list of dict
+        ``metric``, ``value``, ``low``, ``high``, ``n``, ``paper`` and ``removed``; none without inputs.
+    """
+    curves = np.asarray(curves, np.float64)
+    known = np.isfinite(curves).all(axis=1)
+    curves = curves[known]
+    if not len(curves):
+        return []
+    kept = None if clusters is None else np.asarray(clusters)[known]
+    low, high = statistics.column_intervals(curves, kept, seed=seed)
+    least, most = metric.bounds or (-np.inf, np.inf)
+    means = curves.mean(axis=0)
+    return [
+        {
+            "metric": curve_name(metric), "value": float(mean), "low": float(np.clip(min(a, mean), least, most)),
+            "high": float(np.clip(max(b, mean), least, most)), "n": len(curves), "paper": None, ALONG: share,
+        }
+        for mean, a, b, share in zip(means, low, high, metric.curve, strict=True)
+    ]  # fmt: skip
+
+
 def curve_rows(
     results: Results, metrics: Iterable[Metric], clusters: Sequence | None = None, seed: int = 0
 ) -> list[dict]:
@@ -101,7 +150,7 @@ def curve_rows(
         if metric.curve and metric.measure
         for source in results.sources
         if not (source.method and source.control)
-        for point in curves.points(metric, results.numbers(source, metric.measure)[:, 1:], clusters, seed)
+        for point in curve_points(metric, results.numbers(source, metric.measure)[:, 1:], clusters, seed)
     ]
 
 

@@ -49,8 +49,7 @@ from absl import flags
 from attribution import cli
 from attribution.errors import BadInput, print_line, print_text
 from attribution.file_io.paths import check_directory, find_saved_model
-from attribution_benchmarks.beam.flags import define_precompute_flags
-from attribution_benchmarks.beam.precompute import precompute_from_flags
+from attribution_benchmarks.beam.flags import check_precompute_flags, define_precompute_flags
 from attribution_benchmarks.cli.figures import check_plot_format, define_plot_format
 from attribution_benchmarks.core import input_scores, manifest, tables
 from attribution_benchmarks.core.controls import Control
@@ -220,7 +219,7 @@ class Command:
         _check_files(flag_values)
         run = Run(self.select_benchmark(flag_values), flag_values)
         benchmark = run.benchmark
-        precompute = precompute_from_flags(flag_values, self.module, run.scores_dir)
+        precompute = self._precompute(run)
         benchmark.load(run)
         if flag_values.check_model:
             for line in benchmark.describe_models(run):
@@ -234,6 +233,14 @@ class Command:
             print_text(section.text, flush=True)
             whole += section
         self._write(run, whole)
+
+    def _precompute(self, run: Run) -> Callable | None:
+        """Return what computes groups of sharded runs in workers; None with ``--runner=local``."""
+        if not check_precompute_flags(run.flags):
+            return None
+        from attribution_benchmarks.beam.precompute import precompute_from_flags
+
+        return precompute_from_flags(run.flags, self.module, run.scores_dir)
 
     def _write(self, run: Run, whole: Section) -> None:
         """Write the files of the flags."""

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Iterable, Mapping
 
 from attribution.errors import BadInput, listed, print_line
-from attribution.plugins import refuse_file_alone
+from attribution.plugins import loaded_object, refuse_file_alone
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.core.plugins import loaded
 from attribution_benchmarks.metrics import faithfulness, in_domain, localisation, sanity
 
 METRIC_REGISTRY: dict[str, Metric] = {}  # by name
@@ -70,7 +69,7 @@ def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
     refuse_file_alone(name, "--metrics", functions=False)
     if ":" not in name:
         raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")
-    metric = loaded(name, Metric, "--metrics")
+    metric = loaded_object(name, Metric, "--metrics")
     if metric.name in known:
         raise BadInput(f"--metrics={name}: there is a metric called '{metric.name}' already; give yours another name")
     if metric.measure is None:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column, Trend
-from attribution_benchmarks.metrics.curves import ALONG
-from attribution_benchmarks.metrics.curves import name_of as curve_name
+from attribution_benchmarks.core.rows import ALONG, curve_name
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.report import charts, images
 from attribution_benchmarks.report.formatting import (

@@ -29,7 +29,7 @@ from attribution.lrp.composite import Composite
 from attribution.methods.method import Method
 from attribution.methods.protocols import Backward, Inputs, NodeRules
 from attribution.model import batching
-from attribution.model.input_validation import Expected, checked_feed
+from attribution.model.batching import Expected, checked_feed
 from attribution_benchmarks.serving.client import Client
 from attribution_benchmarks.serving.interface import ServerError, parse_model_name
 

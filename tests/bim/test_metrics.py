@@ -278,7 +278,7 @@ def test_blocks_on_beam_give_the_same_bytes(tmp_path, labelled, upstream_models,
 
 def test_images_of_a_block_that_failed_are_left_out(tmp_path, labelled, upstream_models, capsys, monkeypatch):
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.core.sharded_run import ShardedRun
+    from attribution_benchmarks.core.evaluator import ShardedRun
 
     compute, failing = ShardedRun.compute, []
 

@@ -10,7 +10,7 @@ from scipy import stats
 from attribution import cli
 from attribution.errors import BadInput
 from bim import layout, measure, run_tcav, tcav
-from bim.disk import read_image
+from bim.dataset import read_image
 
 
 def clouds(shift, count=200, size=6, seed=0):

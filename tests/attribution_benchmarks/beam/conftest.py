@@ -20,6 +20,7 @@ from absl import flags
 
 from attribution import cli
 from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.beam.flags import check_precompute_flags
 from attribution_benchmarks.beam.precompute import precompute_from_flags
 from attribution_benchmarks.beam.flags import define_precompute_flags
 from attribution_benchmarks.beam.work import Computed, MissingWork
@@ -86,8 +87,9 @@ def works(flag_values):
 
 def main(flag_values):
     work = Squares(flag_values.count, ScoreStore(flag_values.scores_dir or None))
-    precompute = precompute_from_flags(flag_values, "squares", flag_values.scores_dir)
-    failed = precompute([work]) if precompute else {}
+    failed = {}
+    if check_precompute_flags(flag_values):
+        failed = precompute_from_flags(flag_values, "squares", flag_values.scores_dir)([work])
     for start in range(0, flag_values.count, 2):
         items = [item for item in work.items[start : start + 2] if item not in failed.get("squares", ())]
         missing = work.missing(items)

@@ -13,8 +13,8 @@ from attribution_benchmarks.core.controls import RANDOM, UNIFORM, WRONG_CLASS
 from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer
+from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.store import ScoreStore
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 
 INPUTS = np.random.default_rng(0).random((30, 4, 4, 1)).astype(np.float32)
 

@@ -8,9 +8,9 @@ import pytest
 from absl import flags
 
 from attribution import cli
+from attribution.plugins import loaded_object
 from attribution_benchmarks.core import evaluate, input_scores
 from attribution_benchmarks.core.definition import Benchmark
-from attribution_benchmarks.core.plugins import loaded
 from attribution_benchmarks.core.runner import Command
 from attribution_benchmarks.core.store import ScoreStore
 
@@ -144,7 +144,7 @@ class TwoTables(Benchmark):
 
 
 def test_a_subclass_overrides_hooks(toy, tmp_path, capsys):
-    described = vars(loaded(f"{toy}:TOY", Benchmark, "--benchmark"))
+    described = vars(loaded_object(f"{toy}:TOY", Benchmark, "--benchmark"))
     command = Command("my.command", TwoTables(**described))
     files = [f"--output={tmp_path / 'out.json'}", f"--plot_dir={tmp_path}", "--half=4"]
     assert cli.execute(command.main, command.flags, "", ["command", *files]) == 0

@@ -9,7 +9,7 @@ from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.controls import RANDOM, WRONG_CLASS
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.examples import Examples
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
+from attribution_benchmarks.core.metric import PerSampleMetric
 
 MAP = np.random.default_rng(0).normal(size=(64, 64, 3)).astype(np.float32)
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.core.metric import of_maps
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
+from attribution_benchmarks.core.metric import PerSampleMetric, of_maps
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 N = 4

@@ -12,10 +12,10 @@ from attribution_benchmarks.core.controls import EDGE_DETECTOR, WRONG_CLASS
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.examples import Examples
 from attribution_benchmarks.core.explainer import Explainer
+from attribution_benchmarks.core.metric import PerSampleMetric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, graph_order, networks
 from attribution_benchmarks.core.saved_maps import SavedMaps
 from attribution_benchmarks.metrics import sanity
-from attribution_benchmarks.metrics.per_sample import PerSampleMetric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 
 NAMES = [metric.name for metric in sanity.METRICS]
