@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "check": ("attribution.check_method", "check that a custom method fulfils its contract"),
         "export": ("attribution.export", "add explanations to a SavedModel, for TensorFlow Serving"),
         "report": ("attribution_benchmarks.report", "run the benchmarks and write a report"),
+        "serve": ("attribution_benchmarks.serving.serve", "serve models with explanations by TensorFlow Serving"),
         "svea": ("svea.benchmark", "score methods on SVEA (MNIST-1D)"),
         "bim": ("bim.metrics", "score methods on BIM (objects on scenes)"),
         "tcav": ("bim.run_tcav", "test concepts of BIM with TCAV"),

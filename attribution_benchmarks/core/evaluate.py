@@ -1,7 +1,7 @@
 """Score attribution methods on a benchmark that is one definition: a network, inputs, and metrics of maps.
 
-    python -m attribution_benchmarks.core.evaluate --benchmark=my_file.py:MINE
-    python -m attribution_benchmarks.core.evaluate --benchmark=my_file.py:MINE --methods=rise --output=scores.json
+    attribution-benchmarks score --benchmark=my_file.py:MINE
+    attribution-benchmarks score --benchmark=my_file.py:MINE --methods=rise --output=scores.json
 
 docs/extend.md shows how to write one.
 

@@ -3,8 +3,8 @@
 How a benchmark plugs into the runner
 -------------------------------------
 A benchmark is an instance of ``core.definition.Benchmark``. One with a network, ``examples`` and metrics of maps needs
-nothing else: ``python -m attribution_benchmarks.core.evaluate --benchmark=my_file.py:MINE`` evaluates it. Any other
-benchmark is a subclass that overrides hooks, and a command module of a few lines::
+nothing else: ``attribution-benchmarks score --benchmark=my_file.py:MINE`` evaluates it. Any other benchmark
+is a subclass that overrides hooks, and a command module of a few lines::
 
     COMMAND = runner.Command("my_package.command", MINE)
     FLAGS, main, works = COMMAND.flags, COMMAND.main, COMMAND.works  # workers of Beam import FLAGS and works

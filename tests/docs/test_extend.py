@@ -34,7 +34,8 @@ def folder(tmp_path_factory):
 
 def run(folder, command, *flags):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")}
-    line = [sys.executable, *shlex.split(command)[1:], *flags]
+    program, *words = shlex.split(command)
+    line = [sys.executable, *(["-m", "attribution_benchmarks"] if program != "python" else []), *words, *flags]
     return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
 
 
@@ -95,7 +96,7 @@ def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_noth
 def test_the_benchmark_alone_and_beside_another_in_the_report(folder):
     assert run(folder, printed("python bright_half.py")).returncode == 0
     output = folder / "alone.json"
-    done = run(folder, printed("core.evaluate"), f"--output={output}")
+    done = run(folder, printed("attribution-benchmarks score"), f"--output={output}")
     assert done.returncode == 0, done.stderr
     scores = {row["method"]: row["value"] for row in json.loads(output.read_text())["rows"]}
     assert scores["gradient"] == scores["integrated_gradients"] == 1.0 and abs(scores["uniform"] - 2 / 3) < 1e-6

@@ -13,6 +13,8 @@ import types
 import pytest
 from absl.testing import flagsaver
 
+from attribution_benchmarks.__main__ import COMMANDS as CONSOLE
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tools" / "performance").glob("*.md")]
@@ -43,7 +45,8 @@ def printed(text):
     """Yield the commands of Python in a page's blocks, in its sentences and in a module's first docstring."""
     docstring = re.match(r'\s*"""(.*?)"""', text, re.DOTALL)
     if docstring:
-        candidates = re.findall(r"^ *(python .*)$", docstring[1].replace("\\\n", " "), re.MULTILINE)
+        text = docstring[1].replace("\\\n", " ")
+        candidates = re.findall(r"^ *((?:python|attribution-benchmarks) .*)$", text, re.MULTILINE)
     else:
         blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
         candidates = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
@@ -51,7 +54,9 @@ def printed(text):
         candidates += [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", plain)]
     for candidate in candidates:
         for command in candidate.split(" && "):
-            if re.match(r"(\.venv/bin/)?python3? (-m |\S+\.py)", command.strip()):
+            if console := re.match(r"attribution-benchmarks ([a-z][a-z-]*)(.*)", command.strip()):
+                yield f"python -m {CONSOLE[console[1]][0]}{console[2]}"
+            elif re.match(r"(\.venv/bin/)?python3? (-m |\S+\.py)", command.strip()):
                 yield command.strip()
 
 

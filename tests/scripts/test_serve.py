@@ -110,7 +110,7 @@ def test_a_missing_package_is_reported_before_anything_is_exported(models, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [(["--standin"], "unexpected argument '--standin'"), ([], "no docker")]
+    ("arguments", "words"), [(["--standin"], "'standin'. Did you mean: stand_in"), ([], "no docker")]
 )
 def test_what_cannot_be_done_is_said_at_once(arguments, words, tmp_path):
     (tmp_path / "dirname").symlink_to("/usr/bin/dirname")

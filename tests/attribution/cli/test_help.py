@@ -1,9 +1,11 @@
 """--help describes a command, its cost and its flags."""
 
 import ast
+import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 from absl import flags
@@ -53,5 +55,6 @@ def test_help_of_scripts_that_are_no_python():
     for script in ("serve.sh", "download_datasets.sh", "download_models.sh"):
         done = subprocess.run(["bash", ROOT / "scripts" / script, "--help"], capture_output=True, text=True)
         assert done.returncode == 0 and f"scripts/{script}" in done.stdout and "Cost: " in done.stdout, script
-        done = subprocess.run(["bash", ROOT / "scripts" / script, "--nonsense"], capture_output=True, text=True)
+        command, env = ["bash", ROOT / "scripts" / script, "--nonsense"], {**os.environ, "PYTHON": sys.executable}
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
         assert done.returncode == 2 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1

@@ -2,8 +2,8 @@
 
 import os
 import pathlib
-import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -68,59 +68,49 @@ def test_a_committed_file_explains_itself_by_both_protocols():
 
 @pytest.fixture
 def house(tmp_path):
-    """A copy of the script beside two models, with programs that only write down how they were called."""
-    for path in ("scripts", "saved_models/bim/obj", "saved_models/svea/baseline", "saved_models/served/svea_old/1"):
-        (tmp_path / path).mkdir(parents=True)
-    (tmp_path / "saved_models/svea/old").mkdir()
-    (tmp_path / "saved_models/served/svea_old/1/saved_model.pb").touch()
-    (tmp_path / "scripts/serve.sh").write_text((ROOT / "scripts/serve.sh").read_text())
-    for program in ("docker", "python"):
-        path = tmp_path / "bin" / program
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f'#!/bin/sh\necho "{program} $*" >> {tmp_path}/calls\n')
-        path.chmod(0o755)
+    """Two models with their served files, and a docker that only writes down how it was called."""
+    for name in ("bim/obj", "svea/old", "served/bim_obj/1", "served/svea_old/1"):
+        (tmp_path / "models" / name).mkdir(parents=True)
+    for name in ("bim_obj", "svea_old"):
+        (tmp_path / "models/served" / name / "1/saved_model.pb").touch()
+    (tmp_path / "models/models.config").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/docker").write_text(f'#!/bin/sh\necho "docker $*" >> {tmp_path}/calls\n')
+    (tmp_path / "bin/docker").chmod(0o755)
     return tmp_path
 
 
 def serve(house, *arguments, **environment):
-    paths = f"{house}/bin:{os.environ['PATH']}"
+    paths = {"PATH": f"{house}/bin:{os.environ['PATH']}", "MODELS": f"{house}/models", "PYTHON": sys.executable}
     run = subprocess.run(
-        ["bash", str(house / "scripts/serve.sh"), *arguments],
-        env={**os.environ, "PATH": paths, **environment}, capture_output=True, text=True, check=False,
+        ["bash", str(ROOT / "scripts/serve.sh"), *arguments],
+        env={**os.environ, **paths, **environment}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     calls = house / "calls"
     return run, calls.read_text().splitlines() if calls.exists() else []
 
 
-def test_the_script_exports_what_is_missing_and_serves_everything(house):
+def test_docker_serves_what_is_exported(house):
     run, calls = serve(house, REST_PORT="9501")
-    assert run.returncode == 0, run.stderr
-    exported, docker = calls
-    assert exported == f"python tools/export_committed_models.py --root={house}/saved_models"
-    assert docker == (  # on this machine's own address alone
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    assert calls == [  # on this machine's own address alone
         "docker run --rm --publish 127.0.0.1:8500:8500 --publish 127.0.0.1:9501:8501 --mount "
-        f"type=bind,source={house}/saved_models,target=/models,readonly tensorflow/serving "
+        f"type=bind,source={house}/models,target=/models,readonly tensorflow/serving "
         "--model_config_file=/models/models.config"
-    )
+    ]
 
 
-def test_the_script_without_docker(house):
-    run, calls = serve(house, "--stand_in")
-    assert run.returncode == 0
-    assert calls[-1] == (
-        f"python tests/stand_in_server/stand_in.py --config={house}/saved_models/models.config "
-        f"--root={house}/saved_models --grpc_port=8500 --rest_port=8501"
-    )
-    (house / "calls").unlink()
+def test_what_cannot_be_served_is_one_line(house, tmp_path):
     run, calls = serve(house, "--export_only")
-    assert run.returncode == 0 and len(calls) == 1
-    for program in ("bash", "basename", "dirname"):
-        (house / "no_docker").mkdir(exist_ok=True)
-        (house / "no_docker" / program).symlink_to(shutil.which(program))
-    run, _ = serve(house, PATH=str(house / "no_docker"))
-    assert run.returncode == 2 and run.stderr.startswith("error: no docker; ") and run.stderr.count("\n") == 1
-    run, _ = serve(house, "--nonsense")
-    assert run.returncode == 2 and run.stderr.startswith("error: ") and run.stderr.count("\n") == 1
+    assert (run.returncode, run.stderr, calls) == (0, "", [])
+    for arguments, environment, words in [
+        ([], {"MODELS": str(tmp_path)}, f"no {tmp_path}/models.config; name a directory"),  # as an installed package
+        (["--export_only"], {"MODELS": f"{house}/bin"}, "there is no <benchmark>/<model>"),
+        (["--nonsense"], {}, "Unknown command line flag 'nonsense'"),
+    ]:
+        run, calls = serve(house, *arguments, **environment)
+        assert run.returncode == 2 and run.stderr.startswith(f"error: {words}") and run.stderr.count("\n") == 1
+        assert not calls
 
 
 def test_models_configs_that_cannot_be_read(tmp_path):
