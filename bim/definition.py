@@ -167,15 +167,15 @@ class Bim(Benchmark):
 
     def write_figures(self, run: Run, rows: Sequence[Mapping]) -> None:
         """Write a figure of scores and one of examples for each metric, and images for a report."""
-        from bim import pictures, shown
+        from bim import pictures
         from bim.dataset import failures_in_one_line
 
         with failures_in_one_line():
-            places = shown.places(run.data, run.results, pictures.NUM_EXAMPLES)
+            places = pictures.example_places(run.data, run.results, pictures.NUM_EXAMPLES)
             pictures.write_pictures(
                 run.flags.plot_dir, run.data, run.metrics, rows, self.titles(run), places, run.flags.plot_format
             )
-            shown.save(run.flags.plot_dir, run.data, run.results)
+            pictures.save_report_examples(run.flags.plot_dir, run.data, run.results)
 
 
 def _check_names(run: Run, methods: Iterable[str]) -> None:
