@@ -79,37 +79,51 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     tests = _tests(asked, compared_with, seed)
     rows = []
     for comparison in asked:
-        row = {"method": comparison.method, "metric": comparison.metric}
-        if comparison.scene_model is not None:
-            row["scene_model"] = comparison.scene_model
-        values = comparison.values
-        nan = int(np.isnan(values).sum())
-        if not len(values):
-            row["reason"] = "no image is classified correctly by both"
-        elif nan and comparison.metric in METRICS:
-            row["reason"] = f"{nan} maps are flat, which upstream turns into 0 / 0"
-        elif nan:
-            row["reason"] = f"undefined for {nan} images"
-        defined = len(values) and not nan
-        own = METRICS.get(comparison.metric)
-        known = own or METRIC_REGISTRY.get(comparison.metric)
-        estimate = statistics.mean_interval(
-            values if defined else [],
-            seed=seed,
-            clusters=comparison.clusters if defined else None,
-            rate=known.hit if known else None,
-            bounds=(-1.0, 1.0) if own else known.bounds if known else None,
-        )
-        row.update(
-            value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,
-            kind=_kind_of(comparison.method),
-            drawn=comparison.drawn, flat=comparison.flat,
-        )  # fmt: skip
+        row = _score_row(comparison, seed)
         paired = tests.get((comparison.metric, comparison.scene_model, comparison.method))
         if paired:
             row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
         rows.append(row)
     return rows + _own_rows(comparisons, seed)
+
+
+def _score_row(comparison: Comparison, seed: int) -> dict:
+    """Return the row of one comparison, without a test."""
+    row: dict = {"method": comparison.method, "metric": comparison.metric}
+    if comparison.scene_model is not None:
+        row["scene_model"] = comparison.scene_model
+    values = comparison.values
+    reason = _why_undefined(comparison)
+    if reason:
+        row["reason"] = reason
+    estimate = statistics.mean_interval(
+        [] if reason else values, seed=seed, clusters=None if reason else comparison.clusters,
+        **_scale(comparison.metric),
+    )  # fmt: skip
+    row.update(
+        value=estimate.value, low=estimate.low, high=estimate.high, n=len(values), paper=None,
+        kind=_kind_of(comparison.method),
+        drawn=comparison.drawn, flat=comparison.flat,
+    )  # fmt: skip
+    return row
+
+
+def _why_undefined(comparison: Comparison) -> str:
+    """Return why a comparison has no score; an empty string where it has one."""
+    nan = int(np.isnan(comparison.values).sum())
+    if not len(comparison.values):
+        return "no image is classified correctly by both"
+    if nan and comparison.metric in METRICS:
+        return f"{nan} maps are flat, which upstream turns into 0 / 0"
+    return f"undefined for {nan} images" if nan else ""
+
+
+def _scale(metric: str) -> dict:
+    """Return the ``rate`` and ``bounds`` of a metric for ``statistics.mean_interval``."""
+    if metric in METRICS:
+        return {"rate": METRICS[metric].hit, "bounds": (-1.0, 1.0)}
+    known = METRIC_REGISTRY.get(metric)
+    return {"rate": known.hit if known else None, "bounds": known.bounds if known else None}
 
 
 def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
@@ -120,19 +134,13 @@ def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
             groups.setdefault((one.metric, one.scene_model), {})[one.label] = one
     rows = []
     for (metric, number), found in groups.items():
-        known = METRICS.get(metric) or METRIC_REGISTRY.get(metric)
         for label, alike in by_kind(found).items():
             first, values = found[alike[0]], np.array([found[one].values for one in alike])
             defined = values.size and not np.isnan(values).any()
             row = control_row(
-                label,
-                metric,
-                values if defined else values[:, :0],
-                known.hit if known else None,
-                seed=seed,
-                clusters=first.clusters if defined else None,
-                bounds=(-1.0, 1.0) if metric in METRICS else known.bounds if known else None,
-            )
+                label, metric, values if defined else values[:, :0],
+                seed=seed, clusters=first.clusters if defined else None, **_scale(metric),
+            )  # fmt: skip
             row["n"] = values.shape[1]
             if number is not None:
                 row["scene_model"] = number
@@ -185,34 +193,42 @@ def table(metric: Metric, rows: list[dict], titles: dict[str, str]) -> str:
     own = metric in METRICS.values()
     heading = _HEADINGS[metric.name] if own else f"{metric.title}; {metric.better} is better; object model on its set"
     lines = [heading, f"{drawn} images drawn, {shown} classified correctly{' by both' if own else ''} and counted"]
-    if metric is METRICS["rmcs"]:
-        numbers = sorted({row["scene_model"] for row in rows})
-        cells = {(row["method"], row["scene_model"]): row for row in rows}
-        header = ["method", *(f"i={number}" for number in numbers)]
-        body = [
-            [titles[name], *(_figure(cells[name, number]["value"]) for number in numbers)]
-            for name in dict.fromkeys(row["method"] for row in rows)
-        ]
-    else:
-        other = next((row["compared_with"] for row in rows if "compared_with" in row), None)
-        header = ["method", metric.title, "95 %", "flat maps", *([f"minus {other}", "p"] if other else [])]
-        body, kind = [], "method"
-        for row in rows:
-            if row["kind"] != kind:
-                body.append([])
-                kind = row["kind"]
-            line = [
-                titles[row["method"]],
-                _figure(row["value"]),
-                f"{_figure(row['low'])}, {_figure(row['high'])}",
-                str(row["flat"]),
-            ]
-            if other:
-                line += [_figure(row.get("difference")), _figure(row.get("p_value"), 4)]
-            body.append(line)
+    header, body = (_by_scene_model if metric is METRICS["rmcs"] else _by_method)(metric, rows, titles)
     lines.append(tables.text_table(header, body).rstrip())
     reasons = {f"{titles[row['method']]}: {row['reason']}" for row in rows if "reason" in row}
     return "\n".join([*lines, *sorted(reasons), *_on_random_networks(metric, own_maps, titles), ""])
+
+
+def _by_scene_model(metric: Metric, rows: list[dict], titles: dict[str, str]) -> tuple[list[str], list[list[str]]]:
+    """Return the header and body of a table of values, one column for each scene model."""
+    numbers = sorted({row["scene_model"] for row in rows})
+    cells = {(row["method"], row["scene_model"]): row for row in rows}
+    body = [
+        [titles[name], *(_figure(cells[name, number]["value"]) for number in numbers)]
+        for name in dict.fromkeys(row["method"] for row in rows)
+    ]
+    return ["method", *(f"i={number}" for number in numbers)], body
+
+
+def _by_method(metric: Metric, rows: list[dict], titles: dict[str, str]) -> tuple[list[str], list[list[str]]]:
+    """Return the header and body of a table of values, intervals, flat maps and, if there are any, tests."""
+    other = next((row["compared_with"] for row in rows if "compared_with" in row), None)
+    header = ["method", metric.title, "95 %", "flat maps", *([f"minus {other}", "p"] if other else [])]
+    body, kind = [], "method"
+    for row in rows:
+        if row["kind"] != kind:
+            body.append([])
+            kind = row["kind"]
+        line = [
+            titles[row["method"]],
+            _figure(row["value"]),
+            f"{_figure(row['low'])}, {_figure(row['high'])}",
+            str(row["flat"]),
+        ]
+        if other:
+            line += [_figure(row.get("difference")), _figure(row.get("p_value"), 4)]
+        body.append(line)
+    return header, body
 
 
 def _on_random_networks(metric: Metric, rows: list[dict], titles: dict[str, str]) -> list[str]:

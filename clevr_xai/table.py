@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -61,51 +63,115 @@ def long_rows(
         Of the bootstrap.
     """
     as_published = (confidence, pixels) == (subsets.CONFIDENCE, subsets.MASK_PIXELS)
-    _, cluster = np.unique(measured.images, return_inverse=True)
-    wrong = int((~measured.right).sum())
     rows = []
-    for label, members in by_kind(measured.sources if metrics else ()).items():
+    for truth, numbers in _by_source_and_truth(measured, ground_truths) if metrics else ():
+        for subset in chosen_subsets:
+            counted = subsets.members(measured, subset, truth, confidence, pixels)
+            if counted is not None:
+                has_paper = (as_published or subset == "all") and not numbers.label.control
+                rows += _rows_of_subset(measured, numbers, metrics, truth, subset, counted, has_paper, seed)
+    return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class _Numbers:
+    """Numbers of one source by one ground truth.
+
+    Attributes
+    ----------
+    label
+        The source; of several random networks, what they are together.
+    is_mean
+        Whether it is a mean over networks.
+    each
+        (K, N, metrics, poolings) of each network; K is 1 for any other source.
+    scores
+        (N, metrics, poolings), their mean.
+    zero
+        (N, metrics, poolings) counts of maps that are zero everywhere.
+    """
+
+    label: MapSource
+    is_mean: bool
+    each: np.ndarray
+    scores: np.ndarray
+    zero: np.ndarray
+
+
+def _by_source_and_truth(measured: Measured, ground_truths: Sequence[str]) -> Iterator[tuple[str, _Numbers]]:
+    """Yield each ground truth with the numbers of each source."""
+    for label, members in by_kind(measured.sources).items():
         each = np.stack([measured.counted(member) for member in members])
         scores, zero = each.mean(axis=0), sum(np.isnan(measured.scores(member)).astype(int) for member in members)
         for truth in ground_truths:
-            without = int((measured.right & (measured.pixels[truth] == 0)).sum())
-            of_truth, zero_of_truth = (array[:, measured.ground_truths.index(truth)] for array in (scores, zero))
-            of_each = each[:, :, measured.ground_truths.index(truth)]
-            for subset in chosen_subsets:
-                counted = subsets.members(measured, subset, truth, confidence, pixels)
-                if counted is None:
-                    continue
-                intervals = _intervals(of_truth, counted, cluster, seed)
-                gap = summary(measured.gaps[label.method][counted]).median if label.method in measured.gaps else None
-                for metric in metrics:
-                    place = list(METRICS).index(metric)
-                    for number, pooling in enumerate(POOLINGS):
-                        found = summary(of_truth[counted, place, number])
-                        figure = None
-                        if pooling == HEADING[metric] and not label.control and (as_published or subset == "all"):
-                            figure = paper_table.figure(label.method, metric, measured.kind, truth, subset)
-                        low, high = intervals[:, place, number]
-                        low, high = min(low, found.mean), max(high, found.mean)  # summed in another order
-                        row = {
-                            "method": label.name, "metric": metric, "value": found.mean, "low": low, "high": high,
-                            "n": found.n, "paper": None if figure is None else figure.mean,
-                            "kind": "control" if label.control else "method",
-                            "questions": measured.kind, "ground_truth": truth, "pooling": pooling, "subset": subset,
-                            **_figures_of(found), "zero_maps": int(zero_of_truth[counted, place, number].sum()),
-                            "answered_wrongly": wrong, "without_mask": without,
-                        }  # fmt: skip
-                        if figure is not None:
-                            row.update(paper_std=figure.std, paper_median=figure.median)
-                        if label.method and label.control:
-                            row.update(of=label.method, control=label.control)
-                            if label not in members:
-                                row["networks"] = [mean(one) for one in of_each[:, counted, place, number]]
-                        elif gap is not None:
-                            row["gap"] = gap
-                        if not found.n:
-                            row["reason"] = _reason(counted, found.undefined)
-                        rows.append(row)
+            place = measured.ground_truths.index(truth)
+            yield truth, _Numbers(label, label not in members, each[:, :, place], scores[:, place], zero[:, place])
+
+
+def _rows_of_subset(
+    measured: Measured,
+    numbers: _Numbers,
+    metrics: Sequence[str],
+    truth: str,
+    subset: str,
+    counted: np.ndarray,
+    has_paper: bool,
+    seed: int,
+) -> list[dict]:
+    """Return the rows of one source, ground truth and subset, of which ``counted`` are the questions, (N,) bool."""
+    label, rows = numbers.label, []
+    _, cluster = np.unique(measured.images, return_inverse=True)
+    intervals = _intervals(numbers.scores, counted, cluster, seed)
+    gap = {}
+    if label.method in measured.gaps and not label.control:
+        gap["gap"] = summary(measured.gaps[label.method][counted]).median
+    for metric, (number, pooling) in itertools.product(metrics, enumerate(POOLINGS)):
+        place = list(METRICS).index(metric)
+        found = summary(numbers.scores[counted, place, number])
+        figure = None
+        if has_paper and pooling == HEADING[metric]:
+            figure = paper_table.figure(label.method, metric, measured.kind, truth, subset)
+        rows.append(
+            {
+                **_estimate(label, metric, found, *intervals[:, place, number]),
+                "paper": None if figure is None else figure.mean, "kind": _kind(label),
+                "questions": measured.kind, "ground_truth": truth, "pooling": pooling, "subset": subset,
+                **_figures_of(found), "zero_maps": int(numbers.zero[counted, place, number].sum()),
+                **_not_counted(measured, truth),
+                **({} if figure is None else {"paper_std": figure.std, "paper_median": figure.median}),
+                **_control_of(label, numbers.each[:, counted, place, number] if numbers.is_mean else ()), **gap,
+                **({} if found.n else {"reason": _reason(counted, found.undefined)}),
+            }
+        )  # fmt: skip
     return rows
+
+
+def _estimate(label: MapSource, metric: str, found: Summary, low: float, high: float) -> dict:
+    """Return the first keys of a row; ends of an interval that was summed in another order include the mean."""
+    return {
+        "method": label.name, "metric": metric, "value": found.mean, "low": min(low, found.mean),
+        "high": max(high, found.mean), "n": found.n,
+    }  # fmt: skip
+
+
+def _kind(label: MapSource) -> str:
+    return "control" if label.control else "method"
+
+
+def _not_counted(measured: Measured, truth: str) -> dict[str, int]:
+    """Return how many questions were answered wrongly, and how many others have no mask."""
+    return {
+        "answered_wrongly": int((~measured.right).sum()),
+        "without_mask": int((measured.right & (measured.pixels[truth] == 0)).sum()),
+    }
+
+
+def _control_of(label: MapSource, networks: Iterable[np.ndarray]) -> dict:
+    """Return the keys of a method under a control, with the means of the random networks, if it has several."""
+    if not (label.method and label.control):
+        return {}
+    means = [mean(one) for one in networks]
+    return {"of": label.method, "control": label.control, **({"networks": means} if means else {})}
 
 
 def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[dict]:
@@ -124,34 +190,15 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
     counted = subsets.members(measured, "all", ground_truth, 1, 0)
     rows = []
     for name, values_of in measured.shared.items():
+        known = METRIC_REGISTRY.get(name)
         for label, members in by_kind(measured.sources).items():
             columns = [values_of(member) for member in members]
             if any(column is None for column in columns):
                 continue
-            values = np.mean(columns, axis=0)
-            found = summary(values[counted])
-            defined = counted & np.isfinite(values)
-            known = METRIC_REGISTRY.get(name)
-            estimate = statistics.mean_interval(
-                values[defined],
-                seed=seed,
-                clusters=cluster[defined],
-                rate=known.hit if known and len(members) == 1 else None,
-                bounds=known.bounds if known else None,
-            )
-            low, high = min(estimate.low, found.mean), max(estimate.high, found.mean)
-            row = {
-                "method": label.name, "metric": name, "value": found.mean, "low": float(low), "high": float(high),
-                "n": found.n, "paper": None, "kind": "control" if label.control else "method",
-                **_where(measured, ground_truth), **_figures_of(found),
-                "answered_wrongly": int((~measured.right).sum()),
-                "without_mask": int((measured.right & (measured.pixels[ground_truth] == 0)).sum()),
-            }  # fmt: skip
-            if label.method and label.control:
-                row.update(of=label.method, control=label.control)
-                if label not in members:
-                    row["networks"] = [mean(column[counted]) for column in columns]
-            if not found.n:
+            networks = [column[counted] for column in columns] if label not in members else []
+            row = _shared_row(measured, ground_truth, name, label, np.mean(columns, axis=0), len(members), seed)
+            row |= _control_of(label, networks)
+            if not row["n"]:
                 row["reason"] = "undefined for every question"
             rows.append(row)
             if known and name in measured.curves and not (label.method and label.control):
@@ -161,6 +208,28 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
                     for point in points
                 ]  # fmt: skip
     return rows
+
+
+def _shared_row(
+    measured: Measured, ground_truth: str, name: str, label: MapSource, values: np.ndarray, number: int, seed: int
+) -> dict:
+    """Return the row of a source's (N,) values by a metric of all benchmarks, means over a number of networks."""
+    _, cluster = np.unique(measured.images, return_inverse=True)
+    counted = subsets.members(measured, "all", ground_truth, 1, 0)
+    found, known = summary(values[counted]), METRIC_REGISTRY.get(name)
+    defined = counted & np.isfinite(values)
+    estimate = statistics.mean_interval(
+        values[defined],
+        seed=seed,
+        clusters=cluster[defined],
+        rate=known.hit if known and number == 1 else None,
+        bounds=known.bounds if known else None,
+    )
+    return {
+        **_estimate(label, name, found, float(estimate.low), float(estimate.high)),
+        "paper": None, "kind": _kind(label), **_where(measured, ground_truth), **_figures_of(found),
+        **_not_counted(measured, ground_truth),
+    }  # fmt: skip
 
 
 def _where(measured: Measured, ground_truth: str) -> dict[str, str]:
@@ -229,24 +298,27 @@ def text(
     shared
         The metrics of all benchmarks, by name.
     """
-    laid_out = tables.markdown_table if markdown else tables.text_table
-    bounds = bounds or (subsets.CONFIDENCE, subsets.MASK_PIXELS)
-    parts, empty = [], []
     own = [row for row in rows if row["metric"] in ACCURACIES]
+    parts, empty = [], []
     for truth, metric in dict.fromkeys((row["ground_truth"], row["metric"]) for row in own):
-        of_metric = [row for row in rows if (row["ground_truth"], row["metric"]) == (truth, metric)]
-        found, without = _tables_of_subsets(
-            [row for row in of_metric if row["pooling"] == HEADING[metric]], bounds, markdown
-        )
-        parts += found
+        of_metric = [row for row in own if (row["ground_truth"], row["metric"]) == (truth, metric)]
+        headings = [row for row in of_metric if row["pooling"] == HEADING[metric]]
+        found, without = _tables_of_subsets(headings, bounds or (subsets.CONFIDENCE, subsets.MASK_PIXELS), markdown)
+        parts += [*found, *_table_of_poolings(of_metric, poolings, markdown)]
         empty += without
-        shown = [row for row in of_metric if row["subset"] == "all" and "of" not in row]
-        if poolings and shown:
-            parts.append(f"{_name(shown[0])}: means by pooling\n\n{laid_out(*_by_pooling(shown, poolings))}")
     parts += [_table_of_shared(rows, metric, markdown) for metric in (shared or {}).values()]
     if empty:
         parts.append(f"Skipped, because no question belongs to them: {', '.join(dict.fromkeys(empty))}.\n")
     return "\n".join(parts)
+
+
+def _table_of_poolings(rows: Sequence[Mapping], poolings: Sequence[str], markdown: bool) -> list[str]:
+    """Return the table of means by pooling of one metric and ground truth; none without poolings or rows."""
+    laid_out = tables.markdown_table if markdown else tables.text_table
+    shown = [row for row in rows if row["subset"] == "all" and "of" not in row]
+    if not (poolings and shown):
+        return []
+    return [f"{_name(shown[0])}: means by pooling\n\n{laid_out(*_by_pooling(shown, poolings))}"]
 
 
 def _tables_of_subsets(rows: Sequence[Mapping], bounds: Sequence, markdown: bool) -> tuple[list[str], list[str]]:
@@ -286,11 +358,10 @@ def titled(row: Mapping) -> str:
 
 def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]]:
     """Return a table: statistics, means under the controls, the poster's figures."""
-    with_paper = any(row["paper"] is not None for row in rows)
+    with_paper, with_gap = any(row["paper"] is not None for row in rows), any("gap" in row for row in rows)
     under = {(row["of"], row["control"]): row for row in rows if "of" in row}
     asked = [control for control in controls.OF_METHODS if any(control == other for _, other in under)]
     header = ["method", "mean (std) median", "95 %", "p20", "p80", *(controls.OF_METHODS[name] for name in asked)]
-    with_gap = any("gap" in row for row in rows)
     header += [*(["gap %"] if with_gap else []), *(["poster"] if with_paper else [])]
     body, kind = [], None
     for row in rows:
@@ -300,20 +371,31 @@ def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]
             body.append([])
         kind = row["kind"]
         line = [
-            titled(row),
-            _figures(row["mean"], row["std"], row["median"], decimals),
-            "–" if not np.isfinite(row["low"]) else f"{row['low']:.{decimals}f}–{row['high']:.{decimals}f}",
-            _rounded(row["p20"], decimals),
-            _rounded(row["p80"], decimals),
+            *_statistics(row, decimals),
             *(_of_control(under.get((row["method"], name)), decimals) for name in asked),
         ]
         if with_gap:
             line.append(_rounded(100 * row.get("gap", np.nan), 1))
         if with_paper:
-            has = row["paper"] is not None
-            line.append(_figures(row["paper"], row["paper_std"], row["paper_median"]) if has else "–")
+            line.append(_poster(row))
         body.append(line)
     return header, body
+
+
+def _statistics(row, decimals: int) -> list[str]:
+    """Return the cells of a row's statistics."""
+    return [
+        titled(row),
+        _figures(row["mean"], row["std"], row["median"], decimals),
+        "–" if not np.isfinite(row["low"]) else f"{row['low']:.{decimals}f}–{row['high']:.{decimals}f}",
+        _rounded(row["p20"], decimals),
+        _rounded(row["p80"], decimals),
+    ]
+
+
+def _poster(row) -> str:
+    """Return the cell of the poster's figures."""
+    return "–" if row["paper"] is None else _figures(row["paper"], row["paper_std"], row["paper_median"])
 
 
 def _of_control(row, decimals: int) -> str:
