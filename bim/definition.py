@@ -111,7 +111,7 @@ class Bim(Benchmark):
         if not run.flags.check_model:
             _ = run.data.maps_directory  # raises for a directory with other maps
             if "iir" in run.metrics and run.flags.data_dir:
-                from bim.patch_cache import patches_for
+                from bim.delta_patch import patches_for
 
                 patches_for(run.data, made_here=False)  # raises for patches of another model
 
@@ -220,7 +220,7 @@ def _fit(run: Run, model_name: str, set_name: str) -> str:
 
 def _patches(run: Run) -> Any:
     """Return the record of the delta patches, which are computed if the sets are the embedded ones."""
-    from bim.patch_cache import patches_for
+    from bim.delta_patch import patches_for
 
     return patches_for(run.data, made_here=not run.flags.data_dir)
 

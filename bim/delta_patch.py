@@ -18,10 +18,12 @@ from attribution.file_io.files import atomic_directory, atomic_write, locked_dir
 from attribution.file_io.paths import check_directory
 from bim import layout
 from bim.dataset import BimSet, load_set, read_image
+from bim.evaluate import PATCH_SET, BimRun
 from bim.masks import save_masks
-from bim.measure import TENSORS, input_side, network_inputs
+from bim.measure import TENSORS, input_side, load_classifier, network_inputs
 from bim.models import network_input
 from bim.regions import place_mask
+from bim.served import local_twin
 from bim.subsets import write_boxes, write_list
 from bim.synthetic.drawings import save_picture
 
@@ -268,3 +270,45 @@ def read_record(directory: str) -> PatchRecord | None:
             return PatchRecord(**json.load(file))
     except (OSError, ValueError, TypeError) as error:
         raise BadInput(f"{path} is damaged; make the patches again with scripts/construct_delta_patch.py") from error
+
+
+def patches_for(run: BimRun, made_here: bool):
+    """Return the record of the delta patches; None where there is none, as in the authors' data.
+
+    Parameters
+    ----------
+    run
+        The models and sets.
+    made_here
+        Whether to make patches when there are none for this model; of a served model, if its file is in
+        ``models_dir``.
+
+    Raises
+    ------
+    BadInput
+        If the patches were made for another model than the one to be scored and are not made here.
+    """
+    directory = os.path.join(run.data_dir, PATCH_SET)
+    model = run.model("scene_only")
+    path = str(model.path)
+    if run.client is not None:  # patches are made with gradients of all logits, hence from the file
+        twin = local_twin(run.flags.models_dir, "scene_only", model)
+        path = twin or f"DIR, the file behind {path}"
+        made_here = made_here and twin is not None
+    record = read_record(directory)
+    hint = f"scripts/construct_delta_patch.py --data_dir={run.data_dir} --model={path}"
+    if not made_here and not os.path.isdir(directory):
+        raise BadInput(f"no patches in {directory}; make them with {hint}")
+    if made_here and (record is None or record.model != model.fingerprint):
+        with locked_directory(run.data_dir, "patches"):
+            record = read_record(directory)  # another process may have made them meanwhile
+            if record is not None and record.model == model.fingerprint:
+                return record
+            maker = model if run.client is None else load_classifier(run.flags.models_dir, "scene_only")
+            return construct(run.data_dir, maker, progress=True)
+    if record is not None and record.model != model.fingerprint:
+        raise BadInput(
+            f"the patches in {directory} were made for another model, to this one they may mean something; make its "
+            f"own with {hint}"
+        )
+    return record

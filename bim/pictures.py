@@ -260,14 +260,7 @@ def example_places(run: BimRun, comparisons: Sequence, count: int) -> dict[str, 
 def _example_members(metric: str, run: BimRun, places: Sequence[int]) -> list[tuple[Member, list[int], dict]]:
     """Return both members of a metric with their rows and the maps of their methods, (n, side, side) uint8.
 
-    Parameters
-    ----------
-    metric
-        "mcs", "idr" or "iir".
-    run
-        The run.
-    places
-        Among the images that both sets have.
+    ``places`` are among the images that both sets have.
     """
     found = []
     matched = run.matched(*(set_name for _, set_name in PAIRS[metric]))

@@ -3,6 +3,9 @@
 Two tables of means may differ because methods do, or because the questions do: a network that is less sure, smaller
 objects, fuller scenes. Rank correlations over a run's own questions say which of these a method's accuracy goes with.
 They hint at how its mean would move under a surer network or on larger masks, and prove nothing of it.
+
+Edges lie on objects, whatever is asked. So an edge detector's mass accuracy is its mass on objects of any kind times
+the share of them in the mask: little where a question is about one object of ten, much where it counts half of them.
 """
 
 from __future__ import annotations
@@ -13,17 +16,19 @@ from typing import NamedTuple
 import numpy as np
 
 from attribution_benchmarks.core import tables
+from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.stats import correlation
 from attribution_benchmarks.stats.statistics import Estimate
 from clevr_xai import subsets
-from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS
+from clevr_xai.metrics import ACCURACIES, METRICS
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
 from clevr_xai.table import TRUTH_TITLES, titled
 
+EDGES = MapSource(control="edge_detector")
+EVERYTHING = "all_objects"
 FEWEST = 30  # questions, below which a correlation says nothing of use
 
 
@@ -63,7 +68,7 @@ def correlations(
     ground_truth
         Which masks.
     metrics
-        Of ``accuracies.ACCURACIES``, each in its heading's pooling.
+        Of ``metrics.ACCURACIES``, each in its heading's pooling.
     seed
         Of the draws for the intervals.
 
@@ -99,7 +104,7 @@ def correlations(
     return found
 
 
-def text(found: Sequence[Covariates], markdown: bool = False) -> str:
+def correlations_text(found: Sequence[Covariates], markdown: bool = False) -> str:
     """Return a table for each accuracy."""
     laid_out = tables.markdown_table if markdown else tables.text_table
     parts = []
@@ -120,3 +125,95 @@ def text(found: Sequence[Covariates], markdown: bool = False) -> str:
 def _cells(one: Estimate) -> tuple[str, str]:
     """Return a correlation and its interval as a table shows them; dashes where one side is constant."""
     return (f"{one.value:.2f}", f"{one.low:.2f} to {one.high:.2f}") if np.isfinite(one.value) else ("–", "–")
+
+
+class Shares(NamedTuple):
+    """What a ground truth's masks hold, one value a question that counts, (n,) each.
+
+    ``families`` are the files of their families; ``objects`` is the share of the scene's objects in the mask, ``area``
+    of the image, ``of_objects`` of the pixels of all objects; ``edges`` is the edge detector's mass accuracy and
+    ``on_objects`` its mass on objects of any kind, None where it was not scored.
+    """
+
+    ground_truth: str
+    families: np.ndarray
+    objects: np.ndarray
+    area: np.ndarray
+    of_objects: np.ndarray
+    edges: np.ndarray | None
+    on_objects: np.ndarray | None
+
+
+def mask_shares(measured: Measured, dataset: Dataset, ground_truths: Sequence[str]) -> list[Shares]:
+    """Measure the masks of the questions that count, for each ground truth that any of them has."""
+    place = list(METRICS).index("mass"), list(POOLINGS).index(HEADING["mass"])
+    scores = measured.counted(EDGES) if EDGES in measured.sources else None
+    found = []
+    for truth in ground_truths:
+        counted = subsets.members(measured, "all", truth, 1, 0)
+        rows, sizes = measured.rows[counted], measured.pixels[truth][counted]
+        if not len(rows):
+            continue
+        held = [len(dataset.objects(truth, row)) / len(dataset.scene(row)["objects"]) for row in rows]
+        edges, on_objects = (
+            (scores[(counted, measured.ground_truths.index(name), *place)] for name in (truth, EVERYTHING))
+            if scores is not None
+            else (None, None)
+        )
+        found.append(
+            Shares(
+                truth,
+                np.array(
+                    [dataset.questions[row].get("template_filename", "").removesuffix(".json") or "–" for row in rows]
+                ),
+                np.array(held),
+                sizes / measured.positions,
+                sizes / measured.pixels[EVERYTHING][counted],
+                edges,
+                on_objects,
+            )
+        )
+    return found
+
+
+def shares_text(shares: Sequence[Shares], markdown: bool = False) -> str:
+    """Return a table for each ground truth whose questions are of several files of families."""
+    laid_out = tables.markdown_table if markdown else tables.text_table
+    parts = []
+    for one in shares:
+        if len(set(one.families)) < 2:
+            continue
+        groups = [(name, one.families == name) for name in sorted(set(one.families))]
+        groups.sort(key=lambda group: -one.objects[group[1]].mean())
+        body = [_line(name, one, rows) for name, rows in groups]
+        body += [*([] if markdown else [[]]), _line("all", one, np.ones(len(one.families), bool))]
+        header = ["file of families", "questions", "objects in mask %", "image in mask %"]
+        header += ["edge detector", "expected of it"] if one.edges is not None else []
+        parts.append(f"\nShare of the scene in the mask, ground truth {TRUTH_TITLES[one.ground_truth]}\n\n"
+                     f"{laid_out(header, body)}")  # fmt: skip
+    return "".join(parts)
+
+
+def edges_explained(shares: Sequence[Shares]) -> list[str]:
+    """Return sentences that say how much of the edge detector's accuracy the masks' size explains."""
+    notes = []
+    for one in shares:
+        if one.edges is None:
+            continue
+        expected = one.on_objects * one.of_objects
+        sentence = (
+            f"Ground truth {TRUTH_TITLES[one.ground_truth]} holds {100 * one.objects.mean():.0f} % of a scene's "
+            f"objects (mean); the edge detector puts {one.on_objects.mean():.2f} of its mass on objects of any kind, "
+            f"so {expected.mean():.2f} is expected of it and it has {one.edges.mean():.2f}"
+        )
+        rho = correlation.spearman(expected, one.edges)
+        notes.append(f"{sentence} (Spearman's correlation over questions {rho:.2f})." if np.isfinite(rho)
+                     else f"{sentence}.")  # fmt: skip
+    return notes
+
+
+def _line(name: str, one: Shares, rows: np.ndarray) -> list[str]:
+    line = [name, f"{rows.sum():,}", f"{100 * one.objects[rows].mean():.1f}", f"{100 * one.area[rows].mean():.1f}"]
+    if one.edges is not None:
+        line += [f"{one.edges[rows].mean():.2f}", f"{(one.on_objects * one.of_objects)[rows].mean():.2f}"]
+    return line

@@ -26,16 +26,15 @@ from attribution_benchmarks.core.random_weights import network as random_network
 from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.metrics.registry import select_metrics
 from clevr_xai import controls, masks, methods, subsets
-from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.methods import BASELINES, TITLES
+from clevr_xai.metrics import ACCURACIES
 from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
 
 if TYPE_CHECKING:
     from attribution_benchmarks.core.evaluator import ShardedRun
     from attribution_benchmarks.core.input_scores import InputScores
-    from clevr_xai.covariates import Covariates
-    from clevr_xai.mask_shares import Shares
+    from clevr_xai.covariates import Covariates, Shares
     from clevr_xai.measured import Measured
 
 MODELS = default_model("clevr_xai")
@@ -129,10 +128,9 @@ class ClevrXai(Benchmark):
             return
         path = _model_path(run.flags)
 
-        from clevr_xai.answering import Answering
+        from clevr_xai.answering import Answering, attach_live_network
         from clevr_xai.blocks import Questions
         from clevr_xai.dataset import Dataset
-        from clevr_xai.live_network import attach_live_network
 
         # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
         logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
@@ -237,7 +235,7 @@ class ClevrXai(Benchmark):
 
     def evaluate(self, run: Run) -> Results:
         """Explain and measure; save the explained answers next to saved maps."""
-        from clevr_xai import covariates, mask_shares, measured, saved_maps
+        from clevr_xai import covariates, measured, saved_maps
 
         questions = run.data
         dataset, truths = questions.dataset, _ground_truths(run)
@@ -254,7 +252,7 @@ class ClevrXai(Benchmark):
             print_line("precomputed maps have no confidence, so the subset 'confident' is skipped", file=sys.stderr)
         return Results(
             found,
-            mask_shares.by_family(found, dataset, truths),
+            covariates.mask_shares(found, dataset, truths),
             covariates.correlations(found, dataset, truths[0], _own_metrics(run), run.flags.seed),
         )
 
@@ -298,12 +296,12 @@ class ClevrXai(Benchmark):
 
     def table(self, run: Run, rows: Sequence[Mapping], markdown: bool = False) -> str:
         """Return the tables of metrics, mask shares and correlations."""
-        from clevr_xai import covariates, mask_shares, table
+        from clevr_xai import covariates, table
 
         return (
             table.text(rows, _poolings(run), _bounds(run), markdown, run.shared_metrics)
-            + mask_shares.text(run.results.shares, markdown)
-            + covariates.text(run.results.covariates, markdown)
+            + covariates.shares_text(run.results.shares, markdown)
+            + covariates.correlations_text(run.results.covariates, markdown)
         )
 
     def titles(self, run: Run) -> dict[str, str]:
@@ -312,12 +310,12 @@ class ClevrXai(Benchmark):
 
     def notes(self, run: Run, rows: Sequence[Mapping]) -> list[str]:
         """Compare the scores with the poster's, and explain those of the edge detector."""
-        from clevr_xai import commentary, mask_shares
+        from clevr_xai import commentary, covariates
 
         notes = commentary.findings(run.results.measured, rows)
         pooled = ", ".join(f"{HEADING[metric]} for {metric}" for metric in _own_metrics(run))
         notes.append(f"The poster does not name its pooling; ours are {pooled}. {_CLUSTERS}" if pooled else _CLUSTERS)
-        return notes + mask_shares.explained(run.results.shares)
+        return notes + covariates.edges_explained(run.results.shares)
 
     def data_fingerprints(self, run: Run) -> dict[str, str]:
         """Return the fingerprint of the questions by their kind."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribution.errors import BadInput, listed
+from attribution_benchmarks.core.metric import Metric
 
 TIES = ("expected", "stable")
 _ROWS_AT_ONCE = 64  # bounds the memory, and keeps what is worked on near the processor
@@ -73,6 +74,29 @@ def relevance_rank_accuracy(pooled: npt.ArrayLike, mask: npt.ArrayLike, ties: st
 
 
 METRICS: Mapping[str, Callable] = MappingProxyType({"mass": relevance_mass_accuracy, "rank": relevance_rank_accuracy})
+
+_PAPER = "Arras, Osman and Samek, Information Fusion 81, 2022"
+ACCURACIES = {  # the same metrics, as a benchmark describes them
+    metric.name: metric
+    for metric in (
+        Metric(
+            "mass",
+            "Relevance mass accuracy",
+            about="Relevance mass accuracy: the share of a map's total that lies on the objects the question is about. "
+            "Between 0 and 1; more is better. A map spread evenly gets the objects' share of the image.",
+            source=_PAPER,
+            masks=True,
+        ),
+        Metric(
+            "rank",
+            "Relevance rank accuracy",
+            about="Relevance rank accuracy: of as many highest pixels as the objects have, the share that lies on "
+            "them. Between 0 and 1; more is better. It does not see how much stronger the highest pixels are.",
+            source=_PAPER,
+            masks=True,
+        ),
+    )
+}
 
 
 class Summary(NamedTuple):

@@ -15,11 +15,10 @@ from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import controls, methods, paper_table
-from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.blocks import Questions
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS
+from clevr_xai.metrics import ACCURACIES, METRICS
 from clevr_xai.pooling import POOLINGS, pool
 from clevr_xai.scoring import HEADING
 from clevr_xai.table import TRUTH_TITLES

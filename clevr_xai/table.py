@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,8 @@ from attribution_benchmarks.core.rows import curve_points
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from attribution_benchmarks.stats import statistics
 from clevr_xai import controls, methods, paper_table, subsets
-from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.measured import Measured
-from clevr_xai.metrics import METRICS, Summary, mean, summary
+from clevr_xai.metrics import ACCURACIES, METRICS, Summary, mean, summary
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING
 
@@ -73,29 +72,13 @@ def long_rows(
     return rows
 
 
-@dataclasses.dataclass(frozen=True)
-class _Numbers:
-    """Numbers of one source by one ground truth.
+class _Numbers(NamedTuple):
+    """Numbers of one source by one ground truth, (N, metrics, poolings)."""
 
-    Attributes
-    ----------
-    label
-        The source; of several random networks, what they are together.
-    is_mean
-        Whether it is a mean over networks.
-    each
-        (K, N, metrics, poolings) of each network; K is 1 for any other source.
-    scores
-        (N, metrics, poolings), their mean.
-    zero
-        (N, metrics, poolings) counts of maps that are zero everywhere.
-    """
-
-    label: MapSource
-    is_mean: bool
-    each: np.ndarray
+    label: MapSource  # of several random networks, what they are together
+    networks: np.ndarray  # (K, N, metrics, poolings) of each of them; K is 0 for any other source
     scores: np.ndarray
-    zero: np.ndarray
+    zero: np.ndarray  # counts of maps that are zero everywhere
 
 
 def _by_source_and_truth(measured: Measured, ground_truths: Sequence[str]) -> Iterator[tuple[str, _Numbers]]:
@@ -105,7 +88,8 @@ def _by_source_and_truth(measured: Measured, ground_truths: Sequence[str]) -> It
         scores, zero = each.mean(axis=0), sum(np.isnan(measured.scores(member)).astype(int) for member in members)
         for truth in ground_truths:
             place = measured.ground_truths.index(truth)
-            yield truth, _Numbers(label, label not in members, each[:, :, place], scores[:, place], zero[:, place])
+            networks = each[: 0 if label in members else None, :, place]
+            yield truth, _Numbers(label, networks, scores[:, place], zero[:, place])
 
 
 def _rows_of_subset(
@@ -134,12 +118,12 @@ def _rows_of_subset(
         rows.append(
             {
                 **_estimate(label, metric, found, *intervals[:, place, number]),
-                "paper": None if figure is None else figure.mean, "kind": _kind(label),
+                "paper": None if figure is None else figure.mean, "kind": "control" if label.control else "method",
                 "questions": measured.kind, "ground_truth": truth, "pooling": pooling, "subset": subset,
                 **_figures_of(found), "zero_maps": int(numbers.zero[counted, place, number].sum()),
                 **_not_counted(measured, truth),
                 **({} if figure is None else {"paper_std": figure.std, "paper_median": figure.median}),
-                **_control_of(label, numbers.each[:, counted, place, number] if numbers.is_mean else ()), **gap,
+                **_control_of(label, numbers.networks[:, counted, place, number]), **gap,
                 **({} if found.n else {"reason": _reason(counted, found.undefined)}),
             }
         )  # fmt: skip
@@ -152,10 +136,6 @@ def _estimate(label: MapSource, metric: str, found: Summary, low: float, high: f
         "method": label.name, "metric": metric, "value": found.mean, "low": min(low, found.mean),
         "high": max(high, found.mean), "n": found.n,
     }  # fmt: skip
-
-
-def _kind(label: MapSource) -> str:
-    return "control" if label.control else "method"
 
 
 def _not_counted(measured: Measured, truth: str) -> dict[str, int]:
@@ -196,8 +176,17 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             if any(column is None for column in columns):
                 continue
             networks = [column[counted] for column in columns] if label not in members else []
-            row = _shared_row(measured, ground_truth, name, label, np.mean(columns, axis=0), len(members), seed)
-            row |= _control_of(label, networks)
+            defined = counted & np.isfinite(values := np.mean(columns, axis=0))
+            estimate = statistics.mean_interval(
+                values[defined], seed=seed, clusters=cluster[defined], bounds=known.bounds if known else None,
+                rate=known.hit if known and len(members) == 1 else None,
+            )  # fmt: skip
+            found = summary(values[counted])
+            row = {
+                **_estimate(label, name, found, float(estimate.low), float(estimate.high)),
+                "paper": None, "kind": "control" if label.control else "method", **_where(measured, ground_truth),
+                **_figures_of(found), **_not_counted(measured, ground_truth), **_control_of(label, networks),
+            }  # fmt: skip
             if not row["n"]:
                 row["reason"] = "undefined for every question"
             rows.append(row)
@@ -208,28 +197,6 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
                     for point in points
                 ]  # fmt: skip
     return rows
-
-
-def _shared_row(
-    measured: Measured, ground_truth: str, name: str, label: MapSource, values: np.ndarray, number: int, seed: int
-) -> dict:
-    """Return the row of a source's (N,) values by a metric of all benchmarks, means over a number of networks."""
-    _, cluster = np.unique(measured.images, return_inverse=True)
-    counted = subsets.members(measured, "all", ground_truth, 1, 0)
-    found, known = summary(values[counted]), METRIC_REGISTRY.get(name)
-    defined = counted & np.isfinite(values)
-    estimate = statistics.mean_interval(
-        values[defined],
-        seed=seed,
-        clusters=cluster[defined],
-        rate=known.hit if known and number == 1 else None,
-        bounds=known.bounds if known else None,
-    )
-    return {
-        **_estimate(label, name, found, float(estimate.low), float(estimate.high)),
-        "paper": None, "kind": _kind(label), **_where(measured, ground_truth), **_figures_of(found),
-        **_not_counted(measured, ground_truth),
-    }  # fmt: skip
 
 
 def _where(measured: Measured, ground_truth: str) -> dict[str, str]:
@@ -377,7 +344,8 @@ def _main(rows, markdown, decimals: int = 2) -> tuple[list[str], list[list[str]]
         if with_gap:
             line.append(_rounded(100 * row.get("gap", np.nan), 1))
         if with_paper:
-            line.append(_poster(row))
+            paper = row["paper"], row.get("paper_std"), row.get("paper_median")
+            line.append("–" if row["paper"] is None else _figures(*paper))
         body.append(line)
     return header, body
 
@@ -391,11 +359,6 @@ def _statistics(row, decimals: int) -> list[str]:
         _rounded(row["p20"], decimals),
         _rounded(row["p80"], decimals),
     ]
-
-
-def _poster(row) -> str:
-    """Return the cell of the poster's figures."""
-    return "–" if row["paper"] is None else _figures(row["paper"], row["paper_std"], row["paper_median"])
 
 
 def _of_control(row, decimals: int) -> str:

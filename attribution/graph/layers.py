@@ -52,6 +52,7 @@ _DEFAULTS = (*_ELEMENTWISE, *_CONVOLUTIONS, "ConcatV2", "Squeeze", "BatchToSpace
 # Of these, leave every value in its position.
 _COPIES = ("Identity", "IdentityN", "Cast", "StopGradient", "CheckNumerics", "EnsureShape")
 _PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
+_AXIS_CHANGES = ("ExpandDims", "Squeeze")
 _SELECTING = ("StridedSlice", "Slice", "Gather", "GatherV2", "Split", "SplitV", "Unpack")
 
 
@@ -292,21 +293,28 @@ class Layers:
         known = [tensor for tensor in tensors if tensor in self._layouts]
         if not known or shape.rank is None:
             return None
-        layout, before = self._layouts[known[0]], self._graph.shape(known[0])
-        if layout.moved and node.op in (*_CONVOLUTIONS, *_KEEPING, "ExpandDims", "Squeeze") and node.op not in _COPIES:
+        layout = self._layouts[known[0]]
+        if layout.moved and node.op in (*_CONVOLUTIONS, *_KEEPING, *_AXIS_CHANGES) and node.op not in _COPIES:
             return None  # adjacent values there are not neighbours in the input
         if node.op in _CONVOLUTIONS:
             return self._layouts.get(tensors[2] if "Backprop" in node.op else tensors[0])
         if node.op in _ELEMENTWISE:
             same = [tensor for tensor in known if self._same_positions(self._graph.shape(tensor), shape, layout)]
             return self._layouts[same[0]] if same else None
+        return self._layout_behind(known, node, tensors, shape)
+
+    def _layout_behind(
+        self, known: Sequence[str], node: Any, tensors: Sequence[str], shape: tf.TensorShape
+    ) -> Layout | None:
+        """Return the layout after any other operation, of whose inputs, ``tensors``, some have a known layout."""
+        layout, before = self._layouts[known[0]], self._graph.shape(known[0])
         if node.op == "ConcatV2":
             return self._concatenated(tensors, shape)
         if (steps := self._time_steps(layout, node, before, shape)) is not None:
             return steps
         if node.op in _PRODUCTS:
             return layout if len(known) == 1 and self._keeps_positions(node, tensors, layout) else None
-        if node.op in (*_KEEPING, "ExpandDims", "Squeeze"):
+        if node.op in (*_KEEPING, *_AXIS_CHANGES):
             changes = shape.rank != before.rank if node.op in _KEEPING else layout.grid is not None
             moves_tokens = layout.grid is not None and node.op in _SELECTING
             return None if changes or moves_tokens or tensors[0] not in known else layout

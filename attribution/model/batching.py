@@ -60,31 +60,40 @@ def checked_feed(inputs: Inputs, expected: Mapping[str, Expected], owner: str) -
     BadInput
         If names, shapes, lengths or values do not fit.
     """
+    named = _by_name(inputs, expected, owner)
+    feed = {name: _checked_array(name, named[name], wanted, owner) for name, wanted in expected.items()}
+    lengths = {name: len(array) for name, array in feed.items() if array.ndim}
+    if len(set(lengths.values())) > 1:
+        raise BadInput(f"inputs differ in length: {lengths}")
+    return feed
+
+
+def _by_name(inputs: Inputs, expected: Mapping[str, Expected], owner: str) -> dict[str, np.ndarray]:
+    """Return inputs by name, with those that may be missing."""
     if not isinstance(inputs, Mapping):
         with_rows = [name for name, wanted in expected.items() if not wanted.is_single]
         if len(with_rows) != 1:
             raise BadInput(f"{owner} has the inputs {listed(expected)}; give a mapping from name to array")
         inputs = {with_rows[0]: inputs}
     switches = [name for name, wanted in expected.items() if wanted.is_single and wanted.dtype == np.bool_]
-    inputs = {**{name: np.zeros((), bool) for name in switches}, **inputs}  # off by default, as in inference
-    if set(inputs) != set(expected):
-        raise BadInput(f"inputs {listed(inputs)} were given, {owner} takes {listed(expected)}")
-    feed = {}
-    for name, wanted in expected.items():
-        array = np.asarray(inputs[name])
-        if array.ndim == 0 and not wanted.is_single:
-            raise BadInput(f"input '{name}' is a single value, {owner} takes {wanted.shown}")
-        if (array.dtype == object and wanted.dtype not in (None, object)) or not wanted.fits(array.shape):
-            raise BadInput(f"input '{name}' has shape {array.shape}, {owner} takes {wanted.shown}")
-        array = array.astype(wanted.dtype) if wanted.is_single else np.ascontiguousarray(array, dtype=wanted.dtype)
-        if array.dtype.kind in "fV" and array.ndim and not np.isfinite(array).all():  # "V": bfloat16
-            row = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
-            raise BadInput(f"input '{name}' has NaN or infinite values, first in row {row}")
-        feed[name] = array
-    lengths = {name: len(array) for name, array in feed.items() if array.ndim}
-    if len(set(lengths.values())) > 1:
-        raise BadInput(f"inputs differ in length: {lengths}")
-    return feed
+    named = {**{name: np.zeros((), bool) for name in switches}, **inputs}  # off by default, as in inference
+    if set(named) != set(expected):
+        raise BadInput(f"inputs {listed(named)} were given, {owner} takes {listed(expected)}")
+    return named
+
+
+def _checked_array(name: str, given: Any, wanted: Expected, owner: str) -> np.ndarray:
+    """Return an input in the type that a model takes."""
+    array = np.asarray(given)
+    if array.ndim == 0 and not wanted.is_single:
+        raise BadInput(f"input '{name}' is a single value, {owner} takes {wanted.shown}")
+    if (array.dtype == object and wanted.dtype not in (None, object)) or not wanted.fits(array.shape):
+        raise BadInput(f"input '{name}' has shape {array.shape}, {owner} takes {wanted.shown}")
+    array = array.astype(wanted.dtype) if wanted.is_single else np.ascontiguousarray(array, dtype=wanted.dtype)
+    if array.dtype.kind in "fV" and array.ndim and not np.isfinite(array).all():  # "V": bfloat16
+        row = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
+        raise BadInput(f"input '{name}' has NaN or infinite values, first in row {row}")
+    return array
 
 
 def checked_targets(targets: Any, total: int, num_classes: int) -> np.ndarray:

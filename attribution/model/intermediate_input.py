@@ -73,23 +73,12 @@ def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
         If there is none of floating point between the inputs and the score.
     """
     graph = frozen.graph
-    below, above = graph.below(frozen.input_nodes.values()), graph.above([target])
-    inside = [
-        name
-        for name, node in graph.nodes.items()
-        if name in below
-        and name in above
-        and graph.is_float(name)
-        and graph.shape(name).rank not in (0, 1)
-        and node.op != "Placeholder"
-    ]
+    inside = _floats_inside(frozen, target)
     wanted = node_of(explain_input)
     if wanted in inside:
         return wanted
-    numbered = re.compile(re.escape(wanted) + r"_\d+") if frozen.numbered else None
     chosen = [name for name in inside if graph.nodes[name].op not in _PASSING]
-    found = [name for name in chosen if numbered and any(map(numbered.fullmatch, name.split("/")[:-1]))]
-    found = found or [name for name in chosen if f"/{wanted}/" in f"/{name}/"]
+    found = _in_keras_layer(frozen, chosen, wanted) or [name for name in chosen if f"/{wanted}/" in f"/{name}/"]
     if not found:
         sources = [node for node in frozen.input_nodes.values() if not graph.is_float(node)]
         first = [one for source in sources for one in first_floats(frozen, source, target)]
@@ -99,6 +88,22 @@ def find_tensor(frozen: FrozenModel, explain_input: str, target: str) -> str:
             + (f"; the first of them are {listed(dict.fromkeys(first))}" if first else "")
         )
     return found[-1]
+
+
+def _floats_inside(frozen: FrozenModel, target: str) -> list[str]:
+    """Return the nodes of floating point with positions or features between the inputs and the score."""
+    graph = frozen.graph
+    path = graph.below(frozen.input_nodes.values()) & graph.above([target])
+    floats = [name for name, node in graph.nodes.items() if name in path and node.op != "Placeholder"]
+    return [name for name in floats if graph.is_float(name) and graph.shape(name).rank not in (0, 1)]
+
+
+def _in_keras_layer(frozen: FrozenModel, names: list[str], layer: str) -> list[str]:
+    """Return the nodes of a Keras layer; none of a file whose scopes Keras has not numbered."""
+    if not frozen.numbered:
+        return []
+    numbered = re.compile(re.escape(layer) + r"_\d+")
+    return [name for name in names if any(map(numbered.fullmatch, name.split("/")[:-1]))]
 
 
 def at_tensor(frozen: FrozenModel, name: str, node: str) -> FrozenModel:

@@ -144,6 +144,45 @@ def freeze(
         file = SavedFile(find_saved_model(path))
         names = [] if inputs else [_chosen_signature(file.signatures, path, signature)]
         loaded = _load(file, path, names, [*inputs, *([output] if output else [])] if inputs else ())
+    function, input_names, chosen, place = _chosen_function(loaded, path, signature, inputs, output)
+
+    frozen, graph_def, weights, renamed, state = _without_variables(function)
+    tensor = frozen.outputs[place].name
+    tensor = renamed.get(tensor, tensor)
+    nodes = [tensor_.name.split(":")[0] for tensor_ in frozen.inputs[: len(input_names)]]
+    specs = {
+        name: tf.TensorSpec(tensor_.shape, tensor_.dtype)
+        for name, tensor_ in zip(input_names, frozen.inputs, strict=False)
+    }
+    pure = graph_nodes.pure_subgraph(graph_def, [tensor], keep=nodes)
+    by_name = () if inputs else input_names
+    _check_computes(path, pure, state, lambda: _leaves_state(function, frozen.inputs[: len(input_names)], by_name))
+    view = GraphView(pure, weights)
+    inexact = gradient_support.first_inexact(view, nodes, tensor)
+    if inexact:
+        view = GraphView(pure)  # the loaded function has the weights
+
+    def as_loaded(*arrays: Any) -> Any:
+        return function(**dict(zip(by_name, arrays, strict=True)))[chosen] if by_name else function(*arrays)[0]
+
+    return FrozenModel(
+        graph=view,
+        inputs=specs,
+        input_nodes=dict(zip(input_names, nodes, strict=True)),
+        output=tensor,
+        output_shape=function.outputs[place].shape,
+        aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
+        loaded=as_loaded if inexact else None,
+        inexact=inexact,
+        numbered=_is_numbered(function, graph_def),
+        held=loaded if inexact or any(weight.dtype == tf.resource for weight in view.weights.values()) else None,
+    )
+
+
+def _chosen_function(
+    loaded: Any, path: Any, signature: str | None, inputs: Any, output: str | None
+) -> tuple[Any, list[str], str, int]:
+    """Return a concrete function, the names of its inputs, and the name and place of the output to explain."""
     if inputs:
         function, input_names, output_names = _prune(loaded, path, list(inputs), output)
     else:
@@ -154,55 +193,29 @@ def freeze(
     chosen = output or output_names[0]
     if chosen not in output_names:
         raise BadInput(f"'{path}' has no output '{chosen}'; its outputs are {listed(output_names)}")
+    return function, input_names, chosen, output_names.index(chosen)
 
-    frozen, graph_def, weights, renamed, state = _without_variables(function)
-    tensor = frozen.outputs[output_names.index(chosen)].name
-    tensor = renamed.get(tensor, tensor)
-    nodes = [tensor_.name.split(":")[0] for tensor_ in frozen.inputs[: len(input_names)]]
-    specs = {
-        name: tf.TensorSpec(tensor_.shape, tensor_.dtype)
-        for name, tensor_ in zip(input_names, frozen.inputs, strict=False)
-    }
-    pure = graph_nodes.pure_subgraph(graph_def, [tensor], keep=nodes)
-    if frame := gradient_support.first_frame(pure):
+
+def _check_computes(
+    path: Any, graph_def: tf.compat.v1.GraphDef, state: Collection[str], leaves_state: Callable[[], bool]
+) -> None:
+    """Raise ``BadInput`` for a graph that cannot be differentiated or gives other scores at every call.
+
+    ``leaves_state`` returns whether calls leave the ``state`` as it was; it is called if nothing else is random.
+    """
+    if frame := gradient_support.first_frame(graph_def):
         raise BadInput(
             f"'{path}' has a loop of TensorFlow 1's control flow ('{frame}'), which cannot be differentiated once "
             "loaded; export it after tf.compat.v1.enable_control_flow_v2()"
         )
-    view = GraphView(pure, weights)
-    random = gradient_support.first_random(pure, state)
-    if (
-        random
-        and not gradient_support.first_random(pure, ())
-        and _leaves_state(function, frozen.inputs[: len(input_names)], () if inputs else input_names)
-    ):
-        random = None  # an export on JAX writes the state of a trained network back as it was
+    random = gradient_support.first_random(graph_def, state)
+    if random and not gradient_support.first_random(graph_def, ()) and leaves_state():
+        return  # an export on JAX writes the state of a trained network back as it was
     if random:
         raise BadInput(
             f"'{path}' gives other scores at every call, because of {random}; export it for inference, with dropout "
             "and augmentation off"
         )
-    inexact = gradient_support.first_inexact(view, nodes, tensor)
-    if inexact:
-        view = GraphView(pure)  # the loaded function has the weights
-
-    def as_loaded(*arrays: Any) -> Any:
-        if inputs:
-            return function(*arrays)[0]
-        return function(**dict(zip(input_names, arrays, strict=True)))[chosen]
-
-    return FrozenModel(
-        graph=view,
-        inputs=specs,
-        input_nodes=dict(zip(input_names, nodes, strict=True)),
-        output=tensor,
-        output_shape=function.outputs[output_names.index(chosen)].shape,
-        aliases=_identities(loaded.graph) if hasattr(loaded, "prune") else {},
-        loaded=as_loaded if inexact else None,
-        inexact=inexact,
-        numbered=_is_numbered(function, graph_def),
-        held=loaded if inexact or any(weight.dtype == tf.resource for weight in view.weights.values()) else None,
-    )
 
 
 def _leaves_state(function: Any, inputs: Any, names: Sequence[str]) -> bool:
@@ -246,21 +259,13 @@ def _without_variables(function: Any) -> tuple[Any, tf.compat.v1.GraphDef, dict[
     """
     variables = {id(variable.handle): variable for variable in function.graph.variables}
     captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
-    known = {name: variable for name, variable in captured.items() if variable is not None}
-    large = {name for name, variable in known.items() if _is_large(variable)}
+    large = {name for name, variable in captured.items() if variable is not None and _is_large(variable)}
     converted = _converter(function, kept=large)
     sources = _identity_sources(converted.graph_def)
     # What is read as a whole can stay a tensor; what is passed to a loop or looked up row by row is left to the
     # conversion to constants, and taken out of the graph afterwards. What is written to cannot be a constant.
-    written = {sources(node.input[0]) for node in converted.graph_def.node if node.op in _WRITES and node.input} & set(
-        captured
-    )
-    used_otherwise = {
-        sources(name)
-        for node in converted.graph_def.node
-        if node.op not in ("ReadVariableOp", "Identity")
-        for name in node.input
-    }
+    written, used_otherwise = _written_and_used(converted.graph_def, sources)
+    written &= set(captured)
     kept = (large - used_otherwise) | written
     if kept != large:
         converted = _converter(function, kept=kept)
@@ -268,22 +273,42 @@ def _without_variables(function: Any) -> tuple[Any, tf.compat.v1.GraphDef, dict[
     frozen = convert_to_constants._construct_concrete_function(function, graph_def, indices)
     graph_def, renamed = graph_nodes.inline_calls(graph_def)
     gradient_support.restore(graph_def)
-    weights, state = {}, set()
-    for handle, placeholder in function.graph.captures:
-        if captured[placeholder.op.name] is None and handle.dtype == tf.resource:
-            weights[placeholder.op.name] = handle  # a table
+    tables = {
+        placeholder.op.name: handle
+        for handle, placeholder in function.graph.captures
+        if captured[placeholder.op.name] is None and handle.dtype == tf.resource
+    }
+    read = {
+        node.name: sources(node.input[0])
+        for node in graph_def.node
+        if node.op == "ReadVariableOp" and sources(node.input[0]) in kept
+    }
+    weights = _take_weights(graph_def, {name: captured[variable] for name, variable in read.items()})
+    return frozen, graph_def, tables | weights, renamed, {name for name in read if read[name] in written}
+
+
+def _written_and_used(graph_def: tf.compat.v1.GraphDef, sources: Callable[[str], str]) -> tuple[set[str], set[str]]:
+    """Return the nodes that the graph writes to, and those that it uses otherwise than by reading them as a whole."""
+    written = {sources(node.input[0]) for node in graph_def.node if node.op in _WRITES and node.input}
+    used = {
+        sources(name) for node in graph_def.node if node.op not in ("ReadVariableOp", "Identity") for name in node.input
+    }
+    return written, used
+
+
+def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace nodes that read variables, and large constants, by placeholders; return their tensors by node name."""
+    weights = {}
     for node in graph_def.node:
-        if node.op == "ReadVariableOp" and sources(node.input[0]) in kept:
-            weights[node.name] = known[sources(node.input[0])].read_value()
-            if sources(node.input[0]) in written:
-                state.add(node.name)
+        if node.name in variables:
+            weights[node.name] = variables[node.name].read_value()
         elif node.op == "Const" and node.attr["value"].tensor.ByteSize() >= graph_nodes.WEIGHT:
             value = tf.constant(tf.make_ndarray(node.attr["value"].tensor))
             if value.dtype.is_floating:
                 weights[node.name] = value
-        if node.name in weights and weights[node.name].dtype != tf.resource:
+        if node.name in weights:
             graph_nodes.set_placeholder(node, weights[node.name].dtype, weights[node.name].shape)
-    return frozen, graph_def, weights, renamed, state
+    return weights
 
 
 # Operations that write to a variable.

@@ -63,19 +63,7 @@ def copy_used_objects(source: Any, signatures: Collection[str], directory: pathl
     used.add(number for number, node in enumerate(objects) if _asset(source, node, directory))
     if "variables" in of_root:
         used.add(i for i in _children(objects[of_root["variables"]]).values() if objects[i].HasField("variable"))
-    kept = used.objects | _leading_to(objects, used.objects)
-    for number, node in enumerate(objects):
-        copy = target.object_graph_def.nodes.add()
-        if number in kept and (node.user_object.identifier in _CONTAINERS or number in used.objects):
-            copy.CopyFrom(node)
-            del copy.children[:], copy.slot_variables[:]
-        if copy.WhichOneof("kind") is None or (
-            copy.HasField("user_object") and copy.user_object.identifier not in _CONTAINERS
-        ):
-            copy.user_object.identifier = _PLAIN
-            copy.user_object.version.producer = copy.user_object.version.min_consumer = 1
-        if number in kept:
-            copy.children.extend(child for child in node.children if child.node_id in kept)
+    _copy_objects(objects, used.objects, target.object_graph_def.nodes)
     concrete = source.object_graph_def.concrete_functions
     for name in used.functions & set(concrete):
         target.object_graph_def.concrete_functions[name].CopyFrom(concrete[name])
@@ -84,6 +72,22 @@ def copy_used_objects(source: Any, signatures: Collection[str], directory: pathl
     _copy_library(source, used, target)
     target.asset_file_def.extend(source.asset_file_def)
     return _reads_of_assets(source, used, directory)
+
+
+def _copy_objects(objects: Any, used: Collection[int], target: Any) -> None:
+    """Copy the used objects and those that lead to them, and an empty one in place of any other."""
+    kept = set(used) | _leading_to(objects, used)
+    for number, node in enumerate(objects):
+        copy = target.add()
+        if number in kept and (node.user_object.identifier in _CONTAINERS or number in used):
+            copy.CopyFrom(node)
+            del copy.children[:], copy.slot_variables[:]
+        is_custom = copy.HasField("user_object") and copy.user_object.identifier not in _CONTAINERS
+        if copy.WhichOneof("kind") is None or is_custom:
+            copy.user_object.identifier = _PLAIN
+            copy.user_object.version.producer = copy.user_object.version.min_consumer = 1
+        if number in kept:
+            copy.children.extend(child for child in node.children if child.node_id in kept)
 
 
 class _Used:

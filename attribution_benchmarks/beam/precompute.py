@@ -21,7 +21,7 @@ from attribution.file_io.files import remove_stale
 from attribution.file_io.paths import cache_directory, is_remote
 from attribution.file_io.remote_files import origin, serialized
 from attribution_benchmarks.beam import shards
-from attribution_benchmarks.beam.file_systems import join, names_in, remove, write
+from attribution_benchmarks.beam.shards import join, names_in, remove, write
 from attribution_benchmarks.beam.work import Job, Task, Work, WorkFactory, digest_of, plan_fingerprint, plan_tasks
 from attribution_benchmarks.core.manifest import HOW_RUN
 

@@ -346,12 +346,6 @@ class ShardedRun:
         for name, records in results.items():
             series[name].append(records)
 
-    def with_items(self, items: Sequence) -> ShardedRun:
-        """Return the same run through other inputs."""
-        other = copy.copy(self)
-        other.items = items
-        return other
-
 
 def _passes(evaluator: Evaluator) -> int:
     """Return the number of forward and backward passes that the evaluator's model has done."""

@@ -33,10 +33,6 @@ flags.DEFINE_string(
     "models", "", "directory of the models and of models.config; saved_models of the checkout when empty",
     flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_list(
-    "methods", ["gradient", "integrated_gradients", "guided_backprop", "grad_cam"], "explanations to put into each",
-    flag_values=FLAGS,
-)  # fmt: skip
 flags.DEFINE_bool("stand_in", False, "serve by the small server of the tests, without Docker", flag_values=FLAGS)
 flags.DEFINE_bool("export_only", False, "write the served files and stop", flag_values=FLAGS)
 flags.DEFINE_integer("grpc_port", 8500, "port of gRPC", flag_values=FLAGS)
@@ -44,6 +40,7 @@ flags.DEFINE_integer("rest_port", 8501, "port of REST", flag_values=FLAGS)
 flags.DEFINE_string("image", "tensorflow/serving", "image that Docker runs", flag_values=FLAGS)
 STAND_IN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "stand_in_server" / "stand_in.py"
 OTHERS = ("served", "exact")  # what is made here, and hand-set networks without a layer that Grad-CAM could take
+METHODS = ["gradient", "integrated_gradients", "guided_backprop", "grad_cam"]  # explanations in each
 SCORES = {"svea": "probabilities"}  # what a benchmark explains, where it is not the logit
 
 
@@ -53,7 +50,7 @@ def main(flag_values: flags.FlagValues) -> None:
     config = models / "models.config"
     if not flag_values.export_only:
         _check_server(flag_values.stand_in, config)
-    export_missing(models, flag_values.methods)
+    _export_missing(models)
     if flag_values.export_only:
         return
     grpc, rest = flag_values.grpc_port, flag_values.rest_port
@@ -91,22 +88,11 @@ def _check_server(stand_in: bool, config: pathlib.Path) -> None:
         )
 
 
-def export_missing(models: pathlib.Path, methods: list[str]) -> None:
-    """Export the models of a directory with explanations to its folder ``served``, except those that are there.
+def _export_missing(models: pathlib.Path) -> None:
+    """Export each ``benchmark/model/version`` with explanations to the folder ``served``, if it is not there.
 
-    One process exports all: most of the time of a single export is TensorFlow's start.
-
-    Parameters
-    ----------
-    models
-        Has ``benchmark/model/version``.
-    methods
-        Names of the explanations.
-
-    Raises
-    ------
-    BadInput
-        If there are no models, or after the others if some cannot be exported.
+    One process exports all, because most of the time of a single export is TensorFlow's start. A model that cannot be
+    exported raises ``BadInput`` after the others.
     """
     waiting = [
         (directory, models / "served" / f"{directory.parent.name}_{directory.name}")
@@ -125,7 +111,7 @@ def export_missing(models: pathlib.Path, methods: list[str]) -> None:
         left_out: dict[str, str] = {}
         try:
             score = SCORES.get(directory.parent.name, "logits")
-            command.export(os.fspath(directory), served, methods, score=score, left_out=left_out)
+            command.export(os.fspath(directory), served, METHODS, score=score, left_out=left_out)
         except BadInput as error:
             failed.append(served.name)
             print_line(f"{served.name}: {error}", file=sys.stderr)

@@ -13,7 +13,7 @@ from keras import layers
 
 from attribution.errors import BadInput
 from clevr_xai import relation_network
-from clevr_xai.live_network import variable_name
+from clevr_xai.answering import variable_name
 from clevr_xai.training.learner import PAIR_SCALE
 
 

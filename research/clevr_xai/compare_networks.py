@@ -30,7 +30,7 @@ from attribution_benchmarks.cli.figures import check_plot_format, define_plot_fo
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import controls, masks, methods, subsets
-from clevr_xai.accuracies import ACCURACIES
+from clevr_xai.metrics import ACCURACIES
 
 _SHIPPED = ("relation_network", "relation_network_seed1")
 _TRUTHS = {"simple": "single_object", "complex": "union"}

@@ -17,10 +17,9 @@ from attribution_benchmarks.stats import correlation, resampling, statistics
 from attribution_benchmarks.stats.statistics import Estimate
 from clevr_xai import controls as known_controls
 from clevr_xai import methods, paper_table, subsets
-from clevr_xai.accuracies import ACCURACIES
 from clevr_xai.measured import Measured
 from clevr_xai.methods import BASELINES
-from clevr_xai.metrics import METRICS
+from clevr_xai.metrics import ACCURACIES, METRICS
 from clevr_xai.pictures import POSTER
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING

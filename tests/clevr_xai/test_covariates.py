@@ -61,7 +61,7 @@ def test_correlations_are_those_of_the_questions_that_count(measured, data):
 
 def test_the_table_shows_dashes_for_what_does_not_vary(measured, data):
     found = covariates.correlations(measured, data, "single_object", ["mass"])
-    text, markdown = covariates.text(found), covariates.text(found, markdown=True)
+    text, markdown = covariates.correlations_text(found), covariates.correlations_text(found, markdown=True)
     title = "What the relevance mass accuracy goes with, ground truth Single Object: Spearman's correlation over 38"
     assert title in text and title in markdown
     (line,) = [line for line in markdown.splitlines() if line.startswith("| Edge detector")]
@@ -78,4 +78,4 @@ def test_without_a_network_no_softmax_is_there(measured, data):
 def test_few_questions_have_no_table(measured, data):
     few = dataclasses.replace(measured, right=ROWS < covariates.FEWEST - 1)
     assert covariates.correlations(few, data, "single_object", ["mass", "rank"]) == []
-    assert covariates.text([]) == ""
+    assert covariates.correlations_text([]) == ""

@@ -10,8 +10,7 @@ import attribution
 from attribution.cli.run import execute
 from attribution.errors import BadInput
 from clevr_xai import evaluate
-from clevr_xai.answering import Answering
-from clevr_xai.live_network import attach_live_network
+from clevr_xai.answering import Answering, attach_live_network
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "own_models.md"
 (OWN,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if ".feed" in block]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import MapSource
-from clevr_xai import mask_shares
+from clevr_xai import covariates
 from clevr_xai.dataset import Dataset
 from clevr_xai.measured import Measured
 from clevr_xai.metrics import METRICS, relevance_mass_accuracy
@@ -35,7 +35,7 @@ def measured(data):
 
 
 def test_shares_are_those_of_the_masks(measured, data):
-    (union, unique) = mask_shares.by_family(measured, data, ["union", "unique"])
+    (union, unique) = covariates.mask_shares(measured, data, ["union", "unique"])
     counted = [row for row in ROWS[:-1] if data.objects("union", row)]
     assert len(union.objects) == len(counted) and len(unique.objects) <= len(counted)
     row = counted[3]
@@ -49,13 +49,13 @@ def test_shares_are_those_of_the_masks(measured, data):
 
 
 def test_the_table_has_a_line_a_family_and_one_of_all(measured, data):
-    shares = mask_shares.by_family(measured, data, ["union"])
-    text = mask_shares.text(shares)
+    shares = covariates.mask_shares(measured, data, ["union"])
+    text = covariates.shares_text(shares)
     families = set(shares[0].families)
     assert len(families) > 3 and all(f"\n{name} " in text for name in (*families, "all"))
     assert "Share of the scene in the mask, ground truth Union" in text
-    assert "| all | " in mask_shares.text(shares, markdown=True)
-    (note,) = mask_shares.explained(shares)
+    assert "| all | " in covariates.shares_text(shares, markdown=True)
+    (note,) = covariates.edges_explained(shares)
     mean = shares[0].edges.mean()
     assert f"so {mean:.2f} is expected of it and it has {mean:.2f} (Spearman's correlation over questions 1.00)" in note
 
@@ -64,8 +64,8 @@ def test_without_an_edge_detector_the_masks_alone_are_told(measured, data):
     import dataclasses
 
     bare = dataclasses.replace(measured, sources=(MapSource("gradient"),))
-    shares = mask_shares.by_family(bare, data, ["union"])
-    assert mask_shares.explained(shares) == [] and "edge detector" not in mask_shares.text(shares)
+    shares = covariates.mask_shares(bare, data, ["union"])
+    assert covariates.edges_explained(shares) == [] and "edge detector" not in covariates.shares_text(shares)
 
 
 def test_one_family_has_no_table():
@@ -76,4 +76,4 @@ def test_one_family_has_no_table():
         {name: mask.sum(axis=(1, 2)) for name, mask in batch.masks.items()}, "f", (MapSource("gradient"),),
         lambda label: None,
     )  # fmt: skip
-    assert mask_shares.text(mask_shares.by_family(measured, data, ["single_object"])) == ""
+    assert covariates.shares_text(covariates.mask_shares(measured, data, ["single_object"])) == ""

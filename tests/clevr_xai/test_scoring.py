@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import Batch, MapSource
-from clevr_xai.accuracies import ACCURACIES
-from clevr_xai.metrics import METRICS
+from clevr_xai.metrics import ACCURACIES, METRICS
 from clevr_xai.pooling import POOLINGS
 from clevr_xai.scoring import HEADING, path_gap, relevance_accuracy, score_maps
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.beam import file_systems, parallel_map
+from attribution_benchmarks.beam import parallel_map, shards
 from attribution_benchmarks.beam.parallel_map import BeamMap, local_map, serial_map
 
 CUBES = '''
@@ -158,8 +158,8 @@ def test_a_block_that_runs_twice_at_once_leaves_the_same(run, tmp_path, monkeypa
     launch_once = launch.launch
 
     def twice(plan, job, workers, options):
-        text = file_systems.read(plan)
-        file_systems.write(plan, text + text)
+        text = shards.read(plan)
+        shards.write(plan, text + text)
         launch_once(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
 
     monkeypatch.setattr(launch, "launch", twice)

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("apache_beam")
 from attribution.errors import BadInput
-from attribution_benchmarks.beam import file_systems, launch
+from attribution_benchmarks.beam import launch, shards
 from attribution_benchmarks.beam.precompute import MANIFEST
 from attribution_benchmarks.beam.work import Task
 from attribution_benchmarks.core.store import FILE
@@ -122,8 +122,8 @@ def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, c
     launch_once = launch.launch
 
     def twice(plan, job, workers, options):
-        text = file_systems.read(plan)
-        file_systems.write(plan, text + text)
+        text = shards.read(plan)
+        shards.write(plan, text + text)
         launch_once(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
 
     monkeypatch.setattr(launch, "launch", twice)

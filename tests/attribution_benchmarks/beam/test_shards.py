@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 pytest.importorskip("apache_beam")
-from attribution_benchmarks.beam import file_systems, shards
+from attribution_benchmarks.beam import shards
 from attribution_benchmarks.beam.shards import DamagedShard, Shard
 from attribution_benchmarks.beam.work import Task
 
@@ -19,7 +19,7 @@ def test_results_keep_their_order(tmp_path):
     shards.write_shard(str(tmp_path), TASK, SHARD)
     found = shards.read_shard(str(tmp_path), TASK)
     assert found == SHARD and list(found.results) == ["b", "a"] and list(found.results["b"]) == ["z", "a"]
-    assert file_systems.names_in(str(tmp_path)) == {TASK.file}
+    assert shards.names_in(str(tmp_path)) == {TASK.file}
 
 
 def test_every_changed_byte_and_every_cut_is_detected(tmp_path):
@@ -60,7 +60,7 @@ def test_a_failure_is_not_a_shard(tmp_path):
 def test_an_object_store_gets_one_put_and_no_renaming(object_store):
     shards.write_shard("toy://bucket/blocks", TASK, SHARD)
     assert shards.read_shard("toy://bucket/blocks", TASK) == SHARD
-    assert file_systems.names_in("toy://bucket/blocks") == {TASK.file}
+    assert shards.names_in("toy://bucket/blocks") == {TASK.file}
     assert object_store.created == [f"toy://bucket/blocks/{TASK.file}"]
-    file_systems.remove("toy://bucket/blocks", [TASK.file])
-    assert file_systems.names_in("toy://bucket/blocks") == set()
+    shards.remove("toy://bucket/blocks", [TASK.file])
+    assert shards.names_in("toy://bucket/blocks") == set()

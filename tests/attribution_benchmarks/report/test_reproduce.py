@@ -14,7 +14,7 @@ from attribution_benchmarks.metrics import registry as shared
 from attribution_benchmarks.report import presets, reproduce
 from attribution_benchmarks.report.forkserver import ROOT
 from bim import scores as bim_scores
-from clevr_xai.accuracies import ACCURACIES
+from clevr_xai.metrics import ACCURACIES
 from svea import metrics as svea_metrics
 
 OWN = '''
