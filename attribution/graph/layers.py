@@ -204,7 +204,7 @@ class Layers:
                 return self._before_normalisation(name)
         for name in reversed(self._path):
             node = self._graph.nodes[name]
-            if name in after and name not in head and node.op in _DEFAULTS and self._has_positions(name):
+            if name in after and name not in head and node.op in _DEFAULTS and self.has_positions(name):
                 return name
         raise BadInput(f"{self._why_no_default(after - head)}; {self._hint()}")
 
@@ -467,9 +467,9 @@ class Layers:
             return bool(shape.rank == self._rank and shape.rank > 2 and shape[0] == self._batch)
         return layout.is_readable and (shape.rank == 3 if layout.grid is not None else shape.rank == self._rank)
 
-    def _has_positions(self, name: str) -> bool:
-        """Return whether a layer has more than one position and can be read."""
-        return self._is_usable(name) and self._is_spread(name)
+    def has_positions(self, name: str) -> bool:
+        """Return whether a node is a layer with more than one position that can be read."""
+        return name in self._on_path and self._is_usable(name) and self._is_spread(name)
 
     def _is_spread(self, name: str) -> bool:
         """Return whether a node's values lie at more than one position, known where."""
@@ -482,7 +482,7 @@ class Layers:
 
     def _can_be_default(self, name: str) -> bool:
         node = self._graph.nodes[name]
-        if node.op not in _DEFAULTS or not self._has_positions(name):
+        if node.op not in _DEFAULTS or not self.has_positions(name):
             return False
         layout = self._layouts[name]
         if node.op in ("Reshape", "Transpose", "Roll"):  # time steps or windows that come together again
@@ -502,7 +502,7 @@ class Layers:
             if len(varying) != 1:
                 return name
             found = varying[0]
-        return found if self._graph.nodes[found].op in ACTIVATIONS and self._has_positions(found) else name
+        return found if self._graph.nodes[found].op in ACTIVATIONS and self.has_positions(found) else name
 
     def _mixes(self, name: str) -> bool:
         """Return whether a node combines positions: a convolution, or a product of two things that depend on them."""

@@ -48,7 +48,7 @@ def find_rectifiers(graph: GraphView, source: str, target: str, method: str) -> 
     refused = [
         f"{graph.nodes[name].op} ({name})"
         for name in path
-        if name != source and not (graph.nodes[name].op in RECTIFIERS or _is_linear(graph.nodes[name], path))
+        if name != source and not (graph.nodes[name].op in RECTIFIERS or is_linear(graph.nodes[name], path))
     ]
     if refused:
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
@@ -82,7 +82,7 @@ def prelu_halves(graph: GraphView, name: str) -> tuple[str, str] | None:
     return None
 
 
-def _is_linear(node: Any, path: Collection[str]) -> bool:
+def is_linear(node: Any, path: Collection[str]) -> bool:
     """Return whether a node is linear in the input, moves its values, or chooses among them as pooling does."""
     if node.op not in _ALLOWED:
         return False

@@ -268,6 +268,19 @@ class ModelQueries:
             multipliers[rows[:real]] = part[:real]
         return multipliers
 
+    def full_gradient(self) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        """Yield the rows of each pass and ψ of FullGrad's terms, which may have more rows (``Model.full_gradient``).
+
+        Raises
+        ------
+        BadInput
+            If the model is behind a server, or an operation has no defined bias.
+        """
+        if not hasattr(self.model, "full_gradient"):
+            raise BadInput(f"{self.model.path} does not show its biases; explain the file itself")
+        for rows, real, feed, targets in self._passes():
+            yield rows[:real], self.model.full_gradient(feed, targets, self._explained)[1]
+
     def layer_gradient(self, layer: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return a layer's values and the gradient of the target score, ``(N, positions..., channels)`` each.
 

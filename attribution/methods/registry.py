@@ -15,7 +15,17 @@ from typing import Any
 
 from attribution.errors import BadInput, listed
 from attribution.lrp import presets
-from attribution.methods import attention, cam, completeness, deeplift, gradients, groups, modified_relu, perturbation
+from attribution.methods import (
+    attention,
+    cam,
+    completeness,
+    deeplift,
+    full_grad,
+    gradients,
+    groups,
+    modified_relu,
+    perturbation,
+)
 from attribution.methods import third_party as libraries
 from attribution.methods.method import Method, MethodCard
 from attribution.plugins import imported, refuse_file_alone
@@ -197,6 +207,18 @@ _METHODS = [
         weaknesses="Borders come from the image's segments, whatever the model uses; whole regions share one value. "
         "The scales of its segments are made for photographs.",
         requirements=f"{_DIFFERENTIABLE} Images; needs scikit-image.",
+        drops_channels=True,
+    ),
+    _method(
+        full_grad.full_grad,
+        "FullGrad",
+        "full gradient",
+        citation="Srinivas and Fleuret, Full-Gradient Representation for Neural Network Visualization, NeurIPS 2019",
+        cost="1 G",
+        weaknesses="Has no sign; a layer's share does not depend on the size of its term, only on how it is spread; "
+        "layers without positions are left out. Made for convolutional networks of ReLUs.",
+        requirements="Linear operations, pooling, normalisation by constants and activations of one variable; others "
+        "are refused by name. Signals or images. Always explains the logit.",
         drops_channels=True,
     ),
     _method(

@@ -19,7 +19,7 @@ from attribution.errors import BadInput, listed
 from attribution.graph import fold_batch_norm, nodes
 from attribution.graph.view import GraphView
 from attribution.lrp.composite import Composite
-from attribution.methods import deeplift
+from attribution.methods import deeplift, full_grad
 from attribution.model.gradient_support import swish_rules
 from attribution.model.output_head import final_activation, in_shape, shape_of_output, split_scores
 
@@ -118,6 +118,25 @@ class CompiledGraph:
         """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
         return self._once(("multipliers", explain_input), self._multipliers, explain_input)
 
+    def full_gradient(self, explain_input: str, biases: Mapping[str, bool], layers: tuple[tuple[str, int], ...]) -> Any:
+        """Return the function from targets and arrays to scores, terms of FullGrad, and ψ of the input and of layers.
+
+        Parameters
+        ----------
+        explain_input
+            Name of the input.
+        biases
+            See ``bias_rules``.
+        layers
+            Nodes with biases at positions, and their axes of channels.
+        """
+        return self._once(("full gradient", explain_input), self._full_gradient, explain_input, biases, layers)
+
+    def bias_rules(self, explain_input: str) -> dict[str, bool]:
+        """Return the nodes with biases behind an input; see ``attribution.methods.full_grad.bias_rules``."""
+        source = self._input_nodes[list(self._inputs).index(explain_input)]
+        return full_grad.bias_rules(self._for_relevance(source, folded=False), source, nodes.node_of(self.logits))
+
     def values(self, node: str) -> Any:
         """Return the function from arrays to the values of a node's first output."""
         return self._once(("values", node), self._values, node)
@@ -176,6 +195,40 @@ class CompiledGraph:
             return scores, _precise(tf.gradients(target, arrays[position])[0])
 
         return multipliers
+
+    def _full_gradient(
+        self, explain_input: str, biases: Mapping[str, bool], layers: tuple[tuple[str, int], ...]
+    ) -> Any:
+        position = list(self._inputs).index(explain_input)
+        source = self._input_nodes[position]
+        view = self._for_relevance(source, folded=False)
+        moving = view.below([source])
+        logits = self.logits if ":" in self.logits else f"{self.logits}:0"
+
+        def bias(name: str, operation: Any) -> Any:
+            if biases[name]:  # of the tangent
+                z, y = operation.inputs[0], operation.outputs[0]
+                return y - z * tf.gradients(y, z)[0]
+            inputs = zip(view.nodes[name].input, operation.inputs, strict=True)
+            return nodes.rebuild(
+                operation,
+                [tf.zeros_like(tensor) if nodes.node_of(given) in moving else tensor for given, tensor in inputs],
+            )
+
+        @self._compile(tf.TensorSpec((None,), tf.int32))  # type: ignore[untyped-decorator]
+        def full_gradient(targets: Any, *arrays: Any) -> Any:
+            scores, (explained, *found), _ = self._import(view, arrays, [logits, *biases])
+            target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
+            sources = [arrays[position], *(operation.outputs[0] for operation in found)]
+            gradients = tf.gradients(target, sources, unconnected_gradients="zero")
+            values = [sources[0], *map(bias, biases, found)]
+            products = [_precise(gradient * value) for gradient, value in zip(gradients, values, strict=True)]
+            terms = [tf.reduce_sum(tf.cast(product, tf.float64)) for product in products]
+            of_layer = dict(zip(biases, products[1:], strict=True))
+            shown = [(products[0], -1), *((of_layer[name], axis) for name, axis in layers)]
+            return scores, terms, [tf.reduce_sum(full_grad.rescaled(one), axis, keepdims=True) for one, axis in shown]
+
+        return full_gradient
 
     def _relevance(self, explain_input: str, skeleton: Composite, wanted: tuple[str, ...]) -> Any:
         from attribution.lrp import engine as relevance  # its rules are needed by LRP alone

@@ -572,6 +572,41 @@ class Model:
         _checked(scores.numpy(), len(targets))
         return np.asarray(found.numpy())
 
+    def full_gradient(
+        self, feed: Mapping[str, np.ndarray], targets: np.ndarray, explain_input: str
+    ) -> tuple[dict[str, float], list[np.ndarray]]:
+        """Decompose the target logits of one chunk by FullGrad (``attribution.methods.full_grad``).
+
+        Parameters
+        ----------
+        feed, targets, explain_input
+            As for ``backward``.
+
+        Returns
+        -------
+        terms : dict[str, float]
+            Input times gradient, by the input's name, and bias times gradient of every node that has a bias, each
+            summed over rows, channels and positions. Their sum is the sum of the rows' target logits.
+        maps : list[np.ndarray]
+            ψ of the input and of each layer with positions, not yet upsampled: ``(rows, positions...)``.
+
+        Raises
+        ------
+        BadInput
+            If an operation has no defined bias.
+        """
+        layers = self._layers_of(explain_input)
+        biases = self._compiled.bias_rules(explain_input)
+        layouts = {name: layers.layout(name) for name in biases if layers.has_positions(name)}
+        axes = tuple((name, 1 if layout.channels_first else -1) for name, layout in layouts.items())
+        function = self._compiled.full_gradient(explain_input, biases, axes)
+        scores, terms, (of_input, *found) = self._run(function, targets, *feed.values())
+        self.counts.update(backward=len(targets), backward_passes=1)
+        _checked(scores.numpy(), len(targets))
+        maps = [layout.read(one.numpy()) for layout, one in zip(layouts.values(), found, strict=True)]
+        named = dict(zip([explain_input, *biases], map(float, terms), strict=True))
+        return named, [one[..., 0] for one in (of_input.numpy(), *maps)]
+
     def relevance(
         self,
         feed: Mapping[str, np.ndarray],

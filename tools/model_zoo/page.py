@@ -19,7 +19,8 @@ from tools.model_zoo.families import FAMILIES, GROUPS
 TABLES = {
     "Gradients": (
         "gradient", "gradient_x_input", "integrated_gradients", "smoothgrad", "vargrad", "expected_gradients",
-        "guided_integrated_gradients", "idgi", "blur_ig", "xrai", "deeplift", "guided_backprop", "deconvnet",
+        "guided_integrated_gradients", "idgi", "blur_ig", "xrai", "full_grad", "deeplift", "guided_backprop",
+        "deconvnet",
     ),
     "Relevance": (
         "lrp_epsilon", "lrp_epsilon_plus", "lrp_epsilon_plus_flat", "lrp_gamma", "lrp_epsilon_gamma_box",

@@ -13,7 +13,7 @@ from attribution.errors import BadInput
 WITHOUT_CHANNELS = {
     "grad_cam", "grad_cam_plus_plus", "layer_cam", "xgrad_cam", "score_cam", "score_cam_constant_masks", "sise",
     "hires_cam", "eigen_cam", "ablation_cam", "rise", "occlusion", "random", "shapley_sampling", "kernel_shap", "lime",
-    "xrai",
+    "xrai", "full_grad",
 }  # fmt: skip
 OF_ATTENTION = ("attention_rollout", "gradient_rollout")  # tests/attribution/methods/test_attention.py
 OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library and name not in OF_ATTENTION]

@@ -18,7 +18,7 @@ from attribution.export import command, names
 
 APART = (
     "lrp_clevr_xai", "lrp_epsilon_gamma_box", "guided_integrated_gradients", "idgi", "blur_ig", "xrai", "eigen_cam",
-    "ablation_cam", "attention_rollout", "gradient_rollout",
+    "ablation_cam", "full_grad", "attention_rollout", "gradient_rollout",
 )  # fmt: skip
 IN_A_GRAPH = [
     name for name, method in METHODS.items() if not method.is_random and not method.library and name not in APART
