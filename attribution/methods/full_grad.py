@@ -53,7 +53,8 @@ def bias_rules(graph: GraphView, source: str, target: str) -> dict[str, bool]:
         If there is an operation whose biases are not defined; the message names it.
     """
     path = dict.fromkeys(graph.between(source, target))
-    kinds = {name: _kind_of_bias(graph, name, path) for name in path if name != source}
+    others = [name for name in list(path)[1:] if graph.nodes[name].op not in _HOMOGENEOUS]
+    kinds = {name: _kind_of_bias(graph, name, path) for name in others}
     if refused := [f"{graph.nodes[name].op} ({name})" for name, kind in kinds.items() if kind == "undefined"]:
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
         raise BadInput(
@@ -70,14 +71,14 @@ def _kind_of_bias(graph: GraphView, name: str, path: Collection[str]) -> str:
     from attribution.lrp.rules import operations as ops
 
     node = graph.nodes[name]
-    if node.op in (*_HOMOGENEOUS, *_WITH_IMPLICIT_BIAS):
-        return "tangent" if node.op in _WITH_IMPLICIT_BIAS else ""
-    if not is_linear(node, path) or node.attr["is_training"].b:
+    if node.op in _WITH_IMPLICIT_BIAS:
+        return "tangent"
+    normalises = node.op in ops.NORMALISATIONS
+    if not is_linear(node, path) or (normalises and node.attr["is_training"].b):
         return "undefined"
-    may_add = node.op in (*ops.SUMS, *_JOINS) and any(
-        node_of(tensor) not in path and graph.is_float(tensor) for tensor in node.input
-    )
-    return "constant" if may_add or node.op in ops.NORMALISATIONS else ""
+    constants = [tensor for tensor in node.input if node_of(tensor) not in path]
+    may_add = node.op in (*ops.SUMS, *_JOINS) and any(map(graph.is_float, constants))
+    return "constant" if may_add or normalises else ""
 
 
 def rescaled(values: Any) -> Any:
