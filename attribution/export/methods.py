@@ -256,7 +256,9 @@ def _score_cam_constant_masks(passes: GraphQueries, *, layer: str, resize: bool)
     return _combine(passes, values, scores - dark[:, tf.newaxis], resize)
 
 
-def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, baseline: float) -> Any:
+def _occlusion(passes: GraphQueries, *, patch: Any, stride: Any, groups: Any, baseline: float) -> Any:
+    if groups is not None:
+        raise BadInput("an exported graph covers the same patches of every input; do not set groups")
     has_channels = passes.inputs.shape.rank > 2
     spatial = _sizes(passes.inputs) if has_channels else _sizes(passes.inputs[..., tf.newaxis])
     windows = perturbation.occlusion_windows(tuple(spatial), patch, stride)

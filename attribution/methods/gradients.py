@@ -378,16 +378,17 @@ def idgi(queries: ModelQueries, *, points: int = 51, baseline: Any = 0.0) -> np.
     if points < 2:
         raise BadInput(f"idgi needs at least 2 points, not {points}")
     on_path = _straight_path(queries, queries.inputs - start_of(queries, baseline), points)
-    scores = np.empty((points, len(queries)))
-    for number, rows, part in queries.variant_scores(points, on_path):
-        scores[number, rows] = part
-    maps = np.zeros(queries.inputs.shape)
-    for number, rows, gradients in queries.variant_gradients(points - 1, on_path):
-        shares = np.square(gradients, dtype=np.float64)
-        total = shares.reshape(len(rows), -1).sum(axis=1).reshape(-1, *(1,) * (shares.ndim - 1))
-        np.divide(shares, total, out=shares, where=total > 0)
-        change = scores[number + 1, rows] - scores[number, rows]
-        maps[rows] += shares * change.reshape(total.shape)
+    ones = (1,) * (queries.inputs.ndim - 1)
+    maps, shares = np.zeros(queries.inputs.shape), np.zeros(queries.inputs.shape)  # shares of the step from each point
+    before = np.zeros((len(queries), *ones))
+    for _, rows, gradients, scores in queries.variant_backward(points - 1, on_path):
+        here = scores.astype(np.float64).reshape(-1, *ones)
+        maps[rows] += shares[rows] * (here - before[rows])
+        squares = np.square(gradients, dtype=np.float64)
+        total = squares.reshape(len(rows), -1).sum(axis=1).reshape(-1, *ones)
+        shares[rows] = np.divide(squares, total, out=np.zeros_like(squares), where=total > 0)
+        before[rows] = here
+    maps += shares * (queries.target_scores.reshape(-1, *ones) - before)
     return maps
 
 

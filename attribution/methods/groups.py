@@ -3,145 +3,25 @@
 Every function takes the queries of a batch of inputs and returns maps without the channel axis, ``(N, T)`` or
 ``(N, H, W)``, ``(N, F)`` for vectors, float64, in units of the score. All but XRAI need only scores: a removed group
 takes the values of the baseline, and a group's value is divided evenly among its positions, so that the sum over a map
-is the sum over groups. f_t is the score of the target class. Their common parameters:
-
-``groups``
-    ``None``: every feature of a vector; patches of an eighth of each axis for signals and images. ``"superpixels"``:
-    the segments that SLIC finds in an image (Achanta et al. 2012; needs scikit-image), about 50. Or whole numbers of
-    the positions' shape, one for each input or the same for all: positions with the same number are one group, such as
-    a word's tokens or a column's one-hot code.
-``baseline``
-    As in ``attribution.methods.gradients.integrated_gradients``.
+is the sum over groups. f_t is the score of the target class. ``groups`` and ``baseline`` are as in
+``attribution.methods.perturbation.coalitions_of``.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 
 from attribution.errors import BadInput
-from attribution.methods.gradients import path_integral, path_weights, start_of
-from attribution.methods.perturbation import occlusion_windows, positions
+from attribution.methods.gradients import path_integral, path_weights
+from attribution.methods.perturbation import coalitions_of
 from attribution.methods.queries import ModelQueries
 
-_SUPERPIXELS = 50
 _SCALES = (50, 100, 150, 250, 500, 1200)  # of XRAI's segments
 _SEGMENTED = 224  # side in pixels of the image that XRAI segments
 _NEW_PIXELS = 50
-
-
-@dataclasses.dataclass(frozen=True)
-class _Coalitions:
-    """Groups of a batch of inputs, and inputs in which only some of them are kept.
-
-    Attributes
-    ----------
-    queries
-        Queries of the inputs.
-    labels
-        ``(N, positions...)`` int64: number of each position's group, from 0.
-    counts
-        ``(N,)``: number of groups of each input.
-    start
-        The baseline, of the inputs' shape.
-    """
-
-    queries: ModelQueries
-    labels: np.ndarray
-    counts: np.ndarray
-    start: np.ndarray
-
-    def keeping(self, row: int, kept: np.ndarray) -> np.ndarray:
-        """Return input ``row`` with the groups kept, ``(groups,)`` bool, and the others at the baseline."""
-        mask = kept[self.labels[row]]
-        inputs = self.queries.inputs
-        if inputs.ndim > 1 + mask.ndim:
-            mask = mask[..., np.newaxis]
-        changed: np.ndarray = np.where(mask, inputs[row], self.start[row])
-        return changed
-
-    def scores(self, kept: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the target scores ``(K_i,)`` float64 of each input's K_i coalitions, ``(K_i, groups)`` bool."""
-        found = [np.empty(len(coalitions)) for coalitions in kept]
-        most = max(map(len, kept), default=0)
-        grid = [np.flatnonzero([len(coalitions) > number for coalitions in kept]) for number in range(most)]
-
-        def variant(number: int, rows: np.ndarray) -> np.ndarray:
-            return np.stack([self.keeping(row, kept[row][number]) for row in rows])
-
-        for number, rows, scores in self.queries.variant_scores(grid, variant):
-            for row, score in zip(rows, scores, strict=True):
-                found[row][number] = score
-        return found
-
-    def maps(self, values: list[np.ndarray]) -> np.ndarray:
-        """Return maps of the values of each input's groups, divided by the groups' sizes."""
-        maps = np.empty(self.labels.shape)
-        for row, of_groups in enumerate(values):
-            labels = self.labels[row]
-            maps[row] = (of_groups / np.bincount(labels.ravel(), minlength=len(of_groups)))[labels]
-        return maps
-
-
-def _coalitions(queries: ModelQueries, groups: Any, baseline: Any) -> _Coalitions:
-    """Return the groups of a batch of inputs; the parameters are those of this module's methods.
-
-    Raises
-    ------
-    BadInput
-        If ``groups`` is none of what is allowed.
-    """
-    shape = (len(queries), *positions(queries.inputs.shape))
-    if groups is None:
-        labels = np.broadcast_to(_patches(shape[1:]), shape)
-    elif isinstance(groups, str):
-        labels = _superpixels(queries, groups)
-    else:
-        labels = _given(queries, groups, shape)
-    numbered = np.empty(shape, np.int64)
-    counts = np.empty(len(queries), np.int64)
-    for row, one in enumerate(labels):
-        known, inverse = np.unique(one, return_inverse=True)
-        numbered[row], counts[row] = inverse.reshape(shape[1:]), len(known)
-    start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
-    return _Coalitions(queries, numbered, counts, start)
-
-
-def _patches(spatial: tuple[int, ...]) -> np.ndarray:
-    if len(spatial) == 1 and spatial[0] <= _SUPERPIXELS:
-        return np.arange(spatial[0])
-    labels = np.empty(spatial, np.int64)
-    for number, window in enumerate(occlusion_windows(spatial)):
-        labels[window] = number
-    return labels
-
-
-def _superpixels(queries: ModelQueries, groups: str) -> np.ndarray:
-    if groups != "superpixels" or queries.inputs.ndim != 4:
-        raise BadInput(f"groups='{groups}'; groups are None, 'superpixels' (of images), or an array of whole numbers")
-    try:
-        from skimage.segmentation import slic
-    except ImportError as error:
-        raise BadInput("superpixels need scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
-    found = []
-    for image in queries.inputs:
-        low, high = float(image.min()), float(image.max())
-        scaled = (image - low) / (high - low or 1.0)
-        found.append(slic(scaled, n_segments=_SUPERPIXELS, channel_axis=-1, convert2lab=image.shape[-1] == 3))
-    return np.stack(found) if found else np.zeros(queries.inputs.shape[:-1], np.int64)
-
-
-def _given(queries: ModelQueries, groups: Any, shape: tuple[int, ...]) -> np.ndarray:
-    array = queries.batch_rows(np.asarray(groups), len(shape))
-    if not np.issubdtype(array.dtype, np.integer) or array.shape not in (shape, shape[1:], (1, *shape[1:])):
-        raise BadInput(
-            f"groups of shape {np.shape(groups)} and type {array.dtype}; whole numbers are needed of the positions' "
-            f"shape {shape[1:]}, with one row for each input or without"
-        )
-    return np.broadcast_to(array, shape)
 
 
 def shapley_sampling(
@@ -160,7 +40,7 @@ def shapley_sampling(
     """
     if permutations < 1:
         raise BadInput(f"shapley_sampling needs at least 1 permutation, not {permutations}")
-    coalitions = _coalitions(queries, groups, baseline)
+    coalitions = coalitions_of(queries, groups, baseline)
     orders, kept = [], []
     for row, count in enumerate(coalitions.counts):
         generator = queries.generator(row, "shapley sampling")
@@ -200,7 +80,7 @@ def kernel_shap(queries: ModelQueries, *, samples: int = 500, groups: Any = None
     """
     if samples < 2:
         raise BadInput(f"kernel_shap needs at least 2 samples, not {samples}")
-    coalitions = _coalitions(queries, groups, baseline)
+    coalitions = coalitions_of(queries, groups, baseline)
     kept, weights = [], []
     for row, count in enumerate(coalitions.counts):
         of_row, weight = _by_shapley_kernel(int(count), samples, queries.generator(row, "kernel shap"))
@@ -270,7 +150,7 @@ def lime(
     """
     if samples < 1 or not width > 0 or not ridge >= 0:
         raise BadInput(f"lime needs samples >= 1, width > 0 and ridge >= 0, not {samples}, {width} and {ridge}")
-    coalitions = _coalitions(queries, groups, baseline)
+    coalitions = coalitions_of(queries, groups, baseline)
     kept = [
         queries.generator(row, "lime").random((samples, count)) < 0.5 for row, count in enumerate(coalitions.counts)
     ]

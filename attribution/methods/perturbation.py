@@ -2,29 +2,45 @@
 
 Every function takes the model queries of a batch of inputs and returns maps without the channel axis, ``(N, T)`` or
 ``(N, H, W)``, at the input's resolution, in units of the score. Each feature of a vector is a position: its maps
-are ``(N, F)``.
+are ``(N, F)``. Masks can keep or remove groups of positions, such as superpixels, words or columns; see
+``coalitions_of``.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 
 from attribution.errors import BadInput
 from attribution.methods import resizing
+from attribution.methods.gradients import start_of
 from attribution.methods.queries import ModelQueries
 from attribution.model import batching
 
+_SUPERPIXELS = 50
 
-def rise(queries: ModelQueries, *, masks: int = 1000, cells: int = 7, probability: float = 0.5) -> np.ndarray:
+
+def rise(
+    queries: ModelQueries,
+    *,
+    masks: int = 1000,
+    cells: int = 7,
+    probability: float = 0.5,
+    groups: Any = None,
+    baseline: Any = 0.0,
+) -> np.ndarray:
     """RISE (Petsiuk et al. 2018): random masks averaged with the target scores of the masked inputs.
 
     A mask is a grid of ``cells`` cells a side, each open with ``probability``, upsampled bilinearly to the
     input plus one cell and cropped at random. The same masks serve every input.
-    The map is Σ f_t(x · m) m / (masks · probability), non-negative for probabilities.
+    The map is Σ f_t(x · m) m / (masks · probability), non-negative for probabilities. With ``groups`` a mask keeps each
+    group with ``probability``; where there are no more than ``masks`` such masks, each is scored once, weighted by its
+    probability, and the map is the exact expectation.
 
     Parameters
     ----------
@@ -33,13 +49,21 @@ def rise(queries: ModelQueries, *, masks: int = 1000, cells: int = 7, probabilit
     cells
         Cells along each axis.
     probability
-        Share of open cells, in (0, 1].
+        Share of open cells, or of groups kept, in (0, 1].
+    groups
+        Groups to keep or remove in place of cells, as in ``coalitions_of``; ``None`` for cells.
+    baseline
+        Values where a mask is closed; as in ``attribution.methods.gradients.integrated_gradients``.
     """
     if masks < 1 or cells < 1 or not 0 < probability <= 1:
         raise BadInput(
             f"rise needs masks >= 1, cells >= 1 and probability in (0, 1], not {masks}, {cells}, {probability}"
         )
+    if groups is not None:
+        return _rise_of_groups(coalitions_of(queries, groups, baseline), masks, probability)
     spatial = positions(queries.inputs.shape)
+    start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
+    difference = queries.inputs - start
 
     @functools.lru_cache(1)  # masks are needed number by number
     def mask(number: int) -> np.ndarray:
@@ -48,12 +72,31 @@ def rise(queries: ModelQueries, *, masks: int = 1000, cells: int = 7, probabilit
     total = np.zeros((len(queries), *spatial))
     shape = spatial if queries.inputs.ndim <= 2 else (*spatial, 1)
     masked_scores = queries.variant_scores(
-        masks, lambda number, rows: queries.inputs[rows] * mask(number).reshape(shape)
+        masks, lambda number, rows: start[rows] + difference[rows] * mask(number).reshape(shape)
     )
     for number, rows, scores in masked_scores:
         total[rows] += np.multiply.outer(scores, mask(number))
     total /= masks * probability
     return total
+
+
+def _rise_of_groups(coalitions: Coalitions, masks: int, probability: float) -> np.ndarray:
+    """Return the maps of ``rise`` by masks of groups, the same for all inputs of as many groups."""
+    seed = coalitions.queries.seed
+    kept, weights = {}, {}
+    for count in map(int, set(coalitions.counts)):
+        if 2**count <= masks:
+            kept[count] = (np.arange(2**count)[:, np.newaxis] >> np.arange(count)) & 1 == 1
+            weights[count] = np.where(kept[count], probability, 1 - probability).prod(axis=1)
+        else:
+            numbers = (batching.generator(seed, number, "rise").random(count) for number in range(masks))
+            kept[count] = np.stack(list(numbers)) < probability
+            weights[count] = np.full(masks, 1 / masks)
+    maps = np.empty(coalitions.labels.shape)
+    scores = coalitions.scores([kept[count] for count in coalitions.counts])
+    for row, count in enumerate(coalitions.counts):
+        maps[row] = ((weights[count] * scores[row]) @ kept[count] / probability)[coalitions.labels[row]]
+    return maps
 
 
 def positions(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -75,11 +118,17 @@ def random_mask(generator: np.random.Generator, spatial: tuple[int, ...], cells:
 
 
 def occlusion(
-    queries: ModelQueries, *, patch: int | None = None, stride: int | None = None, baseline: float = 0.0
+    queries: ModelQueries,
+    *,
+    patch: int | None = None,
+    stride: int | None = None,
+    groups: Any = None,
+    baseline: Any = 0.0,
 ) -> np.ndarray:
     """Occlusion (Zeiler and Fergus 2014): how much the target score falls when a patch is covered.
 
-    A position's value is the mean of f_t(x) - f_t(x with the patch covered) over the patches that cover it.
+    A position's value is the mean of f_t(x) - f_t(x with the patch covered) over the patches that cover it. With
+    ``groups`` it is f_t(x) - f_t(x without the position's group).
 
     Parameters
     ----------
@@ -87,9 +136,15 @@ def occlusion(
         Side of the patch in positions; by default an eighth of each axis, rounded up.
     stride
         Step between patches, at most the patch's side, which is the default. The last patch ends at the border.
+    groups
+        Groups to remove one at a time in place of patches, as in ``coalitions_of``; ``None`` for patches.
     baseline
-        Value of the patch.
+        Value of the patch, a number; of groups as in ``attribution.methods.gradients.integrated_gradients``.
     """
+    if groups is not None:
+        if patch is not None or stride is not None:
+            raise BadInput("occlusion takes groups= or patch= and stride=, not both")
+        return _occlusion_of_groups(coalitions_of(queries, groups, baseline))
     spatial = positions(queries.inputs.shape)
     windows = occlusion_windows(spatial, patch, stride)
 
@@ -109,6 +164,21 @@ def occlusion(
     return drops
 
 
+def _occlusion_of_groups(coalitions: Coalitions) -> np.ndarray:
+    """Return the maps of ``occlusion`` by one pass for each group."""
+    counts, labels, queries = coalitions.counts, coalitions.labels, coalitions.queries
+
+    def without(number: int, rows: np.ndarray) -> np.ndarray:
+        return np.stack([coalitions.keeping(row, np.arange(counts[row]) != number) for row in rows])
+
+    maps = np.zeros(labels.shape)
+    grid = [np.flatnonzero(counts > number) for number in range(counts.max(initial=0))]
+    for number, rows, scores in queries.variant_scores(grid, without):
+        drop = (queries.target_scores[rows] - scores).reshape(-1, *(1,) * (labels.ndim - 1))
+        maps[rows] += np.where(labels[rows] == number, drop, 0)
+    return maps
+
+
 def occlusion_windows(
     spatial: tuple[int, ...], patch: int | None = None, stride: int | None = None
 ) -> list[tuple[slice, ...]]:
@@ -125,6 +195,134 @@ def _axis_windows(size: int, patch: int | None, stride: int | None) -> list[slic
         raise BadInput(f"occlusion needs a stride of at most the patch {side}, not {stride}, to cover every position")
     starts = {min(start, size - side) for start in range(0, size - side + step, step)}
     return [slice(start, start + side) for start in sorted(starts)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Coalitions:
+    """Groups of a batch of inputs, and inputs in which only some of them are kept.
+
+    Attributes
+    ----------
+    queries
+        Queries of the inputs.
+    labels
+        ``(N, positions...)`` int64: number of each position's group, from 0.
+    counts
+        ``(N,)``: number of groups of each input.
+    start
+        The baseline, of the inputs' shape.
+    """
+
+    queries: ModelQueries
+    labels: np.ndarray
+    counts: np.ndarray
+    start: np.ndarray
+
+    def keeping(self, row: int, kept: np.ndarray) -> np.ndarray:
+        """Return input ``row`` with the groups kept, ``(groups,)`` bool, and the others at the baseline."""
+        mask = kept[self.labels[row]]
+        inputs = self.queries.inputs
+        if inputs.ndim > 1 + mask.ndim:
+            mask = mask[..., np.newaxis]
+        changed: np.ndarray = np.where(mask, inputs[row], self.start[row])
+        return changed
+
+    def scores(self, kept: list[np.ndarray]) -> list[np.ndarray]:
+        """Return the target scores ``(K_i,)`` float64 of each input's K_i coalitions, ``(K_i, groups)`` bool."""
+        found = [np.empty(len(coalitions)) for coalitions in kept]
+        most = max(map(len, kept), default=0)
+        grid = [np.flatnonzero([len(coalitions) > number for coalitions in kept]) for number in range(most)]
+
+        def variant(number: int, rows: np.ndarray) -> np.ndarray:
+            return np.stack([self.keeping(row, kept[row][number]) for row in rows])
+
+        for number, rows, scores in self.queries.variant_scores(grid, variant):
+            for row, score in zip(rows, scores, strict=True):
+                found[row][number] = score
+        return found
+
+    def maps(self, values: list[np.ndarray]) -> np.ndarray:
+        """Return maps of the values of each input's groups, divided by the groups' sizes."""
+        maps = np.empty(self.labels.shape)
+        for row, of_groups in enumerate(values):
+            labels = self.labels[row]
+            maps[row] = (of_groups / np.bincount(labels.ravel(), minlength=len(of_groups)))[labels]
+        return maps
+
+
+def coalitions_of(queries: ModelQueries, groups: Any, baseline: Any) -> Coalitions:
+    """Return the groups of a batch of inputs.
+
+    Parameters
+    ----------
+    groups
+        ``None``: ``"features"`` of a vector of at most 50, else ``"patches"``. ``"features"``: every position is a
+        group. ``"patches"``: patches of an eighth of each axis. ``"superpixels"``: the segments that SLIC finds in an
+        image (Achanta et al. 2012; needs scikit-image), about 50. Or whole numbers of the positions' shape, one for
+        each input or the same for all: positions with the same number are one group, such as a word's tokens or a
+        column's one-hot code.
+    baseline
+        Values of removed groups; as in ``attribution.methods.gradients.integrated_gradients``.
+
+    Raises
+    ------
+    BadInput
+        If ``groups`` is none of what is allowed.
+    """
+    shape = (len(queries), *positions(queries.inputs.shape))
+    if groups is None:
+        groups = "features" if len(shape) == 2 and shape[1] <= _SUPERPIXELS else "patches"
+    if isinstance(groups, str) and groups in _LABELS:
+        labels = np.broadcast_to(_LABELS[groups](shape[1:]), shape)
+    elif isinstance(groups, str):
+        labels = _superpixels(queries, groups)
+    else:
+        labels = _given(queries, groups, shape)
+    numbered = np.empty(shape, np.int64)
+    counts = np.empty(len(queries), np.int64)
+    for row, one in enumerate(labels):
+        known, inverse = np.unique(one, return_inverse=True)
+        numbered[row], counts[row] = inverse.reshape(shape[1:]), len(known)
+    start = np.broadcast_to(start_of(queries, baseline), queries.inputs.shape)
+    return Coalitions(queries, numbered, counts, start)
+
+
+def _patches(spatial: tuple[int, ...]) -> np.ndarray:
+    labels = np.empty(spatial, np.int64)
+    for number, window in enumerate(occlusion_windows(spatial)):
+        labels[window] = number
+    return labels
+
+
+_LABELS = {"features": lambda spatial: np.arange(math.prod(spatial)).reshape(spatial), "patches": _patches}
+
+
+def _superpixels(queries: ModelQueries, groups: str) -> np.ndarray:
+    if groups != "superpixels" or queries.inputs.ndim != 4:
+        raise BadInput(
+            f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' (of images), or an array of "
+            "whole numbers"
+        )
+    try:
+        from skimage.segmentation import slic
+    except ImportError as error:
+        raise BadInput("superpixels need scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
+    found = []
+    for image in queries.inputs:
+        low, high = float(image.min()), float(image.max())
+        scaled = (image - low) / (high - low or 1.0)
+        found.append(slic(scaled, n_segments=_SUPERPIXELS, channel_axis=-1, convert2lab=image.shape[-1] == 3))
+    return np.stack(found) if found else np.zeros(queries.inputs.shape[:-1], np.int64)
+
+
+def _given(queries: ModelQueries, groups: Any, shape: tuple[int, ...]) -> np.ndarray:
+    array = queries.batch_rows(np.asarray(groups), len(shape))
+    if not np.issubdtype(array.dtype, np.integer) or array.shape not in (shape, shape[1:], (1, *shape[1:])):
+        raise BadInput(
+            f"groups of shape {np.shape(groups)} and type {array.dtype}; whole numbers are needed of the positions' "
+            f"shape {shape[1:]}, with one row for each input or without"
+        )
+    return np.broadcast_to(array, shape)
 
 
 def random(queries: ModelQueries) -> np.ndarray:

@@ -348,22 +348,30 @@ class ModelQueries:
         self, rows: Grid, variant: Variant, rules: Rules | None = None
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield ``(number of the variant, rows, gradients at these rows' variants)``; see ``variant_scores``."""
+        for number, found, gradients, _ in self.variant_backward(rows, variant, rules):
+            yield number, found, gradients
+
+    def variant_backward(
+        self, rows: Grid, variant: Variant, rules: Rules | None = None
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield what ``variant_gradients`` does, and the target scores of these rows' variants."""
         node_rules = self._node_rules(rules)
         if self._targets is None:
             # The function that gradients need anyway predicts the targets: a second one, for scores alone, would hold
             # the model's weights once more.
             self.input_gradient()
 
-        def run(feed: Mapping[str, np.ndarray], targets: np.ndarray) -> Any:
-            return self.model.backward(feed, targets, self._explained, rules=node_rules).input_gradient
+        def run(feed: Mapping[str, np.ndarray], targets: np.ndarray) -> tuple[Any, ...]:
+            result = self.model.backward(feed, targets, self._explained, rules=node_rules)
+            return result.input_gradient, result.scores[np.arange(len(targets)), targets]
 
         yield from self._stream(self._grid(rows), variant, run)
 
     def variant_scores(self, rows: Grid, variant: Variant) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield ``(number of the variant, rows, target scores of these rows' variants)``; see ``Grid``, ``Variant``."""
 
-        def run(feed: Mapping[str, np.ndarray], targets: np.ndarray) -> Any:
-            return self.model.forward(feed)[np.arange(len(targets)), targets]
+        def run(feed: Mapping[str, np.ndarray], targets: np.ndarray) -> tuple[Any, ...]:
+            return (self.model.forward(feed)[np.arange(len(targets)), targets],)
 
         yield from self._stream(self._grid(rows), variant, run)
 
@@ -378,8 +386,11 @@ class ModelQueries:
         return [np.arange(len(self))] * rows if isinstance(rows, int) else rows
 
     def _stream(
-        self, grid: Sequence[np.ndarray], variant: Variant, run: Callable[[Mapping[str, np.ndarray], np.ndarray], Any]
-    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        self,
+        grid: Sequence[np.ndarray],
+        variant: Variant,
+        run: Callable[[Mapping[str, np.ndarray], np.ndarray], tuple[Any, ...]],
+    ) -> Iterator[tuple[Any, ...]]:
         """Fill passes with (variant, input) pairs, variant by variant, and yield the results in pieces."""
         numbers = np.repeat(np.arange(len(grid)), [len(rows) for rows in grid])
         inputs = np.concatenate([np.asarray(rows, np.int64) for rows in grid]) if len(grid) else np.zeros(0, np.int64)
@@ -396,7 +407,7 @@ class ModelQueries:
             }
             results = run(feed, targets[rows])
             for number, start, stop in pieces:
-                yield number, rows[start:stop], results[start:stop]
+                yield number, rows[start:stop], *(result[start:stop] for result in results)
 
     def _passes(self) -> Iterator[tuple[np.ndarray, int, dict[str, np.ndarray], np.ndarray]]:
         """Yield the rows of each pass, the number of them that are not padding, their feed and their targets."""

@@ -181,7 +181,7 @@ _METHODS = [
         "path",
         citation="Yang, Wang and Bilgic, IDGI: A Framework to Eliminate Explanation Noise from Integrated Gradients, "
         "CVPR 2023",
-        cost="points F + (points - 1) G",
+        cost="(points - 1) G + 1 F, and 1 G for targets to be predicted",
         weaknesses="The signs of a step's values are all that of the step's change of the score, so that evidence for "
         "and against the class is mixed. Depends on the baseline as Integrated Gradients do.",
         requirements=_PATH,
@@ -447,8 +447,8 @@ _METHODS = [
         "masks",
         citation="Petsiuk, Das and Saenko, RISE, BMVC 2018",
         cost="masks F + 1 F",
-        weaknesses="Slow; noisy below about 1,000 masks; cannot be finer than its cells; with logits that may be "
-        "negative the map loses its meaning.",
+        weaknesses="Slow; noisy below about 1,000 masks; cannot be finer than its cells or groups; with logits that "
+        "may be negative the map loses its meaning.",
         requirements="Scores only; made for probabilities.",
         randomness="Masks, from the run's seed, the same for every input.",
         drops_channels=True,
@@ -458,7 +458,7 @@ _METHODS = [
         "Occlusion",
         "masks",
         citation=_DECONVNET,
-        cost="patches F + 1 F",
+        cost="patches or groups F + 1 F",
         weaknesses="Depends on the patch and on its value; misses evidence that is present twice.",
         requirements="Scores only.",
         drops_channels=True,

@@ -32,11 +32,13 @@ default the predicted one.
 Methods named after a library are that library's code, for comparison; their weaknesses list the differences from the
 methods that they are named after.
 
-Shapley sampling, KernelSHAP and LIME keep or remove groups of positions. `groups=None` is every feature of a vector,
-and patches of an eighth of each axis in signals and images; `groups="superpixels"` is SLIC's segments of an image; an
-array of whole numbers of the positions' shape, one for each input or the same for all, makes one group of equal
-numbers. With `groups=np.array([0, 1, 1, 1, 2])` the three columns of a one-hot code are explained as one feature:
-`attribution.explain("kernel_shap", model, table, groups=...)`. A group's value is divided evenly among its positions.
+Shapley sampling, KernelSHAP and LIME keep or remove groups of positions, and so do occlusion and RISE where `groups` is
+given. `groups="features"` makes every position a group; `"patches"`, patches of an eighth of each axis;
+`"superpixels"`, SLIC's segments of an image; an array of whole numbers of the positions' shape, one for each input or
+the same for all, one group of equal numbers. `groups=None` is, for the first three, every feature of a vector, and
+patches in signals and images. With `groups=np.array([0, 1, 1, 1, 2])` the three columns of a one-hot code are explained
+as one feature: `attribution.explain("kernel_shap", model, table, groups=...)`. The first three divide a group's value
+evenly among its positions; occlusion and RISE give it to each of them.
 
 "Sum of a map" is the required sum of a map's values, where the method has such a law. The residual is the actual sum
 minus that; relative to |f(x) - f(baseline)|, but at least 0.01 % of the greater of the two scores, or to the logit for

@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 
 import attribution
 from attribution.errors import BadInput
+from attribution.model import batching
 
 X = np.random.default_rng(0).normal(size=(3, 6)).astype(np.float32)
 WEIGHTS = np.random.default_rng(1).normal(size=(6, 8)).astype(np.float32)
@@ -130,10 +131,15 @@ def test_the_cost_is_that_of_the_card(network):
         ("kernel_shap", {"samples": 30}, 30 + 1),
         ("kernel_shap", {"samples": 500}, 2**6 - 2 + 1),
         ("lime", {"samples": 30}, 30),
+        ("occlusion", {"groups": LABELS}, 3),
+        ("rise", {"groups": LABELS}, 2**3 - 1),  # it does not need the score of the input
+        ("rise", {"groups": "features", "masks": 63}, 62),
+        ("idgi", {"points": 9}, 0),
     ):
         network.counts.clear()
         attribution.explain(method, network, X, 1, batch_size=3, **options)
         assert network.counts["forward"] == 3 * (expected + 1), method  # and the input itself
+    assert network.counts["backward"] == 3 * 8  # of the points of IDGI but the last
 
 
 def test_superpixels_follow_the_picture(pictures):
@@ -158,7 +164,77 @@ def test_xrai_equals_the_authors_on_the_same_attribution(pictures):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("method", ["kernel_shap", "shapley_sampling", "lime"])
+@pytest.mark.parametrize("groups", ["patches", "windows"])
+def test_occlusion_of_groups_equals_that_of_windows_without_overlap(groups, pictures):
+    model, images = pictures
+    if groups == "windows":
+        groups = np.arange(48)[:, np.newaxis] // 6 * 8 + np.arange(40) // 5
+    expected = attribution.explain("occlusion", model, images, 1, baseline=0.4, batch_size=5)
+    maps = attribution.explain("occlusion", model, images, 1, groups=groups, baseline=0.4, batch_size=5)
+    np.testing.assert_allclose(maps, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_occlusion_of_a_linear_model_gives_every_position_its_group_s_share(linear):
+    """Also of one's own words: a median, an array, or a column of groups for each input."""
+    start = np.linspace(-1, 1, 6, dtype=np.float32)
+    labels = np.stack([LABELS, np.arange(6), np.zeros(6, int)])
+    shares = (X - start) * WEIGHTS[:, 3]
+    expected = [[share[label == one].sum() for one in label] for share, label in zip(shares, labels, strict=True)]
+    maps = attribution.explain("occlusion", linear, X, 3, groups=labels, baseline=start)
+    np.testing.assert_allclose(maps, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("probability", [0.5, 0.3])
+def test_rise_of_few_groups_is_the_expectation_over_all_masks(probability, network, linear):
+    """Σ over all masks of their probability times f, where the position is kept, as a share of that it is."""
+    maps = attribution.explain("rise", network, X, 1, groups=LABELS, probability=probability, baseline=0.2, masks=8)
+    expected = np.zeros((3, 6))
+    for kept in itertools.product((0.0, 1.0), repeat=3):
+        mask = np.array(kept)[[0, 0, 2, 2, 2, 1]]  # in the order of the numbers 4, 7, 9
+        weight = probability ** sum(kept) * (1 - probability) ** (3 - sum(kept))
+        scores = network.scores((X * mask + 0.2 * (1 - mask)).astype(np.float32))[:, 1]
+        expected += weight * np.outer(scores, mask) / probability
+    np.testing.assert_allclose(maps, expected, atol=1e-5)
+    # A linear model's is its bias and the group's share, and those of the others as often as they are kept.
+    maps = attribution.explain("rise", linear, X, 4, groups="features", probability=probability)
+    shares = X * WEIGHTS[:, 4]
+    others = probability * (shares.sum(axis=1, keepdims=True) - shares)
+    np.testing.assert_allclose(maps, 3.0 + shares + others, atol=1e-5)
+
+
+def test_rise_of_many_groups_is_the_mean_of_its_masks(network):
+    maps = attribution.explain("rise", network, X, 0, groups="features", masks=60, probability=0.7, seed=3)
+    masks = np.stack([batching.generator(3, number, "rise").random(6) < 0.7 for number in range(60)])
+    scores = np.stack([network.scores(X * mask)[:, 0] for mask in masks])
+    np.testing.assert_allclose(maps, np.einsum("mn,mf->nf", scores, masks) / (60 * 0.7), atol=1e-5)
+
+
+def test_rise_covers_with_the_baseline(linear):
+    """With a baseline of the input itself, no mask changes the score: the map is the score times the mean mask."""
+    for start in (X, 0.0):
+        maps = attribution.explain("rise", linear, X, 2, masks=400, baseline=start)
+        score = linear.scores(X)[:, 2:3] * np.ones((1, 6))
+        assert np.allclose(maps / score, (maps / score)[:1]) == (start is X)
+
+
+@pytest.mark.parametrize("method", ["occlusion", "rise", "kernel_shap"])
+def test_words_and_time_steps_are_groups(method, from_function):
+    weights = np.random.default_rng(6).normal(size=(5, 4)).astype(np.float32)
+    model = from_function(lambda x: tf.reduce_sum(x * weights, axis=(1, 2))[:, np.newaxis], 5, 4)
+    x = np.random.default_rng(7).normal(size=(2, 5, 4)).astype(np.float32)
+    tokens = (x * weights).sum(axis=-1)
+    first, rest = tokens[:, :2].sum(axis=1, keepdims=True), tokens[:, 2:].sum(axis=1, keepdims=True)
+    words = np.array([0, 0, 1, 1, 1])
+    values = {
+        "occlusion": (first, rest),
+        "rise": (first + rest / 2, rest + first / 2),
+        "kernel_shap": (first / 2, rest / 3),
+    }[method]
+    maps = attribution.explain(method, model, x, groups=words)
+    np.testing.assert_allclose(maps, np.concatenate(values, axis=1)[:, words], atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["kernel_shap", "shapley_sampling", "lime", "occlusion", "rise"])
 def test_groups_may_differ_between_inputs_and_batches_do_not_matter(method, network):
     labels = np.stack([LABELS, np.arange(6), np.zeros(6, int)])
     whole = attribution.explain(method, network, X, 1, groups=labels, batch_size=3)
@@ -172,8 +248,8 @@ def test_groups_may_differ_between_inputs_and_batches_do_not_matter(method, netw
     [
         (np.zeros(5, int), "whole numbers are needed of the positions' shape"),
         (np.zeros(6), "of shape .* and type float64"),
-        ("words", "groups='words'; groups are None, 'superpixels'"),
-        ("superpixels", "groups='superpixels'; groups are None, 'superpixels' .of images"),
+        ("words", "groups='words'; groups are None, 'features', 'patches', 'superpixels'"),
+        ("superpixels", "groups='superpixels'; groups are None, .*, 'superpixels' .of images"),
     ],
 )
 def test_other_groups_are_refused(groups, message, network):
@@ -198,11 +274,17 @@ def test_rows_for_some_inputs_only_are_refused(method, options, network):
         ("lime", {"width": 0}),
         ("idgi", {"points": 1}),
         ("blur_ig", {"steps": 0}),
+        ("rise", {"masks": 0, "groups": "features"}),
     ],
 )
 def test_impossible_parameters_are_refused(method, options, network):
     with pytest.raises(BadInput, match=f"{method} needs"):
         attribution.explain(method, network, X, 1, **options)
+
+
+def test_patches_and_groups_exclude_each_other(network):
+    with pytest.raises(BadInput, match="occlusion takes groups= or patch= and stride=, not both"):
+        attribution.explain("occlusion", network, X, 1, groups=LABELS, patch=2)
 
 
 def test_idgi_of_a_linear_model_shares_by_squared_weights(linear):
