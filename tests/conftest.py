@@ -1,5 +1,6 @@
 """Fixtures of several folders of tests."""
 
+import contextlib
 import json
 import os
 import signal
@@ -64,6 +65,47 @@ def small_network(tmp_path_factory):
     path = tmp_path_factory.mktemp("small") / "relation_network"
     relation_network.export(network, path)
     return path
+
+
+@pytest.fixture(scope="module")
+def loaded_models():
+    return {}
+
+
+@pytest.fixture
+def load_once(loaded_models, monkeypatch):
+    """Let commands that run several times in a module share their loaded networks, whose files must not change.
+
+    To load a network and to trace its functions is most of a run on few inputs.
+    """
+    import attribution
+
+    load = attribution.load_model
+
+    def load_or_find(path, **settings):
+        key = (os.path.realpath(path), tuple(sorted(settings.items())))
+        if key not in loaded_models:
+            loaded_models[key] = load(path, **settings)
+        return loaded_models[key]
+
+    monkeypatch.setattr(attribution, "load_model", load_or_find)
+
+
+@pytest.fixture
+def eager():
+    """Return a context that runs models eagerly: for a few steps that is faster than to trace their graphs."""
+
+    import tensorflow as tf
+
+    @contextlib.contextmanager
+    def context():
+        tf.config.run_functions_eagerly(True)
+        try:
+            yield
+        finally:
+            tf.config.run_functions_eagerly(False)
+
+    return context
 
 
 @pytest.fixture(scope="session")

@@ -60,6 +60,21 @@ def sets(construct_sets, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def copy_sets(sets):
+    """A function that copies the sets. JPEG files are hard links: replace them, never write into them."""
+
+    def copy_file(source, target):
+        return os.link(source, target) if source.endswith(".jpg") else shutil.copy2(source, target)
+
+    return lambda data_dir: shutil.copytree(sets, data_dir, copy_function=copy_file, dirs_exist_ok=True)
+
+
+@pytest.fixture
+def copied(copy_sets, tmp_path):
+    return copy_sets(tmp_path / "data")
+
+
+@pytest.fixture(scope="session")
 def tiny_models(tmp_path_factory):
     """Untrained networks with four channels a stage: two of them, under all of BIM's names in turn."""
     import keras
@@ -120,10 +135,9 @@ def upstream_models(tmp_path_factory):
 
 
 @pytest.fixture
-def predicted(sets, tiny_models, tmp_path):
+def predicted(copy_sets, tiny_models, tmp_path):
     """Sets labelled with what the model obj predicts, so that all images count where it stands twice."""
-    data_dir = str(tmp_path / "data")
-    shutil.copytree(sets, data_dir)
+    data_dir = copy_sets(str(tmp_path / "data"))
     model = measure.load_classifier(tiny_models, "obj")
     for set_name in ("obj", "scene", "dog_bedroom"):
         images = load_set(data_dir, set_name)

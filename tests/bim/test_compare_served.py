@@ -4,7 +4,6 @@ import importlib.util
 import json
 import os
 import pathlib
-import shutil
 
 import numpy as np
 import pytest
@@ -42,10 +41,9 @@ def server():
 
 
 @pytest.fixture
-def images(sets, server, tmp_path):
+def images(copy_sets, server, tmp_path):
     """Sets labelled with what the first model sees in them, but for every fourth image."""
-    data_dir = str(tmp_path / "data")
-    shutil.copytree(sets, data_dir)
+    data_dir = copy_sets(str(tmp_path / "data"))
     with serving.Client(server.grpc_address) as client:
         model = serving.ServedModel(client, "first")
         found = dataset.load_set(data_dir, "obj")
@@ -125,13 +123,9 @@ def test_latencies_and_throughput_by_a_clock_of_ours():
 def test_maps_without_contrast_have_no_correlation():
     constant = np.array([0.2, np.nan, 0.4])
     compared = compare_served.Compared(
-        ("a", "b"),
-        ("obj", "obj"),
-        np.zeros((2, 3), int),
-        np.zeros((2, 3), int),
-        {"m": np.ones((2, 3))},
+        ("a", "b"), ("obj", "obj"), np.zeros((2, 3), int), np.zeros((2, 3), int), {"m": np.ones((2, 3))},
         {"m": constant},
-    )
+    )  # fmt: skip
     _, found = figures(compared)
     assert found["a, b", "m", "correlation"]["n"] == 2
     assert found["a, b", "m", "correlation"]["value"] == pytest.approx(0.3)

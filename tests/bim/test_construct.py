@@ -187,16 +187,9 @@ def fixture_coco(tmp_path, categories):
             )  # fmt: skip
     crowd = {"size": [40, 50], "counts": [0, 2000]}
     annotations.append(
-        {
-            "id": 99,
-            "image_id": 7,
-            "category_id": 7,
-            "area": 2000,
-            "bbox": [0, 0, 50, 40],
-            "iscrowd": 1,
-            "segmentation": crowd,
-        }
-    )
+        {"id": 99, "image_id": 7, "category_id": 7, "area": 2000, "bbox": [0, 0, 50, 40], "iscrowd": 1,
+         "segmentation": crowd}
+    )  # fmt: skip
     path = tmp_path / "instances.json"
     path.write_text(
         json.dumps(

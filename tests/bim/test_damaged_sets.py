@@ -13,13 +13,6 @@ from bim import construct, dataset, delta_patch, layout, measure
 from bim.masks import load_masks
 
 
-@pytest.fixture
-def copied(sets, tmp_path):
-    data_dir = tmp_path / "data"
-    shutil.copytree(sets, data_dir)
-    return data_dir
-
-
 def test_labels_boxes_and_names_must_make_sense(copied):
     folder = copied / "dog_bedroom"
     labels, boxes = (folder / "val.txt").read_text(), (folder / "val_loc.txt").read_text()

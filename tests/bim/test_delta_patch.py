@@ -1,7 +1,6 @@
 """Patches: what they may change, what they must not, and the layout that IIR reads."""
 
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -14,9 +13,8 @@ from scripts import construct_delta_patch
 
 
 @pytest.fixture(scope="module")
-def patched(sets, tiny_models, tmp_path_factory):
-    data_dir = str(tmp_path_factory.mktemp("patched"))
-    shutil.copytree(sets, data_dir, dirs_exist_ok=True)
+def patched(copy_sets, tiny_models, tmp_path_factory):
+    data_dir = copy_sets(str(tmp_path_factory.mktemp("patched")))
     model = measure.load_classifier(tiny_models, "scene_only")
     return data_dir, model, delta_patch.construct(data_dir, model, steps=40)
 
@@ -56,9 +54,8 @@ def test_the_set_has_the_layout_that_the_metrics_read(patched):
     assert len(load_masks(patches.directory)[0]) == 2
 
 
-def test_a_patch_that_changes_the_class_is_refused(sets, tmp_path, monkeypatch):
-    data_dir = str(tmp_path / "data")
-    shutil.copytree(sets, data_dir)
+def test_a_patch_that_changes_the_class_is_refused(copy_sets, tmp_path, monkeypatch):
+    data_dir = copy_sets(str(tmp_path / "data"))
 
     class Fickle:
         """Thinks any image with a change another class, if it is the second one of the set."""
@@ -89,14 +86,14 @@ def test_no_record_is_none_and_no_sets_are_named(tmp_path):
         dataset.load_set(str(tmp_path), "bamboo_forest")
 
 
-def test_patches_of_the_authors_files(sets, upstream_models, tmp_path, capsys):
+def test_patches_of_the_authors_files(copy_sets, upstream_models, tmp_path, capsys):
     """Files of TensorFlow 1 without a signature: the distances are those of their own tensors in a session."""
     import tensorflow as tf
 
     path = os.path.join(upstream_models, "scene_only")
 
     def run(data_dir, *more):
-        shutil.copytree(sets, data_dir)
+        copy_sets(data_dir)
         arguments = ["construct_delta_patch", f"--data_dir={data_dir}", f"--model={path}", "--steps=20", *more]
         return cli.execute(
             construct_delta_patch.main, construct_delta_patch.FLAGS, construct_delta_patch.__doc__, arguments

@@ -51,7 +51,10 @@ def test_rows_files_and_words_agree(predicted, tiny_models, tmp_path, capsys):
     ]  # fmt: skip
     run(tmp_path, *flags, f"--output={tmp_path / 'o.json'}", f"--input_scores={tmp_path / 'i.json'}")
     printed = " ".join(capsys.readouterr().out.split())
-    asked, row = json.loads((tmp_path / "o.json").read_text())["rows"]
+    written = json.loads((tmp_path / "o.json").read_text())
+    assert written["manifest"]["models"] == dict.fromkeys(("obj", "scene"), measure.classifier_at(own).fingerprint)
+    asked, row = written["rows"]
+    assert asked["n"] > 0 and asked["value"] == 0
     assert "of" not in asked and (row["of"], row["control"]) == ("gradient", "random_weights")
     (group,) = input_scores.load(tmp_path / "i.json")
     means = [np.mean(group.values[f"gradient/random_weights#{number}"]) for number in (1, 2)]

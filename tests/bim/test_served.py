@@ -24,10 +24,9 @@ FEW = "--methods=gradient,grad_cam"  # JSON is slow
 
 
 @pytest.fixture(scope="module")
-def labelled(sets, tiny_models, tmp_path_factory):
+def labelled(copy_sets, tiny_models, tmp_path_factory):
     """Sets labelled with what the untrained models predict, but for every fifth image; with patches."""
-    data_dir = str(tmp_path_factory.mktemp("served_data"))
-    shutil.copytree(sets, data_dir, dirs_exist_ok=True)
+    data_dir = copy_sets(str(tmp_path_factory.mktemp("served_data")))
     pairs = {"obj": "obj", "scene": "scene", "scene_only": "scene", "bamboo_forest": "scene_only"}
     for set_name, model_name in {**pairs, "dog_bedroom": "scene10"}.items():
         images = dataset.load_set(data_dir, set_name)

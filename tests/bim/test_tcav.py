@@ -80,13 +80,8 @@ def test_a_concept_that_drives_the_class_scores_one_and_is_significant(monkeypat
 
 def test_the_command_prints_two_models_and_their_contrast(sets, tiny_models, tmp_path, capsys):
     output = tmp_path / "tcav.json"
-    arguments = [
-        "run_tcav",
-        f"--data_dir={sets}",
-        f"--models_dir={tiny_models}",
-        f"--output={output}",
-        "--num_random=3",
-    ]
+    arguments = ["run_tcav", f"--data_dir={sets}", f"--models_dir={tiny_models}", f"--output={output}"]
+    arguments += ["--num_random=3"]
     assert cli.execute(run_tcav.main, run_tcav.FLAGS, run_tcav.__doc__, arguments) == 0
     found = json.loads(output.read_text())
     rows, images = found["rows"], tcav.load_images(sets, 3)
