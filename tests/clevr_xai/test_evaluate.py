@@ -16,7 +16,7 @@ FEW = ("--methods=lrp_clevr_xai,gradient,grad_cam,vargrad", "--samples=2", "--ba
 
 
 @pytest.fixture
-def command(small_network, answered, tmp_path, capsys):
+def command(small_network, answered, load_once, tmp_path, capsys):
     """Return a runner of the command: exit code, standard output, standard error."""
 
     def run(*arguments, model=True):
@@ -141,6 +141,9 @@ def test_saved_maps_of_some_questions_and_answers_beside_them(command, tmp_path)
     }  # fmt: skip
     assert len(list((tmp_path / "plots").glob("question_*.png"))) == 1
     assert "the subset 'confident' is skipped" in err
+    (tmp_path / "own.py").write_text(METRIC)
+    code, out, err = command(f"--precomputed_maps={maps}", f"--metrics={tmp_path / 'own.py'}:CONFIDENT", model=False)
+    assert code == 2 and out == "" and "--precomputed_maps loads no network, and a metric needs one" in err
     for path in (maps / "grad_cam").glob("*.npy"):
         path.rename(path.with_name(f"9{path.name}"))
     code, out, err = command(f"--precomputed_maps={maps}", model=False)
@@ -216,15 +219,6 @@ def test_a_metric_of_ones_own_has_rows_a_table_and_scores_of_questions(command, 
     assert code == 2 and "there is a metric called 'mass' already; give yours another name" in err
 
 
-def test_saved_maps_and_a_metric_that_asks_the_network(command, tmp_path):
-    (tmp_path / "own.py").write_text(METRIC)
-    code, _, err = command("--methods=gradient", "--controls=", f"--save_maps={tmp_path / 'maps'}")
-    assert code == 0, err
-    code, out, err = command(f"--precomputed_maps={tmp_path / 'maps'}", f"--metrics={tmp_path / 'own.py'}:CONFIDENT",
-                             model=False)  # fmt: skip
-    assert code == 2 and out == "" and "--precomputed_maps loads no network, and a metric needs one" in err
-
-
 def test_complex_questions_are_scored_against_their_own_masks(command, tmp_path):
     code, out, err = command("--questions=complex", "--methods=gradient", "--controls=uniform", "--metrics=rank",
                              "--subset=all", f"--output={tmp_path / 'out.json'}")  # fmt: skip
@@ -251,15 +245,6 @@ def test_questions_are_drawn_until_so_many_are_right(command, tmp_path):
     assert code == 0 and "12 of 12 drawn" in out and "11 answered correctly" in out
     code, _, err = command(*given, "--num_correct=4", "--num_questions=5")
     assert code == 2 and "--num_correct determines the questions; leave out --num_questions" in err
-
-
-def test_a_method_of_ones_own(command, tmp_path):
-    (tmp_path / "own.py").write_text("def squared(passes):\n    return passes.input_gradient() ** 2\n")
-    code, out, err = command(
-        f"--methods={tmp_path / 'own.py'}:squared", "--controls=", "--metrics=mass", "--num_questions=2"
-    )
-    assert code == 0, err
-    assert "squared" in out and "poster:" not in out
 
 
 @pytest.mark.parametrize(
@@ -321,8 +306,9 @@ def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):
 
     def scored(name, *way):
         few = ("--methods=gradient,grad_cam", "--batch_size=2", f"--scores_dir={tmp_path / name}")
-        assert command(*few, "--num_questions=5", "--controls=uniform,wrong_class")[0] == 0
-        code, out, err = command(*few, f"--output={tmp_path / name}.json", "--controls=uniform,wrong_class", *way)
+        few += ("--controls=uniform,wrong_class",)
+        assert command(*few, "--num_questions=5")[0] == 0
+        code, out, err = command(*few, f"--output={tmp_path / name}.json", *way)
         assert code == 0, err
         return out, (tmp_path / f"{name}.json").read_bytes(), ScoreStore(tmp_path / name).contents()
 

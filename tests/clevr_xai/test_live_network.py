@@ -51,9 +51,10 @@ def test_methods_of_libraries_that_know_one_input_say_so(network):
 def test_the_command_offers_it(method, small_network, answered, tmp_path, capsys):
     pytest.importorskip("tf_keras_vis")
     arguments = [f"--data_dir={answered}", f"--scores_dir={tmp_path}", f"--model={small_network}", "--num_questions=1"]
-    arguments += [f"--methods={method}", "--controls=random_weights"]
+    arguments += [f"--methods={method}", "--controls=random_weights", "--random_networks=1", "--metrics=mass"]
     assert execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, ["evaluate", *arguments]) == 0
-    assert "beside_its_question" in capsys.readouterr().out  # under random weights too, whose file is made for the run
+    out = capsys.readouterr().out
+    assert "beside_its_question" in out and "poster:" not in out  # under random weights too, by a file made for the run
 
 
 def test_another_network_is_refused_in_words(tmp_path):

@@ -1,7 +1,6 @@
 """The metric and the benchmark of docs/extend.md work as they are printed."""
 
 import html
-import importlib
 import json
 import os
 import pathlib
@@ -15,7 +14,6 @@ import warnings
 import numpy as np
 import pytest
 
-from attribution import cli
 from attribution_benchmarks.core.batch import Batch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -31,7 +29,6 @@ def folder(tmp_path_factory):
     (folder / "sparsity.py").write_text(metric)
     (folder / "bright_half.py").write_text(benchmark)
     (folder / "scripts").symlink_to(ROOT / "scripts")
-    assert run(folder, printed("python bright_half.py")).returncode == 0
     return folder
 
 
@@ -40,24 +37,6 @@ def run(folder, command, *flags):
     program, *words = shlex.split(command)
     line = [sys.executable, *(["-m", "attribution_benchmarks"] if program != "python" else []), *words, *flags]
     return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
-
-
-@pytest.fixture
-def run_here(folder, monkeypatch, capsys):
-    """Return a function that runs a command in this process, which has TensorFlow already: its output."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-
-    def run_here(command, *flags):
-        python, option, name, *arguments = shlex.split(command)
-        assert (python, option) == ("python", "-m")
-        module = importlib.import_module(name)
-        code = cli.execute(module.main, module.FLAGS, module.__doc__, [name, *arguments, *flags])
-        said = capsys.readouterr()
-        assert code == 0, said.err
-        return said.out
-
-    return run_here
 
 
 def printed(*parts):
@@ -83,18 +62,20 @@ def test_a_map_of_zeros_is_undefined_without_a_warning(folder, file, name):
 
 
 @pytest.mark.parametrize("place", ["svea.benchmark", "clevr_xai.evaluate"])
-def test_the_metric_lands_in_a_benchmarks_table(folder, place, run_here):
+def test_the_metric_lands_in_a_benchmarks_table(folder, place):
     output = folder / f"{place}.json"
-    said = run_here(printed("sparsity", place), f"--output={output}")
+    done = run(folder, printed("sparsity", place), f"--output={output}")
+    assert done.returncode == 0, done.stderr
     rows = json.loads(output.read_text())["rows"]
     for metric, title in (("gini", "Gini"), ("roc_auc", "ROC AUC")):
         found = {row["method"]: row["value"] for row in rows if row["metric"] == metric}
         assert all(0 <= value <= 1 for value in found.values()) and "gradient" in found
-        assert title in said
+        assert title in done.stdout
     assert found["gradient"] > 0.6  # of localisation: a map of the network beats chance
 
 
 def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_nothing_of_agreement(folder):
+    assert run(folder, printed("python bright_half.py")).returncode == 0
     source = (folder / "bright_half.py").read_text().replace('"Bright half"', '"GridPG"').replace('"Mass"', '"GridPG"')
     (folder / "gridpg.py").write_text(source)
     (folder / "mine.py").write_text("def sharpened(passes):\n    return abs(passes.input_gradient()) * passes.inputs\n")
@@ -113,6 +94,7 @@ def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_noth
 
 
 def test_the_benchmark_alone_and_beside_another_in_the_report(folder):
+    assert run(folder, printed("python bright_half.py")).returncode == 0
     output = folder / "alone.json"
     done = run(folder, printed("attribution-benchmarks score"), f"--output={output}")
     assert done.returncode == 0, done.stderr

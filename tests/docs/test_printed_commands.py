@@ -21,7 +21,16 @@ PAGES = sorted(
     + list((ROOT / "saved_models").rglob("*.md"))
     + [
         path
-        for room in "attribution attribution_benchmarks bim svea clevr_xai research scripts tools".split()
+        for room in (
+            "attribution",
+            "attribution_benchmarks",
+            "bim",
+            "svea",
+            "clevr_xai",
+            "research",
+            "scripts",
+            "tools",
+        )
         for path in (ROOT / room).rglob("*.py")
         if "FLAGS = flags.FlagValues()" in path.read_text("utf-8")
     ]

@@ -229,8 +229,13 @@ def cases() -> list[tuple]:
         add(f"COCO {what}", "construct", CONSTRUCT, {"coco.json": content})
     # sets of BIM's
     for name in ("obj/val.txt", "obj/val_loc.txt", "obj/val_mask.npz", "construction.json"):
-        contents = (b"", bytes(range(256)), fifo, loop, directory)
-        for what, content in zip(("empty", "binary", "a pipe", "a loop", "a directory"), contents, strict=True):
+        for what, content in {
+            "empty": b"",
+            "binary": bytes(range(256)),
+            "a pipe": fifo,
+            "a loop": loop,
+            "a directory": directory,
+        }.items():
             if name != "construction.json":
                 add(f"{name} {what}", "bim", SCORE, {f"{{set}}/{name}": content})
             else:
@@ -320,17 +325,36 @@ def cases() -> list[tuple]:
     }.items():
         add(f"scene {what}", "clevr_xai", ASK, {**CLEVR, "data/CLEVR-XAI_scenes.json": content})
     # servers
-    hosts = ("[::1", "", "a..b", "a" * 70, "x:99999")
-    for value in ("x", "ftp://x", "grpc://x:y", *(f"http://{host}" for host in hosts)):
+    for value in (
+        "http://[::1",
+        "x",
+        "ftp://x",
+        "http://",
+        "grpc://x:y",
+        "http://a..b",
+        "http://" + "a" * 70,
+        "http://x:99999",
+    ):
         add(f"--server={value[:12]}", "bim", [*SCORE, f"--server={value}"])
     for value in ("inf", "nan", "0", "-1", "x"):
-        given = [*SCORE, "--server=http://127.0.0.1:1", f"--deadline={value}"]
-        add(f"--deadline={value}", "bim", given, word="deadline")
+        add(
+            f"--deadline={value}",
+            "bim",
+            [*SCORE, "--server=http://127.0.0.1:1", f"--deadline={value}"],
+            word="deadline",
+        )
     # generation
     for value in ("100x100", "x", "0x0", "480", "-480x-320", "480000x320000"):
         add(f"--image_size={value}", "generate", [f"--image_size={value}", "--output_dir=out"])
-    for flag in ("stored_size=100000000", "samples=3", "samples=0", "num_images=0", "questions=hard", "questions=",
-                 "questions=simple,simple"):  # fmt: skip
+    for flag in (
+        "stored_size=100000000",
+        "samples=3",
+        "samples=0",
+        "num_images=0",
+        "questions=hard",
+        "questions=",
+        "questions=simple,simple",
+    ):
         add(f"--{flag}", "generate", [f"--{flag}", "--output_dir=out"])
     return [*found, *cases_of_later_commands()]
 
@@ -365,8 +389,12 @@ def cases_of_later_commands() -> list[tuple]:
         add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"])
         add(f"networks --methods={value}", "networks", [*two, f"--methods=gradient,{value}"])
     for value in ("svea", "bim", "clevr_xai"):
-        word = "its own command: attribution-benchmarks"
-        add(f"exact --benchmark={value}", "exact", [f"--benchmark={value}"], word=word)
+        add(
+            f"exact --benchmark={value}",
+            "exact",
+            [f"--benchmark={value}"],
+            word="its own command: attribution-benchmarks",
+        )
     for flag in ("metric=nothing", "subset=nothing", "ground_truth=nothing", "ground_truth=union", "controls=nothing",
                  "tolerance=nan", "tolerance=2", "steps=0", "samples=0", "questions=hard",
                  "methods=gradient"):  # fmt: skip

@@ -1,6 +1,5 @@
 """Every check passes what keeps the contract and catches what breaks it."""
 
-import functools
 import os
 import subprocess
 import sys
@@ -10,8 +9,7 @@ import pytest
 import tensorflow as tf
 
 import attribution
-from attribution import cli
-from attribution.check_method import FLAGS, checks, main
+from attribution.check_method import checks
 from attribution.errors import BadInput
 
 METHODS = """
@@ -136,24 +134,10 @@ BROKEN = [
 ]
 
 
-@pytest.fixture(scope="module")
-def on_signals(file, built_once):
-    """Return a function from a method to its outcomes on signals alone, which are computed once."""
-    signals = [specimen for specimen in checks.built_specimens(None) if specimen.title == "signals"]
-
-    @functools.cache
-    def found(name):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(checks, "built_specimens", lambda directory: signals)
-            return outcomes(file, name)
-
-    return found
-
-
 @pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize(("name", "check", "words"), BROKEN)
-def test_what_breaks_it_is_caught_and_said(name, check, words, on_signals):
-    finding = on_signals(name)["signals", check]
+def test_what_breaks_it_is_caught_and_said(name, check, words, file):
+    finding = outcomes(file, name)["signals", check]
     assert finding.outcome == "FAILED" and words in finding.words
 
 
@@ -229,23 +213,21 @@ def test_a_model_of_ones_own(file, exported, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == f"{file}:good: 10 checks passed, 0 failed"
 
 
-def test_the_command_prints_and_its_code_says_it(file, exported, monkeypatch, capsys):
-    model, environment = f"--model={exported['image']}", {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-m", "attribution.check_method", "own.py:good", "own.py:edges", model],
-        capture_output=True, text=True, cwd=file.parent, env=environment,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (1, "") and "own.py:good: 10 checks passed, 0 failed\n" in done.stdout
-    assert "FAILED" in done.stdout and "own.py:edges: 9 checks passed, 1 failed" in done.stdout
-    monkeypatch.chdir(file.parent)
+def test_the_command_prints_and_its_code_says_it(file, exported):
+    def run(*arguments):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.run(
+            [sys.executable, "-m", "attribution.check_method", *arguments, f"--model={exported['image']}"],
+            capture_output=True, text=True, cwd=file.parent, env=environment,
+        )  # fmt: skip
 
-    def run(method):  # in this process, which has TensorFlow already
-        return cli.execute(main, FLAGS, "", ["check_method", f"--method={method}", model])
-
-    assert run("own.py:good") == 0
-    said = capsys.readouterr()
-    assert said.err == "" and said.out.endswith("own.py:good: 10 checks passed, 0 failed\n")
-    assert run("own.py:nobody") == 2
+    done = run("own.py:good")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.endswith(
+        "own.py:good: 10 checks passed, 0 failed\n"
+    )
+    done = run("own.py:good", "own.py:edges")
+    assert done.returncode == 1 and "FAILED" in done.stdout and "own.py:edges: 9 checks passed, 1 failed" in done.stdout
+    assert run("own.py:nobody").returncode == 2
 
 
 def test_random_numbers_of_a_specimen_are_its_own():

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import attribution
+from attribution import Method
 from attribution.errors import BadInput
-from attribution.methods import groups
 
 WITHOUT_CHANNELS = {
     "grad_cam", "grad_cam_plus_plus", "layer_cam", "xgrad_cam", "score_cam", "score_cam_constant_masks", "sise",
@@ -18,8 +18,6 @@ WITHOUT_CHANNELS = {
 OF_ATTENTION = ("attention_rollout", "gradient_rollout")  # tests/attribution/methods/test_attention.py
 OWN_METHODS = [name for name, method in attribution.METHODS.items() if not method.library and name not in OF_ATTENTION]
 FEWER = {
-    "integrated_gradients": {"points": 5},
-    "xrai": {"points": 5},
     "rise": {"masks": 20},
     "smoothgrad": {"samples": 5},
     "vargrad": {"samples": 5},
@@ -36,59 +34,27 @@ FEWER = {
 IMAGES_ONLY = ("xrai",)
 
 
-ROWS = 4
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_segments():
-    """XRAI segments pictures of 48 pixels at two scales; its own scales are in tests/attribution/methods."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "_SCALES", groups._SCALES[:2])
-        patch.setattr(groups, "_SEGMENTED", 48)
-        yield
-
-
-@pytest.fixture(scope="module", params=["signal", "image", "two_inputs"])
-def contract(request, models, inputs):
-    """Methods, the explained array, a function from (methods, batch size) to their maps, and all maps by batch size."""
-    model, explain_input = models[request.param], "image" if request.param == "two_inputs" else None
-    x = inputs[request.param]
-    x = {name: array[:ROWS] for name, array in x.items()} if explain_input else x[:ROWS]
-    excluded = IMAGES_ONLY if request.param == "signal" else ()
-    methods = {name: (name, FEWER.get(name, {})) for name in OWN_METHODS if name not in excluded}
-
-    def maps_of(methods, size):
-        targets = np.arange(ROWS) % model.num_classes
-        return attribution.explain_many(methods, model, x, targets, explain_input=explain_input, batch_size=size)
-
-    # One; three, which leaves a smaller last batch; more than there are.
-    by_batch = {size: maps_of(methods, size) for size in (1, 3, 32)}
-    return methods, x["image"] if explain_input else x, maps_of, by_batch
-
-
-def test_every_methods_maps_have_the_inputs_shape_whatever_the_batch(contract):
-    methods, explained, _, by_batch = contract
-    assert list(by_batch[32]) == list(methods)
-    for method, maps in by_batch[32].items():
-        assert maps.dtype == np.float32 and np.isfinite(maps).all(), method
-        assert maps.shape == (explained.shape[:-1] if method in WITHOUT_CHANNELS else explained.shape), method
-        scale = np.abs(maps).max()
-        assert scale > 0, method
-        for size in (1, 3):
-            np.testing.assert_allclose(by_batch[size][method], maps, atol=2e-6 * scale, rtol=1e-4, err_msg=method)
-
-
-def test_explained_alone_every_methods_maps_are_the_same_bytes(contract):
-    """Also at a second call."""
-    methods, _, maps_of, by_batch = contract
-    for method, entry in methods.items():
-        (alone,) = maps_of({method: entry}, 3).values()
-        assert alone.tobytes() == by_batch[3][method].tobytes(), method
-
-
-def test_xrai_needs_images(models, inputs):
-    with pytest.raises(BadInput, match="needs images"):
-        attribution.explain("xrai", models["signal"], inputs["signal"])
+@pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
+@pytest.mark.parametrize("method", OWN_METHODS)
+def test_every_method_keeps_the_contract(method, kind, models, inputs):
+    if method in IMAGES_ONLY and kind == "signal":
+        with pytest.raises(BadInput, match="needs images"):
+            attribution.explain(method, models[kind], inputs[kind])
+        return
+    model, x = models[kind], inputs[kind]
+    options = FEWER.get(method, {}) | ({"explain_input": "image"} if kind == "two_inputs" else {})
+    explained = x["image"] if kind == "two_inputs" else x
+    options["targets"] = np.arange(len(explained)) % model.num_classes
+    maps = attribution.explain(method, model, x, batch_size=32, **options)
+    assert maps.dtype == np.float32 and np.isfinite(maps).all()
+    assert maps.shape == (explained.shape[:-1] if method in WITHOUT_CHANNELS else explained.shape)
+    assert np.abs(maps).max() > 0
+    scale = np.abs(maps).max()
+    for batch_size in (1, 7):
+        again = attribution.explain(method, model, x, batch_size=batch_size, **options)
+        np.testing.assert_allclose(again, maps, atol=2e-6 * scale, rtol=1e-4)
+    same = attribution.explain(method, model, x, batch_size=32, **options)
+    assert same.tobytes() == maps.tobytes()
 
 
 def test_the_predicted_class_is_the_default_target(models, inputs):
@@ -113,6 +79,18 @@ def test_targets_are_per_input(models, inputs):
         )
 
 
+def test_logits_and_probabilities_are_different_questions(exported, inputs):
+    maps = [
+        attribution.explain("gradient", attribution.load_model(exported["signal"], score=score), inputs["signal"], 1)
+        for score in ("logits", "probabilities")
+    ]
+    assert np.abs(maps[0] - maps[1]).max() > 1e-3
+
+
+def test_no_inputs_no_maps(models):
+    assert attribution.explain("gradient", models["signal"], np.zeros((0, 20, 2), np.float32)).shape == (0, 20, 2)
+
+
 @pytest.mark.parametrize("length", [6, 8])
 def test_keys_match_the_inputs(length, models, inputs):
     with pytest.raises(BadInput, match=f"{length} keys were given for 7 inputs"):
@@ -125,6 +103,12 @@ import numpy as np
 def largest(passes, *, power=1):
     gradient = np.abs(passes.input_gradient()) ** power
     return gradient.max(axis=-1)
+
+def too_short(passes):
+    return passes.inputs[:, :3]
+
+def not_a_number(passes):
+    return np.full(passes.inputs.shape, np.nan)
 """
 
 
@@ -144,6 +128,14 @@ def test_a_method_of_ones_own(module, own_methods, models, inputs):
     np.testing.assert_allclose(attribution.explain(f"{module}:largest", model, x, power=2), expected**2, rtol=1e-6)
 
 
+def test_what_a_method_of_ones_own_returns_is_checked(own_methods, models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    with pytest.raises(BadInput, match=r"returned float32 of shape \(7, 3, 2\); numbers of shape \(7, 20, 2\)"):
+        attribution.explain("own_methods_under_test:too_short", model, x)
+    with pytest.raises(BadInput, match="returned NaN or infinite values for input 0"):
+        attribution.explain("own_methods_under_test:not_a_number", model, x)
+
+
 def test_values_too_large_for_single_precision_are_refused(models, inputs):
     def large(passes):
         return np.where(np.arange(len(passes.inputs))[:, None, None] == 2, 1e300, np.ones(passes.inputs.shape))
@@ -151,6 +143,23 @@ def test_values_too_large_for_single_precision_are_refused(models, inputs):
     for methods in ([large], ["gradient", large]):
         with pytest.raises(BadInput, match=r"^method 'large' returned values too large for float32 for input 2$"):
             attribution.explain_many(methods, models["signal"], inputs["signal"])
+
+
+def test_a_file_that_is_no_python_is_refused(tmp_path, models, inputs):
+    (tmp_path / "broken.py").write_text("def f(passes: return 0")
+    with pytest.raises(BadInput, match="cannot import"):
+        attribution.explain(f"{tmp_path}/broken.py:f", models["signal"], inputs["signal"])
+
+
+def test_a_function_or_a_method_object_will_do(models, inputs):
+    model, x = models["signal"], inputs["signal"]
+    expected = attribution.explain("gradient_x_input", model, x)
+
+    def own(passes):
+        return passes.inputs * passes.input_gradient()
+
+    np.testing.assert_array_equal(attribution.explain(own, model, x), expected)
+    np.testing.assert_array_equal(attribution.explain(Method("own", "Own", own), model, x), expected)
 
 
 def test_a_method_cannot_change_what_others_are_given(models, inputs):
@@ -196,6 +205,17 @@ def test_unknown_parameters_are_answered_with_the_known(models, inputs):
         attribution.explain("gradient", models["signal"], inputs["signal"], layer="x")
 
 
+@pytest.mark.parametrize("kind", ["signal", "image"])
+def test_explained_together_the_maps_are_the_same_bytes(kind, models, inputs):
+    names = [name for name in OWN_METHODS if kind == "image" or name not in IMAGES_ONLY]
+    methods = {name: (name, FEWER.get(name, {})) for name in names}
+    together = attribution.explain_many(methods, models[kind], inputs[kind], 1, batch_size=3)
+    assert list(together) == names
+    for name, (_, overrides) in methods.items():
+        alone = attribution.explain(name, models[kind], inputs[kind], 1, batch_size=3, **overrides)
+        assert alone.tobytes() == together[name].tobytes(), name
+
+
 def test_passes_are_shared(models, inputs):
     model, x = models["image"], inputs["image"]
 
@@ -213,12 +233,10 @@ def test_passes_are_shared(models, inputs):
     assert cost({"a": ("smoothgrad", {"noise": 0.1}), "b": ("smoothgrad", {"noise": 0.2})}) == (0, 51 * 7)
 
 
-def test_maps_of_no_inputs_have_the_shape_of_maps(models):
-    assert attribution.explain("gradient", models["signal"], np.zeros((0, 20, 2), np.float32)).shape == (0, 20, 2)
-    found = attribution.explain_many(OWN_METHODS, models["image"], np.zeros((0, 16, 16, 3), np.float32))
-    assert list(found) == OWN_METHODS
-    for method, maps in found.items():
-        assert maps.shape == ((0, 16, 16) if method in WITHOUT_CHANNELS else (0, 16, 16, 3)), method
+@pytest.mark.parametrize("method", OWN_METHODS)
+def test_maps_of_no_inputs_have_the_shape_of_maps(method, models):
+    shape = (0, 16, 16) if method in WITHOUT_CHANNELS else (0, 16, 16, 3)
+    assert attribution.explain(method, models["image"], np.zeros((0, 16, 16, 3), np.float32)).shape == shape
 
 
 COLUMN = np.array([0.5, -2.0, 3.0], np.float32)
@@ -267,13 +285,7 @@ def test_every_method_gives_a_column_the_maps_of_vectors_of_one_number(from_func
     found = {name: maps_of(name, ()) for name in (*OWN_METHODS, *OF_ATTENTION)}
     assert found == {name: maps_of(name, (1,)) for name in found}
     refused = {name for name, maps in found.items() if maps is None}
-    assert refused == {name for name in found if "cam" in name} | {
-        "sise",
-        "blur_ig",
-        "xrai",
-        "full_grad",
-        *OF_ATTENTION,
-    }
+    assert refused == {name for name in found if "cam" in name} | {"sise", "blur_ig", "xrai", *OF_ATTENTION}
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (5, 2)])

@@ -1,6 +1,5 @@
 """Exported explanations are the local ones, made of TensorFlow's own operations; what cannot be exported says so."""
 
-import functools
 import json
 import os
 import signal
@@ -46,7 +45,6 @@ def image_file(written):
     return written("image", IN_A_GRAPH)
 
 
-@functools.cache
 def signatures(directory):
     return tf.saved_model.load(str(directory / "1")).signatures
 
@@ -256,7 +254,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.slow
 def test_each_export_has_the_same_bytes_and_a_killed_one_leaves_no_temporary_file(exported, tmp_path):
     found = []
     for number in range(2):

@@ -73,8 +73,11 @@ def test_a_custom_metric_is_scored_beside_the_benchmarks(toy, tmp_path):
         (["--methods=gradiant"], "did you mean 'gradient'"),
         (["--precomputed_maps=nowhere"], "no directory nowhere"),
         (["--precomputed_maps=maps", "--save_maps=more"], "makes no maps that could be saved"),
+        (["--precomputed_maps=maps", "--model=nowhere"], "needs no network; leave out --model"),
+        (["--model=nowhere"], "nowhere"),
         (["--layer=none"], "none"),
         (["--benchmark=nowhere.py:TOY"], "there is no file nowhere.py"),
+        (["--benchmark=svea"], "its own command: attribution-benchmarks svea"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(toy, tmp_path, capsys, flags, message):

@@ -1,12 +1,10 @@
 """Small Relation Networks, quick to train."""
 
-import contextlib
 import dataclasses
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from clevr_xai import relation_network
 from clevr_xai.training.learner import Learner
@@ -23,21 +21,6 @@ def coded_data(training_data):
     """The training data with the number of each row, from 1, as its code, negative where it is mirrored."""
     numbers = np.tile(np.arange(len(training_data.tokens), dtype=np.float32)[:, None] + 1, (1, 128))
     return dataclasses.replace(training_data, codes=np.stack([numbers, -numbers]))
-
-
-@pytest.fixture
-def eager():
-    """Return a context that runs models eagerly: for a few steps that is faster than to trace their graphs."""
-
-    @contextlib.contextmanager
-    def context():
-        tf.config.run_functions_eagerly(True)
-        try:
-            yield
-        finally:
-            tf.config.run_functions_eagerly(False)
-
-    return context
 
 
 @pytest.fixture

@@ -23,6 +23,12 @@ PAPER = {name: paper_table.figure(name, "mass", "simple", "single_object", "all"
 ONE_PATH = [name for name in NAMES if name not in ("integrated_gradients", "integrated_gradients_median")]
 
 
+@pytest.fixture(autouse=True)
+def _fewer_draws(monkeypatch):
+    """No expected value depends on how many draws an interval has."""
+    monkeypatch.setattr(network_order, "DRAWS", 100)
+
+
 def network(levels, right=None, noise=0.01, seed=0):
     """Return numbers of forty questions on twenty images, each method near its level."""
     generator = np.random.default_rng(seed)
@@ -102,7 +108,7 @@ def test_what_is_printed():
 
 
 @pytest.fixture
-def command(small_network, answered, tmp_path, capsys):
+def command(small_network, answered, load_once, tmp_path, capsys):
     """Return a runner of the command on a network and its copy."""
     shutil.copytree(small_network, tmp_path / "copy")
 
