@@ -98,7 +98,9 @@ def lrp_epsilon_gamma_box(
 ) -> np.ndarray:
     """LRP-ε in dense layers, LRP-γ in convolutions, z^B for the first one: zennit's EpsilonGammaBox.
 
-    Inputs must lie between ``low`` and ``high``, or ``BadInput`` is raised.
+    γ is as published (Montavon et al. 2019). zennit's differs where a convolution's sum is negative and has relevance,
+    as at the end of a residual branch: there negative weights count 1 + γ times. Inputs must lie between ``low`` and
+    ``high``, or ``BadInput`` is raised.
     """
     _refuse_inputs_outside("lrp_epsilon_gamma_box", queries, low, high)
     dense = Rule("epsilon", epsilon=epsilon)

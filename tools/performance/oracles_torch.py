@@ -18,8 +18,10 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import zennit.attribution  # noqa: E402
 import zennit.composites  # noqa: E402
+import zennit.core  # noqa: E402
 import zennit.rules  # noqa: E402
 import zennit.types  # noqa: E402
+from captum._utils.models.linear_model import SkLearnLinearRegression  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from zennit.canonizers import SequentialMergeBatchNorm  # noqa: E402
@@ -72,6 +74,16 @@ def mlp(weights):
     return nn.Sequential(dense(weights), nn.ReLU(), dense(weights), nn.ReLU(), dense(weights))
 
 
+def linear(weights):
+    """Return one dense layer."""
+    return nn.Sequential(dense(weights))
+
+
+def table(weights):
+    """Return the perceptron of a table's five columns."""
+    return nn.Sequential(dense(weights), nn.Tanh(), dense(weights))
+
+
 def cnn(weights):
     """Return the network of two convolutions with batch normalisation."""
     first = [convolution(weights), normalisation(weights), nn.ReLU(), nn.MaxPool2d(2)]
@@ -96,10 +108,10 @@ def one_hot(scores, target):
     return torch.nn.functional.one_hot(torch.full((len(scores),), target), scores.shape[1]).float()
 
 
-def by_zennit(network, x, target, layer_map, canonize, start=None):
-    """Return the relevance of a composite."""
-    canonizers = [SequentialMergeBatchNorm()] if canonize else []
-    composite = zennit.composites.LayerMapComposite(layer_map=layer_map, canonizers=canonizers)
+def by_zennit(network, x, target, composite, start=None):
+    """Return the relevance of a composite, or of a map from kinds of layers to rules."""
+    if isinstance(composite, list):
+        composite = zennit.composites.LayerMapComposite(composite, canonizers=[SequentialMergeBatchNorm()])
 
     def output(scores):
         return one_hot(scores, target) * (scores.detach() if start is None else start)
@@ -113,22 +125,82 @@ def explained_by_libraries(network, x, target, epsilon):
     rules, types = zennit.rules, zennit.types
     pass_on = [(types.Activation, rules.Pass()), (Sum, rules.Norm()), (types.AvgPool, rules.Norm())]
     same_epsilon = [(types.Activation, rules.Pass()), *((kind, rules.Norm(epsilon)) for kind in (Sum, types.AvgPool))]
-    plus = rules.ZPlus(stabilizer=1e-6)
+    plus, gamma = rules.ZPlus(stabilizer=1e-6), rules.Gamma(0.25)
+    excitation = rules.ZPlus(stabilizer=1e-9, zero_params="bias")
+    composites = {
+        "epsilon": [*same_epsilon, (types.Linear, rules.Epsilon(epsilon))],
+        "epsilon_plus": [*pass_on, (types.Convolution, plus), (nn.Linear, rules.Epsilon(1e-6))],
+        "z_plus": [*pass_on, (types.Linear, plus)],
+        "gamma": [*pass_on, (types.Linear, gamma)],
+        "published_gamma": [*pass_on, (types.Linear, published_gamma(0.25))],
+        "epsilon_plus_flat": zennit.composites.EpsilonPlusFlat(canonizers=[SequentialMergeBatchNorm()]),
+    }
     maps = {
         "gradient": captum.attr.Saliency(network).attribute(x, target, abs=False),
         "gradient_x_input": captum.attr.InputXGradient(network).attribute(x, target),
-        "epsilon": by_zennit(network, x, target, [*same_epsilon, (types.Linear, rules.Epsilon(epsilon))], True),
-        "epsilon_plus": by_zennit(
-            network, x, target,
-            [*pass_on, (types.Convolution, plus), (nn.Linear, rules.Epsilon(1e-6))], True,
-        ),
-        "z_plus": by_zennit(network, x, target, [*pass_on, (types.Linear, plus)], True),
-        "excitation": by_zennit(
-            network, x, target, [*pass_on, (types.Linear, rules.ZPlus(stabilizer=1e-9, zero_params="bias"))], True, 1.0
-        ),
-    }  # fmt: skip
-    maps["guided_backprop"] = captum.attr.GuidedBackprop(network).attribute(x, target)
-    maps["deconvnet"] = captum.attr.Deconvolution(network).attribute(x, target)
+        **{name: by_zennit(network, x, target, composite) for name, composite in composites.items()},
+        "excitation": by_zennit(network, x, target, [*pass_on, (types.Linear, excitation)], 1.0),
+        "guided_backprop": captum.attr.GuidedBackprop(network).attribute(x, target),
+        "deconvnet": captum.attr.Deconvolution(network).attribute(x, target),
+    }
+    if x.ndim == 4:
+        ends = {"low": torch.zeros_like(x), "high": torch.ones_like(x)}
+        box = zennit.composites.EpsilonGammaBox(**ends, canonizers=[SequentialMergeBatchNorm()])
+        maps["epsilon_gamma_box"] = by_zennit(network, x, target, box)
+        maps["full_grad"] = full_grad(network, x, target)
+        patches = torch.arange(12) // 4
+        groups = (3 * patches[:, None] + patches).expand(1, 3, 12, 12)
+        maps["ablation"] = captum.attr.FeatureAblation(network).attribute(x, target=target, feature_mask=groups)[:, 0]
+    return maps
+
+
+def published_gamma(gamma):
+    """Return LRP-γ as published: zennit's has w + γ w- in place of w + γ w+ where a layer's sum is negative."""
+    stabilize = zennit.core.Stabilizer(1e-6)
+    return zennit.core.BasicHook(
+        param_modifiers=[zennit.rules.GammaMod(gamma, min=0.0)],
+        gradient_mapper=lambda gradient, outputs: gradient / stabilize(outputs[0]),
+        reducer=lambda inputs, gradients: inputs[0] * gradients[0],
+    )
+
+
+def full_grad(network, x, target):
+    """Return FullGrad's map by the formula of the paper, with the rescaling of the authors' code."""
+    found = [(x.clone().requires_grad_(), None)]
+
+    def note(layer, _, output):
+        bias = layer.bias
+        if isinstance(layer, nn.BatchNorm2d):
+            bias = bias - layer.running_mean * layer.weight / torch.sqrt(layer.running_var + layer.eps)
+        found.append((output, bias[:, None, None]))
+
+    kinds = (nn.Conv2d, nn.BatchNorm2d)
+    handles = [layer.register_forward_hook(note) for layer in network.modules() if isinstance(layer, kinds)]
+    score = network(found[0][0])[:, target].sum()
+    for handle in handles:
+        handle.remove()
+    gradients = torch.autograd.grad(score, [values for values, _ in found])
+    total = torch.zeros(len(x), *x.shape[2:])
+    for gradient, (values, bias) in zip(gradients, found, strict=True):
+        size = (gradient * (values if bias is None else bias)).abs()
+        low, high = size.amin((1, 2, 3), keepdim=True), size.amax((1, 2, 3), keepdim=True)
+        total += functional.interpolate((size - low) / (high - low), x.shape[2:], mode="bilinear").sum(1)
+    return total
+
+
+def explained_by_scores(network, x, target):
+    """Return captum's maps of a table: Shapley values by all orders, and samples that suffice for a linear network."""
+    attr, words = captum.attr, torch.tensor([[0, 0, 1, 2, 3]])
+    maps = {"shapley": attr.ShapleyValues(network).attribute(x, target=target)}
+    shared = attr.ShapleyValues(network).attribute(x, target=target, feature_mask=words)
+    maps["shapley_of_groups"] = shared / torch.tensor([2, 2, 1, 1, 1])  # there each feature has its group's value
+    maps["ablation"] = attr.FeatureAblation(network).attribute(x, target=target, feature_mask=words)
+    if len(network) == 1:
+        maps["sampling"] = attr.ShapleyValueSampling(network).attribute(x, target=target, n_samples=5)
+        # captum's distributions need a row at a time.
+        lime = attr.Lime(network, SkLearnLinearRegression())
+        for name, method in (("kernel_shap", attr.KernelShap(network)), ("lime", lime)):
+            maps[name] = torch.cat([method.attribute(row[None], target=target, n_samples=200) for row in x])
     return maps
 
 
@@ -252,10 +324,17 @@ def explained_by_hand(network, x, target):
     }
 
 
+def channels_last(maps, images):
+    """Return maps of images with their channels last; those without channels are left alone."""
+    return maps.permute(0, 2, 3, 1) if images and maps.ndim == 4 else maps
+
+
 def main(folder):
     """Explain each network and write its maps."""
     torch.set_num_threads(1)
-    for build in (mlp, cnn, residual, Transformer):
+    np.random.seed(0)
+    torch.manual_seed(0)
+    for build in (linear, table, mlp, cnn, residual, Transformer):
         name = build.__name__.lower()
         file = np.load(folder / f"{name}.npz")
         weights = [file[key] for key in sorted(file.files) if key.startswith("weight_")]
@@ -267,9 +346,11 @@ def main(folder):
         scores = network(x).detach()
         if build is Transformer:
             maps = explained_by_hand(network.double_precision(), x.double(), target)
+        elif build in (linear, table):
+            maps = explained_by_scores(network, x, target)
         else:
             maps = explained_by_libraries(network, x, target, 1e-6 if build is residual else EPSILON)
-        maps = {key: (value.permute(0, 2, 3, 1) if images else value).detach().numpy() for key, value in maps.items()}
+        maps = {key: channels_last(value, images).detach().numpy() for key, value in maps.items()}
         np.savez(folder / f"{name}_oracle.npz", scores=scores.numpy(), **maps)
 
 
