@@ -8,6 +8,7 @@ import nbformat
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 # Absolute; what is printed is rounded. A network that is trained on another processor is another one, by a little.

@@ -137,7 +137,6 @@ def test_default_methods_that_the_model_refuses_are_left_out_and_named_ones_are_
     ("options", "message"),
     [
         (["--image="], "--image is empty"),
-        (["--output=maps.gif"], "must end in '.png', '.pdf', '.svg', '.jpg'"),
         (["--maps=maps.npy"], "must end in '.npz'"),
         (["--method=grad-cam"], "did you mean 'grad_cam'"),
         (["--preprocessing=torch"], "no preprocessing 'torch'; there are '0..1'"),

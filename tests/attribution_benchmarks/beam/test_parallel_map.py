@@ -152,6 +152,7 @@ def test_a_failed_block_is_told_and_the_others_go_on(run, tmp_path, monkeypatch)
     assert run("data", *BEAM)[:2] == run("alone")[:2]
 
 
+@pytest.mark.slow
 def test_a_block_that_runs_twice_at_once_leaves_the_same(run, tmp_path, monkeypatch):
     from attribution_benchmarks.beam import launch
 
@@ -171,6 +172,7 @@ def test_a_block_that_runs_twice_at_once_leaves_the_same(run, tmp_path, monkeypa
     assert out == run("alone")[1] and left(tmp_path / "data") == left(tmp_path / "alone")
 
 
+@pytest.mark.slow
 def test_killed_with_all_its_workers_at_random_moments_it_goes_on(cubes, run, tmp_path):
     draw, directory = random.Random(0), tmp_path / "data"
     command = [sys.executable, cubes.__file__, *BEAM, f"--data_dir={directory}"]

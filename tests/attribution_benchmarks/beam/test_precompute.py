@@ -117,6 +117,7 @@ def test_batches_are_halved_where_a_device_has_no_room(run, alone, tmp_path, mon
     assert code == 2 and "RuntimeError: what failed" in error
 
 
+@pytest.mark.slow
 def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, contents_of, tmp_path, monkeypatch):
     """Every block is in the plan twice, and every bundle is repeated, in two processes."""
     launch_once = launch.launch
@@ -134,6 +135,7 @@ def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, c
     assert max(explained(tmp_path).values()) > 1
 
 
+@pytest.mark.slow
 def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone, contents_of, tmp_path):
     draw, store = random.Random(0), tmp_path / "store"
     command = [sys.executable, squares.__file__, *BEAM, f"--scores_dir={store}"]

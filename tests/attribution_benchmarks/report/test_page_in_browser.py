@@ -19,6 +19,7 @@ from attribution_benchmarks.report import matrix
 from attribution_benchmarks.report.page import page as render_page
 from attribution_benchmarks.report.results import ReportData, Result
 
+pytestmark = pytest.mark.slow
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 OWN = "twin"  # scored in two of three benchmarks, as a user's own method may be
 
