@@ -332,7 +332,6 @@ def channels_last(maps, images):
 def main(folder):
     """Explain each network and write its maps."""
     torch.set_num_threads(1)
-    np.random.seed(0)
     torch.manual_seed(0)
     for build in (linear, table, mlp, cnn, residual, Transformer):
         name = build.__name__.lower()
