@@ -26,9 +26,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 53_170,
+    "lines outside tests": 53_190,
     "files outside tests": 293,
-    "lines of tests": 30_480,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 30_530,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 90,
     "highest complexity": 20,
     "public names": 994,

@@ -129,6 +129,8 @@ class Walk:
             **dict.fromkeys(ops.SCALES, products.share_scaling),
             "Softplus": self._activations.share_softplus,
             "Neg": self._pass_on,
+            "Abs": self._pass_on,  # |x| is relu(x) + relu(-x), as a PReLU of slope -1
+            "Square": self._pass_on,  # x · x, half to each factor
             "Cast": self._pass_on,
         }
         if self.composite.softmax == "taylor":

@@ -23,9 +23,9 @@ from attribution.methods.queries import ModelQueries
 _LINEAR = (
     "AddN", "AddV2", "Add", "AvgPool", "AvgPool3D", "BatchToSpaceND", "BiasAdd", "BroadcastTo", "Cast", "ConcatV2",
     "DepthToSpace", "ExpandDims", "GatherNd", "GatherV2", "Identity", "IdentityN", "Mean", "MirrorPad", "Neg", "Pack",
-    "Pad", "PadV2", "Reshape", "ResizeBilinear", "ResizeNearestNeighbor", "Roll", "Slice", "SpaceToBatchND",
-    "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum", "Tile", "Transpose", "Unpack",
-    "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
+    "Pad", "PadV2", "Reshape", "ResizeBilinear", "ResizeNearestNeighbor", "ReverseV2", "Roll", "Slice",
+    "SpaceToBatchND", "SpaceToDepth", "Split", "SplitV", "Squeeze", "StridedSlice", "Sub", "Sum", "Tile", "Transpose",
+    "Unpack", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
 )  # fmt: skip
 # Linear in their input if their kernel does not depend on it.
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "Conv3DBackpropInputV2")
@@ -34,11 +34,13 @@ _UNARY = (
     "Softsign", "Sqrt", "Tanh",
 )  # fmt: skip
 _QUADRATIC = ("Mul", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum", "Square", "SquaredDifference")
-_MAXIMA = ("Max", "MaxPool", "MaxPool3D")
+_MAXIMA = ("Max", "MaxPool", "MaxPool3D", "Maximum")
+_MINIMA = ("Min", "Minimum")
 _GRADIENTS = {
     **dict.fromkeys(_UNARY, "AttributionRescale"),
     **dict.fromkeys(_QUADRATIC, "AttributionMidpoint"),
     **dict.fromkeys(_MAXIMA, "AttributionMaximum"),
+    **dict.fromkeys(_MINIMA, "AttributionMinimum"),
     "RealDiv": "AttributionQuotient",
     "Softmax": "AttributionSoftmax",
     "StopGradient": "AttributionPassOn",

@@ -8,7 +8,7 @@ baseline, in two name scopes. In the comments Δ is the difference between both,
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -144,15 +144,15 @@ def _one_hot_maximum(x: tf.Tensor) -> Any:
     return tf.one_hot(tf.argmax(x, axis=-1), tf.shape(x)[-1], dtype=x.dtype)
 
 
-def _maximum(operation: tf.Operation, gradient: tf.Tensor) -> Any:
-    # A maximum rises by what its new position brings and falls by what its old position loses.
+def _extreme(operation: tf.Operation, gradient: tf.Tensor, farther: Callable[..., Any]) -> Any:
+    # A maximum rises by what its new position brings and falls by what its old one loses; a minimum does the reverse.
     other = _twin(operation)
-    x, b = operation.inputs[0], other.inputs[0]
     y, y0 = operation.outputs[0], other.outputs[0]
-    higher = tf.maximum(y, y0)
-    risen = _gradients_at(operation, operation.inputs, gradient * (higher - y0))[0]
-    fallen = _gradients_at(operation, other.inputs, gradient * (y - higher))[0]
-    return [tf.math.divide_no_nan(risen + fallen, x - b), *[None] * (len(operation.inputs) - 1)]
+    reached = farther(y, y0)
+    gained = _gradients_at(operation, operation.inputs, gradient * (reached - y0))
+    lost = _gradients_at(operation, other.inputs, gradient * (y - reached))
+    moves = zip(operation.inputs, other.inputs, gained, lost, strict=True)
+    return [None if of_x is None else tf.math.divide_no_nan(of_x + of_b, x - b) for x, b, of_x, of_b in moves]
 
 
 for _name, _function in {
@@ -167,7 +167,8 @@ for _name, _function in {
     "AttributionPassOn": _pass_on,  # also of operations that stop gradients: a difference passes them
     "AttributionRescale": _rescale,
     "AttributionMidpoint": _midpoint,
-    "AttributionMaximum": _maximum,
+    "AttributionMaximum": functools.partial(_extreme, farther=tf.maximum),
+    "AttributionMinimum": functools.partial(_extreme, farther=tf.minimum),
     "AttributionQuotient": _quotient,
     "AttributionReciprocalFirst": functools.partial(_reciprocal_product, at=0),
     "AttributionReciprocalSecond": functools.partial(_reciprocal_product, at=1),

@@ -4,6 +4,9 @@ TensorFlow has operations for a few of them. Graphs compose the others: GELU of 
 PReLU of two ReLUs, leaky ReLU of a choice. They are recognised by their values: all elementwise paths upwards from an
 operation meet in one tensor, and the function between both obeys the law.
 
+A square root of what is never negative obeys the law as well; |x| and x² do not, and pass relevance unchanged as the
+sum of two ReLUs and as a product of two equal factors. So ‖x‖ = √(Σ x²), which is homogeneous, gives Gradient x Input.
+
 Softplus is not 0 at 0. It is the sum of softplus(x) - log 2, which obeys the law, and of log 2, a bias.
 """
 
@@ -118,7 +121,7 @@ class Activations:
         """Return whether an elementwise function is 0 at 0 and never of the other sign than its input, on a grid."""
         if not tensor.dtype.is_floating or tensor.value_index != 0 or tensor.shape.rank is None:
             return False
-        signs = [1] if tensor.op.type in ("Relu", "Relu6", "Sigmoid", "Softmax", "Abs", "Square") else [-1, 1]
+        signs = [1] if _is_nonnegative(tensor, through_sums=operation.type == "Sqrt") else [-1, 1]
         grid = np.concatenate([sign * _MAGNITUDES for sign in signs])
         rank = max([tensor.shape.rank, *(one.outputs[0].shape.rank or 0 for one in region)])
         grid = grid.reshape((-1, *[1] * (rank - 1)))
@@ -126,6 +129,14 @@ class Activations:
         with tf.init_scope():  # values, while a function is being built
             values = _values(_cut(self._walk.graph, source, target, tensor.dtype, grid.shape), source, target, grid)
         return values is not None and values.ndim == rank and _keeps_sign(grid, values)
+
+
+def _is_nonnegative(tensor: tf.Tensor, through_sums: bool) -> bool:
+    """Return whether an operation gives no negative values, or only sums and means such values."""
+    while through_sums and tensor.op.type in (*ops.MOVES, "Sum", "Mean", "AvgPool", "MaxPool", "Max"):
+        tensor = tensor.op.inputs[0]
+    is_square = tensor.op.type == "Mul" and tensor.op.inputs[0] is tensor.op.inputs[1]
+    return tensor.op.type in ("Relu", "Relu6", "Sigmoid", "Softmax", "Abs", "Square") or (through_sums and is_square)
 
 
 def _keeps_sign(grid: np.ndarray, values: np.ndarray) -> bool:

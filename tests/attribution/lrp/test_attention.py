@@ -173,8 +173,7 @@ def test_two_gates_are_no_gate(from_function):
 
 REFUSED = {
     "Sqrt": lambda x: (x + tf.sqrt(x * x + 4.0)) / 2,  # squareplus
-    "Abs": tf.abs,
-    "Square": tf.square,
+    "Sqrt of both signs": tf.sqrt,
     "Sin": tf.sin,
     "Exp": tf.exp,
     "Softmax": tf.nn.softmax,
@@ -185,7 +184,7 @@ REFUSED = {
 @pytest.mark.parametrize("operation", REFUSED)
 def test_a_function_that_is_no_activation_is_refused_by_name(operation, from_function):
     model = from_function(lambda x: tf.matmul(REFUSED[operation](tf.matmul(x, VALUE)), END), WIDTH)
-    with pytest.raises(BadInput, match=rf"no relevance rule for the operation {operation} \(node '.*'\)"):
+    with pytest.raises(BadInput, match=rf"no relevance rule for the operation {operation.split()[0]} \(node '.*'\)"):
         attribution.explain("lrp_cp", model, np.ones((1, WIDTH), np.float32))
 
 

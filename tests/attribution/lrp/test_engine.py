@@ -287,6 +287,37 @@ def test_an_operation_without_rule_is_refused_by_name(from_function):
         attribution.explain("lrp_epsilon", model, np.ones((1, 3), np.float32))
 
 
+HOMOGENEOUS = {  # by the function, of degree 1: LRP-ε is Gradient x Input
+    "absolute value": tf.abs,
+    "norm": lambda v: tf.sqrt(tf.reduce_sum(tf.square(v), -1, keepdims=True)) * np.array([[1.0, -2.0]], np.float32),
+    "norm by products": lambda v: tf.sqrt(tf.reduce_mean(v * v, -1, keepdims=True)) * np.ones((1, 2), np.float32),
+    "maximum": lambda v: tf.maximum(v[:, :2], v[:, 2:]),
+    "minimum": lambda v: tf.minimum(v[:, :2], -v[:, 2:]),
+    "maxout": lambda v: tf.maximum(tf.maximum(v[:, :2], v[:, 2:]), v[:, 1:3] - v[:, 3:]),
+    "reversed": lambda v: tf.reverse(v, [1]) * np.arange(1, 5, dtype=np.float32),
+}
+
+
+@pytest.mark.parametrize("name", HOMOGENEOUS)
+def test_homogeneous_functions_give_gradient_x_input_and_conserve(name, from_function):
+    kernel, last, x = draw(5, 4), draw(HOMOGENEOUS[name](tf.zeros((1, 4))).shape[1], 3), draw(6, 5)
+    model = from_function(lambda x: tf.matmul(HOMOGENEOUS[name](tf.matmul(x, kernel)), last), 5)
+    maps = attribution.explain("lrp_epsilon", model, x, 1, epsilon=0.0)
+    expected = attribution.explain("gradient_x_input", model, x, 1)
+    np.testing.assert_allclose(maps, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(maps.sum(axis=1), model.scores(x)[:, 1], rtol=1e-4, atol=1e-5)
+
+
+def test_the_greater_of_two_takes_all_relevance(from_function):
+    """As in max pooling, also under the positive rules; a constant that is greater absorbs it."""
+    model = from_function(lambda v: tf.maximum(v[:, :2], v[:, 2:]) + tf.maximum(v[:, :2], [0.5, 0.5]), 4)
+    x = np.array([[1.0, 2.0, 3.0, 0.25]], np.float32)
+    for method in ("lrp_epsilon", "lrp_alpha1beta0"):
+        for first, passed in ((1.0, 1.0), (0.25, 0.0)):
+            x[0, 0] = first
+            np.testing.assert_allclose(attribution.explain(method, model, x, 0), [[passed, 0, 3, 0]], rtol=1e-5)
+
+
 def test_softplus_is_an_activation_and_a_bias(from_function):
     """Softplus is what it is above its value at 0, which is 0 at 0, and that value, which takes a bias's share."""
     first, last = draw(4, 6), draw(6, 3)

@@ -29,6 +29,9 @@ FUNCTIONS = {
     "product": lambda v: tf.matmul(v, KERNEL) * v,
     "quotient": lambda v: tf.matmul(v, KERNEL) / (1.5 + tf.sigmoid(v)),
     "maximum": lambda v: tf.reduce_max(tf.matmul(v, KERNEL), axis=1, keepdims=True) * tf.ones((1, 4)),
+    "minimum": lambda v: tf.reduce_min(tf.matmul(v, KERNEL), axis=1, keepdims=True) * tf.ones((1, 4)),
+    "the greater of two": lambda v: tf.maximum(tf.matmul(v, KERNEL), tf.maximum(v[:, :1], 0.2)),
+    "the lesser of two": lambda v: tf.minimum(tf.matmul(v, KERNEL), tf.minimum(v[:, :1], [0.2, 0.1, -0.4, 1.0])),
     "max pooling": lambda v: tf.squeeze(tf.nn.max_pool1d(tf.matmul(v, KERNEL)[..., None], 2, 1, "SAME"), -1),
     "softmax inside": lambda v: tf.matmul(tf.nn.softmax(tf.matmul(v, KERNEL)), KERNEL),
     "attention": attention,
@@ -70,6 +73,22 @@ def test_a_linear_model_gives_gradient_x_input(from_function):
     model = from_function(lambda v: tf.matmul(v, KERNEL) + 2.0, 4)
     maps = attribution.explain("deeplift", model, POINTS, 3)
     np.testing.assert_allclose(maps, POINTS * KERNEL[:, 3], rtol=1e-5)
+
+
+def test_a_permutation_permutes_the_map(from_function):
+    model = from_function(lambda v: tf.matmul(tf.reverse(v, [1]), KERNEL), 4)
+    maps = attribution.explain("deeplift", model, POINTS, 3)
+    np.testing.assert_allclose(maps, POINTS * KERNEL[::-1, 3], rtol=1e-5)
+
+
+def test_what_one_side_of_a_maximum_brings_and_the_other_loses(from_function):
+    """From max(3, 1) to max(2, 5) it is 2 more by the second, from max(-1, -4) to max(-3, -2) 1 less by the first."""
+    model = from_function(lambda v: tf.maximum(v[:, :1], v[:, 1:]) - tf.minimum(-v[:, :1], -v[:, 1:]), 2)
+    for start, end, expected in (([3, 1], [2, 5], [0, 4]), ([-1, -4], [-3, -2], [-2, 0])):
+        x, baseline = (np.array([one], np.float32) for one in (end, start))
+        np.testing.assert_allclose(
+            attribution.explain("deeplift", model, x, 0, baseline=baseline), [expected], rtol=1e-6
+        )
 
 
 def test_an_input_like_its_baseline_gets_nothing_and_no_nan(models, inputs):
