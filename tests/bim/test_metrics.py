@@ -85,14 +85,14 @@ def upstream_score(labelled, loaded, metric, name, rows):
 def test_upstream_numbers_on_tensorflow_1_models(tmp_path, labelled, upstream_models, capsys):
     methods = "gradient,gradient_x_input,smoothgrad,grad_cam"
     found = run(
-        tmp_path, labelled, upstream_models, "--metrics=MCS,IDR", "--num_imgs=8", f"--methods={methods}", "--nocontrols"
+        tmp_path, labelled, upstream_models, "--metrics=MCS,IDR", "--num_imgs=6", f"--methods={methods}", "--nocontrols"
     )
-    rows = scores.sample_rows(200, 8, 0)
+    rows = scores.sample_rows(200, 6, 0)
     loaded = {name: measure.load_classifier(upstream_models, name, tensors=True) for name in ("obj", "scene")}
     assert len(found["rows"]) == 8
     for row in found["rows"]:
         expected, count = upstream_score(labelled, loaded, row["metric"].upper(), row["method"], rows)
-        assert row["n"] == count and 0 < count < 8
+        assert row["n"] == count and 0 < count < 6
         if np.isnan(expected):
             assert row["value"] is None and "flat" in row["reason"]
         else:
@@ -194,14 +194,6 @@ def test_controls_that_see_no_model_have_no_contrast(tmp_path, compare, upstream
     values = {comparison.method: comparison.values for comparison in found}
     assert not values["centre_prior"].any() and not values["edge_detector"].any()
     assert 0 < np.abs(values["random"]).max() and abs(values["random"].mean()) < 0.02
-
-
-def test_relative_contrast_compares_nine_models_with_the_tenth(tmp_path, sets, tiny_models, bim_run):
-    found = bim_run(
-        f"--data_dir={sets}", f"--models_dir={tiny_models}", f"--scores_dir={tmp_path}", "--metrics=RMCS",
-        "--methods=gradient", "--num_imgs=all", "--nocontrols",
-    ).compare("rmcs")  # fmt: skip
-    assert [comparison.scene_model for comparison in found] == list(range(1, 10))
 
 
 def test_no_correct_image_is_said_and_not_a_number_in_silence():

@@ -46,7 +46,7 @@ def test_models_without_a_part_or_a_place_are_refused(entries, message):
 
 
 def test_relative_contrast_of_embedded_models_says_what_it_is(predicted, tiny_models, tmp_path, monkeypatch, capsys):
-    # Three of the ten models; test_metrics.py and test_served.py compare all.
+    # Three of the ten models; test_served.py compares all.
     for module in (evaluate, layout):
         monkeypatch.setattr(module, "CONTRAST_SETS", layout.CONTRAST_SETS[-3:])
     flags = [f"--data_dir={predicted}", f"--models_dir={tiny_models}", "--metrics=RMCS", "--num_imgs=2"]
