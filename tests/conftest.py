@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -74,7 +75,7 @@ def loaded_models():
 
 @pytest.fixture
 def load_once(loaded_models, monkeypatch):
-    """Let commands that run several times in a module share their loaded networks, whose files must not change.
+    """Let commands that run several times in a module share their loaded networks, as long as no file changes.
 
     To load a network and to trace its functions is most of a run on few inputs.
     """
@@ -83,7 +84,8 @@ def load_once(loaded_models, monkeypatch):
     load = attribution.load_model
 
     def load_or_find(path, **settings):
-        key = (os.path.realpath(path), tuple(sorted(settings.items())))
+        files = [(file, file.stat().st_mtime_ns, file.stat().st_size) for file in sorted(Path(path).rglob("*"))]
+        key = (os.path.realpath(path), *files, repr(sorted(settings.items())))
         if key not in loaded_models:
             loaded_models[key] = load(path, **settings)
         return loaded_models[key]

@@ -17,6 +17,7 @@ from bim import dataset, layout, measure, metrics, scores, table
 from bim.attributions import MAPS
 from bim.evaluate import Comparison
 
+pytestmark = pytest.mark.usefixtures("load_once")
 FAST = "grad_cam,gradient,gradient_x_input"
 
 

@@ -12,6 +12,8 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.store import ScoreStore
 from bim import delta_patch, evaluate, layout, measure, metrics, run_tcav, table, tcav
 
+pytestmark = pytest.mark.usefixtures("load_once")
+
 
 def scored(tmp_path, *flags, code=0):
     arguments = ["metrics", f"--scores_dir={tmp_path / 'scores'}", "--methods=gradient", "--nocontrols", *flags]

@@ -14,6 +14,8 @@ from attribution_benchmarks.core.random_weights import MOST, network, with_new_w
 from bim import measure, metrics
 from bim.attributions import on_random_networks
 
+pytestmark = pytest.mark.usefixtures("load_once")
+
 
 def run(tmp_path, *flags, code=0):
     arguments = ["metrics", f"--scores_dir={tmp_path / 'scores'}", "--nocontrols", "--num_imgs=6", *flags]

@@ -19,6 +19,7 @@ from attribution_benchmarks.serving.interface import Signature, TensorSpec
 from bim import dataset, delta_patch, layout, measure, metrics, served
 from bim.attributions import PRINTED, method_named
 
+pytestmark = pytest.mark.usefixtures("load_once")
 METHODS = "gradient,grad_cam,guided_backprop,smoothgrad"
 FEW = "--methods=gradient,grad_cam"  # JSON is slow
 

@@ -12,6 +12,8 @@ from attribution.errors import BadInput
 from bim import layout, measure, run_tcav, tcav
 from bim.dataset import read_image
 
+pytestmark = pytest.mark.usefixtures("load_once")
+
 
 def clouds(shift, count=200, size=6, seed=0):
     rng = np.random.default_rng(seed)
