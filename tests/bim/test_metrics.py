@@ -231,6 +231,7 @@ def test_the_paired_comparison_is_against_the_random_map():
     [
         ("--metrics=MCS,MSC", "--metrics has no 'MSC'"),
         ("--methods=gradinet", "no method 'gradinet'"),
+        ("--compare=occlusion", "--compare=occlusion is not scored"),
         ("--data_dir=nowhere", "no folder nowhere"),
         ("--models_dir=nowhere", "no model 'obj' in nowhere"),
         ("--output=scores.xls", "scores.xls"),

@@ -115,8 +115,3 @@ def test_a_changed_file_of_a_users_method_reuses_no_score(predicted, tiny_models
         )  # fmt: skip
         found.append(len(ScoreStore(tmp_path / "scores").contents()))
     assert found[1] == found[0] + 2
-
-
-def test_a_method_to_compare_with_must_be_scored(sets, tmp_path, capsys):
-    scored(tmp_path, f"--data_dir={sets}", "--compare=occlusion", code=2)
-    assert "--compare=occlusion is not scored" in capsys.readouterr().err

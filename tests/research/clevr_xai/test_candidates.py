@@ -108,14 +108,8 @@ def test_deconvnet_everywhere_sees_nothing_of_the_image_and_its_candidates_do(mo
 
 
 def test_a_network_without_these_parts_is_refused(tmp_path):
-    other = keras.Sequential(
-        [
-            keras.Input((8, 8, 3)),
-            keras.layers.Conv2D(4, 3, activation="relu"),
-            keras.layers.Flatten(),
-            keras.layers.Dense(2),
-        ]
-    )
+    layers = keras.layers.Conv2D(4, 3, activation="relu"), keras.layers.Flatten(), keras.layers.Dense(2)
+    other = keras.Sequential([keras.Input((8, 8, 3)), *layers])
     other.export(tmp_path, verbose=False)
     with pytest.raises(BadInput, match="takes a Relation Network"):
         explain(candidates.deconvnet_outside_g, load_model(tmp_path), np.ones((1, 8, 8, 3), np.float32), 0)
