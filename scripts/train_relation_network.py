@@ -1,4 +1,4 @@
-"""Train CLEVR-XAI's Relation Network and export it as a SavedModel with its words and answers.
+r"""Train CLEVR-XAI's Relation Network and export it as a SavedModel with its words and answers.
 
     G="python scripts/generate_clevr_xai.py --image_size=192x128 --stored_size=128 --samples=9 --noground_truth_files"
     $G --num_images=9000 --seed=1 --output_dir=data/clevr_xai_training
@@ -8,15 +8,18 @@
 
 A stopped run resumes from its last checkpoint, and finished stages are not repeated: a second run with
 ``--final_questions=simple`` repeats only the last stage. ``--start_from=saved_models/clevr_xai/relation_network``
-starts from an exported network, with the stages reading and seeing (0 steps keep its question encoder or its
-convolutions) and final. Training runs on any backend of Keras. With KERAS_BACKEND=jax it ends with the weights, and
-the same command on TensorFlow exports them.
+starts from an exported network, with the stages rewording (0 steps keep its question encoder), seeing (0 steps keep
+its convolutions) and final. Training runs on any backend of Keras. With KERAS_BACKEND=jax it ends with the weights,
+and the same command on TensorFlow exports them.
 
-``--wording=plain,official`` trains on both wordings, with as many questions in each. Another wording for an exported
-network needs reading steps: no other stage changes the question encoder.
+``--wording=plain,official`` trains on both wordings, with as many questions in each. An exported network learns another
+wording from sentences alone, in an hour on one core:
+
+    python scripts/train_relation_network.py --start_from=DIRECTORY --wording=plain,official --rewording_steps=30000 \
+        --seeing_steps=0 --final_steps=0 --test_dir=data/clevr_xai_test --output_dir=NEW_DIRECTORY
 
 The committed network started from the one before it, with 40,000 scenes: ``--num_images=40000`` for the first of the
-commands above (two hours) and ``--reading_steps=0 --seeing_steps=60000 --final_steps=20000 --rounds=1`` with
+commands above (two hours) and ``--seeing_steps=60000 --final_steps=20000 --rounds=1`` with
 ``--start_from`` and ``--precision=bfloat16`` for the last (an hour and a quarter, 6 GB).
 
 Cost: three hours on two cores, half an hour of which is rendering; with ``--precision=bfloat16``, on a processor that
@@ -35,7 +38,7 @@ from attribution.file_io.paths import check_directory
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-_STAGES = ("reading", "seeing", "small", "following", "final")
+_STAGES = ("reading", "rewording", "seeing", "small", "following", "final")
 
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, data_dir="data/clevr_xai_training", seed=0)
@@ -60,15 +63,16 @@ flags.DEFINE_string(
 )
 flags.DEFINE_list("final_questions", ["simple", "complex"], "kinds of questions of the last stage", flag_values=FLAGS)
 for _name, _steps, _at_least, _help in (
-    ("reading", 19_000, 0, "train the question encoder; 0 with --start_from keeps it"),
+    ("reading", 19_000, 1, "train the question encoder; not with --start_from"),
+    ("rewording", 0, 0, "teach the question encoder of --start_from the further wordings of --wording"),
     ("seeing", 24_000, 0, "train the convolutions; 0 with --start_from keeps them"),
     ("small", 10_000, 1, "train a g of three layers of 128"),
     ("following", 10_000, 1, "add the losses on the program's sets, compared pairs and operands"),
-    ("final", 26_000, 1, "train the paper's g, most of them at a falling rate"),
+    ("final", 26_000, 0, "train the paper's g, most of them at a falling rate; 0 with --start_from keeps it"),
 ):
     flags.DEFINE_integer(f"{_name}_steps", _steps, f"steps that {_help}", _at_least, flag_values=FLAGS)
 flags.DEFINE_string(
-    "start_from", "", "exported network to start from, with the stages reading, seeing and final", flag_values=FLAGS
+    "start_from", "", "exported network to start from, with the stages rewording, seeing and final", flag_values=FLAGS
 )
 flags.DEFINE_integer("pairs", 128, "pairs of cells that a step sums over", 104, 2401, flag_values=FLAGS)
 flags.DEFINE_enum(

@@ -16,6 +16,7 @@ from clevr_xai.training.training_set import MAX_NODES, MAX_OBJECTS, NODES, Train
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES
 
 PAIR_SCALE = 0.01
+LENGTHS = 8  # questions of different lengths are computed apart; a graph is compiled for each length
 SHAPE_WEIGHT = 2.0  # of the shape among a cell's attributes, which a network learns worst
 PART_WEIGHT = 0.05  # of a cell that shows an object whose centre is elsewhere, beside 1
 LOSS_WEIGHTS = {
@@ -26,6 +27,7 @@ LOSS_WEIGHTS = {
     "operands": 1.0,
     "program": 1.0,
     "phrases": 1.0,
+    "given": 1.0,
 }
 
 
@@ -148,12 +150,31 @@ class Learner:
             outputs["operands"] = ops.reshape(operands, (-1, num_questions, OPERANDS, len(ANSWERS)))
         return keras.Model(inputs, outputs)
 
-    def codes(self, data: TrainingSet, batch_size: int = 1024) -> np.ndarray:
+    def rewording(self, scale: float) -> keras.Model:
+        """Return the model from questions to their input to the first layer of g, divided by ``scale``."""
+        question = keras.Input((None,), dtype="int32", name="question")
+        code = self.network.get_layer("question_encoder")(question)
+        part = self.network.get_layer("relations").parts[2]
+        return keras.Model({"question": question}, {"given": part(code) / scale})
+
+    def codes(self, data: TrainingSet) -> np.ndarray:
         """Return the code of each question as it is and with left and right exchanged, (2, Q, 128) float32."""
         encoder = self.network.get_layer("question_encoder")
-        words = data.tokens.astype(np.int32)
-        both = (words, MIRRORED_TOKENS[words].astype(np.int32))
-        return np.stack([encoder.predict(tokens, batch_size=batch_size, verbose=0) for tokens in both])
+        return np.stack([encode(encoder, words) for words in (data.tokens, MIRRORED_TOKENS[data.tokens])])
+
+
+def encode(encoder: keras.Model, words: np.ndarray, batch_size: int = 1024) -> np.ndarray:
+    """Return the codes of questions, (Q, 128) float32, from their tokens, (Q, L) int; short ones take less time."""
+    codes = np.zeros((len(words), encoder.output.shape[-1]), np.float32)
+    for length, rows in by_length(words).items():
+        codes[rows] = encoder.predict(words[rows, :length].astype(np.int32), batch_size=batch_size, verbose=0)
+    return codes
+
+
+def by_length(words: np.ndarray) -> dict[int, np.ndarray]:
+    """Return the rows of tokens, (Q, L), by their number of words, rounded up to a multiple of ``LENGTHS``."""
+    lengths = np.minimum(-(-(words > 0).sum(axis=1) // LENGTHS) * LENGTHS, words.shape[1])
+    return {int(length): np.flatnonzero(lengths == length) for length in np.unique(lengths)}
 
 
 def cell_loss(targets, logits):
@@ -219,4 +240,5 @@ LOSSES = {
     "operands": operand_loss,
     "program": program_loss,
     "phrases": phrase_loss,
+    "given": "mean_squared_error",
 }

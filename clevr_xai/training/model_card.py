@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -9,6 +10,7 @@ import numpy as np
 
 from attribution.errors import listed
 from attribution_benchmarks.core import tables
+from clevr_xai.generation import questions
 from clevr_xai.subsets import CONFIDENCE
 from clevr_xai.training import batches, learner, loop
 from clevr_xai.training.evaluation import BlankLogits
@@ -34,6 +36,7 @@ def model_card(
     command: str,
     unseen: bool = False,
     sections: Sequence[str] = (),
+    earlier: Sequence[str] = (),
 ) -> str:
     """Return the text of ``MODEL_CARD.md``.
 
@@ -53,6 +56,8 @@ def model_card(
         Whether the questions are of scenes that were used for no choice, unlike those of the validation data.
     sections
         Lines of further sections, see ``error_section`` and ``blank_section``.
+    earlier
+        Lines on the training of the network that this one starts from, see ``earlier_training``.
     """
     files, wordings = counted.files, sorted(set(counted.wordings.tolist()))
     kinds = {"simple": files == "simple", "complex": files != "simple"}
@@ -91,6 +96,7 @@ def model_card(
         *_table(list(stages[0]), [list(stage.values()) for stage in stages]),
         "; ".join(f"{name}: {value}" for name, value in settings.items()) + ".",
         "",
+        *earlier,
         "## Limits",
         "",
         f"Trained on rendered toys, with CLEVR's questions in {' and '.join(wordings)} wording. Only questions",
@@ -112,16 +118,29 @@ def error_section(by_pixels: Mapping[str, np.ndarray], trained: Mapping[str, np.
     """
     kinds = [(kind, *_score(correct)) for kind, correct in trained.items() if len(correct)]
     shares = " and ".join(f"{share} % of {number} {kind} ones" for kind, share, number in kinds)
+    seen = [
+        f"Of questions about training scenes it answers {shares} correctly.",
+        "If that is no more than on unseen scenes, more scenes are unlikely to help.",
+        "",
+    ]
     return [
         "## Errors",
         "",
         "Simple questions, by how many of the image's 16,384 pixels show the queried object:",
         "",
         *_table(["pixels", "%", "number"], [[name, *_score(correct)] for name, correct in by_pixels.items()]),
-        f"Of questions about training scenes it answers {shares} correctly.",
-        "If that is no more than on unseen scenes, more scenes are unlikely to help.",
-        "",
+        *(seen if kinds else []),
     ]
+
+
+def earlier_training(directory: str | pathlib.Path) -> list[str]:
+    """Return the sections on training of the card in a network's directory, as lines; none without such a card."""
+    card = pathlib.Path(directory) / "MODEL_CARD.md"
+    if not card.is_file():
+        return []
+    _, _, after = card.read_text(encoding="utf-8").partition("\n## Training\n")
+    text = after.partition("\n## Limits\n")[0].replace("\n## Training of", "\n## Earlier training of")
+    return ["## Training of the network that it starts from", *text.splitlines(), ""] if text else []
 
 
 def blank_section(by_kind: Mapping[str, BlankLogits]) -> list[str]:
@@ -191,6 +210,24 @@ def describe_settings(
         "optimizer": f"Adam, and Muon for kernels of convolutions (steps of {loop.KERNEL_STEP:g} times the rate); "
         f"gradient norm at most {loop.GRADIENT_NORM}",
         "no dropout, no weight decay; seed": seed,
+        "TensorFlow": tf.__version__,
+        "Keras": keras.__version__,
+    }
+
+
+def describe_rewording(wordings: Sequence[str], sentences: Mapping[str, int], seed: int) -> dict[str, object]:
+    """Return settings of a training of the question encoder alone; ``sentences`` is ``stages.SENTENCES``."""
+    import tensorflow as tf
+
+    return {
+        "Sentences": f"{sentences['rounds']} rounds of questions of each kind about "
+        f"{questions.BLOCK * sentences['blocks']:,} scenes, seed {sentences['seed']}, not rendered, each question in "
+        f"{' and '.join(wordings)} wording",
+        "starts from": "an exported network, whose convolutions, g behind its first layer, and f stay as they are",
+        "loss": "squared distance of the question's input to the first layer of g from that of the same question in "
+        f"{wordings[0]} wording, in the network that it starts from",
+        "optimizer": f"Adam; gradient norm at most {loop.GRADIENT_NORM}",
+        "seed": seed,
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,
     }

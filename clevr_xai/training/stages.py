@@ -8,7 +8,8 @@
    show the two compared objects, and the two compared values.
 5. ``final``: g is widened and deepened to the paper's size by Net2Net and trained further.
 
-A training that starts from an exported network has ``reading``, ``seeing`` and ``final`` only.
+A training that starts from an exported network has ``seeing`` and ``final``, and before them ``rewording``, in which
+the question encoder learns further wordings, see ``warm_start``.
 """
 
 from __future__ import annotations
@@ -32,21 +33,25 @@ from clevr_xai.training.learner import PAIR_SCALE, Learner
 from clevr_xai.training.training_set import TrainingSet
 
 STAGES = ("reading", "seeing", "small", "following", "final")
-WARM_STAGES = ("reading", "seeing", "final")  # of a training that starts from an exported network
+WARM_STAGES = ("rewording", "seeing", "final")  # of a training that starts from an exported network
 SMALL_WIDTHS = (128, 128, 128)
-QUESTIONS_READ = 128  # in a step of the reading
+QUESTIONS_READ = 128  # in a step of the reading and of the rewording
 NUM_IMAGES = 32  # in a step of the other stages
 # The reading and the seeing end at a rate of zero, since no stage continues them. In the stages after the seeing the
 # convolutions have a lower rate than g: at the full rate of the final stage, cells whose shape had been predicted
 # correctly in 94.9 % fell to 93.1 % within 1,000 steps.
 SETTINGS = {
     "reading": {"learning_rate": 2e-3, "constant": 0.6},
+    "rewording": {"learning_rate": 1e-3, "constant": 0.4},
     "seeing": {"learning_rate": 2e-3, "constant": 0.6},
     "small": {"learning_rate": 2e-3, "num_questions": 8},
     "following": {"learning_rate": 1e-3, "slow_share": 0.3, "num_questions": 8},
     "final": {"learning_rate": 8e-4, "constant": 0.25, "slow_share": 0.1, "num_questions": 4},
 }
-REFIT_QUESTIONS, REFIT_IMAGES = 40_000, 1_000  # to which the first layer of g is fitted in a warm start
+REFIT_IMAGES = 1_000  # to which the first layer of g is fitted in a warm start
+# Of the rewording: the seed of its scenes, how many blocks of 250 train and how many are counted in the log, and how
+# often each scene is asked about.
+SENTENCES = {"seed": 1, "blocks": 24, "counted": 1, "rounds": 8}
 NUM_VALIDATION = 600  # validation questions of each kind for the log
 NUM_TRAINING = 4000  # training questions of each kind whose accuracy the card gives
 
@@ -78,8 +83,7 @@ class Config:
     command
         That trains this network, for its card.
     start_from
-        Base path of an exported network to start from. 0 steps of reading or seeing keep its question encoder or its
-        convolutions.
+        Base path of an exported network to start from. 0 steps of seeing keep its convolutions, 0 steps of final its g.
     precision
         Of g in training, "float32" or "bfloat16".
     test_dir
@@ -118,9 +122,12 @@ class Config:
         version = pathlib.Path(self.output_dir) / "1"
         if version.exists():
             raise BadInput(f"{str(version)!r} exists; remove it, or name another directory with --output_dir")
-        for stage, part in (("reading", "question encoder"), ("seeing", "convolutions")):
-            if not (self.steps[stage] or self.start_from):
-                raise BadInput(f"--{stage}_steps=0 keeps the {part} of a trained network; name it with --start_from")
+        if not self.start_from:
+            for stage in STAGES:
+                if not self.steps[stage]:
+                    raise BadInput(f"--{stage}_steps=0 keeps a part of a trained network; name it with --start_from")
+        elif not any(self.steps[stage] for stage in WARM_STAGES):
+            raise BadInput(f"no steps of {listed(WARM_STAGES)}; a training needs one of these stages")
         check_directory("checkpoint_dir", self.checkpoint_dir)
         check_directory("output_dir", self.output_dir)
 
@@ -143,8 +150,6 @@ def train(config: Config) -> None:
     data, validation, counted = _load_data(config)
 
     on_tensorflow = keras.backend.backend() == "tensorflow"
-    if config.start_from and not on_tensorflow:
-        raise BadInput("an exported network is read on TensorFlow only; unset KERAS_BACKEND")
     if on_tensorflow:
         import tensorflow as tf
 
@@ -159,20 +164,30 @@ def train(config: Config) -> None:
         return
     plain = relation_network.fold_pair_scale(network)
     correct = evaluation.correct_answers(plain, counted, np.arange(len(counted.answers)))
-    settings = model_card.describe_settings(
-        data,
-        "an exported network"
-        if config.start_from
-        else f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then widened",
-        config.final_questions,
-        config.rounds,
-        config.num_pairs,
-        config.precision,
-        config.seed,
-    )
+    if data is None:
+        settings = model_card.describe_rewording(config.wordings, SENTENCES, config.seed)
+    else:
+        settings = model_card.describe_settings(
+            data,
+            "an exported network"
+            if config.start_from
+            else f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then widened",
+            config.final_questions,
+            config.rounds,
+            config.num_pairs,
+            config.precision,
+            config.seed,
+        )
     sections = [*_error_section(plain, data, counted, correct), *_blank_section(plain, counted)]
     card = model_card.model_card(
-        counted, correct, settings, _stage_rows(config), config.command, bool(config.test_dir), sections
+        counted,
+        correct,
+        settings,
+        _stage_rows(config),
+        config.command,
+        bool(config.test_dir),
+        sections,
+        model_card.earlier_training(config.start_from) if config.start_from else [],
     )
     relation_network.export(plain, config.output_dir, card)
     for kind, rows in counted.rows_of_kind().items():
@@ -180,23 +195,27 @@ def train(config: Config) -> None:
     print_line(f"exported to {pathlib.Path(config.output_dir) / '1'}")
 
 
-def _load_data(config: Config) -> tuple[TrainingSet, TrainingSet, TrainingSet]:
-    """Return the training data, the validation data, and the data that the card counts."""
+def _load_data(config: Config) -> tuple[TrainingSet | None, TrainingSet, TrainingSet]:
+    """Return the training data, None where no image is trained on, the validation data, and those the card counts."""
     one_round = dict.fromkeys(KINDS, 1)
     validation = training_set.load(config.validation_dir, one_round, wordings=config.wordings)
     counted = validation
     if config.test_dir:
         counted = training_set.load(config.test_dir, one_round, wordings=config.wordings)
-    data = training_set.load_cached(
-        pathlib.Path(config.checkpoint_dir) / "training_set.npz",
-        config.data_dir,
-        dict.fromkeys(KINDS, config.rounds),
-        config.num_images,
-        config.wordings,
-    )
-    if data.seed == validation.seed:
-        raise BadInput(f"training and validation data both have the seed {data.seed}; the scenes must differ")
-    if config.test_dir and counted.seed in (data.seed, validation.seed):
+    data = None
+    seeds = [validation.seed, SENTENCES["seed"]]
+    if not config.start_from or config.steps["seeing"] or config.steps["final"]:
+        data = training_set.load_cached(
+            pathlib.Path(config.checkpoint_dir) / "training_set.npz",
+            config.data_dir,
+            dict.fromkeys(KINDS, config.rounds),
+            config.num_images,
+            config.wordings,
+        )
+        seeds[1] = data.seed
+    if seeds[0] == seeds[1]:
+        raise BadInput(f"training and validation data both have the seed {seeds[0]}; the scenes must differ")
+    if config.test_dir and counted.seed in seeds:
         raise BadInput(f"--test_dir has the seed {counted.seed}, as other data here have; the scenes must differ")
     return data, validation, counted
 
@@ -204,7 +223,7 @@ def _load_data(config: Config) -> tuple[TrainingSet, TrainingSet, TrainingSet]:
 class _Trainer:
     """Runs the stages; ``network`` and ``learner`` are those of the stage that runs."""
 
-    def __init__(self, config: Config, data: TrainingSet, validation: TrainingSet):
+    def __init__(self, config: Config, data: TrainingSet | None, validation: TrainingSet):
         self.config, self.data, self.validation = config, data, validation
         self.directory = pathlib.Path(config.checkpoint_dir)
         self.validation_rows = np.concatenate([rows[:NUM_VALIDATION] for rows in validation.rows_of_kind().values()])
@@ -215,7 +234,8 @@ class _Trainer:
             self._start_warm()
         else:
             self._start_cold()
-        self._answer("final", self.data.only(self.config.final_questions))
+        if self.config.steps["final"]:
+            self._answer("final", self.data.only(self.config.final_questions))
         return self.network
 
     def _start_cold(self) -> None:
@@ -230,23 +250,36 @@ class _Trainer:
         self.learner = Learner(self.network, self.learner.heads)
 
     def _start_warm(self) -> None:
-        data, steps = self.data, self.config.steps
+        steps = self.config.steps
         self.network = warm_start.load_exported(self.config.start_from)
         self.learner = Learner(self.network)
         encoder = pathlib.Path(self.config.start_from) / "1" / "variables" / "variables.index"
-        if steps["reading"]:
-            known = data.tokens[data.wordings == self.config.wordings[0]]  # a fit to misread questions spoils the layer
-            some = known[:: max(len(known) // REFIT_QUESTIONS, 1)].astype(np.int32)
-            before = warm_start.encode_questions(self.network, some)
-            self._read()
-            warm_start.refit_questions(self.network, some, before)
-            encoder = self.directory / "reading.npz"
+        if steps["rewording"]:
+            self._reword()
+            encoder = self.directory / "rewording.npz"
         if steps["seeing"]:
-            some = data.images[:: max(len(data.images) // REFIT_IMAGES, 1)]
+            some = self.data.images[:: max(len(self.data.images) // REFIT_IMAGES, 1)]
             before = warm_start.encode_cells(self.network, some)
             self._see()
             warm_start.refit_cells(self.network, some, before)
-        self._encode(encoder)
+        if steps["final"]:
+            self._encode(encoder)
+
+    def _reword(self) -> None:
+        seed, blocks, counted, rounds = SENTENCES.values()
+
+        def load(name: str, numbers: range) -> warm_start.Rewording:
+            file = self.directory / f"{name}.npz"
+            sentences = warm_start.cached_sentences(file, self.config.wordings, seed, numbers, rounds)
+            return warm_start.Rewording(self.network, sentences, QUESTIONS_READ)
+
+        trained, held_out = load("sentences", range(blocks)), load("held_out", range(blocks, blocks + counted))
+        self._run(
+            "rewording",
+            self.learner.rewording(trained.scale),
+            trained.batch,
+            lambda: {"unexplained": held_out.unexplained(self.network)},
+        )
 
     def _encode(self, encoder: pathlib.Path) -> None:
         """Compute the codes of the training questions; ``encoder`` is the file of the encoder's weights."""
@@ -300,7 +333,7 @@ def _stage_rows(config: Config) -> list[dict[str, object]]:
         {
             "stage": name,
             "steps": f"{config.steps[name]:,}",
-            "images a step": NUM_IMAGES if name != "reading" else f"{QUESTIONS_READ} questions",
+            "images a step": f"{QUESTIONS_READ} questions" if name in ("reading", "rewording") else NUM_IMAGES,
             "questions an image": SETTINGS[name].get("num_questions", "–"),
             "learning rate": SETTINGS[name]["learning_rate"],
             "share of the convolutions": SETTINGS[name].get("slow_share", 1.0),
@@ -311,14 +344,16 @@ def _stage_rows(config: Config) -> list[dict[str, object]]:
     ]
 
 
-def _error_section(network: keras.Model, data: TrainingSet, counted: TrainingSet, correct: np.ndarray) -> list[str]:
+def _error_section(
+    network: keras.Model, data: TrainingSet | None, counted: TrainingSet, correct: np.ndarray
+) -> list[str]:
     simple = counted.rows_of_kind()["simple"]
-    rows = evaluation.spread_rows(data, NUM_TRAINING)
-    trained = evaluation.correct_answers(network, data, rows)
-    return model_card.error_section(
-        evaluation.by_visible_pixels(counted, simple, correct[simple]),
-        {kind: trained[np.isin(rows, of_kind)] for kind, of_kind in data.rows_of_kind().items()},
-    )
+    trained = {}
+    if data is not None:
+        rows = evaluation.spread_rows(data, NUM_TRAINING)
+        answered = evaluation.correct_answers(network, data, rows)
+        trained = {kind: answered[np.isin(rows, of_kind)] for kind, of_kind in data.rows_of_kind().items()}
+    return model_card.error_section(evaluation.by_visible_pixels(counted, simple, correct[simple]), trained)
 
 
 def _blank_section(network: keras.Model, counted: TrainingSet) -> list[str]:

@@ -1,20 +1,39 @@
 """Networks that start from others: Net2Net from a smaller network, or training resumed from an exported one.
 
 Chen, Goodfellow and Shlens, "Net2Net: Accelerating learning via knowledge transfer", ICLR 2016.
+
+An exported network learns further wordings of the questions without images. The network is its own teacher: what the
+first layer of g receives for a question in the known wording is what it has to receive for the same question in another
+(Romero et al., "FitNets: Hints for thin deep nets", ICLR 2015). Nothing behind that layer changes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import json
 import pathlib
+import zipfile
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import layers
 
 from attribution.errors import BadInput
-from clevr_xai import relation_network
+from attribution.file_io.files import atomic_write
+from attribution_benchmarks.cli.workers import available_cores, processes
+from attribution_benchmarks.core.fingerprint import code_fingerprint
+from clevr_xai import relation_network, tokens
 from clevr_xai.answering import variable_name
-from clevr_xai.training.learner import PAIR_SCALE
+from clevr_xai.generation import families, questions, scenes
+from clevr_xai.training.batches import Batch
+from clevr_xai.training.learner import PAIR_SCALE, by_length, encode
+from clevr_xai.vocabulary import QUESTION_WORDS
+
+MAX_WORDS = 48  # of a sentence
 
 
 def net2net(network: keras.Model, widths=relation_network.WIDTHS, dropout: float = 0.5) -> keras.Model:
@@ -100,32 +119,121 @@ def load_exported(directory: str | pathlib.Path) -> keras.Model:
     return network
 
 
-def encode_questions(network: keras.Model, tokens: np.ndarray) -> np.ndarray:
-    """Return the questions' input to the first layer of g, (N, 256) float64, from their tokens, (N, L) int32."""
+class Sentences(NamedTuple):
+    """The same questions in several wordings.
+
+    Attributes
+    ----------
+    tokens : (wordings, Q, 48) uint8
+    files : (Q,) of str
+        File of each question's family: "simple", "one_hop", ...
+    """
+
+    tokens: np.ndarray
+    files: np.ndarray
+
+
+def sample_sentences(wordings: Sequence[str], seed: int, blocks: Sequence[int], rounds: int) -> Sentences:
+    """Ask about scenes that are sampled, but not rendered, in every wording.
+
+    Parameters
+    ----------
+    wordings
+        Of ``questions.WORDINGS``.
+    seed
+        Of the scenes.
+    blocks
+        Numbers of the blocks of 250 scenes.
+    rounds
+        Of questions of each kind about each scene.
+    """
+    import tqdm
+
+    ask = functools.partial(_sentences_of_block, wordings, seed, rounds)
+    with processes(available_cores() if len(blocks) > 1 else 1) as mapped:
+        parts = list(tqdm.tqdm(mapped(ask, blocks, 1), "sentences", len(blocks), mininterval=1.0, leave=False))
+    words, files = zip(*parts, strict=True)
+    return Sentences(np.concatenate(words, axis=1), np.concatenate(files))
+
+
+def cached_sentences(file: pathlib.Path, *arguments) -> Sentences:
+    """Return ``sample_sentences`` of the arguments from ``file`` if it holds exactly that, otherwise write it."""
+    code = code_fingerprint("clevr_xai.training.warm_start:sample_sentences", files=[families.FOLDER])
+    described = json.dumps([*map(list, arguments[:1]), *map(str, arguments[1:]), code])
+    with contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):  # damaged
+        with np.load(file, allow_pickle=False) as stored:
+            if str(stored["described"]) == described:
+                return Sentences(stored["tokens"], stored["files"])
+    found = sample_sentences(*arguments)
+    atomic_write(file, lambda stream: np.savez(stream, described=described, **found._asdict()))
+    return found
+
+
+def _sentences_of_block(wordings: Sequence[str], seed: int, rounds: int, block: int) -> Sentences:
+    first = block * questions.BLOCK
+    found = [scenes.sample_scene(seed, index) for index in range(first, first + questions.BLOCK)]
+    sentences: list[list[str]] = [[] for _ in wordings]
+    files: list[str] = []
+    for again in range(rounds):
+        for kind in ("simple", "complex"):
+            for place, wording in enumerate(wordings):
+                asked = questions.generate_block(found, kind, seed + 1000 * again, wording)
+                sentences[place] += [question["question"] for question in asked]
+            files += [question["template_filename"].removesuffix(".json") for question in asked]
+    words = [tokens.encode(of_wording, QUESTION_WORDS, MAX_WORDS) for of_wording in sentences]
+    return Sentences(np.array(words, np.uint8), np.array(files))
+
+
+def encode_questions(network: keras.Model, words: np.ndarray) -> np.ndarray:
+    """Return the questions' input to the first layer of g, (N, 256) float32, from their tokens, (N, L) int."""
     kernel, bias = network.get_layer("relations").parts[2].get_weights()
-    return _codes(network, tokens) @ kernel + bias
+    return encode(network.get_layer("question_encoder"), words) @ kernel + bias
 
 
-def refit_questions(network: keras.Model, tokens: np.ndarray, wanted: np.ndarray) -> float:
-    """Fit the first layer of g by least squares to an encoder that was trained further.
+class Rewording:
+    """Batches of sentences in all wordings, and what the first layer of g has to receive for them.
 
     Parameters
     ----------
     network
-        Its kernel and bias of the question are replaced.
-    tokens : (N, L) int32
-        Some thousand questions.
-    wanted : (N, 256)
-        ``encode_questions`` of them before the training.
+        That reads the first wording.
+    sentences
+    num_questions
+        In a batch, all of about the same length.
 
-    Returns
-    -------
-    float
-        Share of the variance of ``wanted`` that the layer explains.
+    Attributes
+    ----------
+    wanted : (Q, 256) float32
+        What it receives for the first wording.
+    scale
+        Root mean square of its deviation from its mean; a loss of 1 is that of a constant.
     """
-    kernel, bias, share = _least_squares(_codes(network, tokens), wanted)
-    network.get_layer("relations").parts[2].set_weights([kernel, bias])
-    return share
+
+    def __init__(self, network: keras.Model, sentences: Sentences, num_questions: int):
+        self.sentences, self.num_questions = sentences, num_questions
+        self.wanted = encode_questions(network, sentences.tokens[0])
+        self.scale = float(np.sqrt(self.wanted.var(axis=0).mean()))
+        self._words = sentences.tokens.reshape(-1, sentences.tokens.shape[-1])
+        self._rows = by_length(self._words)
+        self._shares = np.array([len(rows) for rows in self._rows.values()]) / len(self._words)
+
+    def batch(self, rng: np.random.Generator) -> Batch:
+        """Sample ``question`` (num_questions, L) int32 and ``given`` (num_questions, 256) float32."""
+        length = int(rng.choice(list(self._rows), p=self._shares))
+        rows = rng.choice(self._rows[length], self.num_questions)
+        words = self._words[rows, :length].astype(np.int32)
+        return {"question": words}, {"given": self.wanted[rows % len(self.wanted)] / self.scale}
+
+    def unexplained(self, network: keras.Model) -> dict:
+        """Return the mean squared error over the variance, by wording, and of the last by file of families."""
+        variance, files = self.wanted.var(axis=0).sum(), self.sentences.files
+        errors = [
+            np.square(encode_questions(network, words) - self.wanted).sum(axis=1) / variance
+            for words in self.sentences.tokens
+        ]
+        found: dict = {f"wording {place}": round(float(values.mean()), 4) for place, values in enumerate(errors)}
+        names = np.unique(files)
+        return found | {"families": {str(name): round(float(errors[-1][files == name].mean()), 4) for name in names}}
 
 
 def encode_cells(network: keras.Model, images: np.ndarray) -> np.ndarray:
@@ -163,12 +271,6 @@ def refit_cells(network: keras.Model, images: np.ndarray, wanted: np.ndarray) ->
     of_question, bias = question.get_weights()
     question.set_weights([of_question, bias + sum(np.split(constant, 2))])
     return share
-
-
-def _codes(network: keras.Model, tokens: np.ndarray) -> np.ndarray:
-    """Return the encoder's codes, (N, 128) float64."""
-    encoder = network.get_layer("question_encoder")
-    return encoder.predict(tokens, batch_size=1024, verbose=0).astype(np.float64)
 
 
 def _cells(network: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
