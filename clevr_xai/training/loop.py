@@ -139,7 +139,8 @@ def _compile(model: keras.Model, stage: Stage, outputs: list[str]) -> Muon:
         loss={name: LOSSES[name] for name in outputs},
         loss_weights={name: LOSS_WEIGHTS[name] for name in outputs},
         metrics={"answer": ["accuracy"]} if "answer" in outputs else None,
-        jit_compile=False,
+        jit_compile=keras.backend.backend()
+        == "jax",  # JAX would run every operation by itself; TensorFlow compiles a graph
     )
     optimizer.build(model.trainable_variables)
     return optimizer
