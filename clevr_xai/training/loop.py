@@ -133,14 +133,14 @@ def run(
 
 def _compile(model: keras.Model, stage: Stage, outputs: list[str]) -> Muon:
     """Compile a model for a stage and return its optimizer."""
+    on_jax = keras.backend.backend() == "jax"  # which would run every operation by itself; TensorFlow has a graph
     optimizer = Muon(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
     model.compile(
         optimizer=optimizer,
         loss={name: LOSSES[name] for name in outputs},
         loss_weights={name: LOSS_WEIGHTS[name] for name in outputs},
         metrics={"answer": ["accuracy"]} if "answer" in outputs else None,
-        jit_compile=keras.backend.backend()
-        == "jax",  # JAX would run every operation by itself; TensorFlow compiles a graph
+        jit_compile=on_jax,
     )
     optimizer.build(model.trainable_variables)
     return optimizer
