@@ -66,6 +66,18 @@ class QuestionBatch:
         return found
 
 
+def wording(kind: str, data_dir: str | pathlib.Path = "") -> str:
+    """Return the wording of a directory's questions, "plain" or "official", see ``generation.questions.generate``.
+
+    Data that this project's generator did not make count as official. The parameters are those of ``Dataset``.
+    """
+    directory = pathlib.Path(data_dir) if data_dir else EMBEDDED
+    if layout.find(directory, layout.SETTINGS) is None:
+        return "official"
+    file = layout.find(directory, layout.QUESTIONS.format(kind=kind))
+    return layout.read_info(file).get("wording", "plain") if file else "plain"
+
+
 class _PackedList(Sequence[dict]):
     """JSON objects that are stored as text and parsed when they are read.
 
@@ -91,7 +103,7 @@ class Dataset:
         "simple" or "complex".
     data_dir
         Directory of the official release, unpacked side by side or merged, or of our generator's output; the
-        embedded set when empty. The shipped networks answer many of the release's questions wrongly, see the README.
+        embedded set when empty.
     size
         Height and width of images and masks. Images of another size are resized with Pillow's bilinear
         filter, masks by the release's rule.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from clevr_xai.measured import Measured
 
 MODELS = default_model("clevr_xai")
+OFFICIAL = "saved_models/clevr_xai/relation_network_official"  # reads CLEVR-XAI's release and this project's wording
 CORRECT_OF_COMPLEX = 300  # answers of a run by default
 DEFAULT_TRUTHS = {"simple": ("single_object",), "complex": ("unique", "unique_firstnonempty", "union")}
 _MISSED = 0.05  # of f(image) - f(baseline)
@@ -126,15 +127,21 @@ class ClevrXai(Benchmark):
         if run.flags.precomputed_maps:
             run.data = self._questions_with_maps(run)
             return
-        path = _model_path(run.flags)
-
         from clevr_xai.answering import Answering, attach_live_network
         from clevr_xai.blocks import Questions
-        from clevr_xai.dataset import Dataset
+        from clevr_xai.dataset import Dataset, wording
 
         # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
         logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
+        style = wording(run.flags.questions, run.flags.data_dir)
+        path = _model_path(run.flags, style)
         network = Answering(path)
+        if style == "official" and not run.in_worker and not _reads_official(path):
+            print_line(
+                f"warning: {shown_model(path)} was not trained on the wording of CLEVR-XAI's release, in which these "
+                f"questions are, and only correct answers count; --model={OFFICIAL} reads it",
+                file=sys.stderr,
+            )
         network.model.live_source = functools.partial(attach_live_network, network=network)
         if run.flags.layer:
             network.model.layer(run.flags.layer, "image")  # raises for an unknown layer
@@ -430,17 +437,28 @@ def _affordable(control: Control, names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in excluded]
 
 
-def _model_path(flag_values: flags.FlagValues) -> pathlib.Path:
-    """Return the directory of the network to explain."""
+def _model_path(flag_values: flags.FlagValues, style: str) -> pathlib.Path:
+    """Return the directory of the network to explain; ``style`` is the wording of the questions."""
     if flag_values.model:
         return pathlib.Path(flag_values.model)
-    for name in [f"relation_network_{flag_values.questions}", "relation_network"]:
+    names = [f"relation_network_{flag_values.questions}", "relation_network"]
+    for name in [pathlib.Path(OFFICIAL).name, *names] if style == "official" else names:
         if (MODELS / name).is_dir():
             return MODELS / name
     raise BadInput(
         "the default network is missing; train it with scripts/train_relation_network.py, or give a SavedModel with "
         "--model="
     )
+
+
+def _reads_official(path: pathlib.Path) -> bool:
+    """Return whether a network was trained on the official wording: False only for a card of ours without it."""
+    for folder in (path, path.parent):
+        card = folder / "MODEL_CARD.md"
+        if card.is_file():
+            text = card.read_text(encoding="utf-8", errors="replace")
+            return not text.startswith("# Relation Network of CLEVR-XAI") or "official wording |" in text
+    return True
 
 
 def report_tasks(quick: bool, seed: int) -> list[ReportTask]:

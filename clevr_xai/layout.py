@@ -71,6 +71,14 @@ def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[
     return entries
 
 
+def read_info(path: pathlib.Path) -> dict:
+    """Return the ``info`` of a JSON file that ``write_entries`` wrote, compressed or not, without reading the rest."""
+    with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+        head = file.read(10_000).decode(errors="replace")
+    info = json.JSONDecoder().raw_decode(head, len('{"info":'))[0] if head.startswith('{"info":') else {}
+    return info if isinstance(info, dict) else {}
+
+
 def _check_entry(entry, place: str, keys: Mapping[str, type | tuple[type, ...]]) -> None:
     if not isinstance(entry, dict):
         raise BadInput(f"{place} is not an object of JSON")

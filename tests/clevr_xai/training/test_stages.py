@@ -6,11 +6,12 @@ import pytest
 
 import attribution
 from attribution.errors import BadInput
-from clevr_xai import dataset, layout, relation_network, tokens
-from clevr_xai.training import stages, training_set, warm_start
+from clevr_xai import layout, relation_network, tokens
+from clevr_xai.generation import questions
+from clevr_xai.training import stages
 from clevr_xai.vocabulary import ANSWERS
 
-STEPS = dict.fromkeys(stages.STAGES, 1)
+STEPS = dict.fromkeys([*stages.STAGES, *stages.WARM_STAGES], 1)
 
 
 def train(*arguments, **settings):
@@ -55,21 +56,24 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
     (test_dir / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 7}}))
     further = {"start_from": str(tmp_path / "first"), "test_dir": test_dir, "precision": "bfloat16"}
     further |= {"wordings": ("plain", "official"), "rounds": 2}
-    fitted, encode = [], warm_start.encode_questions
-    monkeypatch.setattr(
-        warm_start, "encode_questions", lambda network, rows: fitted.append(rows) or encode(network, rows)
-    )
+    monkeypatch.setattr(questions, "BLOCK", 2)
+    monkeypatch.setattr(stages, "SENTENCES", {"seed": 1, "blocks": 1, "counted": 1, "rounds": 1})
     with eager():
         train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
     logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
-    assert logged == ["reading", "seeing", "final_simple"]
-    plain = {tuple(row[row > 0]) for row in training_set.load(training_dir, dict.fromkeys(dataset.KINDS, 2)).tokens}
-    assert {tuple(row[row > 0]) for rows in fitted for row in rows} == plain  # the wording of the first network
+    assert logged == ["rewording", "seeing", "final_simple"]
     third = (tmp_path / "third" / "MODEL_CARD.md").read_text()
     assert "starts from: an exported network" in third and "g in training: bfloat16" in third
     assert "2 rounds of each kind, in official and plain wording" in third
     assert "| complex, official wording |" in third and "| simple, plain wording |" in third
     assert "wording |" not in card and "in plain wording)" in card
+    sentences_only = STEPS | {"seeing": 0, "final": 0}
+    with eager():
+        train(*elsewhere[:2], tmp_path / "fourth", tmp_path / "out", ("simple",), sentences_only, **further)
+    fourth = (tmp_path / "out" / "MODEL_CARD.md").read_text()
+    assert "about 2 scenes, seed 1, not rendered, each question in plain and official wording" in fourth
+    assert "## Training of the network that it starts from" in fourth and "`the command`" in fourth
+    assert "training scenes it answers" not in fourth and "| simple, official wording |" in fourth
     assert "looked at meanwhile" in card and "nor in any choice" in third
 
     rng = np.random.default_rng(0)
@@ -96,8 +100,9 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
         ({"validation_dir": "training"}, "must differ"),
         ({"test_dir": "training"}, "--test_dir has the seed 5"),
         ({"output_dir": "there"}, "exists; remove it"),
-        ({"steps": STEPS | {"reading": 0}}, "reading_steps=0 keeps the question encoder"),
-        ({"steps": STEPS | {"seeing": 0}}, "seeing_steps=0 keeps the convolutions"),
+        ({"steps": STEPS | {"reading": 0}}, "reading_steps=0 keeps a part of a trained network"),
+        ({"steps": STEPS | {"seeing": 0}}, "seeing_steps=0 keeps a part of a trained network"),
+        ({"steps": dict.fromkeys(STEPS, 0), "start_from": "there"}, "no steps of 'rewording', 'seeing', 'final'"),
         ({"start_from": "nowhere"}, "'nowhere' holds no network"),
         ({"checkpoint_dir": "a_file"}, "is a file; name a directory"),
     ],

@@ -1,10 +1,14 @@
 """Networks that start from others: widened ones, and exported ones whose encoders are trained further."""
 
+import keras
 import numpy as np
 import pytest
 
-from clevr_xai import relation_network
-from clevr_xai.training import warm_start
+from clevr_xai import relation_network, tokens
+from clevr_xai.generation import questions, scenes
+from clevr_xai.training import loop, warm_start
+from clevr_xai.training.learner import Learner, by_length, encode
+from clevr_xai.vocabulary import QUESTION_WORDS
 
 
 def inputs():
@@ -37,38 +41,51 @@ def test_a_network_does_not_shrink(small_network, widths):
 
 
 @pytest.fixture(scope="module")
-def questions():
-    return np.random.default_rng(0).integers(2, 82, (400, 12)).astype(np.int32)
+def sentences():
+    """Questions about eight scenes in both wordings."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(questions, "BLOCK", 8)
+        return warm_start.sample_sentences(("plain", "official"), 5, range(1), 2)
 
 
-def exchanged(encoder, order):
-    """Put the units of an encoder's LSTM in another order: the same memory, another code."""
-    embedding, gates, gates_bias, recurrent, recurrent_bias = encoder.get_weights()
-    of_gates = np.concatenate([part * len(order) + order for part in range(4)])
-    encoder.set_weights(
-        [embedding, gates[:, of_gates], gates_bias[of_gates], recurrent[order][:, of_gates], recurrent_bias[of_gates]]
-    )
+def test_sentences_ask_the_same_in_every_wording(sentences):
+    assert sentences.tokens.shape == (2, len(sentences.files), warm_start.MAX_WORDS)
+    words = np.array(["", "", *QUESTION_WORDS])
+    plain, official = ([" ".join(words[row[row > 0]]) for row in part] for part in sentences.tokens)
+    assert plain != official and 1 not in sentences.tokens  # 1 would be an unknown word
+    found = [scenes.sample_scene(5, index) for index in range(8)]
+    for wording, asked in (("plain", plain), ("official", official)):
+        simple = questions.generate_block(found, "simple", 5, wording)
+        assert asked[: len(simple)] == [" ".join(tokens.words_of(one["question"])) for one in simple]
+        assert set(sentences.files[: len(simple)]) == {"simple"}
 
 
-def test_g_is_told_the_same_by_another_code_that_knows_as_much(questions):
-    network = relation_network.build(dropout=0.0)
-    images = np.random.default_rng(1).random((4, 128, 128, 3), np.float32)
-    before, logits = warm_start.encode_questions(network, questions), network.predict_on_batch([images, questions[:4]])
-    assert before.shape == (len(questions), relation_network.WIDTHS[0])
-    exchanged(network.get_layer("question_encoder"), np.random.default_rng(2).permutation(relation_network.QUESTION))
-    assert np.abs(warm_start.encode_questions(network, questions) - before).max() > 0.1
-    assert warm_start.refit_questions(network, questions, before) == pytest.approx(1, abs=1e-6)
-    np.testing.assert_allclose(warm_start.encode_questions(network, questions), before, atol=1e-4)
-    np.testing.assert_allclose(network.predict_on_batch([images, questions[:4]]), logits, rtol=1e-3, atol=1e-3)
+def test_a_network_learns_another_wording_of_what_it_reads(small_network, sentences, tmp_path):
+    network = keras.models.clone_model(small_network)
+    network.set_weights(small_network.get_weights())
+    rewording = warm_start.Rewording(network, sentences, 32)
+    before = rewording.unexplained(network)
+    assert before["wording 0"] == 0 and before["wording 1"] > 0.05 and set(before["families"]) == set(sentences.files)
+    inputs, targets = rewording.batch(np.random.default_rng(0))
+    given = targets["given"] * rewording.scale
+    nearest = np.abs(given[:, None] - rewording.wanted).max(axis=2).argmin(axis=1)
+    asked = [{tuple(row[row > 0]) for row in sentences.tokens[:, place]} for place in nearest]
+    assert all(tuple(row[row > 0]) in both for row, both in zip(inputs["question"], asked, strict=True))
+    stage = loop.Stage("rewording", 1e-2, 0.5, steps=60)
+    loop.run(Learner(network).rewording(rewording.scale), stage, rewording.batch, tmp_path, 0)
+    assert rewording.unexplained(network)["wording 1"] < before["wording 1"] / 2
+    for name in ("convolutions", "f"):
+        for old, new in zip(
+            small_network.get_layer(name).get_weights(), network.get_layer(name).get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(old, new)
 
 
-def test_what_a_code_has_forgotten_cannot_be_told(questions):
-    network = relation_network.build(dropout=0.0)
-    before = warm_start.encode_questions(network, questions)
-    encoder = network.get_layer("question_encoder")
-    encoder.set_weights([np.zeros_like(weight) for weight in encoder.get_weights()])
-    assert warm_start.refit_questions(network, questions, before) == pytest.approx(0, abs=1e-6)
-    np.testing.assert_allclose(warm_start.encode_questions(network, questions[:1])[0], before.mean(axis=0), atol=1e-4)
+def test_codes_do_not_depend_on_padding(small_network, sentences):
+    encoder, words = small_network.get_layer("question_encoder"), sentences.tokens[1, :40]
+    found = encode(encoder, words)
+    np.testing.assert_allclose(found, encoder.predict(words.astype(np.int32), verbose=0), atol=1e-6)
+    assert sum(map(len, by_length(words).values())) == 40
 
 
 def test_g_is_shown_the_same_by_convolutions_whose_channels_changed_places_and_scales():
