@@ -10,8 +10,9 @@ Only questions that the network answers correctly count; the logit of the answer
 costs a gradient for each of the 300 steps of Integrated Gradients, from three baselines, and of the 300 samples that
 SmoothGrad and VarGrad share; --steps, --tolerance and --samples make it less.
 
-In the wording of the official release the default network answers 43.3 % of simple and 61.0 % of complex questions
-correctly: for --data_dir of the release name another network with --model.
+The default network was trained on the embedded questions' wording. Questions in the wording of the official release
+(--data_dir of the release, or of scripts/generate_clevr_xai.py --wording=official) go to another bundled network,
+relation_network_official, which reads both; --model names any other.
 
 Scores are kept in --scores_dir: a run that was stopped goes on, and one of more questions computes only those that are
 new.

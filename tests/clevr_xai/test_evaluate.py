@@ -10,7 +10,7 @@ from PIL import Image
 
 from attribution.cli.run import execute
 from attribution_benchmarks.core.store import ScoreStore
-from clevr_xai import evaluate
+from clevr_xai import definition, evaluate, layout
 
 FEW = ("--methods=lrp_clevr_xai,gradient,grad_cam,vargrad", "--samples=2", "--batch_size=6", "--random_networks=2")
 
@@ -295,6 +295,25 @@ def test_a_network_that_is_never_right_has_nothing_to_score(command, answered, t
     code, out, err = command("--methods=gradient", f"--data_dir={wrong}")
     assert code == 2 and out == ""
     assert "none of the 11 questions is answered correctly; there is nothing to score" in err
+
+
+def test_questions_of_the_release_go_to_the_network_that_reads_them(answered, asked_officially, tmp_path, capsys):
+    """A folder in the form of the release: without the settings of this project's generator."""
+    for path in answered.iterdir():
+        if path.name != "CLEVR-XAI_simple_questions.json":
+            (tmp_path / path.name).symlink_to(path.resolve())
+    layout.write_json(tmp_path / "CLEVR-XAI_simple_questions.json", {"questions": asked_officially["simple"][:20]})
+    few = ["evaluate", f"--data_dir={tmp_path}", "--methods=gradient", "--controls=", "--metrics=mass",
+           "--random_networks=0", "--scores_dir="]  # fmt: skip
+    assert execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, few) == 0
+    out, err = capsys.readouterr()
+    assert "saved_models/clevr_xai/relation_network_official" in out and "warning" not in err
+    assert int(re.search(r"(\d+) answered correctly", out)[1]) >= 18
+    plain = "--model=saved_models/clevr_xai/relation_network"
+    assert execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, [*few, plain]) == 0
+    out, err = capsys.readouterr()
+    assert "was not trained on the wording of CLEVR-XAI's release" in err and definition.OFFICIAL in err
+    assert int(re.search(r"(\d+) answered correctly", out)[1]) < 18
 
 
 def test_blocks_on_beam_give_the_same_bytes(command, tmp_path, monkeypatch):
