@@ -46,8 +46,8 @@ SYNONYMS = {
     "front": ("in front of",),
 }
 
-# The 80 words of CLEVR's questions. The plain wording uses the same words, but not the same sentences: a network that was
-# trained on it alone answers far fewer of the official questions correctly.
+# The 80 words of CLEVR's questions. The plain wording uses the same words in other sentences: a network trained on it
+# alone answers far fewer of the official questions correctly.
 QUESTION_WORDS = tuple(
     """
     a an another any anything are as and ball balls behind big block blocks blue both brown color cube cubes
