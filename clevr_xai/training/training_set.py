@@ -14,7 +14,7 @@ import json
 import pathlib
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from PIL import Image
@@ -195,28 +195,26 @@ def load_cached(
         return load(data_dir, rounds, num_images, wordings)  # raises BadInput
     code = code_fingerprint("clevr_xai.training.training_set:load", files=[families.FOLDER])
     described = json.dumps([str(scenes.resolve()), scenes.stat().st_mtime, rounds, num_images, list(wordings), code])
-    with locked_directory(file.parent, "a training set"):
-        stored = _stored(file, described)
-        if stored is not None:
-            return stored
+
+    def compute() -> dict:
         data = load(data_dir, rounds, num_images, wordings)
-        fields = {name: value for name, value in vars(data).items() if value is not None}
-        atomic_write(file, lambda stream: np.savez(stream, described=described, **fields))
-        return data
+        return {name: value for name, value in vars(data).items() if value is not None}
+
+    with locked_directory(file.parent, "a training set"):
+        values = cached_arrays(file, described, compute)
+    return TrainingSet(**values | {"seed": int(values["seed"]), "rendered": str(values["rendered"])})
 
 
-def _stored(file: pathlib.Path, described: str) -> TrainingSet | None:
-    """Return the training set of a file; None if the file is damaged, missing or of another description."""
-    try:
+def cached_arrays(file: pathlib.Path, described: str, compute: Callable[[], dict]) -> dict:
+    """Return the arrays of ``file`` if it holds what is described, undamaged; otherwise compute and write them."""
+    damage = (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error)
+    with contextlib.suppress(*damage):
         with np.load(file, allow_pickle=False) as stored:
-            if str(stored["described"]) != described:
-                return None
-            names = [field.name for field in dataclasses.fields(TrainingSet) if field.name in stored.files]
-            values = {name: stored[name] for name in names}
-            values |= {"seed": int(values["seed"]), "rendered": str(values["rendered"])}
-            return TrainingSet(**values)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error):
-        return None
+            if str(stored["described"]) == described:
+                return {name: stored[name] for name in stored.files if name != "described"}
+    values = compute()
+    atomic_write(file, lambda stream: np.savez(stream, described=described, **values))
+    return values
 
 
 def cached_codes(file: pathlib.Path, checkpoint: pathlib.Path, learner, data: TrainingSet) -> np.ndarray:

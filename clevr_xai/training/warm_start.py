@@ -9,12 +9,9 @@ first layer of g receives for a question in the known wording is what it has to 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import pathlib
-import zipfile
-import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,7 +20,6 @@ import numpy as np
 from keras import layers
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write
 from attribution_benchmarks.cli.workers import available_cores, processes
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from clevr_xai import relation_network, tokens
@@ -31,6 +27,7 @@ from clevr_xai.answering import variable_name
 from clevr_xai.generation import families, questions, scenes
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.learner import PAIR_SCALE, by_length, encode
+from clevr_xai.training.training_set import cached_arrays
 from clevr_xai.vocabulary import QUESTION_WORDS
 
 MAX_WORDS = 48  # of a sentence
@@ -160,13 +157,7 @@ def cached_sentences(file: pathlib.Path, *arguments) -> Sentences:
     """Return ``sample_sentences`` of the arguments from ``file`` if it holds exactly that, otherwise write it."""
     code = code_fingerprint("clevr_xai.training.warm_start:sample_sentences", files=[families.FOLDER])
     described = json.dumps([*map(list, arguments[:1]), *map(str, arguments[1:]), code])
-    with contextlib.suppress(OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):  # damaged
-        with np.load(file, allow_pickle=False) as stored:
-            if str(stored["described"]) == described:
-                return Sentences(stored["tokens"], stored["files"])
-    found = sample_sentences(*arguments)
-    atomic_write(file, lambda stream: np.savez(stream, described=described, **found._asdict()))
-    return found
+    return Sentences(**cached_arrays(file, described, lambda: sample_sentences(*arguments)._asdict()))
 
 
 def _sentences_of_block(wordings: Sequence[str], seed: int, rounds: int, block: int) -> Sentences:
