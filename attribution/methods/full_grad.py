@@ -31,8 +31,9 @@ def full_grad(queries: ModelQueries) -> np.ndarray:
 
     ψ is the paper's: the absolute values, scaled linearly to [0, 1] over each input's channels and positions of a
     layer as in the authors' code, and upsampled bilinearly to the input. Layers without positions, as dense ones behind
-    pooling, are left out, as there. f is the logit. Every summand is at most the number of a layer's channels, so that
-    the map's sum is not the logit; ``Model.full_gradient`` gives the terms whose sum is.
+    pooling, are left out, as there, and so are layers whose positions cannot be followed back to the input's. f is the
+    logit. A layer adds at most the number of its channels, so that the map's sum is not the logit;
+    ``Model.full_gradient`` gives the terms whose sum is.
     """
     spatial = queries.inputs.shape[1:-1]
     if not spatial:
