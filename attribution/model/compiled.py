@@ -171,7 +171,7 @@ class CompiledGraph:
             if any(gradient is None for gradient in gradients):
                 names = ([f"input '{explain_input}'"] if of_input else []) + [f"layer '{name}'" for name in layers]
                 missing = next(name for name, gradient in zip(names, gradients, strict=True) if gradient is None)
-                raise BadInput(f"the score does not depend on the {missing} through differentiable operations")
+                raise BadInput(_no_path(missing))
             values, gradients = [*map(_precise, values)], [*map(_precise, gradients)]
             first = gradients.pop(0) if of_input else tf.zeros(())
             return scores, first, values, gradients
@@ -192,7 +192,10 @@ class CompiledGraph:
             scores, (explained,), _ = self._import(view, arrays, [logits], rules, name=deeplift.AT_INPUT)
             # The logit, also of a model of probabilities: a softmax over classes is not explained.
             target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
-            return scores, _precise(tf.gradients(target, arrays[position])[0])
+            (gradient,) = tf.gradients(target, arrays[position])
+            if gradient is None:
+                raise BadInput(_no_path(f"input '{explain_input}'"))
+            return scores, _precise(gradient)
 
         return multipliers
 
@@ -328,6 +331,10 @@ class CompiledGraph:
                 self._functions.popitem(last=False)
         self._functions.move_to_end(key)
         return self._functions[key]
+
+
+def _no_path(missing: str) -> str:
+    return f"the score does not depend on the {missing} through differentiable operations"
 
 
 def _precise(tensor: Any) -> Any:

@@ -69,9 +69,7 @@ class _FirstQueries(ModelQueries):
         yield from ()
 
 
-def try_method(
-    name: str, model: ScoredModel, feed: Mapping[str, np.ndarray], explain_input: str | None = None
-) -> Trial:
+def try_method(name: str, model: Model, feed: Mapping[str, np.ndarray], explain_input: str | None = None) -> Trial:
     """Try a method on a model, as far as its first pass.
 
     Parameters
@@ -83,13 +81,13 @@ def try_method(
     feed
         Inputs as ``Model.feed`` takes them, one row or the number of rows that the file prescribes.
     explain_input
-        Name of the explained input.
+        Name of the explained input, or of a tensor inside.
     """
     ((method, parameters),) = with_parameters([name]).values()
-    explain_input = model.explained_input(explain_input)
-    arrays = model.feed(feed)
-    rows = len(arrays[explain_input])
-    passes = _FirstQueries(model, arrays, explain_input, None, rows, 0, range(rows), RequiredQueries())
+    explained = model.explaining(model.feed(feed), explain_input)
+    arrays, source = explained.feed, explained.explain_input
+    rows = len(arrays[source])
+    passes = _FirstQueries(explained.model, arrays, source, None, rows, 0, range(rows), RequiredQueries())
     try:
         maps = np.asarray(method.function(passes, **parameters))
     except _Enough:
@@ -103,18 +101,28 @@ def try_method(
     return Trial(True)
 
 
-def random_feed(model: ScoredModel) -> dict[str, np.ndarray]:
-    """Return one random input of a model: numbers in [0, 1], zeros where it takes no floating-point numbers."""
-    rows = model.batch_size(1)
+def random_feed(model: ScoredModel, rows: int = 1, any_size: int = ANY_SIZE) -> dict[str, np.ndarray]:
+    """Return random inputs of a model: numbers in [0, 1] of floating point, True for truth values, else zeros.
+
+    Parameters
+    ----------
+    model
+        The model.
+    rows
+        Their number, where the file leaves it open.
+    any_size
+        Size of an axis that the file leaves open.
+    """
+    rows = model.batch_size(rows)
     generator = np.random.default_rng(0)
     feed = {}
     for name, spec in model.inputs.items():
-        shape = (rows, *(size or ANY_SIZE for size in spec.shape.as_list()[1:]))
+        shape = (rows, *(size or any_size for size in spec.shape.as_list()[1:]))
         dtype = spec.dtype.as_numpy_dtype
         if spec.dtype.is_floating:
             feed[name] = generator.random(shape, dtype=np.float32).astype(dtype)
         else:
-            feed[name] = np.full(shape, b"", object) if dtype is object else np.zeros(shape, dtype)
+            feed[name] = np.full(shape, b"", object) if dtype is object else np.full(shape, spec.dtype.is_bool, dtype)
     return feed
 
 
@@ -134,7 +142,7 @@ def main(flag_values: flags.FlagValues) -> None:
     options = loading_options(flag_values)
     try:
         model = load_model(flag_values.model, **options)
-        explain_input = model.explained_input(flag_values.explain_input or None)
+        explain_input = model._explained_name(flag_values.explain_input or None)
     except BadInput as error:
         print_line()
         print_line(f"cannot be explained as it is: {error}")
@@ -149,7 +157,7 @@ def main(flag_values: flags.FlagValues) -> None:
             print_line(line)
     print_text("\nto load it:\n\n")
     print_line(_loading_line(flag_values.model, options))
-    given = f", explain_input={explain_input!r}" if len(model.inputs) > 1 else ""
+    given = f", explain_input={explain_input!r}" if list(model.inputs) != [explain_input] else ""
     print_line(f'maps = attribution.explain("integrated_gradients", model, inputs{given})')
 
 
@@ -186,7 +194,7 @@ def _described_model(model: Model, explain_input: str) -> list[str]:
     lines = ["", f"explained input: {explain_input}", f"classes: {model.num_classes}"]
     lines.append(f"logits: {logits} ({operation})")
     lines.append(f"probabilities: {found if found else 'not in the file; softmax of the logits'}")
-    if model.inputs[explain_input].shape.rank == 4:
+    if explain_input in model.inputs and model.inputs[explain_input].shape.rank == 4:
         preprocessing, reason = likely_preprocessing(model, explain_input)
         lines.append(
             f"pixels: {preprocessing.name} is assumed, because {reason}; --preprocessing= of attribution.explain "
@@ -223,23 +231,28 @@ def _ways_to_load(path: str, file: SavedFile, options: Mapping[str, Any]) -> lis
     """Return lines of Python that load a file which leaves a choice, one for each choice that works."""
     from attribution import load_model
 
-    tries = [
-        {**_middle(spec), **options, "signature": name, "output": output}
-        for name, signature in file.signatures.items()
-        for output, spec in signature.outputs.items()
-        if not signature.composite
-    ]
-    if not tries and not file.has_objects:
-        tries = [{**options, "inputs": list(file.placeholders()), "output": name} for name in file.ends()]
     lines = []
-    for option in tries[:12]:
+    for option in _choices(file, options):
         try:
-            load_model(path, **option).explained_input()
+            load_model(path, **option)._explained_name(None)
         except BadInput as error:
             lines.append(f"  not with {listed(str(v) for v in option.values())}: {error}")
             continue
         lines.append(f"  {_loading_line(path, option)}")
     return ["", "tried to load it:", *lines] if lines else []
+
+
+def _choices(file: SavedFile, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return up to 12 sets of options of ``load_model`` that name what a file leaves open."""
+    choices = [
+        {**_middle(spec), **options, "signature": name, "output": output}
+        for name, signature in file.signatures.items()
+        for output, spec in signature.outputs.items()
+        if not signature.composite
+    ]
+    if not choices and not file.has_objects:
+        choices = [{**options, "inputs": list(file.placeholders()), "output": name} for name in file.ends()]
+    return choices[:12]
 
 
 def _middle(spec: tf.TensorSpec) -> dict[str, Any]:

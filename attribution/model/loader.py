@@ -64,7 +64,7 @@ class SavedFile:
     Raises
     ------
     BadInput
-        If it cannot be read, or has no graph with the tag ``serve``.
+        If it cannot be read, or has neither a graph with the tag ``serve`` nor a single graph with a single tag.
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
@@ -76,6 +76,8 @@ class SavedFile:
             except DecodeError as error:
                 raise ValueError("it is damaged") from error
         found = [graph for graph in message.meta_graphs if set(graph.meta_info_def.tags) == {TAG}]
+        if not found and len(message.meta_graphs) == 1 == len(message.meta_graphs[0].meta_info_def.tags):
+            found = [message.meta_graphs[0]]  # written for its maker's own loader
         if not found:
             tags = ["+".join(graph.meta_info_def.tags) for graph in message.meta_graphs]
             raise BadInput(

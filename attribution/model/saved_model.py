@@ -142,6 +142,8 @@ def freeze(
     """
     if loaded is None:
         file = SavedFile(find_saved_model(path))
+        if not file.signatures and file.has_objects:
+            raise BadInput(f"'{path}' has no signature; export it with keras.Model.export, or with a signature")
         names = [] if inputs else [_chosen_signature(file.signatures, path, signature)]
         loaded = _load(file, path, names, [*inputs, *([output] if output else [])] if inputs else ())
     function, input_names, chosen, place = _chosen_function(loaded, path, signature, inputs, output)
@@ -270,6 +272,7 @@ def _without_variables(function: Any) -> tuple[Any, tf.compat.v1.GraphDef, dict[
     if kept != large:
         converted = _converter(function, kept=kept)
     graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
+    _retype_outputs_of_loops(graph_def)
     frozen = convert_to_constants._construct_concrete_function(function, graph_def, indices)
     graph_def, renamed = graph_nodes.inline_calls(graph_def)
     gradient_support.restore(graph_def)
@@ -285,6 +288,19 @@ def _without_variables(function: Any) -> tuple[Any, tf.compat.v1.GraphDef, dict[
     }
     weights = _take_weights(graph_def, {name: captured[variable] for name, variable in read.items()})
     return frozen, graph_def, tables | weights, renamed, {name for name in read if read[name] in written}
+
+
+def _retype_outputs_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
+    """Give identities behind a loop the type that the loop has now.
+
+    TensorFlow 2.0 passes a layer's variables through its loop; their conversion to constants forgets these nodes.
+    """
+    loops = {node.name: node.attr["T"].list.type for node in graph_def.node if node.op in ("While", "StatelessWhile")}
+    for node in graph_def.node:
+        if node.op == "Identity" and node.attr["T"].type == tf.resource.as_datatype_enum:
+            loop, _, place = node.input[0].partition(":")
+            if loop in loops:
+                node.attr["T"].type = loops[loop][int(place or 0)]
 
 
 def _written_and_used(graph_def: tf.compat.v1.GraphDef, sources: Callable[[str], str]) -> tuple[set[str], set[str]]:

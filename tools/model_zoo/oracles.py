@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -32,6 +33,8 @@ class Oracle:
         Inputs for it.
     targets
         ``(N,)`` classes.
+    load
+        Function that loads a SavedModel, as TensorFlow's does.
 
     Attributes
     ----------
@@ -39,10 +42,12 @@ class Oracle:
         What is explained, of the inputs' shape or the inner tensor's.
     """
 
-    def __init__(self, family: Family, path: pathlib.Path, inputs, targets: np.ndarray):
+    def __init__(
+        self, family: Family, path: pathlib.Path, inputs, targets: np.ndarray, load: Callable = tf.saved_model.load
+    ):
         self._family = family
         self._targets = tf.constant(targets, tf.int32)
-        self._loaded = tf.saved_model.load(str(path) + BEHIND if family.inner else str(path))
+        self._loaded = load(str(path) + BEHIND if family.inner else str(path))
         signatures = self._loaded.signatures
         self._others = {}
         if family.inner:
@@ -153,6 +158,7 @@ class Oracle:
         scores = outputs[self._family.load.get("output") or _only(outputs)]
         position = self._family.load.get("position")
         scores = scores[(slice(None), *position)] if position else scores
+        scores = tf.reshape(scores, (len(self.values), -1))  # of a file without classes, or with axes of size 1
         return tf.gather(tf.cast(scores, tf.float32), self._targets, batch_dims=1)
 
     def _as_given(self, values):

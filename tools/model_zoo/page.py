@@ -184,7 +184,7 @@ class _Reasons:
 
     def number(self, text: str) -> int:
         """Return the number of a reason."""
-        return self._numbers.setdefault(_in_general(text), len(self._numbers) + 1)
+        return self._numbers.setdefault(in_general(text), len(self._numbers) + 1)
 
     def notes(self):
         """Yield the reasons as lines."""
@@ -192,7 +192,7 @@ class _Reasons:
             yield f"{number}. {text}"
 
 
-def _in_general(text: str) -> str:
+def in_general(text: str) -> str:
     """Return a reason without the names of one file's nodes."""
     text = re.sub(r"'/\S*?'", "the file", text)
     text = re.sub(r" \((?:node ')?[\w./-]*/[\w./-]*'?\)", "", text)

@@ -61,6 +61,15 @@ def test_methods_that_do_not_apply_are_listed_with_their_reason(inspect, tmp_pat
         attribution.explain(name, model, np.ones((1, 12, 12, 3), np.float32), **options)
 
 
+def test_tokens_are_explained_at_their_embedding(inspect, tmp_path):
+    tokens = keras.Input((6,), dtype="int32", name="tokens")
+    x = keras.layers.Embedding(9, 4, name="embedding")(tokens)
+    keras.Model(tokens, keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(x))).export(tmp_path, verbose=False)
+    _, said = inspect(f"--model={tmp_path}")
+    apply = said.split("methods that apply: ")[1].splitlines()[0].split(", ")
+    assert "embedding" in said and "gradient" in apply and "lrp_epsilon" in apply
+
+
 def test_a_trial_ends_with_its_first_pass(models):
     """A method of thousands of passes costs a handful."""
     model = models["image"]

@@ -358,3 +358,46 @@ def test_a_file_without_the_tag_serve_says_which_tags_it_has(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(message.SerializeToString())
     with pytest.raises(BadInput, match=r"with the tag 'serve': its tags are 'serve\+tpu'"):
         attribution.load_model(tmp_path)
+
+
+def test_the_only_graph_loads_whatever_its_tag(tmp_path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, (None, 3), "x")
+        signature = v1.saved_model.predict_signature_def({"x": x}, {"scores": tf.tanh(x)})
+        builder = v1.saved_model.Builder(str(tmp_path / "model"))
+        builder.add_meta_graph_and_variables(session, ["mine"], {"serving_default": signature})
+        builder.save()
+    scores = attribution.load_model(tmp_path / "model").scores(np.ones((1, 3), np.float32))
+    np.testing.assert_allclose(scores, np.tanh(np.ones((1, 3))), rtol=1e-6)
+
+
+def test_a_file_without_signature_is_refused(tmp_path):
+    tf.saved_model.save(tf.Module(), str(tmp_path))
+    with pytest.raises(BadInput, match=r"has no signature; export it with keras\.Model\.export, or with a signature"):
+        attribution.load_model(tmp_path)
+
+
+def test_a_loop_that_returns_its_variables_loads(tmp_path):
+    """TensorFlow 2.0 wrote recurrent layers so."""
+    module = tf.Module()
+    module.kernel = tf.Variable(tf.fill((3, 3), 0.5))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")], autograph=False)
+    def function(x):
+        specs = [tf.TensorSpec((), tf.int32), tf.TensorSpec((None, 3)), tf.TensorSpec((), tf.resource)]
+
+        def step(i, y, kernel):
+            return i + 1, y @ tf.raw_ops.ReadVariableOp(resource=kernel, dtype=tf.float32), tf.identity(kernel)
+
+        test = tf.function(lambda i, y, kernel: i < 2).get_concrete_function(*specs)
+        body = tf.function(step).get_concrete_function(*specs)
+        loop = tf.raw_ops.While(
+            input=[0, x, module.kernel.handle], cond=test, body=body, output_shapes=[(), (None, 3), ()]
+        )
+        with tf.control_dependencies([tf.identity(loop[2])]):
+            return {"scores": tf.identity(loop[1])}
+
+    tf.saved_model.save(module, str(tmp_path), signatures=function)
+    scores = attribution.load_model(tmp_path).scores(np.ones((1, 3), np.float32))
+    np.testing.assert_allclose(scores, np.full((1, 3), 2.25))
