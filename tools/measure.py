@@ -26,9 +26,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 53_420,
+    "lines outside tests": 53_680,
     "files outside tests": 293,
-    "lines of tests": 30_560,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 30_646,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 90,
     "highest complexity": 20,
     "public names": 1_003,

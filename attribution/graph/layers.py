@@ -464,7 +464,7 @@ class Layers:
         layout, shape = self._layouts.get(name), self._graph.shape(name)
         if layout is None:  # the user knows what its axes mean
             # A recurrent layer may put time first: its first axis has a size, where that of the inputs has none.
-            return bool(shape.rank == self._rank and shape.rank > 2 and shape[0] == self._batch)
+            return bool(shape.rank and shape.rank == self._rank and shape.rank > 2 and shape[0] == self._batch)
         return layout.is_readable and (shape.rank == 3 if layout.grid is not None else shape.rank == self._rank)
 
     def has_positions(self, name: str) -> bool:

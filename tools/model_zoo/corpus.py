@@ -102,56 +102,87 @@ def examine(path: pathlib.Path) -> dict:
     BadInput
         If it is refused.
     """
-    from attribution.model import inspection, saved_model
-    from attribution.model.loader import SavedFile
-    from tools.model_zoo import measure, oracles
-    from tools.model_zoo.family import Family
+    from attribution.model import inspection
 
     model, options = _loaded(path)
     explain_input = _explained(model)
-    feed = inspection.random_feed(model, _ROWS, _ANY_SIZE)
-    rows = len(next(iter(feed.values())))
-    targets = (np.arange(rows) % model.num_classes).astype(np.int32)
-    by_oracle = explain_input in model.inputs and "inputs" not in options
-    first = model._has_channels_first(model.input_node(explain_input)) if by_oracle else False
-    family = Family("", "", None, None, model.score, options, explain_input, channels_first=first)
-    signature = options.get("signature") or saved_model.default_signature(SavedFile(path).signatures)
-    load = functools.partial(saved_model.load, signatures=[signature])
-    exact, rounded = (
-        measure._Lazy(lambda values=values: oracles.Oracle(family, path, values, targets, load))
-        for values in (feed, {name: _rounded(array) for name, array in feed.items()})
-    )
-    exchanged = measure._exchanged(model, feed, rows)
-    # IDGI adds up only where no gradient on its path is zero.
-    compared = {*measure.BY_TAPE, *measure.COMPLETE, "deeplift"} - {"idgi"} if by_oracle else {}
-    if by_oracle and len(model.inputs[explain_input].shape) > 2:
-        compared |= set(measure.BY_SCORES)
-    cells = {}
-    for name in measure.METHODS:
-        settings = dict(measure.FEW.get(name, {}))
-        if name not in compared:
-            trial = inspection.try_method(name, model, feed, explain_input)
-            failed = "crashes" if _EXCEPTION.match(trial.reason) else "refused"
-            cells[name] = {"status": "runs" if trial.applies else failed, "note": trial.reason}
-            continue
-        if name == "occlusion":
-            settings["patch"] = measure._patch
-        cell = measure._cell(family, model, name, feed, targets, settings, exact, None, exchanged)
-        cells[name] = {"status": cell.status, "note": cell.note, "difference": cell.difference}
-        if cell.status == "differs" and cell.against != "other inputs":
-            if cell.against == "completeness":
-                both = [exact.scores(exact.values * factor) for factor in (1, 0)]
-                changes = _STEP * np.abs(both).max() / np.abs(both[0] - both[1]).max()
-            else:
-                changes = measure._difference(getattr(rounded, name)(), getattr(exact, name)())
-            cells[name] |= {"status": "rounding" if cell.difference <= _ROUNDING * changes else "differs"}
+    cells = _cells(path, model, options, explain_input)
     found = {"options": options, "explained": explain_input, "classes": model.num_classes, "methods": cells}
     found["inputs"] = {name: inspection._spec(name, spec) for name, spec in model.inputs.items()}
     for status, ours in (("crashes", "crashes"), ("wrong", "differs")):
-        failed = [f"{name}: {cell['note']}" for name, cell in cells.items() if cell["status"] == ours]
-        if failed:
-            return _record(status, failed[0], failed=failed, **found)
-    return _record("loads", "with a choice named" if set(options) - {"score"} else "as it is", **found)
+        if failures := [f"{name}: {cell['note']}" for name, cell in cells.items() if cell["status"] == ours]:
+            return _record(status, failures[0], **found)
+    return _record("loads", "with a choice named" if options else "as it is", **found)
+
+
+def _cells(path, model, options, explain_input) -> dict[str, dict]:
+    """Return the status of each method, compared with its oracle where it has one."""
+    from attribution.model import inspection
+    from tools.model_zoo import measure
+
+    feed = inspection.random_feed(model, _ROWS, _ANY_SIZE)
+    cells = {}
+    if explain_input in model.inputs and "inputs" not in options:
+        compared = _Compared(path, model, options, explain_input, feed)
+        cells = {name: compared.cell(name) for name in compared.methods}
+    for name in set(measure.METHODS) - set(cells):
+        trial = inspection.try_method(name, model, feed, explain_input)
+        failed = "crashes" if _EXCEPTION.match(trial.reason) else "refused"
+        cells[name] = {"status": "runs" if trial.applies else failed, "note": trial.reason}
+    return {name: cells[name] for name in measure.METHODS}
+
+
+class _Compared:
+    """A model with the oracles of its file: at the inputs, and at inputs that are rounded otherwise."""
+
+    def __init__(self, path, model, options, explain_input, feed):
+        from attribution.model import saved_model
+        from attribution.model.loader import SavedFile
+        from tools.model_zoo import measure, oracles
+        from tools.model_zoo.family import Family
+
+        self._model, self._feed = model, feed
+        rows = len(feed[explain_input])
+        self._targets = (np.arange(rows) % model.num_classes).astype(np.int32)
+        first = model._has_channels_first(model.input_node(explain_input))
+        self._family = Family("", "", None, None, model.score, options, explain_input, channels_first=first)
+        signature = options.get("signature") or saved_model.default_signature(SavedFile(path).signatures)
+        load = functools.partial(saved_model.load, signatures=[signature])
+        self._exact, self._rounded = (
+            measure._Lazy(lambda values=values: oracles.Oracle(self._family, path, values, self._targets, load))
+            for values in (feed, {name: _rounded(array) for name, array in feed.items()})
+        )
+        self._exchanged = measure._exchanged(model, feed, rows)
+        # IDGI adds up only where no gradient on its path is zero.
+        self.methods = {*measure.BY_TAPE, *measure.COMPLETE, "deeplift"} - {"idgi"}
+        if model.inputs[explain_input].shape.rank > 2:
+            self.methods |= set(measure.BY_SCORES)
+
+    def cell(self, name) -> dict:
+        """Return the status of a method's maps, a note, and the difference from the oracle."""
+        from tools.model_zoo import measure
+
+        settings = dict(measure.FEW.get(name, {})) | ({"patch": measure._patch} if name == "occlusion" else {})
+        cell = measure._cell(
+            self._family, self._model, name, self._feed, self._targets, settings, self._exact, None, self._exchanged
+        )
+        status = cell.status
+        if status == "differs" and cell.against != "other inputs":
+            status = "rounding" if cell.difference <= _ROUNDING * self._change(name, cell.against) else "differs"
+        return {"status": status, "note": cell.note, "difference": cell.difference}
+
+    def _change(self, name, against) -> float:
+        """Return what rounding changes in the oracle, as a share of its largest value."""
+        from tools.model_zoo import measure
+
+        scores = self._exact.scores(self._exact.values)
+        if against == "completeness":
+            start = self._exact.scores(np.zeros_like(self._exact.values))
+            return _STEP * max(np.abs(scores).max(), np.abs(start).max()) / np.abs(scores - start).max()
+        change = measure._difference(getattr(self._rounded, name)(), getattr(self._exact, name)())
+        if self._model.score == "probabilities":  # p (1 - p) of a probability near 1 loses digits
+            change = max(change, _STEP / max(1 - scores.max(), _STEP))
+        return change
 
 
 def _loaded(path):

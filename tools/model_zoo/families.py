@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tools.model_zoo import applications, convolutional, inputs_and_outputs, other_files, recurrent, transformers
+from tools.model_zoo import applications, convolutional, inputs_and_outputs, other_files, transformers
 from tools.model_zoo.family import Family
 
 GROUPS: Mapping[str, tuple[Family, ...]] = MappingProxyType(
@@ -13,7 +13,7 @@ GROUPS: Mapping[str, tuple[Family, ...]] = MappingProxyType(
         "keras.applications": applications.FAMILIES,
         "Convolutions": convolutional.FAMILIES,
         "Transformers and mixers": transformers.FAMILIES,
-        "Recurrent": recurrent.FAMILIES,
+        "Recurrent": transformers.RECURRENT,
         "Inputs, outputs, number formats": inputs_and_outputs.FAMILIES,
         "Other files": other_files.FAMILIES,
     }

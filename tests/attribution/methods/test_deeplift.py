@@ -110,8 +110,10 @@ def test_operations_without_rule_are_refused_by_name(from_function):
 
 
 def test_a_score_that_does_not_depend_on_the_input_is_refused(from_function):
-    model = from_function(lambda v: tf.cast(tf.argmax(v, 1), tf.float32)[:, tf.newaxis], 4)
-    with pytest.raises(BadInput, match="the score does not depend on the input 'v' through differentiable operations"):
+    model = from_function(lambda v: tf.ones((tf.shape(v)[0], 2)), 4)
+    with pytest.raises(
+        BadInput, match=r"the score does not depend on the input '.*' through differentiable operations"
+    ):
         attribution.explain("deeplift", model, POINTS, 0)
 
 
