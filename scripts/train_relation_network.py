@@ -63,7 +63,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_list("final_questions", ["simple", "complex"], "kinds of questions of the last stage", flag_values=FLAGS)
 for _name, _steps, _at_least, _help in (
-    ("reading", 19_000, 1, "train the question encoder; not with --start_from"),
+    ("reading", 19_000, 0, "train the question encoder; not with --start_from"),
     ("rewording", 0, 0, "teach the question encoder of --start_from the further wordings of --wording"),
     ("seeing", 24_000, 0, "train the convolutions; 0 with --start_from keeps them"),
     ("small", 10_000, 1, "train a g of three layers of 128"),
