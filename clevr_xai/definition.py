@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from clevr_xai.measured import Measured
 
 MODELS = default_model("clevr_xai")
-OFFICIAL = "saved_models/clevr_xai/relation_network_official"  # reads CLEVR-XAI's release and this project's wording
+OFFICIAL = "relation_network_official"  # reads the wording of CLEVR-XAI's release and this project's
 CORRECT_OF_COMPLEX = 300  # answers of a run by default
 DEFAULT_TRUTHS = {"simple": ("single_object",), "complex": ("unique", "unique_firstnonempty", "union")}
 _MISSED = 0.05  # of f(image) - f(baseline)
@@ -139,7 +139,7 @@ class ClevrXai(Benchmark):
         if style == "official" and not run.in_worker and not _reads_official(path):
             print_line(
                 f"warning: {shown_model(path)} was not trained on the wording of CLEVR-XAI's release, in which these "
-                f"questions are, and only correct answers count; --model={OFFICIAL} reads it",
+                f"questions are, and only correct answers count; --model={shown_model(MODELS / OFFICIAL)} reads it",
                 file=sys.stderr,
             )
         network.model.live_source = functools.partial(attach_live_network, network=network)
@@ -442,7 +442,7 @@ def _model_path(flag_values: flags.FlagValues, style: str) -> pathlib.Path:
     if flag_values.model:
         return pathlib.Path(flag_values.model)
     names = [f"relation_network_{flag_values.questions}", "relation_network"]
-    for name in [pathlib.Path(OFFICIAL).name, *names] if style == "official" else names:
+    for name in [OFFICIAL, *names] if style == "official" else names:
         if (MODELS / name).is_dir():
             return MODELS / name
     raise BadInput(

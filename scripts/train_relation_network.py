@@ -13,10 +13,10 @@ its convolutions) and final. Training runs on any backend of Keras. With KERAS_B
 and the same command on TensorFlow exports them.
 
 ``--wording=plain,official`` trains on both wordings, with as many questions in each. An exported network learns another
-wording from sentences alone, in less than an hour on one core:
+wording from sentences alone; on JAX in less than an hour on one core, with 2.5 GB:
 
-    python scripts/train_relation_network.py --start_from=DIRECTORY --wording=plain,official --rewording_steps=20000 \
-        --seeing_steps=0 --final_steps=0 --test_dir=data/clevr_xai_test --output_dir=NEW_DIRECTORY
+    KERAS_BACKEND=jax python scripts/train_relation_network.py --start_from=DIRECTORY --wording=plain,official \
+        --rewording_steps=20000 --seeing_steps=0 --final_steps=0 --test_dir=data/clevr_xai_test --output_dir=NEW
 
 The committed network started from the one before it, with 40,000 scenes: ``--num_images=40000`` for the first of the
 commands above (two hours) and ``--seeing_steps=60000 --final_steps=20000 --rounds=1`` with

@@ -28,7 +28,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 53_680,
     "files outside tests": 293,
-    "lines of tests": 30_647,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 30_649,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 90,
     "highest complexity": 20,
     "public names": 1_003,

@@ -10,8 +10,8 @@ of the checkout; an installed package has the models without that file. The serv
 DIR/served. Both servers are reachable from this machine alone: they have no authentication. --stand_in needs a
 checkout, since the small server belongs to the tests.
 
-Cost: about 5 CPU seconds a model until all 19 are ready at the first start on a fresh clone with --stand_in, some 4 of
-them for writing its served file; 14 CPU seconds in all and 1.5 GB at the next.
+Cost: about 5 CPU seconds a model until all are ready at the first start on a fresh clone with --stand_in, some 4 of
+them for writing its served file; for 19 models 14 CPU seconds in all and 1.5 GB at the next start.
 """
 
 from __future__ import annotations

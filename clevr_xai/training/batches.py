@@ -21,6 +21,7 @@ from clevr_xai.training import targets
 from clevr_xai.training.training_set import MAX_OBJECTS, NODES, TrainingSet, cell_of
 from clevr_xai.vocabulary import QUESTION_WORDS
 
+LENGTHS = 8  # of questions in a batch are multiples of this: a graph is compiled for each length
 MIRRORED, SHIFT = 0.5, 6  # share of mirrored images; largest translation along each axis in pixels
 JITTERED = 0.5  # share of the images whose colours are altered
 GAIN = 1.6  # exposure is divided or multiplied by up to this
@@ -54,8 +55,8 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
     words, programs = data.tokens[rows], data.programs[rows]
     words[mirrored] = MIRRORED_TOKENS[words[mirrored]]
     programs[mirrored] = MIRRORED_NODES[programs[mirrored]]
-    length = -(-int((words > 0).any(axis=0).sum()) // 8) * 8  # few different lengths: each is compiled once
-    words = np.pad(words, ((0, 0), (0, 8)))[:, :length]
+    length = -(-int((words > 0).any(axis=0).sum()) // LENGTHS) * LENGTHS
+    words = np.pad(words, ((0, 0), (0, LENGTHS)))[:, :length]
     return {"question": words.astype(np.int32)}, {
         "program": programs.astype(np.int32),
         "phrases": targets.phrase_targets(programs),

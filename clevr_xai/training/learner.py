@@ -10,13 +10,12 @@ import numpy as np
 from keras import layers, ops
 
 from clevr_xai import relation_network
-from clevr_xai.training.batches import MIRRORED_TOKENS
+from clevr_xai.training.batches import LENGTHS, MIRRORED_TOKENS
 from clevr_xai.training.targets import CENTRE, OPERANDS, SLOT_SIZES, SLOTS
 from clevr_xai.training.training_set import MAX_NODES, MAX_OBJECTS, NODES, TrainingSet
 from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES
 
 PAIR_SCALE = 0.01
-LENGTHS = 8  # questions of different lengths are computed apart; a graph is compiled for each length
 SHAPE_WEIGHT = 2.0  # of the shape among a cell's attributes, which a network learns worst
 PART_WEIGHT = 0.05  # of a cell that shows an object whose centre is elsewhere, beside 1
 LOSS_WEIGHTS = {

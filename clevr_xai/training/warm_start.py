@@ -217,9 +217,9 @@ class Rewording:
 
     def unexplained(self, network: keras.Model) -> dict:
         """Return the mean squared error over the variance, by wording, and of the last by file of families."""
-        variance, files = self.wanted.var(axis=0).sum(), self.sentences.files
+        files = self.sentences.files
         errors = [
-            np.square(encode_questions(network, words) - self.wanted).sum(axis=1) / variance
+            np.square(encode_questions(network, words) - self.wanted).mean(axis=1) / self.scale**2
             for words in self.sentences.tokens
         ]
         found: dict = {f"wording {place}": round(float(values.mean()), 4) for place, values in enumerate(errors)}

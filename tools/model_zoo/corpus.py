@@ -7,7 +7,7 @@ file runs that the allow-list of operations refuses. Two random inputs of the de
 method. Gradients, and what is made of them, are compared with ``tf.GradientTape`` through the file's own signature,
 occlusion and RISE with its scores.
 
-- **loads**: every method explains the inputs, or is refused in one line;
+- **loads**: every method explains the inputs, or is refused in one line; without an oracle, its first pass does;
 - **refused**: the file is, by a ``BadInput`` of one line;
 - **wrong**: a method differs from its oracle by more than 10 times what rounding changes in the oracle itself;
 - **crashes**: any other exception, or a limit.

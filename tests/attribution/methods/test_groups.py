@@ -175,7 +175,7 @@ def test_occlusion_of_groups_equals_that_of_windows_without_overlap(groups, pict
 
 
 def test_occlusion_of_a_linear_model_gives_every_position_its_group_s_share(linear):
-    """Also of one's own words: a median, an array, or a column of groups for each input."""
+    """Also where the caller gives them: a median, an array, or a column of groups for each input."""
     start = np.linspace(-1, 1, 6, dtype=np.float32)
     labels = np.stack([LABELS, np.arange(6), np.zeros(6, int)])
     shares = (X - start) * WEIGHTS[:, 3]

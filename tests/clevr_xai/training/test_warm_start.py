@@ -71,6 +71,8 @@ def test_a_network_learns_another_wording_of_what_it_reads(make_learner, sentenc
     nearest = np.abs(given[:, None] - rewording.wanted).max(axis=2).argmin(axis=1)
     asked = [{tuple(row[row > 0]) for row in sentences.tokens[:, place]} for place in nearest]
     assert all(tuple(row[row > 0]) in both for row, both in zip(inputs["question"], asked, strict=True))
+    plain = learner.rewording(rewording.scale).predict(sentences.tokens[0].astype(np.int32), verbose=0)["given"]
+    np.testing.assert_allclose(plain * rewording.scale, rewording.wanted, atol=1e-5)  # the loss of what it reads is 0
     stage = loop.Stage("rewording", 3e-3, 0.5, steps=60)
     loop.run(learner.rewording(rewording.scale), stage, rewording.batch, tmp_path, 0)
     assert rewording.unexplained(network)["wording 1"] < 0.7 * before["wording 1"]
