@@ -15,6 +15,7 @@ import numpy as np
 
 from attribution import METHODS, Method, explain, resolve_method
 from attribution.errors import BadInput
+from attribution.methods.gradients import with_noise
 from attribution.methods.modified_relu import guided_backprop, guided_rules
 from attribution_benchmarks.core.controls import CENTRE_PRIOR, EDGE_DETECTOR, RANDOM, Control
 from attribution_benchmarks.core.random_weights import network as random_network
@@ -34,27 +35,17 @@ CONTROLS = (
 )
 
 
-def noise(passes, sample: int, rows=None) -> np.ndarray:
-    """Return the Gaussian noise of one noisy copy of each input, (rows, H, W, 3) float32."""
-    rows = range(len(passes)) if rows is None else rows
-    drawn = [
-        passes.generator(int(row), f"bim noise {sample}").standard_normal(passes.inputs.shape[1:], np.float32)
-        for row in rows
-    ]
-    spread = np.ptp(passes.inputs[rows].reshape(len(drawn), -1), axis=1)
-    return np.stack(drawn) * (np.float32(NOISE) * spread)[:, None, None, None]
-
-
-def noisy_copies(passes, sample: int, rows=None) -> np.ndarray:
+def _noisy_copies(passes, sample: int, rows=None) -> np.ndarray:
     """Return one noisy copy of each input, (rows, H, W, 3) float32."""
     rows = np.arange(len(passes)) if rows is None else rows
-    return passes.inputs[rows] + noise(passes, sample, rows)
+    generators = (passes.generator(int(row), f"bim noise {sample}") for row in rows)
+    return with_noise(passes, NOISE, rows, generators)
 
 
 def smoothgrad(passes, *, samples=SAMPLES, squared=True):
     """Gradient SmoothGrad as in BIM: the mean of the squared gradients at noisy copies."""
     moments = passes.gradient_moments(
-        samples, lambda sample, rows: noisy_copies(passes, sample, rows), key=("bim smoothgrad", samples)
+        samples, lambda sample, rows: _noisy_copies(passes, sample, rows), key=("bim smoothgrad", samples)
     )
     return moments.mean_square if squared else moments.mean
 
@@ -83,7 +74,7 @@ def integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
         """Return the noisy copies minus black; the last sample's are kept, since its points follow on it."""
         if sample not in kept:
             kept.clear()
-            kept[sample] = noisy_copies(passes, sample) + CHANNEL_MEANS
+            kept[sample] = _noisy_copies(passes, sample) + CHANNEL_MEANS
         return kept[sample]
 
     def on_path(number, rows):
@@ -96,7 +87,7 @@ def integrated_gradients_smoothgrad(passes, *, points=POINTS, samples=SAMPLES):
         sample, point = divmod(number, points)
         path_sum[rows] += gradients
         if point == points - 1:
-            copies = noisy_copies(passes, sample, rows) + CHANNEL_MEANS
+            copies = _noisy_copies(passes, sample, rows) + CHANNEL_MEANS
             squares[rows] += np.square(copies * path_sum[rows] / points)
             path_sum[rows] = 0
     return squares / samples
@@ -115,7 +106,7 @@ def grad_cam_smoothgrad(passes, *, layer=CAM_LAYER, samples=SAMPLES):
     """Mean of the squared Grad-CAM maps of noisy copies."""
     total = 0.0
     for sample in range(samples):
-        copies = noisy_copies(passes, sample)
+        copies = _noisy_copies(passes, sample)
         maps = explain(
             lambda inner: grad_cam(inner, layer=layer), passes.model, copies, passes.targets, batch_size=len(copies)
         )
@@ -127,7 +118,7 @@ def guided_backprop_smoothgrad(passes, *, samples=SAMPLES):
     """Mean of the squared Guided Backprop maps of noisy copies."""
     total = np.zeros(passes.inputs.shape)
     for _, rows, maps in passes.variant_gradients(
-        samples, lambda sample, rows: noisy_copies(passes, sample, rows), rules=guided_rules
+        samples, lambda sample, rows: _noisy_copies(passes, sample, rows), rules=guided_rules
     ):
         total[rows] += np.square(maps, dtype=np.float64)
     return total / samples

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -58,21 +59,27 @@ def _noisy_moments(queries: ModelQueries, samples: int, noise: float) -> batchin
     """Return the gradient's moments over noisy copies; methods with the same noise share them."""
     if samples < 1 or not 0 <= noise < np.inf:
         raise BadInput(f"at least 1 noisy sample and noise >= 0 are needed, not {samples} and {noise}")
-    axes = tuple(range(1, queries.inputs.ndim))
-    spread = queries.inputs.max(axis=axes) - queries.inputs.min(axis=axes)
     generators = [queries.generator(row, "noise") for row in range(len(queries))]
 
     def noisy(_: int, rows: np.ndarray) -> np.ndarray:
         # Variants come number by number, so that each generator is read in order.
-        copies = np.empty((len(rows), math.prod(queries.inputs.shape[1:])), np.float32)
-        for copy, row in zip(copies, rows, strict=True):
-            generators[row].standard_normal(out=copy, dtype=np.float32)
-            copy *= np.float32(noise) * spread[row]
-        copies = copies.reshape(len(rows), *queries.inputs.shape[1:])
-        copies += queries.inputs[rows]
-        return copies
+        return with_noise(queries, noise, rows, (generators[row] for row in rows))
 
     return queries.gradient_moments(samples, noisy, key=("noisy", samples, noise))
+
+
+def with_noise(
+    queries: ModelQueries, noise: float, rows: np.ndarray, generators: Iterable[np.random.Generator]
+) -> np.ndarray:
+    """Return some rows of the inputs with Gaussian noise from each row's generator, float32; see ``smoothgrad``."""
+    inputs, axes = queries.inputs, tuple(range(1, queries.inputs.ndim))
+    spread = queries.shared("max - min", lambda: inputs.max(axis=axes) - inputs.min(axis=axes))
+    copies = np.empty((len(rows), math.prod(inputs.shape[1:])), np.float32)
+    for copy, row, generator in zip(copies, rows, generators, strict=True):
+        generator.standard_normal(out=copy, dtype=np.float32)
+        copy *= np.float32(noise) * spread[row]
+        copy += inputs[row].reshape(-1)
+    return copies.reshape(len(rows), *inputs.shape[1:])
 
 
 def integrated_gradients(
