@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import collections
 import glob
+import itertools
 import json
 import math
 import os
 import zlib
+from collections.abc import Iterable
 
 import numpy as np
 from PIL import Image
@@ -22,13 +24,15 @@ from attribution.errors import BadInput, listed
 from attribution.file_io.files import atomic_write, locked_directory
 from attribution.file_io.paths import check_directory, make_directory
 from attribution.file_io.reading import inside, read_json
-from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
+from attribution_benchmarks.beam.parallel_map import ParallelMap, local_map, serial_map
+from attribution_benchmarks.cli.workers import available_cores
 from bim import layout
-from bim.dataset import RECORD, is_whole, link, read_image
+from bim.dataset import LISTED, RECORD, completeness, is_whole, link, read_image
 from bim.masks import packed, unpacked
-from bim.subsets import write_lists, write_subsets
-from bim.synthetic.drawings import save_picture
+from bim.subsets import link_subsets, origin, write_lists
+from bim.synthetic.drawings import draw_source, save_picture
 
+CORPORA = "corpora"  # folder of the drawings below that of the sets
 MOST_SIDE = 20_000  # pixels of a photograph
 TOGETHER = 32  # pictures that a process draws or pastes at a time, each in milliseconds
 
@@ -156,22 +160,24 @@ def load_cutout(entry: dict) -> tuple[np.ndarray, np.ndarray]:
     mask : numpy.ndarray
         (h, w) bool, where the object is.
     """
+    mask, box = _cutout_mask(entry)
+    image = read_image(entry["path"])
+    if image.shape[:2] != (entry["height"], entry["width"]):
+        raise BadInput(f"{entry['path']} has not the {entry['width']} x {entry['height']} pixels of its annotation")
+    return image[box], mask
+
+
+def _cutout_mask(entry: dict) -> tuple[np.ndarray, tuple[slice, slice]]:
+    """Return the mask of an object, cropped to it, (h, w) bool, and its place in the photograph."""
     from pycocotools import mask as coco_mask
 
-    parts = entry["segmentation"]
-    if isinstance(parts, list):
-        parts = coco_mask.merge(coco_mask.frPyObjects(parts, entry["height"], entry["width"]))
-    else:
-        parts = coco_mask.frPyObjects(parts, entry["height"], entry["width"])
-    mask = coco_mask.decode(parts).astype(bool)
+    parts = coco_mask.frPyObjects(entry["segmentation"], entry["height"], entry["width"])
+    mask = coco_mask.decode(coco_mask.merge(parts) if isinstance(parts, list) else parts).astype(bool)
     if not mask.any():
         raise BadInput(f"the object of {entry['path']} has an empty outline")
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     box = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
-    image = read_image(entry["path"])
-    if image.shape[:2] != mask.shape:
-        raise BadInput(f"{entry['path']} has not the {entry['width']} x {entry['height']} pixels of its annotation")
-    return image[box], mask[box]
+    return mask[box], box
 
 
 def scene_files(miniplaces_dir: str, count: int) -> dict[str, list[str]]:
@@ -225,6 +231,12 @@ def placement(name: str, shape: tuple[int, int], side: int, seed: int) -> tuple[
     height, width = (max(1, round(length * longest / max(shape))) for length in shape)
     row, column = (int(rng.integers(0, side - length + 1)) for length in (height, width))
     return row, column, row + height, column + width
+
+
+def _placements(object_name: str, scenes: Iterable[str], index: int, shape: tuple[int, int], seed: int) -> dict:
+    """Return the boxes of an object on scenes, by the image's name."""
+    names = [layout.pair_name(object_name, scene, index) for scene in scenes]
+    return {name: placement(name, shape, layout.IMAGE_SIDE, seed) for name in names}
 
 
 def paste(scene: np.ndarray, image: np.ndarray, mask: np.ndarray, box) -> np.ndarray:
@@ -306,11 +318,11 @@ def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: 
     """Write the missing parts of the sets to a locked folder."""
     num_train, num_val, seed = record["num_train"], record["num_val"], record["seed"]
     _make_folders(data_dir)
-    indices = [*range(num_train), *range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)]
+    indices = [*range(num_train), *_validation(num_val)]
     place = os.path.abspath(data_dir)  # another machine has another working directory
     only = [(place, scene, i, file) for scene in layout.SCENES for i, file in zip(indices, scenes[scene], strict=True)]
     collections.deque(each("scenes alone", _write_scene, only), maxlen=0)
-    of_index = list(zip(*(scenes[scene] for scene in layout.SCENES), strict=True))  # one file of each scene
+    of_index = [dict(zip(scenes, files, strict=True)) for files in zip(*scenes.values(), strict=True)]
     pairs = [
         (place, name, i, cutout, files, seed)
         for name in layout.OBJECTS
@@ -322,15 +334,103 @@ def _write_sets(data_dir: str, record: dict, cutouts: dict, scenes: dict, each: 
         if written is not None:
             boxes.update(written["boxes"])
             masks[name].append(unpacked(written["mask"]))
-    validation = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)
-    write_lists(data_dir, validation, boxes, masks)
-    write_subsets(data_dir, indices, boxes, masks["dog"], seed)
+    write_lists(data_dir, _validation(num_val), boxes, masks)
+    link_subsets(data_dir, indices, seed)
+    _finish(data_dir, record, True)
+
+
+def _finish(data_dir: str, record: dict, complete: bool | str) -> None:
+    """Write the record of finished sets, or of finished lists."""
     os.sync()  # after a power failure, the record must not exist without the files
-    atomic_write(os.path.join(data_dir, RECORD), json.dumps({**record, "complete": True}, indent=1))
+    atomic_write(os.path.join(data_dir, RECORD), json.dumps({**record, "complete": complete}, indent=1))
 
 
-def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> None:
-    """Record the parameters of ``data_dir``, before its synthetic sources are made.
+def _validation(num_val: int) -> range:
+    """Return the indices of the validation images of a pair."""
+    return range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + num_val)
+
+
+def list_drawn(data_dir: str, num_val: int, seed: int = 0) -> None:
+    """Write the lists and masks of sets of drawings, whose validation images ``draw_images`` makes.
+
+    Parameters
+    ----------
+    data_dir
+        Folder to write.
+    num_val, seed
+        As for ``construct``.
+    """
+    with locked_directory(data_dir, "BIM's lists"):
+        if completeness(data_dir):  # by another process, for which this one has waited
+            return
+        record = begin(data_dir, 0, num_val, seed)
+        boxes, masks = {}, {name: [] for name in layout.OBJECTS}
+        for name, index in itertools.product(layout.OBJECTS, _validation(num_val)):
+            mask, _ = _cutout_mask(_drawn_entry(draw_source(("", "object", name, index, seed), saved=False)))
+            masks[name].append(mask)
+            boxes |= _placements(name, layout.SCENES, index, mask.shape, seed)
+        write_lists(data_dir, _validation(num_val), boxes, masks)
+        _finish(data_dir, record, LISTED)
+
+
+def _drawn_entry(drawn: dict) -> dict:
+    """Return the entry of a drawn object for ``load_cutout``."""
+    annotation = drawn["annotation"]
+    side = annotation["side"]
+    return {"path": drawn["path"], "segmentation": annotation["segmentation"], "height": side, "width": side}
+
+
+def draw_images(data_dir: str, folder: str, names: Iterable[str]) -> None:
+    """Draw validation images of listed sets, if they are missing, as ``construct`` does.
+
+    Parameters
+    ----------
+    data_dir
+        Folder in which ``list_drawn`` has written the lists.
+    folder
+        Folder of images in it, such as ``obj/val`` or ``tcav/random_0``.
+    names
+        Names of files in this folder, with suffix.
+    """
+    place = os.path.abspath(data_dir)
+    directory = os.path.join(place, *folder.split("/"))
+    missing = [name for name in names if not is_whole(os.path.join(directory, name))]
+    if not missing:
+        return
+    origins = [origin(folder.partition("/")[0], os.path.splitext(name)[0]) for name in missing]
+    # Processes for some hundred images only: each takes half a second to start.
+    with locked_directory(place, "drawn images"), local_map(available_cores(), 8 * TOGETHER) as each:
+        _draw(place, origins, each)
+        for name, (source, original) in zip(missing, origins, strict=True):
+            link(os.path.join(place, source, "val", original + ".jpg"), os.path.join(directory, name))
+
+
+def _draw(place: str, origins: Iterable[tuple[str, str]], each: ParallelMap) -> None:
+    """Draw images of ``scene`` and ``scene_only``, given as pairs of set and name."""
+    seed = read_json(os.path.join(place, RECORD))["seed"]
+    corpora = os.path.join(place, CORPORA)
+    alone, pasted = collections.defaultdict(list), collections.defaultdict(list)
+    for source, name in origins:
+        shown, scene, number = name.split("-")
+        if source == "scene":
+            pasted[shown, int(number)].append(scene)
+        else:
+            alone[scene, int(number)].append(shown)
+    needed = sorted({*alone, *((scene, index) for (_, index), scenes in pasted.items() for scene in scenes)})
+    drawn = each("drawn scenes", draw_source, [(corpora, "scene", *scene, seed) for scene in needed])
+    files = {scene: done["path"] for scene, done in zip(needed, drawn, strict=True)}
+    only = [(place, *scene, files[scene], *objects) for scene, objects in alone.items()]
+    collections.deque(each("scenes alone", _write_scene, only), maxlen=0)
+    drawn = each("drawn objects", draw_source, [(corpora, "object", *shown, seed) for shown in pasted])
+    pairs = [
+        (place, *shown, _drawn_entry(done), {scene: files[scene, shown[1]] for scene in scenes}, seed)
+        for (shown, scenes), done in zip(pasted.items(), drawn, strict=True)
+    ]
+    collections.deque(each("objects on scenes", _write_pairs, pairs), maxlen=0)
+
+
+def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:
+    """Record, and return, the parameters of ``data_dir``, before its synthetic sources are made.
 
     Existing images are kept, so those of another seed or number must not get mixed with them.
 
@@ -343,6 +443,7 @@ def begin(data_dir: str, num_train: int, num_val: int, seed: int) -> None:
         record = _checked_record(data_dir, num_train, num_val, seed)
         if not os.path.exists(os.path.join(data_dir, RECORD)):
             atomic_write(os.path.join(data_dir, RECORD), json.dumps(record, indent=1))
+        return record
 
 
 def _checked_record(data_dir: str, num_train: int, num_val: int, seed: int) -> dict:
@@ -376,11 +477,10 @@ def _path(data_dir: str, set_name: str, label: str, name: str, index: int) -> st
 
 
 def _write_scene(task) -> None:
-    """Write one scene image under the names of all ten objects."""
-    data_dir, scene, index, source = task
-    paths = [
-        _path(data_dir, "scene_only", scene, layout.pair_name(name, scene, index), index) for name in layout.OBJECTS
-    ]
+    """Write one scene image under the names of the objects in the task, or of all ten."""
+    data_dir, scene, index, source, *objects = task
+    names = [layout.pair_name(name, scene, index) for name in objects or layout.OBJECTS]
+    paths = [_path(data_dir, "scene_only", scene, name, index) for name in names]
     if not is_whole(paths[0]):
         save_picture(paths[0], load_scene(source))
     for path in paths[1:]:
@@ -388,15 +488,13 @@ def _write_scene(task) -> None:
 
 
 def _write_pairs(task) -> dict | None:
-    """Write one object on its scene of each class; return the boxes by image name, and the mask, for validation."""
+    """Write one object on scenes of some classes; return the boxes by image name, and the mask, for validation."""
     data_dir, object_name, index, entry, sources, seed = task
     image, mask = load_cutout(entry)
-    boxes = {}
-    for scene, source in zip(layout.SCENES, sources, strict=True):
-        name = layout.pair_name(object_name, scene, index)
-        boxes[name] = placement(name, mask.shape, layout.IMAGE_SIDE, seed)
+    boxes = _placements(object_name, sources, index, mask.shape, seed)
+    for (scene, source), (name, box) in zip(sources.items(), boxes.items(), strict=True):
         path = _path(data_dir, "scene", scene, name, index)
         if not is_whole(path):
-            save_picture(path, paste(load_scene(source), image, mask, boxes[name]))
+            save_picture(path, paste(load_scene(source), image, mask, box))
         link(path, _path(data_dir, "obj", object_name, name, index))
     return {"boxes": boxes, "mask": packed(mask)} if index >= layout.FIRST_VALIDATION else None

@@ -6,7 +6,6 @@ A set has ``val/`` with its images, ``val.txt`` with lines ``name label``, ``val
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import filecmp
 import functools
@@ -14,12 +13,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 
 from attribution.errors import BadInput, listed
-from attribution.file_io.files import atomic_write, locked_directory
+from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import cache_directory, check_directory
 from attribution.file_io.reading import inside, opened, read_json, read_picture
 from bim import layout
@@ -27,6 +26,7 @@ from bim.masks import load_masks
 
 EMBEDDED_VAL = 100  # validation images of each pair, as many as the authors'
 RECORD = "construction.json"  # in a folder of sets: how they were constructed, and whether that is complete
+LISTED = "lists"  # as "complete" in the record: lists and masks are complete, and images are drawn when they are read
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,13 @@ class BimSet:
 
     def images(self, rows) -> np.ndarray:
         """Return the images of some rows, (len(rows), 128, 128, 3) uint8."""
-        return np.stack([read_image(self.path(row), layout.IMAGE_SIDE) for row in rows])
+        data_dir, name = os.path.split(self.directory)
+        return read_images(data_dir, f"{name}/val", [self.names[row] for row in rows])
+
+    def draw(self, rows) -> None:
+        """Draw the images of some rows, if they are missing and of the embedded sets."""
+        data_dir, name = os.path.split(self.directory)
+        _draw_missing(data_dir, f"{name}/val", [self.names[row] for row in rows])
 
     def path(self, row: int) -> str:
         """Return the file of a row's image."""
@@ -64,6 +70,7 @@ class BimSet:
     def digest(self, rows) -> list[str]:
         """Return for each of some rows a hash of the data of its score: pixels, label, box, mask."""
         digests = []
+        self.draw(rows)
         for row in rows:
             with opened(self.path(row), "image") as file:
                 content = hashlib.sha256(file.read())
@@ -288,72 +295,71 @@ def _images_per_class(data_dir: str, set_name: str) -> int | None:
     return number * (1 if set_name in layout.CONTRAST_SETS else len(layout.OBJECTS))
 
 
-def embedded_directory() -> str:
-    """Return where the embedded sets are kept: in the cache, see ``command_line.cache_directory``."""
-    return str(cache_directory(f"bim_drawn_1_{EMBEDDED_VAL}"))
-
-
-def is_complete(data_dir: str) -> bool:
-    """Return whether ``data_dir`` holds finished sets."""
+def completeness(data_dir: str) -> bool | str:
+    """Return True for finished sets, ``LISTED`` if their images are drawn when they are read, False otherwise."""
     try:
         with open(os.path.join(data_dir, RECORD), encoding="utf-8") as file:
-            return json.load(file).get("complete") is True
+            complete = json.load(file).get("complete")
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
+    return complete if complete is True or complete == LISTED else False
 
 
-def resolve_data_dir(data_dir: str = "", jobs: int | None = None) -> str:
-    """Return ``data_dir``, or the embedded sets' folder after making what is missing of it.
+def _draw_missing(data_dir: str, folder: str, names: Sequence[str]) -> None:
+    """Draw the images of a folder that are missing, see ``bim.construct.draw_images``; nothing in finished sets."""
+    if completeness(data_dir) == LISTED:
+        from bim.construct import draw_images
+
+        draw_images(data_dir, folder, names)
+
+
+def read_images(data_dir: str, folder: str, names: Sequence[str]) -> np.ndarray:
+    """Read images of a folder of the sets, such as ``obj/val`` or ``tcav/random_0``; draw embedded ones if missing.
+
+    Returns
+    -------
+    numpy.ndarray
+        (len(names), 128, 128, 3) uint8.
+    """
+    _draw_missing(data_dir, folder, names)
+    directory = os.path.join(data_dir, *folder.split("/"))
+    return np.stack([read_image(os.path.join(directory, name), layout.IMAGE_SIDE) for name in names])
+
+
+def image_names(data_dir: str, folder: str) -> list[str]:
+    """Return the sorted names of the images of a folder of the sets."""
+    set_name, _, part = folder.partition("/")
+    if completeness(data_dir) != LISTED:
+        path = os.path.join(data_dir, set_name, part)
+        return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    if set_name != "tcav":
+        return sorted(load_set(data_dir, set_name).names)
+    from bim.subsets import TCAV_FOLDERS, tcav_images
+
+    indices = range(layout.FIRST_VALIDATION, layout.FIRST_VALIDATION + _validation_images(data_dir))
+    chosen = tcav_images(part, indices, _recorded(data_dir, "seed")) if part in TCAV_FOLDERS else []
+    return sorted(layout.pair_name(*image) + ".jpg" for image in chosen)
+
+
+def resolve_data_dir(data_dir: str = "") -> str:
+    """Return ``data_dir``, or the embedded sets' folder, whose images are drawn when they are read.
 
     Parameters
     ----------
     data_dir
         The user's own folder of sets; empty for the embedded default.
-    jobs
-        Processes for making the embedded sets; all cores when None.
     """
     if data_dir:
         if not os.path.isdir(data_dir):
             raise BadInput(f"no folder {data_dir}; expected BIM's sets {listed(layout.MODEL_NAMES[:3])}, ...")
         return data_dir
-    directory = embedded_directory()
-    if is_complete(directory):
-        return directory
-    from attribution_benchmarks.beam.parallel_map import local_map
-    from bim.construct import TOGETHER, construct
-    from bim.synthetic.drawings import write_corpora
+    directory = str(cache_directory(f"bim_drawn_1_{EMBEDDED_VAL}"))
+    if not completeness(directory):
+        from bim.construct import list_drawn
 
-    check_directory("cache_dir", directory)
-    jobs = jobs or os.cpu_count() or 1
-    with locked_directory(directory, "drawn images"):
-        if is_complete(directory):  # made by another process, for which this one has waited
-            return directory
-        corpora = os.path.join(directory, "corpora")
-        first = layout.FIRST_VALIDATION
-        coco = os.path.join(corpora, "coco")
-        with local_map(jobs, TOGETHER) as each:
-            write_corpora(corpora, range(first, first + EMBEDDED_VAL), seed=0, each=each)
-            construct(
-                directory,
-                os.path.join(coco, "annotations", "instances_train2017.json"),
-                os.path.join(coco, "train2017"),
-                os.path.join(corpora, "miniplaces"),
-                num_train=0,
-                num_val=EMBEDDED_VAL,
-                seed=0,
-                each=each,
-            )
+        check_directory("cache_dir", directory)
+        list_drawn(directory, EMBEDDED_VAL)
     return directory
-
-
-@contextlib.contextmanager
-def failures_in_one_line() -> Iterator[None]:
-    """Convert errors of the file system (no such folder, no permission, disk full) to ``BadInput``."""
-    try:
-        yield
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        raise BadInput(f"{where}{error.strerror or error}; give a file or folder that can be used") from error
 
 
 def link(source: str, target: str) -> None:

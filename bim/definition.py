@@ -168,14 +168,12 @@ class Bim(Benchmark):
     def write_figures(self, run: Run, rows: Sequence[Mapping]) -> None:
         """Write a figure of scores and one of examples for each metric, and images for a report."""
         from bim import pictures
-        from bim.dataset import failures_in_one_line
 
-        with failures_in_one_line():
-            places = pictures.example_places(run.data, run.results, pictures.NUM_EXAMPLES)
-            pictures.write_pictures(
-                run.flags.plot_dir, run.data, run.metrics, rows, self.titles(run), places, run.flags.plot_format
-            )
-            pictures.save_report_examples(run.flags.plot_dir, run.data, run.results)
+        places = pictures.example_places(run.data, run.results, pictures.NUM_EXAMPLES)
+        pictures.write_pictures(
+            run.flags.plot_dir, run.data, run.metrics, rows, self.titles(run), places, run.flags.plot_format
+        )
+        pictures.save_report_examples(run.flags.plot_dir, run.data, run.results)
 
 
 def _check_names(run: Run, methods: Iterable[str]) -> None:

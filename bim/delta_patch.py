@@ -17,7 +17,7 @@ from attribution.errors import BadInput
 from attribution.file_io.files import atomic_directory, atomic_write, locked_directory
 from attribution.file_io.paths import check_directory
 from bim import layout
-from bim.dataset import BimSet, load_set, read_image
+from bim.dataset import BimSet, load_set, read_images
 from bim.evaluate import PATCH_SET, BimRun
 from bim.masks import save_masks
 from bim.measure import TENSORS, input_side, load_classifier, network_inputs
@@ -106,45 +106,38 @@ def construct(
     BadInput
         If the sets are missing or no patch keeps the class.
     """
-    directory = os.path.join(data_dir, "bamboo_forest_patch")
-    check_directory("data_dir", directory)
-    load_set(data_dir, "bamboo_forest")  # what is missing is reported before the folder is locked
-    # An existing set is replaced as a whole at the end, since a mixture would be scored as one set.
-    with locked_directory(data_dir, "patches"), atomic_directory(directory, replace=True) as unfinished:
-        return _write_patches(str(unfinished), data_dir, model, steps, step_size, batch_size, progress, tensors)
-
-
-def _write_patches(directory, data_dir, model, steps, step_size, batch_size, progress, tensors) -> PatchRecord:
-    """Make the patches and write them, their lists and their record to a folder."""
     import tqdm
 
+    final = os.path.join(data_dir, "bamboo_forest_patch")
+    check_directory("data_dir", final)
     plain = load_set(data_dir, "bamboo_forest")
     side = input_side(model)
     stems = [os.path.splitext(name)[0] for name in plain.names]
     columns = {"before": [], "after": [], "change": [], "accepted": []}
     blocks = range(0, len(plain), batch_size)
-    for start in tqdm.tqdm(blocks, "patches", leave=False, disable=not progress):
-        rows = range(start, min(len(plain), start + batch_size))
-        scenes, pasted, masks = _load_images(data_dir, plain, rows)
-        images = optimise(model, scenes, pasted, masks, steps, step_size, side, tensors)
-        logits = [model.scores(network_inputs(shown, side), batch_size) for shown in (scenes, pasted, images)]
-        change = np.square(images.astype(float) - scenes).sum(axis=(1, 2, 3))
-        columns["before"] += np.linalg.norm(logits[1] - logits[0], axis=1).tolist()
-        columns["after"] += np.linalg.norm(logits[2] - logits[0], axis=1).tolist()
-        columns["change"] += np.sqrt(change / np.maximum(1, 3 * masks.sum(axis=(1, 2)))).tolist()
-        columns["accepted"] += (logits[2].argmax(axis=1) == logits[0].argmax(axis=1)).tolist()
-        for row, image in zip(rows, images, strict=True):
-            save_picture(os.path.join(directory, "val", stems[row] + ".png"), image)
-    record = PatchRecord(model.fingerprint, stems, **columns)
-    _write_lists(directory, plain, record)
-    atomic_write(os.path.join(directory, RECORD), json.dumps(dataclasses.asdict(record), indent=1), durable=False)
+    # An existing set is replaced as a whole at the end, since a mixture would be scored as one set.
+    with locked_directory(data_dir, "patches"), atomic_directory(final, replace=True) as directory:
+        for start in tqdm.tqdm(blocks, "patches", leave=False, disable=not progress):
+            rows = range(start, min(len(plain), start + batch_size))
+            scenes, pasted, masks = _load_images(data_dir, plain, rows)
+            images = optimise(model, scenes, pasted, masks, steps, step_size, side, tensors)
+            logits = [model.scores(network_inputs(shown, side), batch_size) for shown in (scenes, pasted, images)]
+            change = np.square(images.astype(float) - scenes).sum(axis=(1, 2, 3))
+            columns["before"] += np.linalg.norm(logits[1] - logits[0], axis=1).tolist()
+            columns["after"] += np.linalg.norm(logits[2] - logits[0], axis=1).tolist()
+            columns["change"] += np.sqrt(change / np.maximum(1, 3 * masks.sum(axis=(1, 2)))).tolist()
+            columns["accepted"] += (logits[2].argmax(axis=1) == logits[0].argmax(axis=1)).tolist()
+            for row, image in zip(rows, images, strict=True):
+                save_picture(os.path.join(directory, "val", stems[row] + ".png"), image)
+        record = PatchRecord(model.fingerprint, stems, **columns)
+        _write_lists(str(directory), plain, record)
+        atomic_write(os.path.join(directory, RECORD), json.dumps(dataclasses.asdict(record), indent=1), durable=False)
     return record
 
 
 def _load_images(data_dir: str, plain: BimSet, rows: range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return scenes alone, the same with dogs, (N, H, W, 3) uint8, and the masks of the dogs, (N, H, W) bool."""
-    dogs = os.path.join(data_dir, "scene", "val")
-    pasted = np.stack([read_image(os.path.join(dogs, plain.names[row]), layout.IMAGE_SIDE) for row in rows])
+    pasted = read_images(data_dir, "scene/val", [plain.names[row] for row in rows])
     masks = np.stack([place_mask(plain.mask(row), plain.boxes[row], layout.IMAGE_SIDE) for row in rows])
     return plain.images(rows), pasted, masks
 

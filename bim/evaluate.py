@@ -269,6 +269,7 @@ class BimRun:
     def sharded_run(self, model_name: str, set_name: str, rows: Sequence[int] = ()) -> ShardedRun:
         """Return the run of a model through some images of a set."""
         member = self.member(model_name, set_name)
+        member.images.draw(rows)  # all at once, in parallel; a batch would draw its own
         evaluator = member_evaluator(
             member, self.explainer_of(member), self.run.store, self._shared_of(member), self.flags.batch_size,
             self.maps_directory,

@@ -18,11 +18,12 @@ from bim.masks import save_masks
 
 NO_BOX = (0, 0, 0, 0)
 NUM_TCAV_IMAGES = 100
-NUM_RANDOM_SETS = 10
+SUBSETS = (*layout.CONTRAST_SETS, "dog_bedroom", "bamboo_forest")
+TCAV_FOLDERS = ("dog_scene", *(f"random_{number}" for number in range(10)))
 
 
 def write_lists(data_dir: str, validation, boxes: dict, masks: dict) -> None:
-    """Write ``val.txt``, ``val_loc.txt`` and ``val_mask.npz`` of obj, scene and scene_only.
+    """Write ``val.txt``, ``val_loc.txt`` and ``val_mask.npz`` of all sets.
 
     Parameters
     ----------
@@ -43,6 +44,12 @@ def write_lists(data_dir: str, validation, boxes: dict, masks: dict) -> None:
         write_list(folder, names, [classes.index(triple[position]) for triple in triples])
         write_boxes(folder, names, [boxes[name] for name in names])
         _write_masks(folder, validation, masks)
+    for set_name in SUBSETS:
+        folder = os.path.join(data_dir, set_name)
+        names, scenes, _ = zip(*_images_of(set_name, validation), strict=True)
+        write_list(folder, names, map(layout.SCENES.index, scenes))
+        write_boxes(folder, names, [boxes.get(name, NO_BOX) for name in names])
+        _write_masks(folder, validation, {layout.COMMON_FEATURE: masks[layout.COMMON_FEATURE]})
 
 
 def write_list(folder: str, names, labels, suffix: str = ".jpg") -> None:
@@ -56,7 +63,22 @@ def write_boxes(folder: str, names, boxes, suffix: str = ".jpg") -> None:
     _write_lines(folder, "val_loc.txt", lines)
 
 
-def write_subsets(data_dir: str, indices, boxes: dict, dog_masks, seed: int) -> None:
+def origin(set_name: str, name: str) -> tuple[str, str]:
+    """Return the set that an image was made for, ``scene`` or ``scene_only``, and the image's name there.
+
+    Parameters
+    ----------
+    set_name
+        The set that it is in, such as ``obj`` or ``scene3``.
+    name
+        Its name in this set, without suffix: ``dog-bedroom-0901``, or ``bedroom-0901`` in the contrast sets.
+    """
+    if layout.object_and_number(name) is None:
+        return "scene_only", f"{layout.COMMON_FEATURE}-{name}"
+    return "scene_only" if set_name in ("scene_only", "bamboo_forest") else "scene", name
+
+
+def link_subsets(data_dir: str, indices, seed: int) -> None:
     """Make scene1 .. scene10, dog_bedroom, bamboo_forest and tcav of the images of scene and scene_only.
 
     Parameters
@@ -65,70 +87,69 @@ def write_subsets(data_dir: str, indices, boxes: dict, dog_masks, seed: int) -> 
         Folder of the sets.
     indices
         All indices of a pair, training and validation.
-    boxes
-        Image name -> box.
-    dog_masks
-        Masks of the validation dogs.
     seed
         Seed of TCAV's choice of images.
     """
-    validation = [index for index in indices if index >= layout.FIRST_VALIDATION]
     for set_name in layout.CONTRAST_SETS:
-        _write_contrast_set(data_dir, set_name, indices, boxes)
-        _write_masks(os.path.join(data_dir, set_name), validation, {layout.COMMON_FEATURE: dog_masks})
-    for set_name, source, scene in (
-        ("dog_bedroom", "scene", "bedroom"),
-        ("bamboo_forest", "scene_only", "bamboo_forest"),
-    ):
-        folder = os.path.join(data_dir, set_name)
-        names = [layout.pair_name("dog", scene, index) for index in validation]
-        for name in names:
-            link(os.path.join(data_dir, source, "val", name + ".jpg"), os.path.join(folder, "val", name + ".jpg"))
-        write_list(folder, names, [layout.SCENES.index(scene)] * len(names))
-        write_boxes(folder, names, [boxes[name] for name in names])
-        _write_masks(folder, validation, {layout.COMMON_FEATURE: dog_masks})
-    _write_tcav(data_dir, indices, seed)
-
-
-def _write_contrast_set(data_dir: str, set_name: str, indices, boxes: dict) -> None:
-    """Make one of scene1 .. scene10: a dog in the first i scene classes, no object in the others."""
-    folder = os.path.join(data_dir, set_name)
-    with_dog = layout.scenes_with_dog(set_name)
-    names, labels, places = [], [], []
-    for label, scene in enumerate(layout.SCENES):
-        os.makedirs(os.path.join(folder, "train", scene), exist_ok=True)
-        source = "scene" if scene in with_dog else "scene_only"
-        for index in indices:
-            dog_name = layout.pair_name("dog", scene, index)
-            name = dog_name if scene in with_dog else f"{scene}-{index:04d}"
+        for scene in layout.SCENES:
+            os.makedirs(os.path.join(data_dir, set_name, "train", scene), exist_ok=True)
+    for set_name in SUBSETS:
+        for name, scene, index in _images_of(set_name, indices):
+            source, original = origin(set_name, name)
             part = layout.part_folder(scene, index)
-            link(os.path.join(data_dir, source, part, dog_name + ".jpg"), os.path.join(folder, part, name + ".jpg"))
-            if part == "val":
-                names.append(name)
-                labels.append(label)
-                places.append(boxes[name] if scene in with_dog else NO_BOX)
-    write_list(folder, names, labels)
-    write_boxes(folder, names, places)
+            target = os.path.join(data_dir, set_name, part, name + ".jpg")
+            link(os.path.join(data_dir, source, part, original + ".jpg"), target)
+    for folder in TCAV_FOLDERS:
+        for name, scene, index in tcav_images(folder, indices, seed):
+            file = layout.pair_name(name, scene, index) + ".jpg"
+            source = os.path.join(data_dir, "scene", layout.part_folder(scene, index), file)
+            link(source, os.path.join(data_dir, "tcav", folder, file))
 
 
-def _write_tcav(data_dir: str, indices, seed: int) -> None:
-    """Choose TCAV's images: dogs on scenes as the concept, and random sets of other objects on scenes.
+def _images_of(set_name: str, indices) -> list[tuple[str, str, int]]:
+    """Return name, scene and index of each image of one of ``SUBSETS``.
+
+    One of scene1 .. scene10 has a dog in the first i scene classes and no object in the others. The other subsets have
+    validation images of one scene.
+    """
+    if set_name not in layout.CONTRAST_SETS:
+        scene = set_name.removeprefix("dog_")
+        validation = [index for index in indices if index >= layout.FIRST_VALIDATION]
+        return [(layout.pair_name("dog", scene, index), scene, index) for index in validation]
+    with_dog = layout.scenes_with_dog(set_name)
+    return [
+        (layout.pair_name("dog", scene, index) if scene in with_dog else f"{scene}-{index:04d}", scene, index)
+        for scene in layout.SCENES
+        for index in indices
+    ]
+
+
+def tcav_images(folder: str, indices, seed: int) -> list[tuple[str, str, int]]:
+    """Choose images for TCAV: dogs on scenes as the concept, or a random set of other objects on scenes.
 
     The target is ``dog_bedroom``, so none of the images shows a bedroom.
     Training images are used if there are any.
+
+    Parameters
+    ----------
+    folder
+        One of ``TCAV_FOLDERS``.
+    indices, seed
+        As for ``link_subsets``.
+
+    Returns
+    -------
+    list of tuple
+        Object, scene and index of each image.
     """
     pool = [index for index in indices if index < layout.FIRST_VALIDATION] or list(indices)
     scenes = [scene for scene in layout.SCENES if scene != "bedroom"]
     others = [name for name in layout.OBJECTS if name != layout.COMMON_FEATURE]
-    for number in range(NUM_RANDOM_SETS + 1):
-        rng = np.random.default_rng([seed, 1907, number])
-        triples = list(itertools.product(others if number else [layout.COMMON_FEATURE], scenes, pool))
-        chosen = rng.choice(len(triples), min(NUM_TCAV_IMAGES, len(triples)), replace=False)
-        folder = os.path.join(data_dir, "tcav", f"random_{number - 1}" if number else "dog_scene")
-        for position in sorted(chosen):
-            name, scene, index = triples[position]
-            file = layout.pair_name(name, scene, index) + ".jpg"
-            link(os.path.join(data_dir, "scene", layout.part_folder(scene, index), file), os.path.join(folder, file))
+    number = TCAV_FOLDERS.index(folder)
+    rng = np.random.default_rng([seed, 1907, number])
+    triples = list(itertools.product(others if number else [layout.COMMON_FEATURE], scenes, pool))
+    chosen = rng.choice(len(triples), min(NUM_TCAV_IMAGES, len(triples)), replace=False)
+    return [triples[position] for position in sorted(chosen)]
 
 
 def _write_masks(folder: str, validation, masks: dict) -> None:

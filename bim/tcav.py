@@ -18,7 +18,7 @@ import numpy as np
 from attribution.errors import BadInput, listed
 from attribution.model import batching
 from bim import layout
-from bim.dataset import read_image
+from bim.dataset import image_names, read_images
 from bim.measure import input_side, network_inputs
 
 LOGITS = "final_dense"
@@ -254,11 +254,12 @@ def load_images(data_dir: str, num_random: int, counterparts: str = "objects", s
         folders |= {f"random_{number}": f"tcav/random_{number}" for number in range(num_random)}
     images = {}
     for name, folder in folders.items():
-        path = os.path.join(data_dir, *folder.split("/"))
-        files = sorted(os.listdir(path)) if os.path.isdir(path) else []
+        files = image_names(data_dir, folder)
         if not files:
-            raise BadInput(f"no images in {path}; scripts/construct_bim_dataset.py makes ten random counterparts")
-        images[name] = np.stack([read_image(os.path.join(path, file), layout.IMAGE_SIDE) for file in files])
+            raise BadInput(
+                f"no images in {data_dir}/{folder}; scripts/construct_bim_dataset.py makes ten random counterparts"
+            )
+        images[name] = read_images(data_dir, folder, files)
     if counterparts == "scenes":
         images |= _scenes_alone(data_dir, num_random, len(images["concept"]), seed)
     return images
@@ -266,21 +267,16 @@ def load_images(data_dir: str, num_random: int, counterparts: str = "objects", s
 
 def _scenes_alone(data_dir: str, num_random: int, count: int, seed: int) -> dict[str, np.ndarray]:
     """Draw counterparts of scenes without bedrooms on which nothing was pasted."""
-    path = os.path.join(data_dir, "scene_only", "val")
     # A scene is there once for every object's name.
-    files = (
-        sorted(file for file in os.listdir(path) if file.startswith(f"{layout.OBJECTS[0]}-"))
-        if os.path.isdir(path)
-        else []
-    )
+    files = [file for file in image_names(data_dir, "scene_only/val") if file.startswith(f"{layout.OBJECTS[0]}-")]
     files = [file for file in files if file.split("-")[1] != "bedroom"]
     if len(files) < 2:
-        raise BadInput(f"no scenes in {path}; scripts/construct_bim_dataset.py makes the set")
+        raise BadInput(f"no scenes in {data_dir}/scene_only/val; scripts/construct_bim_dataset.py makes the set")
     found = {}
     for number in range(num_random):
         drawn = np.random.default_rng([seed, 47, number]).permutation(len(files))[:count]
-        chosen = [os.path.join(path, files[place]) for place in sorted(drawn)]
-        found[f"random_{number}"] = np.stack([read_image(file, layout.IMAGE_SIDE) for file in chosen])
+        chosen = [files[place] for place in sorted(drawn)]
+        found[f"random_{number}"] = read_images(data_dir, "scene_only/val", chosen)
     return found
 
 

@@ -360,7 +360,9 @@ _OBJECTS = (backpack, bird, dog, elephant, kite, pizza, stop_sign, toilet, truck
 OBJECTS = {draw.__name__: draw for draw in _OBJECTS}
 
 
-def draw_object(name: str, rng: np.random.Generator, size: int = 208) -> tuple[np.ndarray, np.ndarray]:
+def draw_object(
+    name: str, rng: np.random.Generator, size: int = 208, finished: bool = True
+) -> tuple[np.ndarray | None, np.ndarray]:
     """Draw one object on a plain, uneven ground.
 
     Parameters
@@ -371,10 +373,12 @@ def draw_object(name: str, rng: np.random.Generator, size: int = 208) -> tuple[n
         Source of all variation.
     size
         Side of the picture in pixels.
+    finished
+        Whether to light the picture; without it, only the silhouette is returned.
 
     Returns
     -------
-    image : numpy.ndarray
+    image : numpy.ndarray or None
         (size, size, 3) uint8.
     silhouette : numpy.ndarray
         (size, size) bool, where the object is.
@@ -391,6 +395,8 @@ def draw_object(name: str, rng: np.random.Generator, size: int = 208) -> tuple[n
     ground = palette(rng)[0]
     canvas = Canvas(size, ground, pose, outline=rng.uniform(0.3, 0.7))
     OBJECTS[name](canvas, rng, palette(rng))
+    if not finished:
+        return None, canvas.silhouette()
     image = canvas.picture() * _light(size, rng)[..., None]
     image += rng.standard_normal((size, size, 1), dtype=np.float32) * rng.uniform(2, 7)
     return np.clip(image, 0, 255).astype(np.uint8), canvas.silhouette()

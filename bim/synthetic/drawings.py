@@ -43,7 +43,7 @@ def write_corpora(directory: str, indices: Sequence[int], seed: int = 0, each: P
     with locked_directory(directory, "drawings"):
         place = os.path.abspath(directory)  # a process on another machine works elsewhere
         tasks = [(place, kind, name, i, seed) for i in indices for kind, name in _CLASSES]
-        annotations = [done for done in each("drawings", _draw, tasks) if done is not None]
+        annotations = [done["annotation"] for done in each("drawings", draw_source, tasks) if "annotation" in done]
         atomic_write(os.path.join(directory, ANNOTATIONS), json.dumps(_document(annotations)))
 
 
@@ -67,34 +67,49 @@ def _document(annotations: list[dict]) -> dict:
 _CLASSES = [("object", name) for name in OBJECTS] + [("scene", name) for name in SCENES]
 
 
-def _draw(task) -> dict | None:
-    """Draw one picture of one class; return the COCO annotation of an object."""
+def draw_source(task, saved: bool = True) -> dict:
+    """Draw one picture of one class.
+
+    Parameters
+    ----------
+    task
+        Directory of the corpora, ``"object"`` or ``"scene"``, class, index and seed.
+    saved
+        Whether to write the picture, if it is missing.
+
+    Returns
+    -------
+    dict
+        "path", the file; and of an object "annotation", as COCO has it.
+    """
     directory, kind, name, index, seed = task
     rng = np.random.default_rng([seed, zlib.crc32(f"{kind}/{name}/{index}".encode())])
     if kind == "scene":
         folder = os.path.join(directory, "miniplaces", "images", "train", scene_folder(name))
         path = os.path.join(folder, f"{index + 1:08d}.jpg")
-        if not is_whole(path):
+        if saved and not is_whole(path):
             save_picture(path, draw_scene(name, rng))
-        return None
-    image, silhouette = draw_object(name, rng)
+        return {"path": path}
     number = OBJECTS.index(name) * 1000 + index + 1
     path = os.path.join(directory, "coco", "train2017", f"{number:012d}.jpg")
-    if not is_whole(path):
+    missing = saved and not is_whole(path)
+    image, silhouette = draw_object(name, rng, finished=missing)
+    if missing:
         save_picture(path, image)
     rows, columns = np.flatnonzero(silhouette.any(1)), np.flatnonzero(silhouette.any(0))
-    return {
+    annotation = {
         "image_id": number,
         "category_id": COCO_CATEGORY[name],
-        "segmentation": outline_polygons(silhouette),
+        "segmentation": _outline_polygons(silhouette),
         "area": int(silhouette.sum()),
         "bbox": [int(columns[0]), int(rows[0]), int(np.ptp(columns)) + 1, int(np.ptp(rows)) + 1],
         "iscrowd": 0,
-        "side": len(image),
+        "side": len(silhouette),
     }
+    return {"path": path, "annotation": annotation}
 
 
-def outline_polygons(silhouette: np.ndarray) -> list[list[float]]:
+def _outline_polygons(silhouette: np.ndarray) -> list[list[float]]:
     """Return the outer outlines of a (H, W) bool silhouette as COCO polygons, lists of x0, y0, x1, y1, ..."""
     import cv2
 

@@ -3,6 +3,10 @@
 import json
 import math
 import os
+import pathlib
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ from PIL import Image
 from attribution.errors import BadInput
 from bim import construct, dataset, layout
 from bim.masks import load_masks
+from bim.synthetic.drawings import write_corpora
 
 
 def tree(directory):
@@ -127,30 +132,58 @@ def test_an_interrupted_construction_continues_to_the_same_bytes(construct_sets,
     assert tree(again) == tree(sets)
 
 
-def test_beam_makes_the_same_bytes(construct_sets, sets, tmp_path):
-    pytest.importorskip("apache_beam")
-    from attribution_benchmarks.beam.parallel_map import BeamMap
-    from attribution_benchmarks.core.fingerprint import code_and_versions
-
-    claim = str(tmp_path / "sets" / construct.RECORD)
-    each = BeamMap(code_and_versions, claim, str(tmp_path / "blocks"), block_size=20)
-    assert tree(construct_sets(tmp_path / "sets", each=each)) == tree(sets)
-    told = [json.loads(path.read_text()) for path in (tmp_path / "blocks").rglob("manifest.json")]
-    assert sorted((one["blocks"], one["inputs"]) for one in told) == [(2, 30), (15, 30)]  # scenes, objects on them
-
-
-def test_drawings_on_beam_are_the_same_bytes(corpora, tmp_path):
-    pytest.importorskip("apache_beam")
-    from attribution_benchmarks.beam.parallel_map import BeamMap
-    from attribution_benchmarks.core.fingerprint import code_and_versions
-    from bim.synthetic.drawings import write_corpora
-
-    (tmp_path / "claim").write_text("")
-    write_corpora(
-        str(tmp_path / "drawn"), [0, 900, 901], 0,
-        BeamMap(code_and_versions, str(tmp_path / "claim"), str(tmp_path / "blocks")),
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """All files of sets of drawings that were constructed as a whole."""
+    directory = tmp_path_factory.mktemp("drawn")
+    coco = directory / "corpora" / "coco"
+    write_corpora(str(directory / "corpora"), [900, 901])
+    construct.construct(
+        str(directory), str(coco / "annotations" / "instances_train2017.json"), str(coco / "train2017"),
+        str(directory / "corpora" / "miniplaces"), num_train=0, num_val=2,
     )  # fmt: skip
-    assert tree(tmp_path / "drawn") == tree(corpora)
+    return tree(directory)
+
+
+def test_only_the_images_that_are_read_are_drawn_with_the_bytes_of_a_whole_construction(drawn, tmp_path):
+    construct.list_drawn(str(tmp_path), 2)
+    assert json.loads((tmp_path / construct.RECORD).read_text())["complete"] == dataset.LISTED
+    assert not list(tmp_path.rglob("*.jpg"))
+    read = dataset.load_set(str(tmp_path), "scene").images([3, 150])
+    found = {path.relative_to(tmp_path) for path in tmp_path.glob("*/val/*.jpg")}
+    names = [dataset.load_set(str(tmp_path), "scene").names[row] for row in (3, 150)]
+    assert found == {pathlib.Path(name, "val", file) for name in ("obj", "scene") for file in names}
+    for name in [*layout.CONTRAST_SETS, "dog_bedroom", "bamboo_forest", "scene", "obj", "scene_only"]:
+        images = dataset.load_set(str(tmp_path), name)
+        images.digest(range(len(images)))
+    for folder in ("tcav/dog_scene", "tcav/random_0", "tcav/random_9"):
+        assert len(
+            dataset.read_images(str(tmp_path), folder, dataset.image_names(str(tmp_path), folder))
+        ) == 18 + 82 * (folder != "tcav/dog_scene")
+    whole = {
+        path: content for path, content in drawn.items() if not re.match("corpora/coco/ann|tcav/random_[1-8]", path)
+    }
+    assert {**tree(tmp_path), construct.RECORD: whole[construct.RECORD]} == whole
+    np.testing.assert_array_equal(dataset.load_set(str(tmp_path), "scene").images([3, 150]), read)
+
+
+def test_stopped_drawing_is_finished_by_two_processes_at_once(drawn, tmp_path, monkeypatch):
+    saved, room = construct.save_picture, iter(range(30))
+    monkeypatch.setattr(construct, "save_picture", lambda *picture: saved(*picture) if next(room) < 29 else 1 / 0)
+    construct.list_drawn(str(tmp_path), 2)
+    with pytest.raises(ZeroDivisionError):
+        dataset.load_set(str(tmp_path), "obj").images(range(0, 200, 3))
+    os.remove(tmp_path / construct.RECORD)  # as if the lists were not complete either
+    (tmp_path / "obj" / "val.txt").write_text("")
+    program = (
+        "import sys; from bim import construct, dataset; construct.list_drawn(sys.argv[1], 2); "
+        "dataset.load_set(sys.argv[1], 'obj').images(range(0, 200, 2))"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    found = tree(tmp_path)
+    assert {f"obj/val/{name}" for name in dataset.load_set(str(tmp_path), "obj").names[::2]} <= set(found)
+    assert all(content == drawn[path] for path, content in found.items() if path != construct.RECORD)
 
 
 def test_another_seed_moves_the_objects(construct_sets, sets, tmp_path):

@@ -1,18 +1,9 @@
-"""What the file system refuses is one line that names the file."""
+"""Links, and images of 16 bits."""
 
 import numpy as np
-import pytest
 from PIL import Image
 
-from attribution.errors import BadInput
 from bim import dataset
-
-
-def test_a_refusal_names_the_file(tmp_path):
-    with pytest.raises(BadInput, match=r"gone\.txt: No such file"), dataset.failures_in_one_line():
-        open(tmp_path / "gone.txt")
-    with pytest.raises(BadInput, match="another line"), dataset.failures_in_one_line():
-        raise BadInput("another line")
 
 
 def test_a_link_that_another_process_makes_at_the_same_time_stays_a_link(tmp_path, monkeypatch):
