@@ -38,6 +38,7 @@ THIRD_PARTY = [  # libraries whose methods are scored beside this project's
 RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they render a few images
 DOCS = ["mkdocs>=1.6,<2", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
 BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tests, which run it for real
+DASK = [*BEAM, "dask>=2024.4.2", "distributed>=2024.4.2"]  # Beam's DaskRunner; also for the tests
 REMOTE = ["gcsfs>=2024.2", "s3fs>=2024.2"]  # clients for gs:// and s3:// in path flags
 SUPERPIXELS = ["scikit-image>=0.22,<1"]  # segments of images, for XRAI and groups="superpixels"
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
@@ -101,13 +102,14 @@ setup(
             "setuptools>=77",  # a test builds the wheel
             "threadpoolctl>=3.1,<4",
             "tf_keras>=2.20,<2.22",  # writes files as Keras 2 does
-            *BEAM,
+            *DASK,
             *THIRD_PARTY,
             *RENDER,
             *SERVING,
             *SUPERPIXELS,
         ],
         "beam": BEAM,
+        "dask": DASK,
         "third-party": THIRD_PARTY,
         "peers": THIRD_PARTY,  # the old name
         "docs": DOCS,

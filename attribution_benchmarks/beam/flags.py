@@ -20,8 +20,7 @@ def define_precompute_flags(flag_values: flags.FlagValues) -> None:
     define_beam_flags(
         flag_values, "scores",
         "inputs per block with --runner=beam, a multiple of --batch_size; eight batches if 0",
-        "directory of the blocks' results, which all workers must reach: a path, or gs://, s3://, hdfs://; below "
-        "--scores_dir or the cache if empty",
+        "below --scores_dir or the cache",
     )  # fmt: skip
     flags.DEFINE_integer(
         "allow_failures", 0, "number of blocks that may fail; their inputs are dropped from the tables",
@@ -33,8 +32,7 @@ def define_beam_flags(
     flag_values: flags.FlagValues,
     what: str = "files",
     block_size: str = "files per block with --runner=beam; 64 if 0",
-    blocks_dir: str = "directory of the blocks' results, which all workers must reach: a path, or gs://, s3://, "
-    "hdfs://; in the cache if empty",
+    blocks_dir: str = "in the cache",
 ) -> None:
     """Define ``--runner`` and its options.
 
@@ -44,8 +42,10 @@ def define_beam_flags(
         Of the command.
     what
         Its results, which do not depend on the runner.
-    block_size, blocks_dir
-        Help of these flags.
+    block_size
+        Help of this flag.
+    blocks_dir
+        Where blocks are by default, for the help.
     """
     flags.DEFINE_enum(
         "runner", _LOCAL, [_LOCAL, _BEAM],
@@ -57,7 +57,11 @@ def define_beam_flags(
         "workers", 1, "processes on this machine with --runner=beam", lower_bound=1, flag_values=flag_values
     )
     flags.DEFINE_integer("block_size", 0, block_size, lower_bound=0, flag_values=flag_values)
-    flags.DEFINE_string("blocks_dir", "", blocks_dir, flag_values=flag_values)
+    flags.DEFINE_string(
+        "blocks_dir", "",
+        "directory of the blocks' results, which all workers must reach: a path, or gs://, s3://, hdfs://; "
+        f"{blocks_dir} if empty", flag_values=flag_values,
+    )  # fmt: skip
     flags.DEFINE_multi_string("runner_options", [], "options of Beam, written after --", flag_values=flag_values)
 
 
@@ -67,7 +71,8 @@ def check_precompute_flags(flag_values: flags.FlagValues) -> bool:
     Raises
     ------
     BadInput
-        If Beam's options are given without it, it is not installed, or the directory of blocks cannot be used.
+        If Beam's options are invalid or given without it, it is not installed, or the directory of blocks cannot be
+        used.
     """
     if flag_values.runner == _BEAM:
         for name in _PRECOMPUTED:
@@ -100,6 +105,7 @@ def check_beam_flags(flag_values: flags.FlagValues, processes_flag: str = "") ->
     if processes_flag and flag_values[processes_flag].present:
         raise BadInput(f"--{processes_flag}: only with --runner=local; use --workers with --runner=beam")
     _import_beam()
+    importlib.import_module("attribution_benchmarks.beam.pipeline").pipeline_of(flag_values.runner_options)
     if not is_remote(flag_values.blocks_dir):
         check_directory("blocks_dir", flag_values.blocks_dir)
     return True

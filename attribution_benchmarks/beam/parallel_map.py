@@ -68,7 +68,7 @@ def local_map(number: int = 1, chunk: int = 1) -> Iterator[ParallelMap]:
         def parallel_map(title: str, function: Callable[[Any], Any], items: Sequence, files: int = 1) -> Iterable[Any]:
             taken = max(1, min(chunk, len(items) // (4 * max(1, number))))
             returned = mapped(function, items, taken) if len(items) >= 2 * chunk else map(function, items)
-            return tqdm.tqdm(returned, title, len(items), mininterval=1.0, leave=False)
+            return tqdm.tqdm(returned, title, len(items), mininterval=1.0, delay=1.0, leave=False)
 
         yield parallel_map
 
@@ -135,10 +135,7 @@ def parallel_map_from_flags(
         return local_map(flag_values[processes_flag].value or available_cores(), chunk)
     if is_remote(claim):
         raise BadInput(f"{os.path.dirname(claim)} is not a directory; files need one that is mounted on all workers")
-    from attribution_benchmarks.beam.launch import pipeline_of
-
     options = tuple(flag_values.runner_options)
-    pipeline_of(flag_values.workers, options)  # raises for invalid options
     directory = flag_values.blocks_dir or str(cache_directory("blocks"))
     beam = BeamMap(code, os.path.abspath(claim), directory, flag_values.workers, flag_values.block_size, options)
     return contextlib.nullcontext(beam)

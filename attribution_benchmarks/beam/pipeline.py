@@ -1,28 +1,34 @@
-"""The Beam pipeline: each task of a plan is computed by a pure function and written to its own shard.
+"""Blocks of a plan, computed in this process, in processes of this machine, or on a runner of Beam.
 
-Results are not returned through Beam. A task that a runner retries, or runs twice at the same time, leaves the same
-shard.
+Each block is computed by a pure function and written to its own shard. Results are not returned through Beam. A block
+that a runner retries, or runs twice at the same time, leaves the same shard.
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import functools
+import importlib.util
 import logging
 import os
 import platform
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import apache_beam as beam
-from apache_beam.metrics import Metrics
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput
 from attribution_benchmarks.beam import shards
 from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of
+from attribution_benchmarks.cli.workers import processes
 
+DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 ATTEMPTS = 3  # for a block that fails for another reason than its inputs
 HALVINGS = 5  # of a batch that does not fit into the memory of a device
 
@@ -30,14 +36,14 @@ _works: dict[Job, Callable[[str], Work]] = {}
 _lock = threading.RLock()  # one model per process and one block in memory, however many threads a runner has
 
 
-def provide_works(job: Job, works: Sequence[Work]) -> None:
-    """Make existing works available to workers in this process."""
+@contextlib.contextmanager
+def provided(job: Job, works: Sequence[Work]) -> Iterator[None]:
+    """Make existing works available to workers in this process until the block of code ends."""
     _works[job] = {work.name: work for work in works}.__getitem__
-
-
-def release_works(job: Job) -> None:
-    """Drop the references to the works of a job."""
-    _works.pop(job, None)
+    try:
+        yield
+    finally:
+        _works.pop(job, None)
 
 
 def _work_named(job: Job, name: str) -> Work:
@@ -50,34 +56,33 @@ def _work_named(job: Job, name: str) -> Work:
 
 
 class _ComputeBlocks(beam.DoFn):
-    """Compute blocks and write their shards."""
+    """Compute blocks by their places in the plan."""
 
     def __init__(self, job: Job):
         self.job = job
-        self._counters = {
-            name: Metrics.counter("attribution_benchmarks", name) for name in ("inputs", "passes", "retries", "failed")
-        }
 
-    def setup(self) -> None:
-        """Silence Beam's messages below errors."""
-        logging.getLogger("apache_beam").setLevel(logging.ERROR)
-
-    def process(self, line: str) -> None:
+    def process(self, place: int) -> None:
         """Compute one block, unless its shard exists."""
-        task = Task.from_line(line)
-        with _lock:
-            try:
-                if shards.read_shard(self.job.directory, task):
-                    return
-            except shards.DamagedShard:
-                pass
-            for name, number in _compute_and_write(self.job, task).items():
-                if name in self._counters:
-                    self._counters[name].inc(int(number))
+        _compute_block(self.job, place)
 
 
-def _compute_and_write(job: Job, task: Task) -> dict[str, Any]:
-    """Compute a block and write its shard, or the reason of its failure; return statistics of the computation."""
+@functools.lru_cache(1)
+def _plan_lines(plan: str) -> list[bytes]:
+    return (shards.read(plan) or b"").splitlines()
+
+
+def _compute_block(job: Job, place: int) -> None:
+    """Compute one block of the plan, unless its shard exists."""
+    with _lock:
+        task = Task.from_line(_plan_lines(job.plan)[place])
+        with contextlib.suppress(shards.DamagedShard):
+            if shards.read_shard(job.directory, task):
+                return
+        _compute_and_write(job, task)
+
+
+def _compute_and_write(job: Job, task: Task) -> None:
+    """Compute a block and write its shard, or the reason of its failure."""
     retries = halvings = 0
     while True:
         try:
@@ -92,14 +97,13 @@ def _compute_and_write(job: Job, task: Task) -> dict[str, Any]:
                 retries += 1
             else:
                 shards.write_failure(job.directory, task, _one_line(error), [str(item)[:200] for item in task.items])
-                return {"failed": 1, "retries": retries}
+                return
     statistics = {
         "inputs": len(task.items), "passes": computed.passes, "retries": retries, "halvings": halvings,
         "seconds": round(time.monotonic() - began, 3), "cpu_seconds": round(time.process_time() - cpu, 3),
         "device": _device_kind(),
     }  # fmt: skip
     shards.write_shard(job.directory, task, shards.Shard(computed.results, statistics))
-    return statistics
 
 
 def _compute(work: Work, task: Task, halvings: int) -> Computed:
@@ -136,21 +140,82 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
     return False
 
 
-def build(pipeline: beam.Pipeline, plan: str, job: Job) -> None:
-    """Add the steps to a pipeline.
+def run(job: Job, blocks: int, workers: int, options: Sequence[str]) -> None:
+    """Compute all blocks of a plan.
 
     Parameters
     ----------
-    pipeline
-        Of any runner.
-    plan
-        File with one task per line, on a file system that all workers can reach.
     job
-        The factory of the works and the directory of the shards.
+        What workers need.
+    blocks
+        Number of blocks in the plan.
+    workers
+        Number of processes on this machine, if no option names a runner, or if Dask has no address.
+    options
+        Of Beam.
+
+    Raises
+    ------
+    BadInput
+        If the system ended a worker process, or Dask has no cluster or lost too many workers.
     """
-    (
-        pipeline
-        | "Plan" >> beam.io.ReadFromText(plan)
-        | "Spread" >> beam.Reshuffle()
-        | "Compute blocks" >> beam.ParDo(_ComputeBlocks(job))
-    )
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    if workers > 1 and not options:  # Beam's own processes wait for ever if one of them dies
+        with processes(workers) as mapped:
+            collections.deque(mapped(functools.partial(_compute_block, job), range(blocks), 1), maxlen=0)
+        return
+    steps = pipeline_of(options)
+    _ = steps | beam.Create(range(blocks)) | beam.Reshuffle() | "Compute blocks" >> beam.ParDo(_ComputeBlocks(job))
+    with _dask_cluster(steps, workers) if type(steps.runner).__name__ == "DaskRunner" else contextlib.nullcontext():
+        steps.run().wait_until_finish()
+
+
+def pipeline_of(options: Sequence[str]) -> beam.Pipeline:
+    """Return an empty pipeline of the runner that the options name, or of Beam's runner in this process.
+
+    Raises
+    ------
+    BadInput
+        If Beam does not accept the options, or they name no runner.
+    """
+    if not options:
+        return beam.Pipeline(runner=FnApiRunner())  # Beam's default may download one
+    try:
+        settings = PipelineOptions(list(options))
+        standard = settings.view_as(StandardOptions)
+        if not standard.runner:
+            raise ValueError("they name no runner, as --runner=FlinkRunner")
+        if standard.runner.rpartition(".")[2].lower() in ("daskrunner", "dask"):
+            standard.runner = DASK  # Beam knows no short name of it
+            if importlib.util.find_spec("distributed") is None:
+                raise BadInput("DaskRunner needs Dask: pip install 'attribution-benchmarks[dask]'")
+        return beam.Pipeline(options=settings)
+    except (ValueError, SystemExit) as error:
+        raise BadInput(f"Beam does not accept the options after --: {error}") from error
+
+
+@contextlib.contextmanager
+def _dask_cluster(steps: beam.Pipeline, workers: int) -> Iterator[None]:
+    """Complete the options of a pipeline on Dask: a block in each partition, and a cluster here if none is named."""
+    import dask
+    from apache_beam.runners.dask.dask_runner import DaskOptions
+    from dask import distributed
+
+    options = steps.options.view_as(DaskOptions)
+    if not (options.npartitions or options.partition_size):
+        options.partition_size = 1  # Beam's default is 128
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    with contextlib.ExitStack() as stack:
+        if not (options.address or options.scheduler_file):
+            # Dask would limit the threads of BLAS, which changes last digits.
+            stack.enter_context(dask.config.set({"distributed.nanny.pre-spawn-environ": {}}))
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR,
+                preload="import logging; logging.disable(logging.WARNING)",
+            )  # fmt: skip
+            options.address = stack.enter_context(cluster).scheduler_address
+        try:
+            yield
+            distributed.default_client().close()
+        except (OSError, distributed.KilledWorker) as error:
+            raise BadInput(f"Dask cannot compute the blocks: {' '.join(str(error).split())}") from error

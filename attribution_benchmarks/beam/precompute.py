@@ -30,7 +30,7 @@ _SUMMED = ("inputs", "passes", "retries", "halvings", "seconds", "cpu_seconds")
 
 
 @dataclasses.dataclass(frozen=True)
-class CommandFactory:
+class _CommandFactory:
     """A ``work.WorkFactory`` that creates the works of a command from its flags.
 
     Attributes
@@ -92,16 +92,16 @@ class Precompute:
             If more blocks failed than allowed, or a worker died. Shards remain, so that another run resumes.
         """
         fingerprint = plan_fingerprint(self.factory.name, works, self.block_size)
-        job = Job(self.factory, join(self.directory, fingerprint))
+        directory = join(self.directory, fingerprint)
         tasks = list(plan_tasks(works, self.block_size))
         if not tasks:
             return {}
         if not self.resumes:
-            remove(job.directory, sorted(names_in(job.directory)))
-        missing = _tasks_without_shard(job.directory, tasks)
+            remove(directory, sorted(names_in(directory)))
+        missing = _tasks_without_shard(directory, tasks)
         if missing:
-            self._compute(job, missing, works)
-        failed = _merge(job.directory, tasks, works)
+            self._compute(directory, missing, works)
+        failed = _merge(directory, tasks, works)
         for task, failure in failed:
             inputs = failure["inputs"]
             print_line(
@@ -116,26 +116,23 @@ class Precompute:
                 "tries these blocks again"
             )
         if not self.resumes:
-            remove(job.directory, sorted(names_in(job.directory) - {MANIFEST}))
+            remove(directory, sorted(names_in(directory) - {MANIFEST}))
         dropped: dict[str, list] = {}
         for task, _ in failed:
             dropped.setdefault(task.work, []).extend(task.items)
         return dropped
 
-    def _compute(self, job: Job, tasks: Sequence[Task], works: Sequence[Work]) -> None:
-        """Write the plan and run the pipeline."""
-        from attribution_benchmarks.beam import launch, pipeline
+    def _compute(self, directory: str, tasks: Sequence[Task], works: Sequence[Work]) -> None:
+        """Write the plan and compute its blocks."""
+        from attribution_benchmarks.beam import pipeline
 
         text = "".join(f"{task.to_line()}\n" for task in tasks)
-        plan = join(job.directory, f"plan-{digest_of(text)[:24]}.jsonl")
-        _make_directory(job.directory)
-        write(plan, text.encode())
-        pipeline.provide_works(job, works)
-        try:
-            with _progress_bar(job.directory, tasks, f"blocks of {works[0].name}" if len(works) == 1 else "blocks"):
-                launch.launch(plan, job, self.workers, self.options)
-        finally:
-            pipeline.release_works(job)
+        job = Job(self.factory, directory, join(directory, f"plan-{digest_of(text)[:24]}.jsonl"))
+        _make_directory(directory)
+        write(job.plan, text.encode())
+        title = f"blocks of {works[0].name}" if len(works) == 1 else "blocks"
+        with pipeline.provided(job, works), _progress_bar(directory, tasks, title):
+            pipeline.run(job, len(tasks), self.workers, self.options)
 
 
 def precompute_from_flags(flag_values: flags.FlagValues, module: str, scores_dir: str = "") -> Precompute:
@@ -146,23 +143,15 @@ def precompute_from_flags(flag_values: flags.FlagValues, module: str, scores_dir
     flag_values
         Of the command, checked by ``flags.check_precompute_flags``.
     module
-        Its module, see ``CommandFactory``.
+        Its module, see ``_CommandFactory``.
     scores_dir
         Its store of scores; empty for none.
-
-    Raises
-    ------
-    BadInput
-        If the options of the runner are invalid.
     """
-    from attribution_benchmarks.beam.launch import pipeline_of
-
-    pipeline_of(flag_values.workers, flag_values.runner_options)  # raises for invalid options
     directory = flag_values.blocks_dir
     if not directory:
         directory = join(origin(scores_dir), "blocks") if scores_dir else str(cache_directory("blocks"))
     return Precompute(
-        CommandFactory(module, _arguments_of(flag_values)), directory, flag_values.workers, flag_values.block_size,
+        _CommandFactory(module, _arguments_of(flag_values)), directory, flag_values.workers, flag_values.block_size,
         flag_values.allow_failures, tuple(flag_values.runner_options),
     )  # fmt: skip
 

@@ -6,13 +6,12 @@ same block at the same time leave one complete shard.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from attribution.file_io.files import UNFINISHED, atomic_write
 from attribution_benchmarks.beam.work import Results, Task
@@ -24,17 +23,8 @@ class DamagedShard(Exception):
     """A shard that is incomplete or belongs to another block."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    """Content of a shard.
-
-    Attributes
-    ----------
-    results
-        As in ``work.Computed``.
-    statistics
-        Inputs, passes, retries, halvings, seconds, cpu_seconds and device of the computation.
-    """
+class Shard(NamedTuple):
+    """Results of a block, as in ``work.Computed``, and how they were computed: inputs, passes, seconds, device, ..."""
 
     results: Results
     statistics: Mapping[str, Any]

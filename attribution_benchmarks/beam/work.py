@@ -92,10 +92,11 @@ class WorkFactory(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a worker needs: a factory of the works, and the directory of the shards."""
+    """What a worker needs: a factory of the works, the directory of the shards, and the file of the plan in it."""
 
     factory: WorkFactory
     directory: str
+    plan: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +139,7 @@ class Task:
         return json.dumps(dataclasses.asdict(self), sort_keys=True, allow_nan=False)
 
     @staticmethod
-    def from_line(line: str) -> Task:
+    def from_line(line: str | bytes) -> Task:
         """Return the task that ``to_line`` wrote."""
         return Task(**json.loads(line))
 

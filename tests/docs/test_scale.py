@@ -18,18 +18,18 @@ COMMANDS = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
 ON_A_CLUSTER = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("apache_beam")
+@pytest.mark.parametrize("place", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_the_command_gives_the_bytes_of_one_process(tmp_path, monkeypatch, capsys, place):
+    pytest.importorskip("apache_beam" if place == 1 else "dask.distributed")
     from attribution_benchmarks.exact import evaluate
 
-    install, printed, _ = COMMANDS
-    assert install == ".venv/bin/pip install -q -e '.[beam]'\n"
-    python, option, module, *arguments = shlex.split(printed.replace("\\\n", " "))
+    assert COMMANDS[0] == ".venv/bin/pip install -q -e '.[beam]'\n" and len(COMMANDS) == 4
+    python, option, module, *arguments = shlex.split(COMMANDS[place].replace("\\\n", " "))
     assert (python, option, module) == ("python", "-m", "attribution_benchmarks.exact.evaluate")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=":")
     found = []
-    for given in (arguments, [one for one in arguments if not re.match("--(runner|workers|block_size)", one)]):
+    for given in (arguments, [one for one in arguments if not re.match("--($|runner|workers|block_size)", one)]):
         assert execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, ["evaluate", *given]) == 0
         store = tmp_path / "my_scores"
         found.append((capsys.readouterr().out, ScoreStore(store).contents()))
@@ -60,7 +60,7 @@ def test_the_data_have_the_bytes_of_one_process(tmp_path, monkeypatch, capsys):
 
 def test_every_flag_of_the_page_is_known_and_the_clusters_commands_are_whole():
     pytest.importorskip("apache_beam")
-    from attribution_benchmarks.beam.launch import pipeline_of
+    from attribution_benchmarks.beam.pipeline import pipeline_of
     from clevr_xai import evaluate
 
     (cluster,) = ON_A_CLUSTER
@@ -70,7 +70,7 @@ def test_every_flag_of_the_page_is_known_and_the_clusters_commands_are_whole():
         evaluate.FLAGS.unparse_flags()
         assert evaluate.FLAGS(command[2:end]) == ["clevr_xai.evaluate"] and evaluate.FLAGS.runner == "beam"
         assert command[end + 1] == f"--runner={runner}"
-    assert type(pipeline_of(1, flink[flink.index("--") + 1 :]).runner).__name__ == "FlinkRunner"
+    assert type(pipeline_of(flink[flink.index("--") + 1 :]).runner).__name__ == "FlinkRunner"
     for flag in re.findall(r"`--([a-z_]+)=", PAGE.split("## What happens")[0]):
         assert flag in evaluate.FLAGS or flag == "benchmark", flag
 

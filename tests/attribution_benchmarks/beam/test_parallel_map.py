@@ -12,7 +12,7 @@ import time
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.beam import parallel_map, shards
+from attribution_benchmarks.beam import parallel_map
 from attribution_benchmarks.beam.parallel_map import BeamMap, local_map, serial_map
 
 CUBES = '''
@@ -150,26 +150,6 @@ def test_a_failed_block_is_told_and_the_others_go_on(run, tmp_path, monkeypatch)
     assert made(tmp_path / "data") == [n for n in range(20) if n not in (9, 10, 11)]
     monkeypatch.setenv("CUBES_FAIL", "")
     assert run("data", *BEAM)[:2] == run("alone")[:2]
-
-
-@pytest.mark.slow
-def test_a_block_that_runs_twice_at_once_leaves_the_same(run, tmp_path, monkeypatch):
-    from attribution_benchmarks.beam import launch
-
-    launch_once = launch.launch
-
-    def twice(plan, job, workers, options):
-        text = shards.read(plan)
-        shards.write(plan, text + text)
-        launch_once(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
-
-    monkeypatch.setattr(launch, "launch", twice)
-    monkeypatch.setenv("CUBES_SECONDS", "0.1")  # long enough for the other one to begin
-    code, out, error = run("data", *BEAM, "--workers=2")
-    assert code == 0, error
-    assert len(made(tmp_path / "data")) > 20  # some were made twice
-    monkeypatch.undo()
-    assert out == run("alone")[1] and left(tmp_path / "data") == left(tmp_path / "alone")
 
 
 @pytest.mark.slow

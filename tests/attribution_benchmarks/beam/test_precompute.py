@@ -1,19 +1,18 @@
 """Blocks by Beam end with the bytes of one process: retried, damaged, killed, run twice at once, without memory."""
 
+import contextlib
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 
 pytest.importorskip("apache_beam")
-from attribution.errors import BadInput
-from attribution_benchmarks.beam import launch, shards
+from attribution_benchmarks.beam import pipeline, shards
 from attribution_benchmarks.beam.precompute import MANIFEST
 from attribution_benchmarks.beam.work import Task
 from attribution_benchmarks.core.store import FILE
@@ -119,20 +118,32 @@ def test_batches_are_halved_where_a_device_has_no_room(run, alone, tmp_path, mon
 
 @pytest.mark.slow
 def test_a_bundle_that_runs_twice_at_once_leaves_the_same(squares, run, alone, contents_of, tmp_path, monkeypatch):
-    """Every block is in the plan twice, and every bundle is repeated, in two processes."""
-    launch_once = launch.launch
+    """Every block is in the plan twice, in two processes."""
+    run_once = pipeline.run
 
-    def twice(plan, job, workers, options):
-        text = shards.read(plan)
-        shards.write(plan, text + text)
-        launch_once(plan, job, workers, [*options, "--direct_runner_bundle_repeat=1"])
+    def twice(job, blocks, workers, options):
+        lines = shards.read(job.plan).splitlines(keepends=True)
+        shards.write(job.plan, b"".join(2 * line for line in lines))
+        run_once(job, 2 * blocks, workers, options)
 
-    monkeypatch.setattr(launch, "launch", twice)
+    monkeypatch.setattr(pipeline, "run", twice)
     monkeypatch.setenv("SQUARES_SECONDS", "0.3")  # long enough for the other one to begin
     store = tmp_path / "store"
     assert run(*BEAM, f"--scores_dir={store}", "--workers=2", "--count=20")[:2] == (0, alone[0])
     assert contents_of(store) == alone[1] and len(blocks(store)) == 5
     assert max(explained(tmp_path).values()) > 1
+
+
+@pytest.mark.slow
+def test_two_processes_of_dask_give_the_same_bytes(run, alone, contents_of, tmp_path, monkeypatch):
+    pytest.importorskip("dask.distributed")
+    monkeypatch.setenv("SQUARES_SECONDS", "0.5")  # long enough for the other process to take a block
+    store = tmp_path / "store"
+    code, out, error = run(*BEAM, f"--scores_dir={store}", "--workers=2", "--", "--runner=DaskRunner")
+    assert (code, out, contents_of(store)) == (0, *alone), error
+    processes = {line.split()[0] for line in (tmp_path / "notes").read_text().splitlines()}
+    assert len(processes) == 2 and str(os.getpid()) not in processes
+    assert max(explained(tmp_path).values()) == 1 and told(store)["blocks"] == 5
 
 
 @pytest.mark.slow
@@ -154,30 +165,6 @@ def test_killed_with_all_its_workers_at_random_moments_it_goes_on(squares, alone
     assert (ended.returncode, ended.stdout) == (0, alone[0])
     assert contents_of(store) == alone[1]
     assert sum(explained(tmp_path).values()) <= 5 + 4  # what was whole is not computed again
-
-
-def test_threads_that_a_killed_worker_leaves_say_nothing_and_later_ones_do(monkeypatch):
-    heard, going_on = [], threading.Event()
-    monkeypatch.setattr(threading, "excepthook", lambda told: heard.append(told.thread.name))
-
-    def fail():
-        going_on.wait()
-        raise RuntimeError
-
-    left = threading.Thread(target=fail, name="left")
-
-    def run():
-        left.start()
-        raise BadInput("a worker was killed")
-
-    with pytest.raises(BadInput, match="a worker was killed"):
-        launch._run_with_processes(run)
-    later = threading.Thread(target=fail, name="later")
-    going_on.set()
-    later.start()
-    left.join()
-    later.join()
-    assert heard == ["later"]
 
 
 def test_a_worker_that_the_system_ends_is_one_line_and_no_waiting(squares, alone, contents_of, tmp_path):
@@ -220,9 +207,9 @@ def test_without_beam_the_line_says_how_to_install_it(run, monkeypatch):
 
 
 def test_a_worker_of_other_code_computes_nothing(squares, run, tmp_path, monkeypatch):
-    from attribution_benchmarks.beam import pipeline
-
-    monkeypatch.setattr(pipeline, "provide_works", lambda job, works: None)  # so that the work is made by the factory
+    monkeypatch.setattr(
+        pipeline, "provided", lambda *_: contextlib.nullcontext()
+    )  # so that the work is made by the factory
     monkeypatch.setattr(squares.Squares, "key", property(lambda self: "0" if self.series["square"].path else "1"))
     code, _, error = run(*BEAM, f"--scores_dir={tmp_path / 'store'}")
     assert code == 2 and "this worker has other code, another model or other versions" in error
