@@ -37,7 +37,7 @@ _lock = threading.RLock()  # one model per process and one block in memory, howe
 
 
 @contextlib.contextmanager
-def provided(job: Job, works: Sequence[Work]) -> Iterator[None]:
+def provide_works(job: Job, works: Sequence[Work]) -> Iterator[None]:
     """Make existing works available to workers in this process until the block of code ends."""
     _works[job] = {work.name: work for work in works}.__getitem__
     try:

@@ -131,7 +131,7 @@ class Precompute:
         _make_directory(directory)
         write(job.plan, text.encode())
         title = f"blocks of {works[0].name}" if len(works) == 1 else "blocks"
-        with pipeline.provided(job, works), _progress_bar(directory, tasks, title):
+        with pipeline.provide_works(job, works), _progress_bar(directory, tasks, title):
             pipeline.run(job, len(tasks), self.workers, self.options)
 
 

@@ -208,7 +208,7 @@ def test_without_beam_the_line_says_how_to_install_it(run, monkeypatch):
 
 def test_a_worker_of_other_code_computes_nothing(squares, run, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        pipeline, "provided", lambda *_: contextlib.nullcontext()
+        pipeline, "provide_works", lambda *_: contextlib.nullcontext()
     )  # so that the work is made by the factory
     monkeypatch.setattr(squares.Squares, "key", property(lambda self: "0" if self.series["square"].path else "1"))
     code, _, error = run(*BEAM, f"--scores_dir={tmp_path / 'store'}")
