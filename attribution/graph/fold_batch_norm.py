@@ -30,19 +30,10 @@ def fold_batch_norm(graph: GraphView, only_above: bool = False) -> GraphView:
     That is after a layer (with or without bias between), or before matrix products and convolutions without padding,
     if they alone use the result. The normalised tensor may be reshaped and concatenated with other channels in between,
     as a Relation Network concatenates cells with their coordinates: it is then folded into its columns of each layer.
-    Elsewhere normalisation stays. Node names do not change.
+    Elsewhere normalisation stays. Node names do not change. Channels are on the last axis.
 
-    Parameters
-    ----------
-    graph
-        A frozen graph with channels on the last axis.
-    only_above
-        Fold only after layers.
-
-    Returns
-    -------
-    GraphView
-        After layers, its ``altered`` are the nodes from each layer to where normalisation ended, which is not altered.
+    With ``only_above``, fold only after layers. The ``altered`` nodes of the result are then those from each layer to
+    where normalisation ended, which is not altered.
     """
     return _Folding(graph).run(only_above)
 

@@ -10,9 +10,8 @@ import tensorflow as tf
 
 from attribution.graph import tf_internals
 
-# Least size of a weight in bytes. Smaller constants, such as the statistics of batch normalisation, stay in the graph,
-# where TensorFlow computes with them once and for all.
-WEIGHT = 1 << 14
+# Least number of elements of a weight. Single numbers, such as ε, stay in the graph, where rules read them.
+WEIGHT = 2
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Attributes that a copy of a node does not share.
 _APART = ("_output_shapes", "_gradient_op_type")
@@ -101,15 +100,7 @@ def with_channels_last(
 
 
 def with_gradients(graph_def: tf.compat.v1.GraphDef, rules: Mapping[str, str]) -> tf.compat.v1.GraphDef:
-    """Return a copy of a graph in which some nodes have another gradient.
-
-    Parameters
-    ----------
-    graph_def
-        A pure graph.
-    rules
-        Mapping from node name to the name under which a gradient was registered with ``tf.RegisterGradient``.
-    """
+    """Return a copy of a graph with other gradients, the names of registered ones by node name."""
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph_def)
     for node in changed.node:
@@ -119,29 +110,12 @@ def with_gradients(graph_def: tf.compat.v1.GraphDef, rules: Mapping[str, str]) -
 
 
 def constant(nodes: Any, weights: Any, name: str, value: Any) -> str:
-    """Add a constant to a graph under construction: a node, and a weight beside it if it is large.
-
-    Parameters
-    ----------
-    nodes
-        The ``node`` field of a ``GraphDef``.
-    weights
-        Mapping that the tensor is added to.
-    name
-        Name of the node.
-    value
-        The array.
-
-    Returns
-    -------
-    str
-        The name.
-    """
+    """Add a constant to the ``nodes`` of a ``GraphDef``, an array of floats to ``weights`` instead; return its name."""
     value = np.asarray(value)
     dtype = tf.as_dtype(value.dtype)
     node = nodes.add(name=name, op="Const")
     node.attr["dtype"].type = dtype.as_datatype_enum
-    if value.nbytes >= WEIGHT and dtype.is_floating:
+    if value.size >= WEIGHT and dtype.is_floating:
         set_placeholder(node, dtype, value.shape)
         weights[name] = tf.constant(value)
     else:
@@ -171,11 +145,11 @@ def rebuild(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     ).outputs[0]
 
 
-def functions_of(node: Any) -> list[str]:
-    """Return the names of the functions that a node runs."""
+def functions_of(node: Any) -> list[Any]:
+    """Return the functions that a node runs, as messages with a ``name``."""
     values = list(node.attr.values())
-    called = [value.func.name for value in values if value.HasField("func")]
-    return called + [function.name for value in values for function in value.list.func]
+    called = [value.func for value in values if value.HasField("func")]
+    return called + [function for value in values for function in value.list.func]
 
 
 def inline_calls(graph_def: tf.compat.v1.GraphDef) -> tuple[tf.compat.v1.GraphDef, dict[str, str]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -15,7 +17,7 @@ from tensorflow.python.saved_model import load, load_options, load_v1_in_v2, pat
 
 __all__ = [
     "UnliftableError", "convert_to_constants", "function_body", "is_known_and_stateless", "load_message",
-    "loaded_gradient", "operation_definition", "registered_gradient", "stablehlo_text",
+    "loaded_gradient", "operation_definition", "registered_gradient", "stablehlo_text", "with_captures",
 ]  # fmt: skip
 
 
@@ -62,6 +64,14 @@ class _MessageLoader(load_v1_in_v2._EagerSavedModelLoader):  # type: ignore[misc
         self._export_dir = directory
         self._variables_path = path_helpers.get_variables_path(directory)
         self._saved_model = message
+
+
+def with_captures(function: Any, tensors: Iterable[tf.Tensor]) -> Any:
+    """Return a concrete function that runs the same graph on other tensors in place of those that it captured."""
+    other = copy.copy(function)
+    other.set_external_captures(list(tensors))
+    other.original = function  # lives as long
+    return other
 
 
 def operation_definition(kind: str) -> Any:

@@ -1,21 +1,26 @@
 """Queries of a frozen graph: dependencies, shapes, types and constant values.
 
 A graph here is a ``GraphDef`` without control edges, function calls or variables, as ``saved_model.freeze``
-makes it. Its large constants, the *weights*, are stored beside it and are placeholders in it: a constant is copied
-some ten times while a graph is read, compiled and optimised, and a tensor is shared.
+makes it. Its arrays of floating point, the *weights*, are stored beside it and are placeholders in it: a constant is
+copied some ten times while a graph is read, compiled and optimised, and a tensor is shared. Networks with equal graphs
+share the functions that are traced from them.
 A *tensor name* is ``node`` or ``node:0``; node names are used wherever the first output is meant.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping
+import functools
+import hashlib
+import weakref
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from attribution.graph.nodes import node_of, pure_subgraph, with_gradients, without_nodes
+from attribution.graph.nodes import functions_of, node_of, pure_subgraph, with_gradients, without_nodes
+from attribution.graph.tf_internals import with_captures
 
 CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 ACTIVATIONS = (
@@ -30,6 +35,8 @@ ACTIVATIONS = (
     "Sigmoid",
     "Swish",
 )
+
+_TRACES: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()  # concrete functions
 # Operations that look at a shape and not at values.
 SHAPES = ("Shape", "ShapeN", "Size", "Rank")
 
@@ -75,6 +82,38 @@ class GraphView:
                 if waiting[consumer] == 0:
                     ready.append(consumer)
         self._outputs: dict[str, list[tf.TensorSpec]] | None = None
+        self.depends_on_values = False  # whether a function was built by what the values of weights are
+        self._evaluated: Any = None
+
+    @functools.cached_property
+    def _structure(self) -> Hashable:
+        """Everything but the values of weights."""
+        return _digest(self.graph_def), *self.weights
+
+    def traced(self, key: Hashable, function: Any) -> Any:
+        """Return the concrete function of a ``tf.function`` that imports this graph.
+
+        It is traced once for all networks whose graphs are equal but for the values of weights, and called with each
+        network's weights. A trace lives as long as a function of one of them, and so do the weights of the first.
+
+        Parameters
+        ----------
+        key
+            Everything else that the function depends on.
+        function
+            Has an input signature.
+        """
+        if any(isinstance(weight, tf.Variable) for weight in self.weights.values()):
+            return function  # built into another function, which is exported
+        shared = _TRACES.get((self._structure, key))
+        if shared is None:
+            shared = function.get_concrete_function()
+            names = {id(weight): name for name, weight in self.weights.items()}
+            shared.weights = [names.get(id(tensor)) for tensor in shared.captured_inputs]
+            if self.depends_on_values or None in shared.weights or len(names) < len(self.weights):
+                return shared
+            _TRACES[self._structure, key] = shared
+        return with_captures(shared, [self.weights[name] for name in shared.weights])
 
     def below(self, names: Iterable[str]) -> set[str]:
         """Return the given nodes and all nodes that depend on their values, not only on their shapes."""
@@ -144,11 +183,12 @@ class GraphView:
             return {}
         constants = GraphView(pure_subgraph(self.graph_def, names), self.weights)
 
-        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+        @tf.function(input_signature=[], autograph=False)  # type: ignore[untyped-decorator]
         def evaluate() -> Any:
             return constants.import_on({}, [f"{name}:0" for name in names])[0]
 
-        values = zip(names, evaluate(), strict=True)
+        self._evaluated = constants.traced(("constant values", *names), evaluate)  # for the next network
+        values = zip(names, self._evaluated(), strict=True)
         return {name: _shared(value) for name, value in values if value.dtype.is_floating}
 
     def import_on(
@@ -202,8 +242,11 @@ class GraphView:
         return tensor
 
     def constant(self, tensor: str) -> np.ndarray | None:
-        """Return the value of a constant, identities left aside; ``None`` for anything else."""
+        """Return the value of a constant or a weight, identities left aside; ``None`` for anything else."""
         node = self.nodes[node_of(self.skip_identities(tensor))]
+        if node.name in self.weights and self.weights[node.name].dtype.is_floating:
+            with tf.init_scope():  # also where a function is being built
+                return np.asarray(self.weights[node.name].numpy())
         return tf.make_ndarray(node.attr["value"].tensor) if node.op == "Const" else None
 
 
@@ -212,3 +255,37 @@ def _shared(value: tf.Tensor) -> np.ndarray:
     if value.dtype in (tf.float32, tf.float64):
         return np.asarray(memoryview(value.cpu()))
     return np.asarray(value.numpy())
+
+
+def _digest(graph_def: tf.compat.v1.GraphDef) -> bytes:
+    """Return a digest of a graph in which the names of its functions do not count, nor those of unused arguments.
+
+    TensorFlow's names have numbers that differ each time a file is written or loaded.
+    """
+    copied = tf.compat.v1.GraphDef()
+    copied.CopyFrom(graph_def)
+    functions = {function.signature.name: function for function in copied.library.function}
+    digests: dict[str, str] = {}
+
+    def simplify(nodes: Iterable[Any]) -> None:
+        for node in nodes:
+            node.ClearField("experimental_debug_info")
+            for called in functions_of(node):
+                if called.name in functions and called.name not in digests:
+                    simplify_function(called.name, functions[called.name])
+                called.name = digests.get(called.name, called.name)
+
+    def simplify_function(name: str, function: Any) -> None:
+        digests[name] = ""  # for a function that calls itself
+        simplify(function.node_def)
+        used = {node_of(tensor) for node in function.node_def for tensor in node.input}
+        used.update(map(node_of, function.ret.values()))
+        for place, argument in enumerate(function.signature.input_arg):
+            if argument.name not in used:
+                argument.name = str(place)
+        function.signature.name = ""
+        digests[name] = hashlib.sha256(function.SerializeToString(deterministic=True)).hexdigest()
+
+    simplify(copied.node)
+    copied.ClearField("library")
+    return hashlib.sha256(copied.SerializeToString(deterministic=True)).digest()

@@ -1,6 +1,7 @@
 """A frozen graph as compiled functions: scores, gradients and relevance of one batch.
 
 Each function is compiled when it is first needed, and all share the weights: memory hardly grows with their number.
+Networks with equal graphs share what is compiled (``GraphView.traced``).
 Batch normalisation is part of the layers before it, which saves a few hundredths of every pass.
 Where the frozen graph's gradients are not known to be the file's, the loaded function takes its place; that has no
 inside.
@@ -29,8 +30,32 @@ if TYPE_CHECKING:
 
 # Most functions that one graph caches. One is compiled for each set of layers, gradients and parameters of a rule.
 KEPT = 24
+_TARGETS = tf.TensorSpec((None,), tf.int32)
 _HALF = (tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum)
 _SINGLE = tf.float32.as_datatype_enum
+
+
+def _compiled(build: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method compile a function when it is first called with its arguments.
+
+    ``build`` returns the graph that the function imports, the function, and the signature of what it takes before the
+    model's inputs.
+    """
+
+    @functools.wraps(build)
+    def once(self: CompiledGraph, *arguments: Any) -> Any:
+        key, functions = (build.__name__, *arguments), self._functions
+        if key not in functions:
+            view, function, *before = build(self, *arguments)
+            signature = [*before, *self._inputs.values()]
+            function = tf.function(function, signature, jit_compile=self._jit_compile, autograph=False)
+            functions[key] = view.traced((key, self._interface), function) if self._shared else function
+            if len(functions) > KEPT:
+                functions.popitem(last=False)
+        functions.move_to_end(key)
+        return functions[key]
+
+    return once
 
 
 class CompiledGraph:
@@ -46,6 +71,8 @@ class CompiledGraph:
         Compile with XLA.
     position
         Position of the scores in an output with axes between batch and classes.
+    shared
+        Share what is compiled with other networks of an equal graph.
 
     Attributes
     ----------
@@ -55,7 +82,9 @@ class CompiledGraph:
         Shape of the scores, with the axes that the signature declares.
     """
 
-    def __init__(self, frozen: FrozenModel, score: str, jit_compile: bool, position: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, frozen: FrozenModel, score: str, jit_compile: bool, position: tuple[int, ...] = (), shared: bool = True
+    ) -> None:
         self.graph = frozen.graph
         self.logits, self.probabilities = split_scores(self.graph, frozen.output)
         self._loaded = frozen.loaded
@@ -72,6 +101,9 @@ class CompiledGraph:
         self._inputs = frozen.inputs
         self._input_nodes = list(frozen.input_nodes.values())
         self._functions = collections.OrderedDict()
+        ends = self.logits, self._output, self._activation, repr(self.output_shape), *self._input_nodes
+        self._interface = (jit_compile, position, *ends, *self._inputs.items())
+        self._shared = shared and self._loaded is None
 
     @functools.cached_property
     def folded(self) -> GraphView:
@@ -88,10 +120,27 @@ class CompiledGraph:
         """Return whether a layer's original values need a separate pass."""
         return self._loaded is None and layer in self.folded.altered
 
+    def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Any:
+        """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
+        skeleton = composite.without_numbers()  # one function for every ε
+        return functools.partial(self._relevance(explain_input, skeleton, wanted), composite.numbers())
+
+    def bias_rules(self, explain_input: str) -> dict[str, bool]:
+        """Return the nodes with biases behind an input; see ``attribution.methods.full_grad.bias_rules``."""
+        source = self._input_nodes[list(self._inputs).index(explain_input)]
+        return full_grad.bias_rules(self._for_relevance(source, folded=False), source, nodes.node_of(self.logits))
+
+    @_compiled
+    def values(self, node: str) -> Any:
+        """Return the function from arrays to the values of a node's first output."""
+        return self.graph, lambda *arrays: self._import(self.graph, arrays, [f"{node}:0"])[1][0]
+
+    @_compiled
     def forward(self) -> Any:
         """Return the function from arrays, in the order of the inputs, to scores ``(rows, classes)``."""
-        return self._once("forward", self._forward)
+        return self._view(), lambda *arrays: self._import(self._view(), arrays)[0]
 
+    @_compiled
     def backward(
         self, explain_input: str, layers: tuple[str, ...], of_input: bool, rules: tuple[tuple[str, str], ...]
     ) -> Any:
@@ -102,66 +151,9 @@ class CompiledGraph:
         explain_input, layers, of_input, rules
             See ``attribution.model.model.Model.backward``; all hashable.
         """
-        return self._once(
-            ("backward", explain_input, layers, of_input, rules), self._backward, explain_input, layers, of_input, rules
-        )
-
-    def relevance(self, explain_input: str, composite: Composite, wanted: tuple[str, ...]) -> Any:
-        """Return the function from targets and arrays to scores and the relevance of the nodes wanted."""
-        skeleton = composite.without_numbers()  # one function for every ε
-        function = self._once(
-            ("relevance", explain_input, skeleton, wanted), self._relevance, explain_input, skeleton, wanted
-        )
-        return functools.partial(function, composite.numbers())
-
-    def multipliers(self, explain_input: str) -> Any:
-        """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
-        return self._once(("multipliers", explain_input), self._multipliers, explain_input)
-
-    def full_gradient(self, explain_input: str, biases: Mapping[str, bool], layers: tuple[tuple[str, int], ...]) -> Any:
-        """Return the function from targets and arrays to scores, terms of FullGrad, and ψ of the input and of layers.
-
-        Parameters
-        ----------
-        explain_input
-            Name of the input.
-        biases
-            See ``bias_rules``.
-        layers
-            Nodes with biases at positions, and their axes of channels.
-        """
-        return self._once(("full gradient", explain_input), self._full_gradient, explain_input, biases, layers)
-
-    def bias_rules(self, explain_input: str) -> dict[str, bool]:
-        """Return the nodes with biases behind an input; see ``attribution.methods.full_grad.bias_rules``."""
-        source = self._input_nodes[list(self._inputs).index(explain_input)]
-        return full_grad.bias_rules(self._for_relevance(source, folded=False), source, nodes.node_of(self.logits))
-
-    def values(self, node: str) -> Any:
-        """Return the function from arrays to the values of a node's first output."""
-        return self._once(("values", node), self._values, node)
-
-    def _values(self, node: str) -> Any:
-        @self._compile()  # type: ignore[untyped-decorator]
-        def values(*arrays: Any) -> Any:
-            return self._import(self.graph, arrays, [f"{node}:0"])[1][0]
-
-        return values
-
-    def _forward(self) -> Any:
-        @self._compile()  # type: ignore[untyped-decorator]
-        def forward(*arrays: Any) -> Any:
-            return self._import(self._view(), arrays)[0]
-
-        return forward
-
-    def _backward(
-        self, explain_input: str, layers: tuple[str, ...], of_input: bool, rules: tuple[tuple[str, str], ...]
-    ) -> Any:
         position = list(self._inputs).index(explain_input)
         view = self.graph if any(map(self.folds_away, layers)) else self._view()
 
-        @self._compile(tf.TensorSpec((None,), tf.int32))  # type: ignore[untyped-decorator]
         def backward(targets: Any, *arrays: Any) -> Any:
             known = {} if self._loaded is not None else swish_rules(view, layers)
             scores, values, _ = self._import(view, arrays, [f"{name}:0" for name in layers], known | dict(rules))
@@ -176,16 +168,17 @@ class CompiledGraph:
             first = gradients.pop(0) if of_input else tf.zeros(())
             return scores, first, values, gradients
 
-        return backward
+        return view, backward, _TARGETS
 
-    def _multipliers(self, explain_input: str) -> Any:
+    @_compiled
+    def multipliers(self, explain_input: str) -> Any:
+        """Return the function from targets, baselines and arrays to scores and DeepLIFT's multipliers."""
         position = list(self._inputs).index(explain_input)
         logits = self.logits if ":" in self.logits else f"{self.logits}:0"
         source = self._input_nodes[position]
         view = self._for_relevance(source, folded=True)
         rules = deeplift.rules(view, source, logits.split(":")[0])
 
-        @self._compile(tf.TensorSpec((None,), tf.int32), self._inputs[explain_input])  # type: ignore[untyped-decorator]
         def multipliers(targets: Any, start: Any, *arrays: Any) -> Any:
             at_baseline = [start if place == position else array for place, array in enumerate(arrays)]
             self._import(view, at_baseline, name=deeplift.AT_BASELINE)
@@ -197,12 +190,24 @@ class CompiledGraph:
                 raise BadInput(_no_path(f"input '{explain_input}'"))
             return scores, _precise(gradient)
 
-        return multipliers
+        return view, multipliers, _TARGETS, self._inputs[explain_input]
 
-    def _full_gradient(
-        self, explain_input: str, biases: Mapping[str, bool], layers: tuple[tuple[str, int], ...]
+    @_compiled
+    def full_gradient(
+        self, explain_input: str, rules: tuple[tuple[str, bool], ...], layers: tuple[tuple[str, int], ...]
     ) -> Any:
-        position = list(self._inputs).index(explain_input)
+        """Return the function from targets and arrays to scores, terms of FullGrad, and ψ of the input and of layers.
+
+        Parameters
+        ----------
+        explain_input
+            Name of the input.
+        rules
+            Items of ``bias_rules``.
+        layers
+            Nodes with biases at positions, and their axes of channels.
+        """
+        biases, position = dict(rules), list(self._inputs).index(explain_input)
         source = self._input_nodes[position]
         view = self._for_relevance(source, folded=False)
         moving = view.below([source])
@@ -218,7 +223,6 @@ class CompiledGraph:
                 [tf.zeros_like(tensor) if nodes.node_of(given) in moving else tensor for given, tensor in inputs],
             )
 
-        @self._compile(tf.TensorSpec((None,), tf.int32))  # type: ignore[untyped-decorator]
         def full_gradient(targets: Any, *arrays: Any) -> Any:
             scores, (explained, *found), _ = self._import(view, arrays, [logits, *biases])
             target = tf.gather(self._by_class(explained), _or_predicted(targets, scores), batch_dims=1)
@@ -231,8 +235,9 @@ class CompiledGraph:
             shown = [(products[0], -1), *((of_layer[name], axis) for name, axis in layers)]
             return scores, terms, [tf.reduce_sum(full_grad.rescaled(one), axis, keepdims=True) for one, axis in shown]
 
-        return full_gradient
+        return view, full_gradient, _TARGETS
 
+    @_compiled
     def _relevance(self, explain_input: str, skeleton: Composite, wanted: tuple[str, ...]) -> Any:
         from attribution.lrp import engine as relevance  # its rules are needed by LRP alone
 
@@ -240,7 +245,6 @@ class CompiledGraph:
         view = self._for_relevance(source, skeleton.batch_norm == "fold")
         names = [name for name in view.nodes if name not in self._input_nodes and name not in view.weights]
 
-        @self._compile(tf.TensorSpec((4, 6), tf.float64), tf.TensorSpec((None,), tf.int32))  # type: ignore[untyped-decorator]
         def propagate(numbers: Any, targets: Any, *arrays: Any) -> Any:
             composite = skeleton.with_numbers(numbers)
             scores, found, given = self._import(view, arrays, names)
@@ -259,7 +263,7 @@ class CompiledGraph:
                 raise BadInput(f"no relevance reaches {listed(missing)} from the score")
             return [scores, *(relevances[name] for name in wanted)]
 
-        return propagate
+        return view, propagate, tf.TensorSpec((4, 6), tf.float64), _TARGETS
 
     def _for_relevance(self, source: str, folded: bool) -> Any:
         """Return the graph that relevance walks through: of single operations, in single or double precision."""
@@ -317,20 +321,6 @@ class CompiledGraph:
             return output
         sizes = [size for size in (output.shape[1:] if output.shape.rank else ()) if size != 1]
         return tf.reshape(output, (-1, sizes[0] if sizes else 1))
-
-    def _compile(self, *before: Any) -> Any:
-        """Return the decorator of functions of the arguments given and of one array per input."""
-        return tf.function(
-            input_signature=[*before, *self._inputs.values()], jit_compile=self._jit_compile, autograph=False
-        )
-
-    def _once(self, key: Any, build: Callable[..., Any], *arguments: Any) -> Any:
-        if key not in self._functions:
-            self._functions[key] = build(*arguments)
-            if len(self._functions) > KEPT:
-                self._functions.popitem(last=False)
-        self._functions.move_to_end(key)
-        return self._functions[key]
 
 
 def _no_path(missing: str) -> str:

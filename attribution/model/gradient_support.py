@@ -33,15 +33,7 @@ _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 
 
 def restore(graph_def: tf.compat.v1.GraphDef) -> None:
-    """Make the custom gradients of a frozen graph work on it, in place.
-
-    A gradient that cannot be restored keeps its attribute.
-
-    Parameters
-    ----------
-    graph_def
-        A frozen graph with all its nodes.
-    """
+    """Make the custom gradients of a frozen graph work on it, in place; those that cannot keep their attribute."""
     nodes = {node.name: node for node in graph_def.node}
     custom = [node for node in graph_def.node if node.op == "IdentityN" and _ATTRIBUTE in node.attr]
     swishes = [node for node in custom if _is_custom_swish(node, nodes)]
@@ -236,11 +228,6 @@ for _position, _name in enumerate(_SWISH):
     )
 
 
-def first_frame(graph_def: tf.compat.v1.GraphDef) -> str | None:
-    """Return the first node that enters a loop of TensorFlow 1's control flow, or ``None``."""
-    return next((node.name for node in graph_def.node if node.op in ("Enter", "RefEnter")), None)
-
-
 def first_random(graph_def: tf.compat.v1.GraphDef, state: Collection[str]) -> str | None:
     """Return the first operation that may give other scores at every call, or ``None``.
 
@@ -308,7 +295,7 @@ def _is_exact(view: GraphView, node: Any) -> bool:
     """Return whether the gradient of a node, and of the functions that it runs, is the file's."""
     if not _has_gradient(node):
         return False
-    functions = functions_of(node)
+    functions = _functions_of(node)
     if functions and node.op not in _CONTROL_FLOW:
         return False
     inside = _all_nodes(view.graph_def, functions)
@@ -333,18 +320,22 @@ def _computes_with_floats(node: Any) -> bool:
     return any(tf.as_dtype(one).is_floating for one in types)
 
 
+def _functions_of(node: Any) -> list[str]:
+    return [function.name for function in functions_of(node)]
+
+
 def _all_nodes(graph_def: tf.compat.v1.GraphDef, functions: Sequence[str] | None = None) -> Iterator[Any]:
     """Yield the nodes of a graph, or of some functions, and of all functions that they run."""
     library = {function.signature.name: function for function in graph_def.library.function}
     waiting, seen = list(functions or ()), set()
     if functions is None:
         for node in graph_def.node:
-            waiting.extend(functions_of(node))
+            waiting.extend(_functions_of(node))
             yield node
     while waiting:
         name = waiting.pop()
         if name not in seen and name in library:
             seen.add(name)
             for node in library[name].node_def:
-                waiting.extend(functions_of(node))
+                waiting.extend(_functions_of(node))
                 yield node

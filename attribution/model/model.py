@@ -74,16 +74,7 @@ def load_model(
     BadInput
         If the file, the signature or the score does not exist.
     """
-    return Model(
-        path,
-        score=score,
-        signature=signature,
-        inputs=inputs,
-        output=output,
-        position=position,
-        jit_compile=jit_compile,
-        loaded=loaded,
-    )
+    return Model(path, score, signature, inputs, output, position, jit_compile, loaded)
 
 
 def load_keras_model(network: keras.Model, **options: Any) -> Model:
@@ -152,14 +143,13 @@ class Model:
     def __init__(
         self,
         path: Any,
-        *,
         score: str,
         signature: str | None,
         inputs: Any,
         output: str | None,
+        position: Any,
         jit_compile: bool,
-        position: Any = None,
-        loaded: Any = None,
+        loaded: Any,
     ) -> None:
         if score not in SCORES:
             raise BadInput(f"no score '{score}'; the scores are {listed(SCORES)}")
@@ -360,7 +350,7 @@ class Model:
 
     def compiled_anew(self) -> CompiledGraph:
         """Return compiled functions that share nothing with the model's, so that their weights can be replaced."""
-        return CompiledGraph(self._frozen, self.score, jit_compile=False)
+        return CompiledGraph(self._frozen, self.score, jit_compile=False, shared=False)
 
     def has_own_pass(self, layer: str) -> bool:
         """Return whether a layer, by its node, needs a separate pass.
@@ -599,7 +589,7 @@ class Model:
         biases = self._compiled.bias_rules(explain_input)
         layouts = {name: layers.layout(name) for name in biases if layers.has_positions(name)}
         axes = tuple((name, 1 if layout.channels_first else -1) for name, layout in layouts.items())
-        function = self._compiled.full_gradient(explain_input, biases, axes)
+        function = self._compiled.full_gradient(explain_input, tuple(biases.items()), axes)
         scores, terms, (of_input, *found) = self._run(function, targets, *feed.values())
         self.counts.update(backward=len(targets), backward_passes=1)
         _checked(scores.numpy(), len(targets))

@@ -205,7 +205,7 @@ def _check_computes(
 
     ``leaves_state`` returns whether calls leave the ``state`` as it was; it is called if nothing else is random.
     """
-    if frame := gradient_support.first_frame(graph_def):
+    if frame := next((node.name for node in graph_def.node if node.op in ("Enter", "RefEnter")), None):
         raise BadInput(
             f"'{path}' has a loop of TensorFlow 1's control flow ('{frame}'), which cannot be differentiated once "
             "loaded; export it after tf.compat.v1.enable_control_flow_v2()"
@@ -261,15 +261,15 @@ def _without_variables(function: Any) -> tuple[Any, tf.compat.v1.GraphDef, dict[
     """
     variables = {id(variable.handle): variable for variable in function.graph.variables}
     captured = {placeholder.op.name: variables.get(id(handle)) for handle, placeholder in function.graph.captures}
-    large = {name for name, variable in captured.items() if variable is not None and _is_large(variable)}
-    converted = _converter(function, kept=large)
+    arrays = {name for name, variable in captured.items() if variable is not None and _is_array(variable)}
+    converted = _converter(function, kept=arrays)
     sources = _identity_sources(converted.graph_def)
     # What is read as a whole can stay a tensor; what is passed to a loop or looked up row by row is left to the
     # conversion to constants, and taken out of the graph afterwards. What is written to cannot be a constant.
     written, used_otherwise = _written_and_used(converted.graph_def, sources)
     written &= set(captured)
-    kept = (large - used_otherwise) | written
-    if kept != large:
+    kept = (arrays - used_otherwise) | written
+    if kept != arrays:
         converted = _converter(function, kept=kept)
     graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
     _retype_outputs_of_loops(graph_def)
@@ -313,15 +313,15 @@ def _written_and_used(graph_def: tf.compat.v1.GraphDef, sources: Callable[[str],
 
 
 def _take_weights(graph_def: tf.compat.v1.GraphDef, variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace nodes that read variables, and large constants, by placeholders; return their tensors by node name."""
+    """Replace nodes that read variables, and arrays of floats, by placeholders; return their tensors by node name."""
     weights = {}
     for node in graph_def.node:
         if node.name in variables:
             weights[node.name] = variables[node.name].read_value()
-        elif node.op == "Const" and node.attr["value"].tensor.ByteSize() >= graph_nodes.WEIGHT:
-            value = tf.constant(tf.make_ndarray(node.attr["value"].tensor))
-            if value.dtype.is_floating:
-                weights[node.name] = value
+        elif node.op == "Const" and tf.as_dtype(node.attr["dtype"].type).is_floating:
+            value = tf.make_ndarray(node.attr["value"].tensor)
+            if value.size >= graph_nodes.WEIGHT:
+                weights[node.name] = tf.constant(value)
         if node.name in weights:
             graph_nodes.set_placeholder(node, weights[node.name].dtype, weights[node.name].shape)
     return weights
@@ -334,9 +334,8 @@ _WRITES = (
 )  # fmt: skip
 
 
-def _is_large(variable: Any) -> bool:
-    size = variable.shape.num_elements()
-    return variable.dtype.is_floating and size is not None and size * variable.dtype.size >= graph_nodes.WEIGHT
+def _is_array(variable: Any) -> bool:
+    return variable.dtype.is_floating and (variable.shape.num_elements() or 0) >= graph_nodes.WEIGHT
 
 
 def _converter(function: Any, kept: Collection[str]) -> Any:

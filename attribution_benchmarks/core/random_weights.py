@@ -10,14 +10,15 @@ from __future__ import annotations
 import functools
 import pathlib
 import tempfile
-from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Container, Iterable
+from typing import Any
 
 import numpy as np
 
 from attribution import load_model
 from attribution.errors import BadInput
 from attribution.file_io.files import temporary_directory
+from attribution.graph.nodes import node_of
 from attribution.model import batching
 from attribution_benchmarks.core.batch import MEMBER, Batch
 from attribution_benchmarks.core.controls import Control
@@ -87,32 +88,24 @@ def with_new_weights(path: str | pathlib.Path, seed: int, score: str = "logits",
     return _with_weights(path, score, drawn)
 
 
-class _Original(NamedTuple):
-    """A loaded file with its variables and their original values."""
-
-    loaded: Any
-    variables: list[Any]
-    values: list[np.ndarray]
-
-
 @functools.lru_cache(maxsize=1)  # loading takes as long as many maps, and networks of one file follow each other
-def _original(path: str, written: tuple[tuple[int, int], ...]) -> _Original:
+def _original(path: str, written: tuple[tuple[int, int], ...]) -> tuple[Any, list[tuple[Any, np.ndarray]]]:
+    """Return a loaded file, and its variables with their original values."""
     from attribution.model import saved_model
 
     loaded = saved_model.load(path)
-    variables = _variables(loaded)
-    return _Original(loaded, variables, [variable.numpy() for variable in variables])
+    return loaded, [(variable, variable.numpy()) for variable in _variables(loaded)]
 
 
 def _changed(path: pathlib.Path, values_of: Callable[[int, str, np.ndarray], np.ndarray]) -> Any:
     """Return a loaded file with other values of its variables, valid until the next call."""
     files = [file.stat() for file in sorted(path.rglob("*")) if file.is_file()]
-    original = _original(str(path), tuple((file.st_mtime_ns, file.st_size) for file in files))
-    if not original.variables:
+    loaded, originals = _original(str(path), tuple((file.st_mtime_ns, file.st_size) for file in files))
+    if not originals:
         raise BadInput(f"{path} has no variables that could be shuffled; leave random_weights out of --controls")
-    for place, (variable, values) in enumerate(zip(original.variables, original.values, strict=True)):
+    for place, (variable, values) in enumerate(originals):
         variable.assign(values_of(place, variable.name, values).astype(values.dtype))
-    return original.loaded
+    return loaded
 
 
 def _with_weights(path: str | pathlib.Path, score: str, values_of: Callable[[int, str, np.ndarray], np.ndarray]) -> Any:
@@ -146,19 +139,16 @@ def graph_order(model: Any) -> list[int]:
     model
         Of a file.
     """
-    nodes = {node.name: node for node in model.graph.graph_def.node}
-    inputs = {name: [each.lstrip("^").partition(":")[0] for each in node.input] for name, node in nodes.items()}
-    depths = _depths(inputs)
-    users: dict[str, list[str]] = {}
-    for name, sources in inputs.items():
-        for each in sources:
-            users.setdefault(each, []).append(name)
+    graph, depths = model.graph, {}
+    for name, node in graph.nodes.items():  # inputs first
+        depths[name] = 1 + max((depths[node_of(tensor)] for tensor in node.input), default=0)
 
     def first_use(name: str) -> float:
-        through = [first_use(user) if nodes[user].op == "Identity" else depths[user] for user in users.get(name, [])]
+        users = graph.consumers.get(name, ())
+        through = [first_use(user) if graph.nodes[user].op == "Identity" else depths[user] for user in users]
         return min(through, default=float("inf"))
 
-    constants = _constants(model, nodes)
+    constants = _constants(graph)
     order, last = [], 0.0
     for variable in _variables(model.load_file()):
         uses = [first_use(name) for name in constants.get(variable.numpy().tobytes(), [])]
@@ -167,30 +157,13 @@ def graph_order(model: Any) -> list[int]:
     return sorted(range(len(order)), key=order.__getitem__)
 
 
-def _depths(inputs: dict[str, list[str]]) -> dict[str, int]:
-    """Return the length of the longest path to each node, without recursion, which deep networks exhaust."""
-    depths: dict[str, int] = {}
-    for start in inputs:
-        stack = [start]
-        while stack:
-            known = [each for each in inputs[stack[-1]] if each in inputs]
-            waiting = [each for each in known if each not in depths]
-            stack += waiting
-            if not waiting:
-                depths.setdefault(stack.pop(), 1 + max((depths[each] for each in known), default=0))
-    return depths
-
-
-def _constants(model: Any, nodes: Mapping[str, Any]) -> dict[bytes, list[str]]:
+def _constants(graph: Any) -> dict[bytes, list[str]]:
     """Return the names of a graph's constants and weights by the bytes of their values."""
-    import tensorflow as tf
-
-    weights = model.graph.weights
     found: dict[bytes, list[str]] = {}
-    for name, node in nodes.items():
-        if node.op == "Const" or name in weights:
-            values = weights[name] if name in weights else tf.make_ndarray(node.attr["value"].tensor)
-            found.setdefault(np.asarray(values).tobytes(), []).append(name)
+    for name in graph.nodes:
+        value = graph.constant(name)
+        if value is not None and graph.nodes[name].op != "Identity":
+            found.setdefault(value.tobytes(), []).append(name)
     return found
 
 

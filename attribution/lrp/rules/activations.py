@@ -126,8 +126,10 @@ class Activations:
         rank = max([tensor.shape.rank, *(one.outputs[0].shape.rank or 0 for one in region)])
         grid = grid.reshape((-1, *[1] * (rank - 1)))
         source, target = self._walk.name(tensor.op), self._walk.name(operation)
+        cut = _cut(self._walk.graph, source, target, tensor.dtype, grid.shape)
+        self._walk.graph.depends_on_values |= bool(cut.weights)
         with tf.init_scope():  # values, while a function is being built
-            values = _values(_cut(self._walk.graph, source, target, tensor.dtype, grid.shape), source, target, grid)
+            values = _values(cut, source, target, grid)
         return values is not None and values.ndim == rank and _keeps_sign(grid, values)
 
 

@@ -75,10 +75,7 @@ BIASES = [draw(3), draw(4), draw(5)]
 DENSE = [draw(48, 5), draw(16, 5), draw(8, 5), draw(6, 4), draw(5, 3)]
 
 ARCHITECTURES = {
-    "dense": (
-        (6,),
-        [lambda x: tf.matmul(x, DENSE[3]) + BIASES[1], lambda x: tf.matmul(x, KERNELS[4][0, :, :3])],
-    ),
+    "dense": ((6,), [lambda x: tf.matmul(x, DENSE[3]) + BIASES[1], lambda x: tf.matmul(x, KERNELS[4][0, :, :3])]),
     "convolution": (
         (6, 6, 2),
         [

@@ -87,10 +87,7 @@ def gru_relevance(weights, x, target):
     return relevance
 
 
-CELLS = {
-    "LSTM": (keras.layers.LSTM, lstm_relevance),
-    "GRU": (keras.layers.GRU, gru_relevance),
-}
+CELLS = {"LSTM": (keras.layers.LSTM, lstm_relevance), "GRU": (keras.layers.GRU, gru_relevance)}
 
 
 @pytest.mark.parametrize("unrolled", [False, True], ids=["loop", "unrolled by Keras"])

@@ -1,15 +1,19 @@
 """Weights stand beside the graph: the same numbers, and one copy of them however many functions are compiled."""
 
+import concurrent.futures
+import gc
+import itertools
+import weakref
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import attribution
-from attribution.graph import nodes
+from attribution.graph import nodes, view
 from attribution.lrp import presets
 from attribution.model import compiled
-from attribution.model.compiled import CompiledGraph
 
 
 @pytest.fixture(params=[1, 1 << 40], ids=["all beside", "all inside"])
@@ -73,23 +77,15 @@ def wide(tmp_path_factory):
     return attribution.load_model(path)
 
 
-def test_compiled_functions_share_the_weights(wide, monkeypatch):
-    functions = {}
-    once = CompiledGraph._once
-
-    def recorded(self, key, *arguments):
-        functions[key] = once(self, key, *arguments)
-        return functions[key]
-
-    monkeypatch.setattr(CompiledGraph, "_once", recorded)
+def test_compiled_functions_share_the_weights(wide):
     x = np.random.default_rng(0).random((2, 8, 8, 4), dtype=np.float32)
     names = ["gradient", "guided_backprop", "grad_cam", "rise", "lrp_epsilon", "lrp_alpha1beta0"]
     attribution.explain_many({name: (name, {"masks": 4} if name == "rise" else {}) for name in names}, wide, x)
+    functions = {key: one for key, one in wide._compiled._functions.items() if key[0] != "graph for relevance"}
     assert len(functions) == 5
     weights = {id(weight) for weight in wide.graph.weights.values()}
     assert sum(weight.numpy().nbytes for weight in wide.graph.weights.values()) > 1 << 20
-    for key, function in functions.items():
-        concrete = function.get_concrete_function()
+    for key, concrete in functions.items():
         assert concrete.graph.as_graph_def().ByteSize() < 1 << 17, key
         assert {id(capture) for capture in concrete.captured_inputs} == weights, key
 
@@ -102,7 +98,6 @@ def test_relevance_is_compiled_once_for_all_numbers_of_a_composite(wide):
     functions = [wide._compiled.relevance(name, presets.Composite(rule, rule, rule), wanted) for rule in rules]
     assert functions[0].func is functions[1].func
     maps = [function(np.zeros(2, np.int32), x)[1].numpy() for function in functions]
-    assert functions[0].func.experimental_get_tracing_count() == 1
     assert np.abs(maps[0] - maps[1]).max() > 1e-3 * np.abs(maps[0]).max()
 
 
@@ -160,3 +155,45 @@ def test_old_functions_are_forgotten(exported, inputs):
     for number in range(compiled.KEPT - 1):
         model._compiled.backward(model.explained_input(), (), True, ((f"rule {number}", "none"),))
         assert model._compiled.forward() is first  # what is used stays
+
+
+METHODS = ["gradient", "guided_backprop", "grad_cam", "deeplift", "full_grad", "lrp_epsilon", "lrp_alpha1beta0"]
+
+
+def maps_of(path):
+    x = np.random.default_rng(0).normal(size=(2, 8, 8, 3)).astype(np.float32)
+    model = attribution.load_model(path)
+    return model, [found.tobytes() for found in attribution.explain_many(METHODS, model, x, 1).values()]
+
+
+# Of the last one's graph LRP reads the slopes: a PReLU is an activation only where they are not negative.
+@pytest.mark.parametrize("kind, slopes", [("ReLU", [[]] * 3), ("PReLU", [[0.0], [0.2], [-0.5]])])
+def test_networks_with_equal_graphs_share_functions_and_no_values(kind, slopes, tmp_path, monkeypatch):
+    layers = [
+        keras.layers.Conv2D(5, 3, use_bias=False),
+        keras.layers.BatchNormalization(),
+        getattr(keras.layers, kind)(),
+    ]
+    layers += [keras.layers.GlobalAveragePooling2D(), keras.layers.BatchNormalization(), keras.layers.Dense(3)]
+    network, generator, alone = keras.Sequential([keras.Input((8, 8, 3)), *layers]), np.random.default_rng(1), []
+    for number, slope in enumerate(slopes):
+        network.set_weights([generator.uniform(0.1, 1, one.shape) - 0.4 * (one.ndim > 1) for one in network.weights])
+        layers[2].set_weights([np.full((6, 6, 5), one) for one in slope])
+        network.export(tmp_path / str(number), verbose=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(view, "_TRACES", weakref.WeakValueDictionary())
+            alone.append(maps_of(tmp_path / str(number))[1])
+    assert len({one for maps in alone for one in maps}) == 3 * len(METHODS)
+    imported, count, networks, counts = tf.graph_util.import_graph_def, itertools.count(), [], []
+    monkeypatch.setattr(tf.graph_util, "import_graph_def", lambda *a, **b: [next(count), imported(*a, **b)][1])
+    for number, expected in enumerate(alone):
+        networks.append(maps_of(tmp_path / str(number)))
+        assert networks[-1][1] == expected
+        counts.append(next(count))
+    assert (counts[2] == counts[0] + 2) == (kind == "ReLU")  # nothing but this test counts after the first network
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        assert [maps for _, maps in pool.map(maps_of, [tmp_path / str(number) for number in range(3)])] == alone
+    weight = weakref.ref(next(iter(networks[0][0].graph.weights.values())))
+    del networks
+    gc.collect()
+    assert weight() is None  # nor do functions live longer than the networks

@@ -79,10 +79,7 @@ def test_loops_of_plain_operations_stay_in_the_graph(models):
 
 @pytest.mark.parametrize(
     ("build", "named"),
-    [
-        (lambda x: x * tf.random.uniform(tf.shape(x)), "RandomUniform"),
-        (lambda x: tf.nn.dropout(x, 0.5), "Random"),
-    ],
+    [(lambda x: x * tf.random.uniform(tf.shape(x)), "RandomUniform"), (lambda x: tf.nn.dropout(x, 0.5), "Random")],
 )
 def test_what_gives_other_scores_at_every_call_is_refused(build, named, from_function):
     with pytest.raises(BadInput, match=f"gives other scores at every call, because of the operation .*{named}"):

@@ -31,11 +31,7 @@ WAYS = {
         lambda x: slope(x) + 3 * sigma(x) * (1 - sigma(x)),
         1,
     ),
-    "twice": (
-        lambda v: tf.nn.silu(tf.nn.silu(v)),
-        lambda x: slope(x) * slope(x * sigma(x)),
-        2,
-    ),
+    "twice": (lambda v: tf.nn.silu(tf.nn.silu(v)), lambda x: slope(x) * slope(x * sigma(x)), 2),
 }
 
 

@@ -17,23 +17,24 @@ from attribution_benchmarks.core.random_weights import (
 )
 
 
-class Layers(tf.Module):
-    """Two inputs, two layers and a constant."""
-
-    def __init__(self):
-        draw = tf.random.Generator.from_seed(0)
-        self.first, self.second = tf.Variable(draw.normal((6, 8))), tf.Variable(draw.normal((8, 3)))
-
-    @tf.function(input_signature=[tf.TensorSpec((None, 4), name="x"), tf.TensorSpec((None, 2), name="extra")])
-    def __call__(self, x, extra):
-        hidden = tf.nn.relu(tf.matmul(tf.concat([x, extra], 1), self.first) + tf.range(8.0))
-        return {"scores": tf.matmul(hidden, self.second)}
+def save(module, function, shape, path, dtype=tf.float32):
+    module.call = tf.function(function, input_signature=[tf.TensorSpec((None, *shape), dtype, name="x")])
+    tf.saved_model.save(module, str(path), signatures=module.call)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    path, module = tmp_path_factory.mktemp("layers"), Layers()
-    tf.saved_model.save(module, str(path), signatures=module.__call__)
+    """Two inputs, two layers and a constant."""
+    path, draw, module = tmp_path_factory.mktemp("layers"), tf.random.Generator.from_seed(0), tf.Module()
+    module.first, module.second = tf.Variable(draw.normal((6, 8))), tf.Variable(draw.normal((8, 3)))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), name="x"), tf.TensorSpec((None, 2), name="extra")])
+    def scores(x, extra):
+        hidden = tf.nn.relu(tf.matmul(tf.concat([x, extra], 1), module.first) + tf.range(8.0))
+        return {"scores": tf.matmul(hidden, module.second)}
+
+    module.call = scores
+    tf.saved_model.save(module, str(path), signatures=scores)
     return attribution.load_model(path, score="logits")
 
 
@@ -64,13 +65,14 @@ def test_the_control_asks_one_such_network_about_the_same_block(model, inputs):
     np.testing.assert_allclose(other.scores(inputs).sum(axis=1), 1, rtol=1e-5)
 
 
-def test_several_networks_are_controls_of_their_own_and_all_different(model, inputs):
+def test_several_networks_are_controls_of_their_own_and_all_different(model, inputs, monkeypatch):
     found = networks([UNIFORM, RANDOM_WEIGHTS])
     assert [control.name for control in found] == ["uniform", *(f"random_weights#{n + 1}" for n in range(NETWORKS))]
     assert NETWORKS >= 5
     batch = Batch(inputs, ["a", "b", "c"], np.array([0, 1, 2]), explained="x")
     scores = [control.disturb(model, batch, 0)[0].scores(inputs) for control in found[1:]]
     np.testing.assert_array_equal(scores[0], with_shuffled_weights(model.path, 0).scores(inputs))
+    monkeypatch.setattr(tf.graph_util, "import_graph_def", None)  # no function is traced again for another network
     np.testing.assert_array_equal(scores[1], with_new_weights(model.path, 0, number=2).scores(inputs))
     scores.append(model.scores(inputs))
     apart = [np.abs(one - other).max() for i, one in enumerate(scores) for other in scores[:i]]
@@ -79,27 +81,15 @@ def test_several_networks_are_controls_of_their_own_and_all_different(model, inp
     assert again is found[3].disturb(model, batch, 0)[0]  # made once, whatever comes between
 
 
-class Normalised(tf.Module):
-    """A kernel, a depthwise kernel, and what a normalisation keeps, all far from where they began."""
-
-    def __init__(self):
-        self.kernel = tf.Variable(tf.fill((3, 3, 8, 500), 7.0), name="kernel")
-        self.depthwise = tf.Variable(tf.fill((5, 5, 400, 1), 7.0), name="depthwise_kernel")
-        self.gamma, self.variance, self.beta, self.bias = (
-            tf.Variable(tf.fill((4,), 7.0), name=name) for name in ("gamma", "moving_variance", "beta", "bias")
-        )
-
-    @tf.function(input_signature=[tf.TensorSpec((None, 1), name="x")])
-    def __call__(self, x):
-        vectors = tf.stack([self.gamma, self.variance, self.beta, self.bias])
-        return {
-            "weights": x * [tf.concat([tf.reshape(part, [-1]) for part in (vectors, self.kernel, self.depthwise)], 0)]
-        }
-
-
 def test_new_weights_are_as_before_training(tmp_path):
-    module = Normalised()
-    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
+    """A kernel, a depthwise kernel, and what a normalisation keeps, all far from where they began."""
+    shapes = {"gamma": 4, "moving_variance": 4, "beta": 4, "bias": 4, "kernel": (3, 3, 8, 500)}
+    shapes["depthwise_kernel"] = 5, 5, 400, 1
+    module = tf.Module()
+    module.all = [tf.Variable(tf.fill(shape, 7.0), name=name) for name, shape in shapes.items()]
+    save(
+        module, lambda x: {"weights": x * [tf.concat([tf.reshape(one, [-1]) for one in module.all], 0)]}, (1,), tmp_path
+    )
     drawn = with_new_weights(tmp_path, 0, number=2).scores(np.ones((1, 1), np.float32))[0]
     np.testing.assert_array_equal(drawn[:16].reshape(4, 4), np.repeat([[1.0], [1], [0], [0]], 4, axis=1))
     for values, fan_in in ((drawn[16:-10_000], 3 * 3 * 8), (drawn[-10_000:], 5 * 5)):
@@ -110,25 +100,16 @@ def test_new_weights_are_as_before_training(tmp_path):
 def test_what_no_order_can_change_stays(tmp_path):
     """A variable of one value many times, and constants that are no variables."""
 
-    class Constant(tf.Module):
-        def __init__(self):
-            self.kernel = tf.Variable(tf.fill((4, 2), 0.5))
-
-        @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="x")])
-        def __call__(self, x):
-            return {"scores": tf.matmul(x + [[1.0, 2.0, 3.0, 4.0]], self.kernel)}
-
-    module = Constant()
-    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
+    module = tf.Module()
+    module.kernel = tf.Variable(tf.fill((4, 2), 0.5))
+    save(module, lambda x: {"scores": tf.matmul(x + [[1.0, 2.0, 3.0, 4.0]], module.kernel)}, (4,), tmp_path)
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     expected = (x + [1, 2, 3, 4]).sum(axis=1, keepdims=True) * [0.5, 0.5]
     np.testing.assert_allclose(with_shuffled_weights(tmp_path, 0).scores(x), expected)
 
 
 def test_a_model_without_variables_is_refused(tmp_path):
-    module = tf.Module()
-    module.call = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec((None, 2), tf.float32, name="x")])
-    tf.saved_model.save(module, str(tmp_path), signatures=module.call)
+    save(tf.Module(), lambda x: {"y": x}, (2,), tmp_path)
     with pytest.raises(BadInput, match="has no variables that could be shuffled; leave random_weights out"):
         with_shuffled_weights(tmp_path, 0)
     with pytest.raises(BadInput, match="is no SavedModel on disk; leave random_weights out"):
@@ -150,18 +131,10 @@ def test_its_file_is_written_when_asked_for_and_holds_the_same_weights(model, in
 def test_a_network_that_computes_with_what_was_loaded_keeps_its_weights(tmp_path):
     """Here it needs its table, so that nothing else is made of what was loaded for it."""
 
-    class Table(tf.Module):
-        def __init__(self):
-            names = tf.lookup.KeyValueTensorInitializer(tf.range(3, dtype=tf.int64), tf.constant([2.0, 0.5, 1.0]))
-            self.table = tf.lookup.StaticHashTable(names, 0.0)
-            self.kernel = tf.Variable(tf.reshape(tf.range(6.0), (3, 2)))
-
-        @tf.function(input_signature=[tf.TensorSpec((None, 3), tf.int64, name="x")])
-        def __call__(self, x):
-            return {"scores": tf.matmul(self.table.lookup(x), self.kernel)}
-
-    module = Table()
-    tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
+    module = tf.Module()
+    names = tf.lookup.KeyValueTensorInitializer(tf.range(3, dtype=tf.int64), tf.constant([2.0, 0.5, 1.0]))
+    module.table, module.kernel = tf.lookup.StaticHashTable(names, 0.0), tf.Variable(tf.reshape(tf.range(6.0), (3, 2)))
+    save(module, lambda x: {"scores": tf.matmul(module.table.lookup(x), module.kernel)}, (3,), tmp_path, tf.int64)
     x = np.array([[0, 1, 2], [1, 1, 0]])
     first = with_shuffled_weights(tmp_path, 0)
     before = first.scores(x)

@@ -115,10 +115,7 @@ def test_saved_maps_take_the_place_of_a_model(tmp_path):
     for name in ("a", "b"):
         np.save(tmp_path / "rise" / f"{name}.npy", MAP + ord(name))
     explainer = saved_maps.SavedMaps(saved_maps.saved_methods(str(tmp_path)), [RANDOM, WRONG_CLASS], seed=3)
-    assert explainer.sources == (
-        MapSource("rise"),
-        MapSource(control="random"),
-    )  # saved maps are of one class
+    assert explainer.sources == (MapSource("rise"), MapSource(control="random"))  # saved maps are of one class
     batch = Batch(np.zeros((2, 64, 64, 3)), ["a", "b"], truth={"file": ["b", "a"]})
     found = dict(explainer.maps(explainer.sources, batch))
     np.testing.assert_array_equal(found[MapSource("rise")], np.stack([MAP + ord("b"), MAP + ord("a")]))
