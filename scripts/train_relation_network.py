@@ -31,12 +31,11 @@ import sys
 
 from absl import flags
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-from attribution import cli
-from attribution.file_io.paths import check_directory
-
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT)
+
+from attribution import cli  # noqa: E402
+from attribution.file_io.paths import check_directory  # noqa: E402
 
 _STAGES = ("reading", "rewording", "seeing", "small", "following", "final")
 
@@ -55,12 +54,8 @@ flags.DEFINE_list(
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_string("checkpoint_dir", "data/relation_network", "for checkpoints and the log", flag_values=FLAGS)
-flags.DEFINE_string(
-    "output_dir",
-    os.path.join(ROOT, "saved_models", "clevr_xai", "relation_network"),
-    "where to export to",
-    flag_values=FLAGS,
-)
+_OUTPUT = os.path.join(ROOT, "saved_models", "clevr_xai", "relation_network")
+flags.DEFINE_string("output_dir", _OUTPUT, "where to export to", flag_values=FLAGS)
 flags.DEFINE_list("final_questions", ["simple", "complex"], "kinds of questions of the last stage", flag_values=FLAGS)
 for _name, _steps, _at_least, _help in (
     ("reading", 19_000, 0, "train the question encoder; not with --start_from"),
@@ -90,43 +85,16 @@ def main(flag_values: flags.FlagValues) -> None:
 
     check_directory("checkpoint_dir", flag_values.checkpoint_dir)
     with locked_directory(flag_values.checkpoint_dir, "checkpoints"):
-        stages.train(
-            stages.Config(
-                flag_values.data_dir,
-                flag_values.validation_dir,
-                flag_values.checkpoint_dir,
-                flag_values.output_dir,
-                tuple(flag_values.final_questions),
-                {name: flag_values[f"{name}_steps"].value for name in _STAGES},
-                num_pairs=flag_values.pairs,
-                num_images=flag_values.num_images,
-                seed=flag_values.seed,
-                threads=flag_values.threads,
-                start_from=flag_values.start_from,
-                precision=flag_values.precision,
-                test_dir=flag_values.test_dir,
-                rounds=flag_values.rounds,
-                wordings=tuple(flag_values.wording),
-                command=" ".join(["python scripts/train_relation_network.py", *_changed_flags(flag_values)]),
-            )
-        )
+        stages.train(flag_values, " ".join(["python scripts/train_relation_network.py", *_changed_flags(flag_values)]))
 
 
 def _changed_flags(flag_values: flags.FlagValues) -> list[str]:
     """Return the flags that determine the network and differ from their defaults."""
     names = [
-        "num_images",
-        "rounds",
-        "wording",
-        "final_questions",
-        *(f"{name}_steps" for name in _STAGES),
-        "pairs",
-        "seed",
-        "start_from",
-        "precision",
-    ]
-    given = [flag_values[name] for name in names if flag_values[name].value != flag_values[name].default]
-    return [flag.serialize() for flag in given]
+        "num_images", "rounds", "wording", "final_questions", *(f"{name}_steps" for name in _STAGES), "pairs", "seed",
+        "start_from", "precision",
+    ]  # fmt: skip
+    return [flag_values[name].serialize() for name in names if flag_values[name].value != flag_values[name].default]
 
 
 if __name__ == "__main__":

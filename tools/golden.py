@@ -30,25 +30,12 @@ _IDENTITY = (  # fields that identify a row of a table
 
 
 def table_values(report: pathlib.Path) -> dict[str, float]:
-    """Return the value of each row of a report's tables by a key that identifies the row.
-
-    Parameters
-    ----------
-    report
-        Output directory of ``scripts/reproduce_tables.py``.
-
-    Returns
-    -------
-    dict
-        ``"table method=... metric=..."`` to the value. Matrix and agreement are derived from the other tables and are
-        skipped.
-    """
+    """Return the value of each row of a report's tables by its key, ``"table method=... metric=..."``."""
     found = {}
     for path in sorted((report / "tables").glob("*.json")):
-        table = json.loads(path.read_text())
-        if path.stem in ("matrix", "agreement"):
+        if path.stem in ("matrix", "agreement"):  # derived from the other tables
             continue
-        for row in table["rows"]:
+        for row in json.loads(path.read_text())["rows"]:
             if row["value"] is None:
                 continue
             key = " ".join([path.stem, *(f"{name}={row[name]}" for name in _IDENTITY if name in row)])
@@ -81,17 +68,16 @@ def main() -> int:
         parser.error(f"no tables in {arguments.report}/tables")
     golden = json.loads(gzip.decompress(GOLDEN.read_bytes()))
 
-    def chosen(key: str) -> bool:
-        return not arguments.tables or key.split()[0] in arguments.tables
+    def chosen(found: dict[str, float]) -> dict[str, float]:
+        return {key: found[key] for key in found if not arguments.tables or key.split()[0] in arguments.tables}
 
     if arguments.write:
-        written = {key: value for key, value in golden.items() if not chosen(key)}
-        written |= {key: value for key, value in values.items() if chosen(key)}
+        written = {key: golden[key] for key in golden.keys() - chosen(golden).keys()} | chosen(values)
         GOLDEN.write_bytes(gzip.compress(json.dumps(written, indent=0, sort_keys=True).encode(), mtime=0))
         print(f"{len(written)} golden values written")
         return 0
     reference = table_values(arguments.reference) if arguments.reference else golden
-    reference, values = ({key: value for key, value in one.items() if chosen(key)} for one in (reference, values))
+    reference, values = chosen(reference), chosen(values)
     lines = differences(reference, values)
     print("\n".join([*lines, f"{len(values)} values compared, {len(lines)} differ"]))
     return 1 if lines or not values else 0

@@ -52,26 +52,13 @@ def taught(inputs: np.ndarray) -> np.ndarray:
 
 
 def trained_weights(activation: str, seed: int) -> tuple[list[np.ndarray], float]:
-    """Train one part, and return its weights and biases, layer by layer, and the share of variance it explains.
-
-    Parameters
-    ----------
-    activation
-        "relu" or "leaky_relu".
-    seed
-        Of data, first weights and order.
-    """
+    """Train one part, "relu" or "leaky_relu"; return its weights and biases by layer, and its explained variance."""
     import keras
 
     keras.utils.set_random_seed(seed)
     inputs = np.random.default_rng(seed).normal(size=(EXAMPLES + 2000, FEATURES)).astype(np.float32)
-    network = keras.Sequential(
-        [
-            keras.Input((FEATURES,)),
-            *(keras.layers.Dense(WIDTH * 2, activation) for _ in range(2)),
-            keras.layers.Dense(1),
-        ]
-    )
+    hidden = [keras.layers.Dense(WIDTH * 2, activation) for _ in range(2)]
+    network = keras.Sequential([keras.Input((FEATURES,)), *hidden, keras.layers.Dense(1)])
     network.compile(keras.optimizers.Adam(0.003), "mse")
     network.fit(inputs[:EXAMPLES], taught(inputs[:EXAMPLES]), batch_size=64, epochs=EPOCHS, verbose=0)
     wanted = taught(inputs[EXAMPLES:])
@@ -80,15 +67,7 @@ def trained_weights(activation: str, seed: int) -> tuple[list[np.ndarray], float
 
 
 def save(directory: pathlib.Path, seed: int = 0) -> dict[str, float]:
-    """Train the trained parts, write the SavedModel, and return the share of variance that each part explains.
-
-    Parameters
-    ----------
-    directory
-        Where the SavedModel goes: a numbered version.
-    seed
-        Of the training.
-    """
+    """Train the trained parts, write the SavedModel, and return the share of variance that each part explains."""
     import tensorflow as tf
 
     trained = {kind: trained_weights(kind, seed) for kind in ("relu", "leaky_relu")}
@@ -103,13 +82,10 @@ def save(directory: pathlib.Path, seed: int = 0) -> dict[str, float]:
         @tf.function(input_signature=[tf.TensorSpec([None, FEATURES], tf.float32, name="features")])
         def serve(self, features):
             first, biases, last, linear, bias = self.hand_set
-            found = tf.nn.relu(features @ first + biases) @ last + features @ linear + bias
-            parts = [found]
+            parts = [tf.nn.relu(features @ first + biases) @ last + features @ linear + bias]
             for layers, activation in ((self.relu, tf.nn.relu), (self.leaky, tf.nn.leaky_relu)):
-                hidden = features
-                for place in (0, 2):
-                    hidden = activation(hidden @ layers[place] + layers[place + 1])
-                parts.append(hidden @ layers[4] + layers[5])
+                hidden = activation(features @ layers[0] + layers[1])
+                parts.append(activation(hidden @ layers[2] + layers[3]) @ layers[4] + layers[5])
             return {"logits": tf.concat(parts, axis=1)}
 
     network = Network()

@@ -80,11 +80,6 @@ def python_files() -> tuple[list[pathlib.Path], list[pathlib.Path]]:
     return [file for file in files if file not in set(tests)], tests
 
 
-def lines(files: list[pathlib.Path]) -> int:
-    """Return the number of lines of some files."""
-    return sum(len(file.read_text().splitlines()) for file in files)
-
-
 def complexities(files: list[pathlib.Path]) -> list[int]:
     """Return the cyclomatic complexity of every function and method, as radon counts it."""
     blocks = [block for file in files for block in cc_visit(file.read_text())]
@@ -97,9 +92,8 @@ def public_names(files: list[pathlib.Path]) -> int:
     for file in files:
         parts = file.relative_to(TOP).parts
         if parts[0] in OURS and not any(part.startswith("_") and part != "__init__.py" for part in parts):
-            body = ast.parse(file.read_text()).body
-            definitions = [node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-            count += sum(not node.name.startswith("_") for node in definitions)
+            for node in ast.parse(file.read_text()).body:
+                count += isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
     return count
 
 
@@ -168,11 +162,12 @@ def strict_errors() -> int:
 def measures(arguments: argparse.Namespace) -> dict[str, int]:
     """Return the measures by name."""
     code, tests = python_files()
+    lines, lines_of_tests = (sum(len(file.read_text().splitlines()) for file in files) for files in (code, tests))
     complexity = complexities(code)
     found = {
-        "lines outside tests": lines(code),
+        "lines outside tests": lines,
         "files outside tests": len(code),
-        "lines of tests": lines(tests),
+        "lines of tests": lines_of_tests,
         "functions of complexity > 10": sum(value > 10 for value in complexity),
         "highest complexity": max(complexity),
         "public names": public_names(code),

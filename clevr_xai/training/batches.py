@@ -43,12 +43,8 @@ Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: int) -> Batch:
     """Sample questions, half of them with left and right exchanged.
 
-    Returns
-    -------
-    inputs : dict
-        ``question`` (num_questions, L) int32.
-    targets : dict
-        ``program`` (num_questions, 24) int32, and ``phrases`` (num_questions, 9, 5) int32.
+    Their ``question`` is (num_questions, L) int32; the targets are ``program`` (num_questions, 24) and ``phrases``
+    (num_questions, 9, 5) int32.
     """
     rows = rng.integers(0, len(data.tokens), num_questions)
     mirrored = rng.random(num_questions) < 0.5
@@ -64,15 +60,7 @@ def reading_batch(data: TrainingSet, rng: np.random.Generator, num_questions: in
 
 
 def seeing_batch(data: TrainingSet, rng: np.random.Generator, num_images: int) -> Batch:
-    """Sample augmented images.
-
-    Returns
-    -------
-    inputs : dict
-        ``image`` (num_images, 128, 128, 3) uint8.
-    targets : dict
-        ``cells`` (num_images, 49, 5) int32, see ``targets.cell_targets``.
-    """
+    """Sample augmented images: ``image`` (num_images, 128, 128, 3) uint8 and ``cells`` of ``targets.cell_targets``."""
     images, shown, _, _, _ = _augmented_images(data, rng, num_images)
     return {"image": images}, {"cells": shown}
 
@@ -80,17 +68,7 @@ def seeing_batch(data: TrainingSet, rng: np.random.Generator, num_images: int) -
 def answering_batch(
     data: TrainingSet, rng: np.random.Generator, num_images: int, num_questions: int, num_pairs: int
 ) -> Batch:
-    """Sample augmented images, questions about each by their codes, and pairs of cells.
-
-    Parameters
-    ----------
-    data
-        With ``codes``.
-    rng
-    num_images, num_questions
-        Images, and questions about each.
-    num_pairs
-        See ``sample_pairs``.
+    """Sample augmented images, ``num_questions`` about each by their codes, and pairs of cells (``sample_pairs``).
 
     Returns
     -------
@@ -107,7 +85,7 @@ def answering_batch(
     images, shown, chosen, mirrored, cells = _augmented_images(data, rng, num_images)
     centred = shown[..., 4] == targets.CENTRE
     pairs, weights = sample_pairs(centred, shown[..., 0] >= 0, num_pairs, rng)
-    counted = np.take_along_axis(centred, pairs[..., 1], axis=1) & (weights > 0)
+    counted = np.take_along_axis(centred, pairs[..., 1], axis=1)
     of_centres = counted & np.take_along_axis(centred, pairs[..., 0], axis=1)
     about = [slice(*data.first_question[image : image + 2]) for image in chosen]
     rows = np.stack(
@@ -200,20 +178,17 @@ def sample_pairs(
 
     Parameters
     ----------
-    centres : (B, cells) bool
-        Cells with an object's centre; all their pairs are included.
-    visible : (B, cells) bool
-        Cells that show an object; contains ``centres``.
+    centres, visible : (B, cells) bool
+        Cells with an object's centre, all of whose pairs are included, and cells that show an object, these among them.
     number
-        Of the pairs an image, at least three more than any image has pairs of centres.
-    rng
+        Of the pairs an image, at least three more than any image has pairs of centres, at most all.
 
     Returns
     -------
     pairs : (B, number, 2) int32
         First and second cell.
     weights : (B, number) float32
-        Number of pairs that each represents; 0 for padding.
+        Number of pairs that each represents.
 
     Raises
     ------
@@ -227,19 +202,12 @@ def sample_pairs(
     sizes = (stratum[:, :, None] == np.arange(4)).sum(axis=1)
     quotas = _quotas(sizes, number)
     order = np.argsort(stratum + rng.random(stratum.shape, np.float32), axis=1)
-    starts = np.cumsum(sizes, axis=1) - sizes
-    ends = np.cumsum(quotas, axis=1)
-    place = np.arange(number)
-    which = (place[None, :, None] >= ends[:, None]).sum(axis=-1)  # 4: padding
-    known = np.minimum(which, 3)
-    rank = place - np.take_along_axis(ends - quotas, known, axis=1)
-    chosen = np.take_along_axis(starts, known, axis=1) + rank
-    pairs = np.take_along_axis(order, np.where(which == 4, 0, chosen), axis=1)
-    weights = np.take_along_axis(sizes / np.maximum(quotas, 1), known, axis=1)
-    return (
-        np.stack([pairs // cells, pairs % cells], axis=-1).astype(np.int32),
-        np.where(which == 4, 0.0, weights).astype(np.float32),
-    )
+    stratum = np.sort(stratum, axis=1)
+    rank = np.arange(cells**2) - np.take_along_axis(np.cumsum(sizes, axis=1) - sizes, stratum, axis=1)
+    chosen = rank < np.take_along_axis(quotas, stratum, axis=1)
+    pairs = np.stack(np.divmod(order[chosen].reshape(batch, number), cells), axis=-1)
+    weights = np.take_along_axis(sizes / np.maximum(quotas, 1), stratum, axis=1)[chosen].reshape(batch, number)
+    return pairs.astype(np.int32), weights.astype(np.float32)
 
 
 def _quotas(sizes: np.ndarray, number: int) -> np.ndarray:

@@ -23,15 +23,18 @@ PIXEL_BANDS = (0, 40, 100, 200)  # visible pixels of 128x128 at which a band beg
 
 def correct_answers(network: keras.Model, data: TrainingSet, rows: np.ndarray, batch_size: int = 64) -> np.ndarray:
     """Return whether a network answers some questions correctly, (len(rows),) bool, with all pairs of cells."""
-    correct = np.zeros(len(rows), bool)
-    batch_size = min(batch_size, len(rows))
-    for start in range(0, len(rows), max(batch_size, 1)):
-        chosen = rows[start : start + batch_size]
-        padded = np.resize(chosen, batch_size)
-        images = data.images[data.image_of[padded]].astype(np.float32) / 255
-        logits = network.predict_on_batch([images, data.tokens[padded].astype(np.int32)])
-        correct[start : start + batch_size] = (logits.argmax(axis=-1) == data.answers[padded])[: len(chosen)]
-    return correct
+    return _logits(network, data, rows, batch_size).argmax(axis=-1) == data.answers[rows]
+
+
+def _logits(network, data, rows, batch_size, level=None) -> np.ndarray:
+    """Return logits of questions about their images, or about blank ones of a level in [0, 1]."""
+    found = []
+    for start in range(0, len(rows), batch_size):
+        chosen = np.resize(rows[start : start + batch_size], min(batch_size, len(rows)))  # one shape, one graph
+        images = data.images[data.image_of[chosen]].astype(np.float32) / 255
+        images = images if level is None else np.full_like(images, level)
+        found.append(np.asarray(network.predict_on_batch([images, data.tokens[chosen].astype(np.int32)])))
+    return np.concatenate(found)[: len(rows)]
 
 
 def accuracy_by_kind(network: keras.Model, data: TrainingSet, rows: np.ndarray) -> dict:
@@ -40,38 +43,36 @@ def accuracy_by_kind(network: keras.Model, data: TrainingSet, rows: np.ndarray) 
     Where the questions are in several wordings, also on each kind in each of them.
     """
     correct = correct_answers(network, data, rows)
-    files, wordings = data.files[rows], data.wordings[rows]
-    groups = {"simple": files == "simple", "complex": files != "simple"}
-    known = np.unique(wordings)
+    groups = {name: chosen[rows] for name, chosen in question_groups(data).items()}
+    result: dict = {name: round(float(correct[chosen].mean()), 4) for name, chosen in groups.items() if chosen.any()}
+    return result | {"families": _by_file(data.files[rows], correct)}
+
+
+def question_groups(data: TrainingSet) -> dict[str, np.ndarray]:
+    """Return which questions, (Q,) bool, are of each kind and, if they are in several wordings, of each in each."""
+    groups = {"simple": data.files == "simple", "complex": data.files != "simple"}
+    known = np.unique(data.wordings)
     if len(known) > 1:
-        groups |= {f"{kind} {wording}": groups[kind] & (wordings == wording) for kind in groups for wording in known}
-    result = {name: round(float(correct[chosen].mean()), 4) for name, chosen in groups.items() if chosen.any()}
-    result["families"] = {str(name): round(float(correct[files == name].mean()), 3) for name in np.unique(files)}
-    return result
+        groups |= {f"{kind} {name}": groups[kind] & (data.wordings == name) for kind in groups for name in known}
+    return groups
 
 
-def program_accuracy(reading: keras.Model, data: TrainingSet, num_questions: int = 1000) -> float:
-    """Return the share of sampled questions all of whose program's nodes are predicted correctly."""
-    rows, predicted = _read_sample(reading, data, num_questions, "program")
-    return round(float((predicted.argmax(axis=-1) == data.programs[rows]).all(axis=-1).mean()), 4)
-
-
-def phrase_accuracy(reading: keras.Model, data: TrainingSet, num_questions: int = 1000) -> dict:
-    """Return the share of sampled questions all of whose phrases are predicted correctly, by file of families."""
-    rows, logits = _read_sample(reading, data, num_questions, "phrases")
-    wanted, correct, start = targets.phrase_targets(data.programs[rows]), np.ones(len(rows), bool), 0
-    for entry, size in enumerate(targets.SLOT_SIZES):
-        correct &= (logits[..., start : start + size].argmax(axis=-1) == wanted[..., entry]).all(axis=-1)
-        start += size
-    files = data.files[rows]
+def _by_file(files: np.ndarray, correct: np.ndarray) -> dict[str, float]:
     return {str(name): round(float(correct[files == name].mean()), 3) for name in np.unique(files)}
 
 
-def _read_sample(reading: keras.Model, data: TrainingSet, number: int, output: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of a random sample of questions, and an output of the reading model for them."""
-    rows = np.random.default_rng(0).permutation(len(data.tokens))[:number]
-    outputs = reading.predict({"question": data.tokens[rows].astype(np.int32)}, batch_size=100, verbose=0)
-    return rows, outputs[output]
+def reading_accuracy(reading: keras.Model, data: TrainingSet, num_questions: int = 1000) -> dict:
+    """Return the share of sampled questions all of whose program's nodes are predicted correctly, as ``programs``.
+
+    And, as ``phrases``, the share of those all of whose phrases are, by file of families.
+    """
+    rows = np.random.default_rng(0).permutation(len(data.tokens))[:num_questions]
+    logits = reading.predict({"question": data.tokens[rows].astype(np.int32)}, batch_size=100, verbose=0)
+    programs = (logits["program"].argmax(axis=-1) == data.programs[rows]).all(axis=-1)
+    parts = np.split(logits["phrases"], np.cumsum(targets.SLOT_SIZES)[:-1], axis=-1)
+    found = np.stack([part.argmax(axis=-1) for part in parts], axis=-1)
+    phrases = (found == targets.phrase_targets(data.programs[rows])).all(axis=(1, 2))
+    return {"programs": round(float(programs.mean()), 4), "phrases": _by_file(data.files[rows], phrases)}
 
 
 def cell_accuracy(seeing: keras.Model, data: TrainingSet, num_images: int = 400) -> dict:
@@ -81,11 +82,10 @@ def cell_accuracy(seeing: keras.Model, data: TrainingSet, num_images: int = 400)
     wanted = targets.cell_targets(data.centres[some], data.segmentation[some], data.attributes[some])
     presence = (logits[..., 0] > 0) == (wanted[..., 0] >= 0)
     present = wanted[..., 4] == targets.CENTRE
-    result, start = {"presence": round(float(presence.mean()), 4)}, 1
-    for position, (name, values) in enumerate(ATTRIBUTES.items()):
-        found = logits[..., start : start + len(values)].argmax(axis=-1)
-        result[name] = round(float((found == wanted[..., position])[present].mean()), 4)
-        start += len(values)
+    result = {"presence": round(float(presence.mean()), 4)}
+    parts = np.split(logits[..., 1:], np.cumsum([len(values) for values in ATTRIBUTES.values()])[:-1], axis=-1)
+    for position, (name, part) in enumerate(zip(ATTRIBUTES, parts, strict=True)):
+        result[name] = round(float((part.argmax(axis=-1) == wanted[..., position])[present].mean()), 4)
     return result
 
 
@@ -105,14 +105,12 @@ def by_visible_pixels(data: TrainingSet, rows: np.ndarray, correct: np.ndarray) 
     return {name: correct[band == number] for number, name in enumerate(names)}
 
 
-def spread_rows(data: TrainingSet, number: int) -> np.ndarray:
+def spread_rows(data: TrainingSet, number: int) -> dict[str, np.ndarray]:
     """Return the positions of ``number`` questions of each kind at most, spread evenly over the images."""
-    return np.concatenate(
-        [
-            rows[np.linspace(0, len(rows) - 1, min(number, len(rows))).round().astype(np.int64)]
-            for rows in data.rows_of_kind().values()
-        ]
-    )
+    return {
+        kind: rows[np.linspace(0, len(rows) - 1, min(number, len(rows))).round().astype(np.int64)]
+        for kind, rows in data.rows_of_kind().items()
+    }
 
 
 class BlankLogits(NamedTuple):
@@ -133,25 +131,14 @@ class BlankLogits(NamedTuple):
 
 def blank_logits(network: keras.Model, data: TrainingSet, rows: np.ndarray, batch_size: int = 64) -> BlankLogits:
     """Evaluate a network on some questions about their images, about black and about mid-grey."""
-    levels = {"black": 0.0, "grey": 0.5}
-    found: dict[str, list[np.ndarray]] = {name: [] for name in ("image", *levels)}
-    for start in range(0, len(rows), batch_size):
-        chosen = rows[start : start + batch_size]
-        images = data.images[data.image_of[chosen]].astype(np.float32) / 255
-        tokens = data.tokens[chosen].astype(np.int32)
-        found["image"].append(np.asarray(network.predict_on_batch([images, tokens])))
-        for name, level in levels.items():
-            found[name].append(np.asarray(network.predict_on_batch([np.full_like(images, level), tokens])))
-    logits = {name: np.concatenate(parts).astype(np.float64) for name, parts in found.items()}
+    levels = {"image": None, "black": 0.0, "grey": 0.5}
+    logits = {
+        name: _logits(network, data, rows, batch_size, level).astype(np.float64) for name, level in levels.items()
+    }
     answers = data.answers[rows]
     scores = {name: values[np.arange(len(rows)), answers] for name, values in logits.items()}
     correct = logits["image"].argmax(axis=1) == answers
-    return BlankLogits(
-        len(rows),
-        int(correct.sum()),
-        float(scores["image"].max()),
-        float(np.median(scores["image"])),
-        float(np.abs(scores["black"]).max()),
-        float(np.abs(scores["grey"]).max()),
-        int((confidences(logits["image"])[correct] > CONFIDENCE).sum()),
-    )
+    largest = [float(np.abs(scores[name]).max()) for name in ("black", "grey")]
+    confident = int((confidences(logits["image"])[correct] > CONFIDENCE).sum())
+    image = scores["image"]
+    return BlankLogits(len(rows), int(correct.sum()), float(image.max()), float(np.median(image)), *largest, confident)

@@ -18,16 +18,6 @@ from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES
 PAIR_SCALE = 0.01
 SHAPE_WEIGHT = 2.0  # of the shape among a cell's attributes, which a network learns worst
 PART_WEIGHT = 0.05  # of a cell that shows an object whose centre is elsewhere, beside 1
-LOSS_WEIGHTS = {
-    "answer": 1.0,
-    "cells": 0.5,
-    "members": 1.0,
-    "compared": 2.0,
-    "operands": 1.0,
-    "program": 1.0,
-    "phrases": 1.0,
-    "given": 1.0,
-}
 
 
 class SampledRelations(layers.Layer):
@@ -125,7 +115,7 @@ class Learner:
         Parameters
         ----------
         num_questions, num_pairs
-            About each image in a step, and of its cells.
+            About each image, and of its cells.
         auxiliary
             Add the heads ``members`` (sets that the program finds), ``compared`` and ``operands``.
         precision
@@ -181,63 +171,65 @@ def cell_loss(targets, logits):
     present = ops.cast(targets[..., 0] >= 0, logits.dtype)
     presence = ops.binary_crossentropy(present, logits[..., 0], from_logits=True)
     weight = ops.where(targets[..., 4] == CENTRE, 1.0, PART_WEIGHT * present)
-    attributes, start = 0.0, 1
-    for position, (name, values) in enumerate(ATTRIBUTES.items()):
-        wanted = ops.maximum(targets[..., position], 0)
-        loss = ops.sparse_categorical_crossentropy(wanted, logits[..., start : start + len(values)], from_logits=True)
+    attributes = 0.0
+    parts = _split(logits[..., 1:], [len(values) for values in ATTRIBUTES.values()])
+    for position, (name, part) in enumerate(zip(ATTRIBUTES, parts, strict=True)):
+        loss = _crossentropy(targets[..., position], part)
         attributes += loss * (SHAPE_WEIGHT if name == "shape" else 1.0)
-        start += len(values)
     total = ops.maximum(ops.sum(weight, axis=-1), 1.0)
     return ops.mean(presence, axis=-1) + ops.sum(attributes * weight, axis=-1) / total
 
 
 def member_loss(targets, logits):
     """Return the mean loss over an image's questions, their nodes that find sets, and its objects."""
-    known = ops.cast(targets >= 0, logits.dtype)
     losses = ops.binary_crossentropy(ops.cast(ops.maximum(targets, 0), logits.dtype), logits, from_logits=True)
-    return _mean(losses, known, (1, 2, 3)) * 4.0
+    return _mean(losses, targets >= 0) * 4.0
 
 
 def compared_loss(targets, logits):
     """Return the mean loss over an image's compared pairs, plus the mean over its other pairs."""
-    losses = ops.sparse_categorical_crossentropy(ops.maximum(targets, 0), logits, from_logits=True)
-    return sum(_mean(losses, ops.cast(chosen, logits.dtype), (1, 2)) for chosen in (targets > 0, targets == 0))
+    losses = _crossentropy(targets, logits)
+    return _mean(losses, targets > 0) + _mean(losses, targets == 0)
 
 
 def operand_loss(targets, logits):
     """Return the mean loss over both operands of an image's questions that compare."""
-    known = ops.cast(targets >= 0, logits.dtype)
-    losses = ops.sparse_categorical_crossentropy(ops.maximum(targets, 0), logits, from_logits=True)
-    return _mean(losses, known, (1, 2))
+    return _mean(_crossentropy(targets, logits), targets >= 0)
 
 
 def program_loss(targets, logits):
     """Return the mean loss of a question over the nodes of its program and their padding."""
-    return ops.mean(ops.sparse_categorical_crossentropy(targets, logits, from_logits=True), axis=-1) * 4.0
+    return ops.mean(_crossentropy(targets, logits), axis=-1) * 4.0
 
 
 def phrase_loss(targets, logits):
     """Return the mean loss of a question over the slots of phrases, summed over a slot's entries."""
-    total, start = 0.0, 0
-    for entry, size in enumerate(SLOT_SIZES):
-        part = logits[..., start : start + size]
-        total += ops.sparse_categorical_crossentropy(targets[..., entry], part, from_logits=True)
-        start += size
-    return ops.mean(total, axis=-1) * 4.0
+    parts = _split(logits, SLOT_SIZES)
+    return ops.mean(sum(_crossentropy(targets[..., entry], part) for entry, part in enumerate(parts)), axis=-1) * 4.0
 
 
-def _mean(losses, weights, axes):
-    """Return the weighted mean over some axes, 0 where all weights are."""
+def _crossentropy(targets, logits):
+    """Return the cross-entropies of classes, where -1 stands for an unknown one."""
+    return ops.sparse_categorical_crossentropy(ops.maximum(targets, 0), logits, from_logits=True)
+
+
+def _split(logits, sizes):
+    return ops.split(logits, list(np.cumsum(sizes)[:-1]), axis=-1)
+
+
+def _mean(losses, known):
+    """Return an image's mean over the known losses, 0 where none is."""
+    weights, axes = ops.cast(known, losses.dtype), tuple(range(1, len(losses.shape)))
     return ops.sum(losses * weights, axis=axes) / ops.maximum(ops.sum(weights, axis=axes), 1.0)
 
 
-LOSSES = {
-    "answer": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    "cells": cell_loss,
-    "members": member_loss,
-    "compared": compared_loss,
-    "operands": operand_loss,
-    "program": program_loss,
-    "phrases": phrase_loss,
-    "given": "mean_squared_error",
+LOSSES = {  # output -> loss and its weight
+    "answer": (keras.losses.SparseCategoricalCrossentropy(from_logits=True), 1.0),
+    "cells": (cell_loss, 0.5),
+    "members": (member_loss, 1.0),
+    "compared": (compared_loss, 2.0),
+    "operands": (operand_loss, 1.0),
+    "program": (program_loss, 1.0),
+    "phrases": (phrase_loss, 1.0),
+    "given": ("mean_squared_error", 1.0),
 }

@@ -24,7 +24,7 @@ from keras import ops
 from attribution.errors import BadInput, print_line
 from attribution.file_io.files import atomic_write
 from clevr_xai.training.batches import Batch
-from clevr_xai.training.learner import LOSS_WEIGHTS, LOSSES
+from clevr_xai.training.learner import LOSSES
 
 WARM_UP = 200  # steps
 LOG_STEPS = 100  # steps between lines of the log
@@ -44,8 +44,8 @@ class Stage:
 
     Attributes
     ----------
-    name
-        Also of its checkpoint.
+    name, steps
+        Of the stage and its checkpoint.
     learning_rate
         The highest; it rises linearly over the first 200 steps.
     constant
@@ -54,7 +54,6 @@ class Stage:
         Factor of the learning rate of the convolutions.
     num_questions
         About each image in a step; 0 for a stage without questions about images.
-    steps
     """
 
     name: str
@@ -83,9 +82,8 @@ def run(
 
     Parameters
     ----------
-    model
-        One of a ``Learner``'s.
-    stage
+    model, stage
+        One of a ``Learner``'s models, and how to train it.
     make_batch
         Makes a batch; called in another thread during the step before it.
     directory
@@ -133,14 +131,13 @@ def run(
 
 def _compile(model: keras.Model, stage: Stage, outputs: list[str]) -> Muon:
     """Compile a model for a stage and return its optimizer."""
-    on_jax = keras.backend.backend() == "jax"  # which would run every operation by itself; TensorFlow has a graph
     optimizer = Muon(stage.learning_rate, global_clipnorm=GRADIENT_NORM, slow_share=stage.slow_share)
     model.compile(
         optimizer=optimizer,
-        loss={name: LOSSES[name] for name in outputs},
-        loss_weights={name: LOSS_WEIGHTS[name] for name in outputs},
+        loss={name: LOSSES[name][0] for name in outputs},
+        loss_weights={name: LOSSES[name][1] for name in outputs},
         metrics={"answer": ["accuracy"]} if "answer" in outputs else None,
-        jit_compile=on_jax,
+        jit_compile=keras.backend.backend() == "jax",  # which would run every operation by itself
     )
     optimizer.build(model.trainable_variables)
     return optimizer
@@ -162,10 +159,14 @@ def _log(directory: pathlib.Path, entry: dict) -> None:
     print_line(", ".join(numbers), file=sys.stderr)
 
 
+def _state(model: keras.Model, optimizer: Muon) -> dict:
+    """Return the variables of a checkpoint by their names in it."""
+    return {str(number): variable for number, variable in enumerate((*model.variables, *optimizer.variables))}
+
+
 def _save(file: pathlib.Path, model: keras.Model, optimizer: Muon, step: int) -> None:
     """Write a checkpoint atomically."""
-    state = [np.asarray(variable) for variable in (*model.variables, *optimizer.variables)]
-    arrays = {str(number): value for number, value in enumerate(state)}
+    arrays = {name: np.asarray(variable) for name, variable in _state(model, optimizer).items()}
     atomic_write(file, lambda stream: np.savez(stream, step=step, **arrays))
 
 
@@ -173,28 +174,19 @@ def _restore(file: pathlib.Path, model: keras.Model, optimizer: Muon) -> int:
     """Read a checkpoint if there is one, and return its step, 0 without one."""
     if not file.exists():
         return 0
+    variables = _state(model, optimizer)
     with np.load(file, allow_pickle=False) as state:
-        variables = [*model.variables, *optimizer.variables]
-        fits = len(state.files) == len(variables) + 1 and all(
-            state[str(number)].shape == tuple(variable.shape) for number, variable in enumerate(variables)
-        )
-        if not fits:
+        if {*state.files} != {*variables, "step"} or any(
+            state[name].shape != tuple(variable.shape) for name, variable in variables.items()
+        ):
             raise BadInput(f"{file} is of another network; remove it or name another --checkpoint_dir")
-        for number, variable in enumerate(variables):
-            variable.assign(state[str(number)])
+        for name, variable in variables.items():
+            variable.assign(state[name])
         return int(state["step"])
 
 
 class Muon(keras.optimizers.Adam):
-    """Muon for the kernels of convolutions and Adam for everything else.
-
-    Parameters
-    ----------
-    *arguments, **settings
-        Of Adam.
-    slow_share
-        Factor of the learning rate of variables with ``SLOW`` in their path.
-    """
+    """Muon for the kernels of convolutions, Adam for all else; ``slow_share`` scales the rate of ``SLOW`` variables."""
 
     def __init__(self, *arguments, slow_share: float = 1.0, **settings):
         super().__init__(*arguments, **settings)
@@ -203,28 +195,23 @@ class Muon(keras.optimizers.Adam):
     def build(self, variables):
         """Create the moments."""
         super().build(variables)
-        self._slow = [SLOW in variable.path for variable in variables]
+        self._shares = [self._slow_share if SLOW in variable.path else 1.0 for variable in variables]
         self._kernel_momentums = [
-            self.add_variable_from_reference(variable, name="kernel_momentum") if _is_kernel(variable) else None
+            # A convolution's kernel has the axes height, width, channels in, channels out.
+            self.add_variable_from_reference(variable, name="kernel_momentum") if len(variable.shape) == 4 else None
             for variable in variables
         ]
 
     def update_step(self, gradient, variable, learning_rate):
         """Take a step for one variable."""
         place = self._get_variable_index(variable)
-        rate = learning_rate * (self._slow_share if self._slow[place] else 1.0)
-        momentum = self._kernel_momentums[place]
+        rate, momentum = learning_rate * self._shares[place], self._kernel_momentums[place]
         if momentum is None:
             super().update_step(gradient, variable, rate)
             return
         self.assign(momentum, MOMENTUM * momentum + (1 - MOMENTUM) * gradient)
         nesterov = MOMENTUM * momentum + (1 - MOMENTUM) * gradient
         self.assign_sub(variable, ops.cast(rate, variable.dtype) * kernel_step(nesterov))
-
-
-def _is_kernel(variable) -> bool:
-    """Return whether a variable is the kernel of a convolution: (height, width, channels in, channels out)."""
-    return len(variable.shape) == 4
 
 
 def kernel_step(momentum):

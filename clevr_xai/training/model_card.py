@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
+from absl import flags
 
 from attribution.errors import listed
 from attribution_benchmarks.core import tables
 from clevr_xai.generation import questions
 from clevr_xai.subsets import CONFIDENCE
 from clevr_xai.training import batches, learner, loop
-from clevr_xai.training.evaluation import BlankLogits
+from clevr_xai.training.evaluation import BlankLogits, question_groups
 from clevr_xai.training.training_set import TrainingSet
 from clevr_xai.vocabulary import ANSWERS, COLORS, INTEGERS, MATERIALS, SHAPES, SIZES
 
@@ -42,34 +43,29 @@ def model_card(
 
     Parameters
     ----------
-    counted
-        Questions that the accuracies are of.
-    correct : (Q,) bool
-        Which of them the network answers correctly.
-    settings
-        Of the training, by their names.
-    stages
-        Rows of the table of stages, in order; all of the same keys.
+    counted, correct
+        Questions that the accuracies are of, and (Q,) bool: whether the network answers each correctly.
+    settings, stages
+        Of the training: settings by their names, and rows of the table of stages, in order and all of the same keys.
     command
         That trains this network.
     unseen
         Whether the questions are of scenes that were used for no choice, unlike those of the validation data.
-    sections
-        Lines of further sections, see ``error_section`` and ``blank_section``.
-    earlier
-        Lines on the training of the network that this one starts from, see ``earlier_training``.
+    sections, earlier
+        Lines of ``error_section`` and ``blank_section``, and of ``earlier_training``.
     """
-    files, wordings = counted.files, sorted(set(counted.wordings.tolist()))
-    kinds = {"simple": files == "simple", "complex": files != "simple"}
-    by_kind = [[kind, *_score(correct[rows])] for kind, rows in kinds.items()]
-    if len(wordings) > 1:
-        by_kind += [
-            [f"{kind}, {wording} wording", *_score(correct[rows & (counted.wordings == wording)])]
-            for kind, rows in kinds.items()
-            for wording in wordings
-        ]
+    files, groups = counted.files, question_groups(counted)
+    wordings = " and ".join(np.unique(counted.wordings))
+    by_kind = [
+        [f"{', '.join(name.split())} wording" if " " in name else name, *_score(correct[rows])]
+        for name, rows in groups.items()
+    ]
     by_file = [[name, *_score(correct[files == name])] for name in np.unique(files)]
-    by_answer = [[group, *_answer_scores(counted, correct, kinds, values)] for group, values in _GROUPS.items()]
+    by_answer = []
+    for group, values in _GROUPS.items():
+        members = np.isin(counted.answers, list(map(ANSWERS.index, values)))
+        simple, other = (_score(correct[groups[kind] & members]) for kind in ("simple", "complex"))
+        by_answer.append([group, *simple, *other])
     lines = [
         "# Relation Network of CLEVR-XAI",
         "",
@@ -99,7 +95,7 @@ def model_card(
         *earlier,
         "## Limits",
         "",
-        f"Trained on rendered toys, with CLEVR's questions in {' and '.join(wordings)} wording. Only questions",
+        f"Trained on rendered toys, with CLEVR's questions in {wordings} wording. Only questions",
         "answered correctly count in the benchmark, so methods are compared where the network is good.",
         "",
     ]
@@ -109,12 +105,8 @@ def model_card(
 def error_section(by_pixels: Mapping[str, np.ndarray], trained: Mapping[str, np.ndarray]) -> list[str]:
     """Return the section on errors.
 
-    Parameters
-    ----------
-    by_pixels
-        Which simple questions are answered correctly, by the visible pixels of their object.
-    trained
-        Which questions about training scenes are answered correctly, by their kind.
+    It says which simple questions are answered correctly, by the visible pixels of their object, and which questions
+    about training scenes, by their kind.
     """
     kinds = [(kind, *_score(correct)) for kind, correct in trained.items() if len(correct)]
     shares = " and ".join(f"{share} % of {number} {kind} ones" for kind, share, number in kinds)
@@ -174,30 +166,19 @@ def blank_section(by_kind: Mapping[str, BlankLogits]) -> list[str]:
     ]
 
 
-def describe_settings(
-    data: TrainingSet,
-    start: str,
-    final_questions: Sequence[str],
-    rounds: int,
-    num_pairs: int,
-    precision: str,
-    seed: int,
-) -> dict[str, object]:
-    """Return settings of a training by their names.
-
-    ``start`` says what the training starts from; the other parameters are those of ``stages.Config``.
-    """
+def describe_settings(options: flags.FlagValues, data: TrainingSet, start: str) -> dict[str, object]:
+    """Return settings of a training by their names; ``start`` says what it starts from."""
     import tensorflow as tf  # Keras may run on another backend until the export
 
-    weights = learner.LOSS_WEIGHTS
+    weights = {name: weight for name, (_, weight) in learner.LOSSES.items()}
     return {
         "Training scenes": f"{len(data.images):,}, seed {data.seed}, rendered at {data.rendered}",
-        "questions": f"{len(data.answers):,} ({rounds} round{'s' * (rounds > 1)} of each kind, in "
+        "questions": f"{len(data.answers):,} ({options.rounds} round{'s' * (options.rounds > 1)} of each kind, in "
         f"{' and '.join(np.unique(data.wordings))} wording)",
-        "last stage": f"{listed(final_questions)} questions",
+        "last stage": f"{listed(options.final_questions)} questions",
         "starts from": start,
-        "pairs a step": f"{num_pairs} of 2,401, all of two objects' centres",
-        "g in training": precision,
+        "pairs a step": f"{options.pairs} of 2,401, all of two objects' centres",
+        "g in training": options.precision,
         "sampling weights of questions": ", ".join(f"{name} {n}" for name, n in batches.SAMPLING_WEIGHTS.items()),
         "augmentation": f"moved by up to {batches.SHIFT} pixels, half of the images mirrored, "
         f"exposure by up to {batches.GAIN} times, contrast by {batches.CONTRAST:.0%}, red and blue by "
@@ -209,36 +190,28 @@ def describe_settings(
         f"({weights['operands']}); only the reading trains the question encoder",
         "optimizer": f"Adam, and Muon for kernels of convolutions (steps of {loop.KERNEL_STEP:g} times the rate); "
         f"gradient norm at most {loop.GRADIENT_NORM}",
-        "no dropout, no weight decay; seed": seed,
+        "no dropout, no weight decay; seed": options.seed,
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,
     }
 
 
-def describe_rewording(wordings: Sequence[str], sentences: Mapping[str, int], seed: int) -> dict[str, object]:
+def describe_rewording(options: flags.FlagValues, sentences: Mapping[str, int]) -> dict[str, object]:
     """Return settings of a training of the question encoder alone; ``sentences`` is ``stages.SENTENCES``."""
     import tensorflow as tf
 
     return {
         "Sentences": f"{sentences['rounds']} rounds of questions of each kind about "
         f"{questions.BLOCK * sentences['blocks']:,} scenes, seed {sentences['seed']}, not rendered, each question in "
-        f"{' and '.join(wordings)} wording",
+        f"{' and '.join(options.wording)} wording",
         "starts from": "an exported network, whose convolutions, g behind its first layer, and f stay as they are",
         "loss": "squared distance of the question's input to the first layer of g from that of the same question in "
-        f"{wordings[0]} wording, in the network that it starts from",
+        f"{options.wording[0]} wording, in the network that it starts from",
         "optimizer": f"Adam; gradient norm at most {loop.GRADIENT_NORM}",
-        "seed": seed,
+        "seed": options.seed,
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,
     }
-
-
-def _answer_scores(
-    counted: TrainingSet, correct: np.ndarray, kinds: Mapping[str, np.ndarray], values: Sequence[str]
-) -> list[str]:
-    """Return the scores of the questions of each kind whose answer is one of some values."""
-    members = np.isin(counted.answers, [ANSWERS.index(value) for value in values])
-    return [cell for rows in kinds.values() for cell in _score(correct[rows & members])]
 
 
 def _score(correct: np.ndarray) -> list[str]:

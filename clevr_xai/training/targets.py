@@ -61,8 +61,8 @@ def cell_targets(centres: np.ndarray, segmentation: np.ndarray, attributes: np.n
     ----------
     centres : (B, objects, 2)
         Column and row, nan for none.
-    segmentation : (B, 128, 128) uint8
-    attributes : (B, objects, 4)
+    segmentation, attributes
+        Rows of a ``TrainingSet``.
 
     Returns
     -------
@@ -95,20 +95,11 @@ def dominant_objects(segmentation: np.ndarray) -> np.ndarray:
 
 
 def phrase_targets(programs: np.ndarray) -> np.ndarray:
-    """Return the content of the phrases of programs.
+    """Return the content of the phrases of programs, (N, 24) int as in a ``TrainingSet``.
 
-    Parameters
-    ----------
-    programs : (N, 24) int
-        Positions in ``NODES``, the last node first.
-
-    Returns
-    -------
-    (N, 9, 5) int32
-        For each slot the number from 1 of the named size, color, material and shape, and of the relation to the next
-        phrase; 0 for none.
+    It is (N, 9, 5) int32: for each slot the number from 1 of the named size, color, material and shape, and of the
+    relation to the next phrase; 0 for none.
     """
-    programs = np.asarray(programs)
     found = np.zeros((len(programs), SLOTS, len(SLOT_SIZES)), np.int32)
     joined = _JOIN[programs].any(axis=1)
     rows = np.arange(len(programs))
@@ -125,19 +116,10 @@ def phrase_targets(programs: np.ndarray) -> np.ndarray:
 
 
 def compared_objects(programs: np.ndarray, sets: np.ndarray) -> np.ndarray:
-    """Return the two objects whose attribute a question compares.
+    """Return the two objects whose attribute a question compares, from (..., 24) ``programs`` and ``sets``.
 
-    Parameters
-    ----------
-    programs : (..., 24) int
-        Positions in ``NODES``, the last node first.
-    sets : (..., 24) int
-        Objects that each node finds, object k as bit k.
-
-    Returns
-    -------
-    (..., 2) int64
-        Their positions in the scene, -1 twice for any other question and for a program longer than 24 nodes.
+    They are (..., 2) int64 positions in the scene, -1 twice for any other question and for a program longer than 24
+    nodes.
     """
     queries = np.isin(programs, _QUERY)
     both = _first_two(programs, sets, queries)[1]
@@ -158,9 +140,8 @@ def comparison_targets(
     answers : (B, questions)
     cells : (B, objects)
         Of each object's centre, -1 for none.
-    pairs : (B, P, 2)
-    counted : (B, P) bool
-        Pairs of two cells with centres.
+    pairs, counted : (B, P, 2) and (B, P)
+        Pairs, and whether each is of two cells with centres.
 
     Returns
     -------
@@ -180,20 +161,10 @@ def comparison_targets(
 
 
 def operand_targets(programs: np.ndarray, sets: np.ndarray, attributes: np.ndarray) -> np.ndarray:
-    """Return the two operands of each question that compares.
+    """Return the two operands of each question that compares; ``attributes`` are (..., objects, 4) of its scene.
 
-    Parameters
-    ----------
-    programs, sets : (..., 24) int
-        See ``compared_objects``.
-    attributes : (..., objects, 4) int
-        Of the objects of each question's scene.
-
-    Returns
-    -------
-    (..., 2) int32
-        Positions in ``vocabulary.ANSWERS``, the operand that the program computes last first; -1 twice for questions
-        that compare nothing and for programs longer than 24 nodes.
+    They are (..., 2) int32 positions in ``vocabulary.ANSWERS``, the operand that the program computes last first; -1
+    twice for questions that compare nothing and for programs longer than 24 nodes.
     """
     computed = (_ATTRIBUTE_OF[programs] >= 0) | (programs == _COUNT)
     nodes, which = _first_two(programs, sets, computed)

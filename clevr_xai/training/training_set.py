@@ -20,8 +20,8 @@ import numpy as np
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution.file_io.files import atomic_write, locked_directory
-from attribution.file_io.reading import inside, read_array, read_picture
+from attribution.file_io.files import atomic_write
+from attribution.file_io.reading import inside, read_picture
 from attribution_benchmarks.cli.workers import available_cores, processes
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from clevr_xai import layout, masks, programs, tokens
@@ -31,6 +31,7 @@ from clevr_xai.vocabulary import ANSWERS, ATTRIBUTES, QUESTION_WORDS, answer_tex
 MAX_OBJECTS = 10
 CELLS = 7  # rows and columns of the last feature map
 CELL, FIRST_CENTRE = 16, 15  # pixels between the centres of cells, and of the first one: four 3x3 kernels, stride 2
+MAX_WORDS = 48  # of a sentence
 MAX_NODES = 24  # of a program, counted from its end; further ones are not predicted
 NODES = (
     "", "scene", "unique", "union", "intersect", "count", "exist", "equal_integer", "less_than", "greater_than",
@@ -69,8 +70,6 @@ class TrainingSet:
         "plain" or "official".
     image_of : (Q,) int64
         Image of each question, ascending.
-    first_question : (N + 1,) int64
-        The questions about image i are ``first_question[i]`` to ``first_question[i + 1] - 1``.
     seed
         Of the scenes.
     rendered
@@ -90,10 +89,14 @@ class TrainingSet:
     families: np.ndarray
     wordings: np.ndarray
     image_of: np.ndarray
-    first_question: np.ndarray
     seed: int
     rendered: str
     codes: np.ndarray | None = None
+
+    @functools.cached_property
+    def first_question(self) -> np.ndarray:
+        """Return (N + 1,) int64: questions about image i are ``first_question[i]`` to ``first_question[i + 1] - 1``."""
+        return np.searchsorted(self.image_of, np.arange(len(self.images) + 1))
 
     @property
     def files(self) -> np.ndarray:
@@ -115,8 +118,7 @@ class TrainingSet:
         chosen |= {name: getattr(self, name)[kept] for name in _PER_IMAGE}
         if self.codes is not None:
             chosen["codes"] = self.codes[:, rows]
-        first = np.searchsorted(image_of, np.arange(len(kept) + 1))
-        return dataclasses.replace(self, **chosen, image_of=image_of, first_question=first)
+        return dataclasses.replace(self, **chosen, image_of=image_of)
 
 
 def load(
@@ -160,14 +162,9 @@ def load(
                 per_image[name][first : first + number] = values
             per_question.append(asked | {"image_of": asked["image_of"] + first})
             first += number
-    joined = {name: np.concatenate(_padded([part[name] for part in per_question])) for name in per_question[0]}
-    return TrainingSet(
-        **per_image,
-        **joined,
-        first_question=np.searchsorted(joined["image_of"], np.arange(len(scenes) + 1)),
-        seed=seed,
-        rendered=_rendered(data_dir),
-    )
+    joined = {name: np.concatenate([part[name] for part in per_question]) for name in per_question[0]}
+    joined["tokens"] = joined["tokens"][:, : np.count_nonzero(joined["tokens"].any(axis=0))]
+    return TrainingSet(**per_image, **joined, seed=seed, rendered=_rendered(data_dir))
 
 
 def _read_scenes(data_dir: pathlib.Path) -> tuple[int, list[dict]]:
@@ -177,7 +174,7 @@ def _read_scenes(data_dir: pathlib.Path) -> tuple[int, list[dict]]:
             raise BadInput(f"no {name} in {data_dir}; make training data with scripts/generate_clevr_xai.py")
     content = layout.read_json(layout.find(data_dir, layout.SCENES))
     seed = content["info"].get("seed")
-    if seed is None or seed == 0:
+    if not seed:
         raise BadInput(f"{data_dir} has the seed {seed}; training data need one other than 0, that of the embedded set")
     return seed, content["scenes"]
 
@@ -200,8 +197,7 @@ def load_cached(
         data = load(data_dir, rounds, num_images, wordings)
         return {name: value for name, value in vars(data).items() if value is not None}
 
-    with locked_directory(file.parent, "a training set"):
-        values = cached_arrays(file, described, compute)
+    values = cached_arrays(file, described, compute)
     return TrainingSet(**values | {"seed": int(values["seed"]), "rendered": str(values["rendered"])})
 
 
@@ -215,18 +211,6 @@ def cached_arrays(file: pathlib.Path, described: str, compute: Callable[[], dict
     values = compute()
     atomic_write(file, lambda stream: np.savez(stream, described=described, **values))
     return values
-
-
-def cached_codes(file: pathlib.Path, checkpoint: pathlib.Path, learner, data: TrainingSet) -> np.ndarray:
-    """Return the codes of the data's questions, from ``file`` if it is newer than the encoder's checkpoint."""
-    if file.exists() and file.stat().st_mtime > checkpoint.stat().st_mtime:
-        with contextlib.suppress(OSError, EOFError, ValueError, IndexError, MemoryError):  # damaged: recomputed
-            stored = read_array(file)
-            if stored.shape[1] == len(data.tokens):
-                return stored
-    computed = learner.codes(data)
-    atomic_write(file, lambda stream: np.save(stream, computed))
-    return computed
 
 
 def program_nodes(program: Sequence[dict]) -> list[int]:
@@ -262,9 +246,7 @@ def _empty(number: int) -> dict[str, np.ndarray]:
     }
 
 
-def _block(
-    data_dir: pathlib.Path, rounds: dict[str, int], wordings: Sequence[str], seed: int, scenes: Sequence[dict]
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def _block(data_dir: pathlib.Path, rounds, wordings, seed: int, scenes: Sequence[dict]) -> tuple[dict, dict]:
     """Return the arrays of a block's images and of its questions, ``image_of`` counted from the block's first image."""
     return _read_images(data_dir, scenes), _generate_questions(rounds, wordings, seed, scenes)
 
@@ -301,7 +283,7 @@ def _question_arrays(asked: list[dict], position: dict[int, int]) -> dict[str, n
     nodes = [question["program"] for question in asked]
     names = [f"{question['template_filename'][:-5]} {question['question_family_index']}" for question in asked]
     return {
-        "tokens": tokens.encode([question["question"] for question in asked], QUESTION_WORDS),
+        "tokens": tokens.encode([question["question"] for question in asked], QUESTION_WORDS, MAX_WORDS),
         "answers": np.array([ANSWERS.index(answer_text(question["answer"])) for question in asked]),
         "programs": np.array(list(map(program_nodes, nodes))),
         "sets": np.array(list(map(found_sets, nodes)), np.int16),
@@ -309,14 +291,6 @@ def _question_arrays(asked: list[dict], position: dict[int, int]) -> dict[str, n
         "wordings": np.array([question["wording"] for question in asked]),
         "image_of": np.array([position[question["image_index"]] for question in asked], np.int64),
     }
-
-
-def _padded(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return arrays unchanged, but rows of tokens padded to the longest."""
-    if parts[0].ndim < 2:
-        return list(parts)
-    longest = max(part.shape[1] for part in parts)
-    return [np.pad(part, ((0, 0), (0, longest - part.shape[1])), constant_values=tokens.PADDING) for part in parts]
 
 
 def _rendered(data_dir: pathlib.Path) -> str:

@@ -27,26 +27,15 @@ from clevr_xai.answering import variable_name
 from clevr_xai.generation import families, questions, scenes
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.learner import PAIR_SCALE, by_length, encode
-from clevr_xai.training.training_set import cached_arrays
+from clevr_xai.training.training_set import MAX_WORDS, cached_arrays
 from clevr_xai.vocabulary import QUESTION_WORDS
-
-MAX_WORDS = 48  # of a sentence
 
 
 def net2net(network: keras.Model, widths=relation_network.WIDTHS, dropout: float = 0.5) -> keras.Model:
     """Return a network with wider, and perhaps more, layers in g that computes the same function.
 
     New units take inputs from the old ones and from each other as in a new network, and give nothing to the old ones.
-    New layers pass the old units on, which is exact behind a ReLU.
-
-    Parameters
-    ----------
-    network
-        The smaller network.
-    widths
-        Of the layers of g; none narrower, and not fewer.
-    dropout
-        Of the new network.
+    New layers pass the old units on, which is exact behind a ReLU. No layer may become narrower (``ValueError``).
     """
     old = network.get_layer("relations")
     if len(widths) < len(old.widths) or min(np.subtract(widths[: len(old.widths)], old.widths)) < 0:
@@ -86,15 +75,8 @@ def _enlarged(large: np.ndarray, small: np.ndarray) -> np.ndarray:
 def load_exported(directory: str | pathlib.Path) -> keras.Model:
     """Return the network of a SavedModel in its trainable form, the inverse of ``relation_network.fold_pair_scale``.
 
-    Parameters
-    ----------
-    directory
-        Base path with a version 1, as ``relation_network.export`` writes it.
-
-    Raises
-    ------
-    BadInput
-        If it is not a Relation Network of the paper's size.
+    ``directory`` is the base path with a version 1, as ``relation_network.export`` writes it; ``BadInput`` if that is
+    not a Relation Network of the paper's size.
     """
     from attribution.model import saved_model
 
@@ -117,33 +99,14 @@ def load_exported(directory: str | pathlib.Path) -> keras.Model:
 
 
 class Sentences(NamedTuple):
-    """The same questions in several wordings.
-
-    Attributes
-    ----------
-    tokens : (wordings, Q, 48) uint8
-    files : (Q,) of str
-        File of each question's family: "simple", "one_hop", ...
-    """
+    """The same questions in several wordings: (wordings, Q, 48) uint8, and the (Q,) files of their families."""
 
     tokens: np.ndarray
     files: np.ndarray
 
 
 def sample_sentences(wordings: Sequence[str], seed: int, blocks: Sequence[int], rounds: int) -> Sentences:
-    """Ask about scenes that are sampled, but not rendered, in every wording.
-
-    Parameters
-    ----------
-    wordings
-        Of ``questions.WORDINGS``.
-    seed
-        Of the scenes.
-    blocks
-        Numbers of the blocks of 250 scenes.
-    rounds
-        Of questions of each kind about each scene.
-    """
+    """Ask rounds of questions of each kind about blocks of 250 scenes, sampled but not rendered, in every wording."""
     import tqdm
 
     ask = functools.partial(_sentences_of_block, wordings, seed, rounds)
@@ -240,20 +203,9 @@ def encode_cells(network: keras.Model, images: np.ndarray) -> np.ndarray:
 def refit_cells(network: keras.Model, images: np.ndarray, wanted: np.ndarray) -> float:
     """Fit the first layer of g by least squares to convolutions that were trained further.
 
-    Both kernels of cells are replaced; the fitted constant is added to the question's bias.
-
-    Parameters
-    ----------
-    network
-    images : (N, 128, 128, 3) uint8
-        Some hundred.
-    wanted : (N x 49, 512)
-        ``encode_cells`` of them before the training.
-
-    Returns
-    -------
-    float
-        Share of the variance of ``wanted`` that the layer explains.
+    Both kernels of cells are replaced; the fitted constant is added to the question's bias. ``images`` are some
+    hundred, (N, 128, 128, 3) uint8, ``wanted`` their ``encode_cells`` before the training. Return the share of the
+    variance of ``wanted`` that the layer explains.
     """
     kernel, constant, share = _least_squares(_cells(network, images), wanted)
     first, second, question = network.get_layer("relations").parts

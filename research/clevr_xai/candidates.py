@@ -26,45 +26,10 @@ from attribution.methods.queries import ModelQueries
 PARTS = ("convolutions", "relations", "f")  # of a network that ``relation_network.build`` made, as its layers are named
 
 
-def guided_backprop_in_convolutions(queries: ModelQueries) -> np.ndarray:
-    """Guided Backprop of the convolutions' ReLUs, the gradient of those of g and f; of the inputs' shape."""
-    return queries.input_gradient(_guided_in_convolutions)
-
-
-def guided_backprop_outside_g(queries: ModelQueries) -> np.ndarray:
-    """Guided Backprop of the ReLUs of the convolutions and of f, the gradient of those of g; of the inputs' shape."""
-    return queries.input_gradient(_guided_outside_g)
-
-
-def guided_grad_cam_in_convolutions(queries: ModelQueries) -> np.ndarray:
-    """Upsampled Grad-CAM times ``guided_backprop_in_convolutions``; of the inputs' shape."""
-    return grad_cam(queries)[..., np.newaxis] * guided_backprop_in_convolutions(queries)
-
-
-def deconvnet_in_convolutions(queries: ModelQueries) -> np.ndarray:
-    """Deconvnet of the convolutions' ReLUs, the gradient of those of g and f; of the inputs' shape."""
-    return queries.input_gradient(_deconvnet_in_convolutions)
-
-
-def deconvnet_outside_g(queries: ModelQueries) -> np.ndarray:
-    """Deconvnet of the ReLUs of the convolutions and of f, the gradient of those of g; of the inputs' shape."""
-    return queries.input_gradient(_deconvnet_outside_g)
-
-
 def within(rules: Callable[[Any, str, str], dict[str, str]], parts: tuple[str, ...]) -> Callable:
-    """Return rules that change the rectifiers of some parts of a Relation Network alone.
+    """Return rules, such as ``modified_relu.guided_rules``, in the rectifiers of some ``PARTS`` of a Relation Network.
 
-    Parameters
-    ----------
-    rules
-        For all of them, such as ``modified_relu.guided_rules``.
-    parts
-        Of ``PARTS``.
-
-    Returns
-    -------
-    Callable
-        What ``ModelQueries.input_gradient`` takes. It raises ``BadInput`` for a network that has not all three parts.
+    ``ModelQueries.input_gradient`` takes them; they raise ``BadInput`` for a network that has not all three parts.
     """
 
     def of_parts(graph: Any, source: str, target: str) -> dict[str, str]:
@@ -85,17 +50,28 @@ def _part(name: str) -> str:
     return found[1] if found else ""
 
 
-for _candidate in (
-    guided_backprop_in_convolutions,
-    guided_backprop_outside_g,
-    guided_grad_cam_in_convolutions,
-    deconvnet_in_convolutions,
-    deconvnet_outside_g,
-):
-    _candidate.family = METHODS["guided_backprop"].family
+def _candidate(name: str, rules: Callable, parts: tuple[str, ...]) -> Callable[[ModelQueries], np.ndarray]:
+    """Return the method of a rule in some parts; the queries know rules again by identity, so each is made once."""
+    of_parts = within(rules, parts)
 
-# The passes know rules again by their identity, so that each is made once.
-_guided_in_convolutions = within(guided_rules, ("convolutions",))
-_guided_outside_g = within(guided_rules, ("convolutions", "f"))
-_deconvnet_in_convolutions = within(deconvnet_rules, ("convolutions",))
-_deconvnet_outside_g = within(deconvnet_rules, ("convolutions", "f"))
+    def method(queries: ModelQueries) -> np.ndarray:
+        return queries.input_gradient(of_parts)
+
+    method.__name__ = method.__qualname__ = name
+    method.family = METHODS["guided_backprop"].family
+    return method
+
+
+# Maps of the inputs' shape: the rule in the ReLUs of the convolutions, or also in those of f, the gradient elsewhere.
+guided_backprop_in_convolutions = _candidate("guided_backprop_in_convolutions", guided_rules, ("convolutions",))
+guided_backprop_outside_g = _candidate("guided_backprop_outside_g", guided_rules, ("convolutions", "f"))
+deconvnet_in_convolutions = _candidate("deconvnet_in_convolutions", deconvnet_rules, ("convolutions",))
+deconvnet_outside_g = _candidate("deconvnet_outside_g", deconvnet_rules, ("convolutions", "f"))
+
+
+def guided_grad_cam_in_convolutions(queries: ModelQueries) -> np.ndarray:
+    """Upsampled Grad-CAM times ``guided_backprop_in_convolutions``; of the inputs' shape."""
+    return grad_cam(queries)[..., np.newaxis] * guided_backprop_in_convolutions(queries)
+
+
+guided_grad_cam_in_convolutions.family = METHODS["guided_backprop"].family

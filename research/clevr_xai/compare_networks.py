@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Collection, Sequence
 
 from absl import flags
 
@@ -78,26 +77,24 @@ def main(flag_values: flags.FlagValues) -> None:
     measured, fingerprints = {}, {}
     for number, path in enumerate(paths, start=1):
         print_line(f"network {number} of {len(paths)}: {path}", file=sys.stderr)
-        measured[shown_model(pathlib.Path(path))], fingerprint = _measured(flag_values, path, chosen, store)
-        fingerprints[shown_model(pathlib.Path(path))] = fingerprint
+        name = shown_model(pathlib.Path(path))
+        measured[name], fingerprints[name] = _measured(flag_values, path, chosen, store)
     found = network_order.compare(
         measured, truth, flag_values.metric, flag_values.subset, controls=flag_values.controls, seed=flag_values.seed
     )
-    command = manifest.command_of("python -m research.clevr_xai.compare_networks", flag_values, without=_PLACES)
-    print_text(network_order.text(found), flush=True)
+    text = network_order.text(found)
+    print_text(text, flush=True)
     if flag_values.output:
+        command = manifest.command_of("python -m research.clevr_xai.compare_networks", flag_values, without=_PLACES)
         described = manifest.describe_run(
             "clevr_xai", models=fingerprints, data={flag_values.questions: found.fingerprint}, seed=flag_values.seed,
             command=command,
         )  # fmt: skip
         markdown = network_order.text(found, markdown=True, command=command)
-        tables.save(flag_values.output, network_order.long_rows(found), described,
-                    text=network_order.text(found), markdown=markdown)  # fmt: skip
+        tables.save(flag_values.output, network_order.long_rows(found), described, text=text, markdown=markdown)
     if flag_values.plot_dir:
-        stem = f"order_{flag_values.metric}_{truth}"
-        for written in save_figure(
-            network_order.order_figure(found), flag_values.plot_dir, stem, flag_values.plot_format, trim=False
-        ):
+        figure, stem = network_order.order_figure(found), f"order_{flag_values.metric}_{truth}"
+        for written in save_figure(figure, flag_values.plot_dir, stem, flag_values.plot_format, trim=False):
             print_line(f"picture: {written}", file=sys.stderr)
 
 
@@ -105,13 +102,17 @@ def _checked(flag_values: flags.FlagValues) -> tuple[str, list[str], dict]:
     """Check all flags before any network is scored; return the ground truth, the networks and the methods."""
     tables.check_output(flag_values.output)
     check_plot_format(flag_values.plot_format)
-    for flag in ("plot_dir", "scores_dir"):
-        check_directory(flag, flag_values[flag].value)
+    check_directory("plot_dir", flag_values.plot_dir)
+    check_directory("scores_dir", flag_values.scores_dir)
     truth = flag_values.ground_truth or _TRUTHS[flag_values.questions]
-    _check_names("ground_truth", [truth], masks.GROUND_TRUTHS[flag_values.questions])
-    _check_names("controls", flag_values.controls, controls.MAPS)
-    shipped = [str(default_model("clevr_xai") / name) for name in _SHIPPED]
-    paths = list(dict.fromkeys(flag_values.models or shipped))
+    for flag, names, known in (
+        ("ground_truth", [truth], masks.GROUND_TRUTHS[flag_values.questions]),
+        ("controls", flag_values.controls, controls.MAPS),
+    ):
+        for name in names:
+            if name not in known:
+                raise BadInput(f"--{flag} has no {name!r}; choose of {listed(known)}")
+    paths = list(dict.fromkeys(flag_values.models or (str(default_model("clevr_xai") / name) for name in _SHIPPED)))
     if len(paths) < 2:
         raise BadInput("--models names fewer than two networks; write --models=first,second")
     chosen = methods.settings(
@@ -119,16 +120,9 @@ def _checked(flag_values: flags.FlagValues) -> tuple[str, list[str], dict]:
     )
     if len(chosen) < 2:
         raise BadInput("--methods names fewer than two methods, so there is no order to compare")
-    for path in paths:
-        if not pathlib.Path(path).is_dir():
-            raise BadInput(f"--models={path}: there is no such directory; name a SavedModel")
+    if missing := [path for path in paths if not pathlib.Path(path).is_dir()]:
+        raise BadInput(f"--models={missing[0]}: there is no such directory; name a SavedModel")
     return truth, paths, chosen
-
-
-def _check_names(flag: str, names: Sequence[str], known: Collection[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise BadInput(f"--{flag} has no {name!r}; choose of {listed(known)}")
 
 
 def _measured(flag_values, path, chosen, store):
@@ -139,18 +133,13 @@ def _measured(flag_values, path, chosen, store):
     from clevr_xai.dataset import Dataset
     from clevr_xai.measured import measure
 
-    network = Answering(path)
+    network, batch_size, seed = Answering(path), flag_values.batch_size, flag_values.seed
     dataset = Dataset(flag_values.questions, flag_values.data_dir, network.size)
-    rows = draw_rows(len(dataset), flag_values.num_questions, flag_values.seed)
-    explainer = Explainer(
-        network.model, chosen, controls.asked_of(dataset, network, flag_values.controls), (), flag_values.seed,
-        flag_values.batch_size,
-    )  # fmt: skip
-    questions = Questions(dataset, rows, network)
-    return (
-        measure(questions, explainer, None, {}, store, flag_values.batch_size, progress=True),
-        network.model.fingerprint,
-    )
+    questions = Questions(dataset, draw_rows(len(dataset), flag_values.num_questions, seed), network)
+    known = controls.asked_of(dataset, network, flag_values.controls)
+    explainer = Explainer(network.model, chosen, known, (), seed, batch_size)
+    measured = measure(questions, explainer, store=store, batch_size=batch_size, progress=True)
+    return measured, network.model.fingerprint
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+from collections.abc import Mapping
 
 import numpy as np
 from absl import flags
@@ -24,15 +25,7 @@ from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import check_directory
 from attribution_benchmarks.core import tables
 from research.clevr_xai import data_facts
-from research.clevr_xai.data_facts import (
-    REAL_FILES,
-    REAL_GREY,
-    REAL_OBJECTS,
-    REAL_PER_IMAGE,
-    REAL_TRUTHS,
-    REAL_VISIBLE,
-    Facts,
-)
+from research.clevr_xai.data_facts import REAL_FILES, REAL_GREY, REAL_OBJECTS, REAL_QUESTIONS, REAL_VISIBLE, Facts
 
 NEAR = 8  # grey levels by which a background may differ from the real one and pass for it
 _HIDDEN = (0.01, 0.25, 0.5)
@@ -75,14 +68,10 @@ def card(facts: Facts, source: str, command: str, picture: str = "") -> str:
 
     Parameters
     ----------
-    facts
-        From ``data_facts.collect``.
-    source
-        What the data are called.
-    command
-        That writes this card.
-    picture
-        Path of the picture as the card names it; none when empty.
+    facts, source
+        From ``data_facts.collect``, and what the data are called.
+    command, picture
+        That writes this card, and the path of the picture as the card names it; none when empty.
     """
     grey = [
         [str(row), f"{facts.grey(row):.0f}", str(real), f"{facts.grey(row) - real:+.0f}"]
@@ -107,15 +96,12 @@ def card(facts: Facts, source: str, command: str, picture: str = "") -> str:
             for attribute, shares in facts.attributes.items()
         ],
         "CLEVR draws each value as often.", "",
-        *_occlusion(facts),
+        _occlusion(facts), "",
         "## Questions", "",
         tables.markdown_table(["", "here", "published"], _questions(facts)),
     ]  # fmt: skip
-    files = facts.questions.get("complex")
-    if files and files.files:
-        rows = [
-            [name, f"{100 * files.files.get(name, 0):.1f}", f"{100 * share:.0f}"] for name, share in REAL_FILES.items()
-        ]
+    if files := _files_of(facts):
+        rows = [[name, f"{100 * files.get(name, 0):.1f}", f"{100 * share:.0f}"] for name, share in REAL_FILES.items()]
         lines += [
             "Complex questions by file of families, with the shares that the authors' generator gives:", "",
             tables.markdown_table(["file", "here, %", "theirs, %"], rows),
@@ -124,51 +110,48 @@ def card(facts: Facts, source: str, command: str, picture: str = "") -> str:
 
 
 def _scenes(facts: Facts) -> list[list[str]]:
-    counts = np.bincount(facts.objects, minlength=REAL_OBJECTS[1] + 1)
-    number, even = len(facts.objects), 1 / (REAL_OBJECTS[1] - REAL_OBJECTS[0] + 1)
-    rows = [
-        [
-            "objects of a scene",
-            f"{facts.objects.min()} to {facts.objects.max()}, mean {facts.objects.mean():.2f}",
-            f"{REAL_OBJECTS[0]} to {REAL_OBJECTS[1]}, each as often",
-        ]
-    ]
+    sizes, visible = facts.objects, facts.visible
+    low, high = REAL_OBJECTS
+    here = f"{sizes.min()} to {sizes.max()}, mean {sizes.mean():.2f}"
+    rows = [["objects of a scene", here, f"{low} to {high}, each as often"]]
     rows += [
-        [f"scenes of {size}", f"{100 * counts[size] / number:.1f} %", f"{100 * even:.1f} %"]
-        for size in range(REAL_OBJECTS[0], REAL_OBJECTS[1] + 1)
-    ]
-    if len(facts.visible):
-        low, median = facts.visible.min(), np.median(facts.visible)
-        rows.append(
-            ["pixels that an object shows, of 480x320", f"at least {low:.0f}, median {median:,.0f}",
-             f"at least {REAL_VISIBLE}"]
-        )  # fmt: skip
+        [f"scenes of {size}", f"{100 * np.count_nonzero(sizes == size) / len(sizes):.1f} %",
+         f"{100 / (high - low + 1):.1f} %"]
+        for size in range(low, high + 1)
+    ]  # fmt: skip
+    if len(visible):
+        here = f"at least {visible.min():.0f}, median {np.median(visible):,.0f}"
+        rows.append(["pixels that an object shows, of 480x320", here, f"at least {REAL_VISIBLE}"])
     return rows
 
 
-def _occlusion(facts: Facts) -> list[str]:
+def _occlusion(facts: Facts) -> str:
     if not len(facts.hidden):
-        return ["What objects hide of each other is not measured: the scenes do not tell where the camera stood.", ""]
+        return "What objects hide of each other is not measured: the scenes do not tell where the camera stood."
     shares = ", ".join(
         f"{100 * (facts.hidden > bound).mean():.1f} % are hidden by more than {100 * bound:.0f} %" for bound in _HIDDEN
     )
-    return [
+    return (
         f"Occlusion, of {len(facts.hidden):,} objects: {shares}. The published data say no more of it than that each "
-        f"object shows {REAL_VISIBLE} pixels.", "",
-    ]  # fmt: skip
+        f"object shows {REAL_VISIBLE} pixels."
+    )
 
 
 def _questions(facts: Facts) -> list[list[str]]:
     rows = []
     for kind, found in facts.questions.items():
-        rows.append(
-            [f"{kind} questions an image", f"{found.count / len(facts.images):.2f}", f"{REAL_PER_IMAGE[kind]:.2f}"]
-        )
+        per_image, truths = REAL_QUESTIONS[kind]
+        rows.append([f"{kind} questions an image", f"{found.count / len(facts.images):.2f}", f"{per_image:.2f}"])
         rows += [
-            [f"{kind}, have a mask '{name}'", f"{100 * share:.2f} %", f"{100 * REAL_TRUTHS[kind][name]:.2f} %"]
+            [f"{kind}, have a mask '{name}'", f"{100 * share:.2f} %", f"{100 * truths[name]:.2f} %"]
             for name, share in found.truths.items()
         ]
     return rows
+
+
+def _files_of(facts: Facts) -> Mapping[str, float]:
+    """Return the shares of the files of families among complex questions, none where there are no such questions."""
+    return facts.questions["complex"].files if "complex" in facts.questions else {}
 
 
 def drawing(facts: Facts):
@@ -185,8 +168,9 @@ def drawing(facts: Facts):
     axes = below.subplots(2, 3).reshape(-1)
     for draw, axis in zip((_rows, _levels, _counts, _sizes, _hiding, _files), axes, strict=True):
         draw(axis, facts)
-        for side in ("top", "right"):
-            axis.spines[side].set_visible(False)
+        axis.spines[["top", "right"]].set_visible(False)
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(fontsize=8, frameon=False)
     return figure
 
 
@@ -197,7 +181,6 @@ def _rows(axis, facts: Facts) -> None:
     axis.plot(rows, middle, color=_OURS, label="here, median")
     axis.plot(list(REAL_GREY), list(REAL_GREY.values()), "D", color=_REAL, label="real, two pictures")
     axis.set(xlabel="row, from the top", ylabel="grey level", title="Background", ylim=(0, 255))
-    axis.legend(fontsize=8, frameon=False)
 
 
 def _levels(axis, facts: Facts) -> None:
@@ -207,7 +190,6 @@ def _levels(axis, facts: Facts) -> None:
     axis.plot(list(REAL_GREY.values()), np.zeros(len(REAL_GREY)), "D", color=_REAL, clip_on=False, zorder=5,
               label="real background")  # fmt: skip
     axis.set(xlabel="grey level", ylabel="% of pixels", title="Grey levels", xlim=(0, 255))
-    axis.legend(fontsize=8, frameon=False)
 
 
 def _counts(axis, facts: Facts) -> None:
@@ -216,7 +198,6 @@ def _counts(axis, facts: Facts) -> None:
     low, high = REAL_OBJECTS
     axis.hlines(100 / (high - low + 1), low - 0.5, high + 0.5, color=_REAL, label="as drawn by CLEVR")
     axis.set(xlabel="objects", ylabel="% of scenes", title="Objects of a scene")
-    axis.legend(fontsize=8, frameon=False)
 
 
 def _sizes(axis, facts: Facts) -> None:
@@ -225,7 +206,6 @@ def _sizes(axis, facts: Facts) -> None:
     axis.axvline(REAL_VISIBLE, color=_REAL, label="least that CLEVR allows")
     axis.margins(y=0.2)
     axis.set(xscale="log", xlabel="pixels of 480x320", ylabel="objects", title="What an object shows")
-    axis.legend(fontsize=8, frameon=False)
 
 
 def _hiding(axis, facts: Facts) -> None:
@@ -238,13 +218,12 @@ def _hiding(axis, facts: Facts) -> None:
 
 
 def _files(axis, facts: Facts) -> None:
-    found = facts.questions["complex"].files if "complex" in facts.questions else {}
+    found = _files_of(facts)
     heights = np.arange(len(REAL_FILES))[::-1]
     axis.barh(heights, [100 * found.get(name, 0) for name in REAL_FILES], color=_OURS, height=0.7)
     axis.plot([100 * share for share in REAL_FILES.values()], heights, "D", color=_REAL, label="authors' generator")
     axis.set_yticks(heights, list(REAL_FILES), fontsize=8)
     axis.set(xlabel="% of complex questions", title="Files of families")
-    axis.legend(fontsize=8, frameon=False)
 
 
 if __name__ == "__main__":

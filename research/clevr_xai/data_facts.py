@@ -6,10 +6,10 @@ these are; the backgrounds of two pictures of the real CLEVR, resized to 128x128
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,12 @@ from clevr_xai.vocabulary import ATTRIBUTES
 REAL_GREY = {0: 104, 16: 105, 48: 131, 80: 125, 112: 133}  # row of 128 -> level of the background
 REAL_OBJECTS = (3, 10)  # of a scene, each number as often
 REAL_VISIBLE = 200  # pixels of 480x320 that each object shows at least
-REAL_PER_IMAGE = {"simple": 3.9761, "complex": 10.0}
-REAL_TRUTHS = {  # share of the questions that have such a mask
-    "simple": {"single_object": 1.0, "all_objects": 1.0},
-    "complex": {"unique": 0.89873, "unique_firstnonempty": 0.99786, "union": 0.99786, "all_objects": 1.0},
-}
+REAL_QUESTIONS = {  # questions an image, and the share of them that have such a mask
+    "simple": (3.9761, {"single_object": 1.0, "all_objects": 1.0}),
+    "complex": (
+        10.0, {"unique": 0.89873, "unique_firstnonempty": 0.99786, "union": 0.99786, "all_objects": 1.0},
+    ),
+}  # fmt: skip
 REAL_FILES = {  # share of the complex questions, of the authors' generator
     "same_relate": 0.31, "comparison": 0.18, "compare_integer": 0.09, "single_or": 0.09, "zero_hop": 0.07,
     "one_hop": 0.07, "two_hop": 0.07, "three_hop": 0.07, "single_and": 0.06,
@@ -35,18 +36,10 @@ REAL_FILES = {  # share of the complex questions, of the authors' generator
 _TRACED = (240, 160)  # half of the size of the images: a share of an object needs no more
 
 
-@dataclasses.dataclass(frozen=True)
-class Questions:
-    """Figures of the questions of one kind.
+class Questions(NamedTuple):
+    """The questions of one kind: their number, and the shares that have a ground truth or are of a file of families.
 
-    Attributes
-    ----------
-    count
-        How many there are.
-    truths
-        Ground truth -> share of them that have such a mask.
-    files
-        File of families -> share of them; empty where the questions do not say.
+    ``files`` is empty where the questions do not say.
     """
 
     count: int
@@ -54,8 +47,7 @@ class Questions:
     files: Mapping[str, float]
 
 
-@dataclasses.dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """Figures of a data directory.
 
     Attributes
@@ -114,32 +106,42 @@ def collect(data_dir: str | pathlib.Path = "", traced: int = 200) -> Facts:
     datasets = {kind: Dataset(kind, data_dir) for kind in there or KINDS[:1]}
     scenes, pictures, front = _scenes(datasets.values())
     grey = pictures.mean(axis=3)
-    behind = np.ma.masked_array(grey, front)
-    objects = [item for scene in scenes.values() for item in scene["objects"]]
-    known = [scene for scene in scenes.values() if "camera" in scene]
+    objects = [item for scene in scenes for item in scene["objects"]]
+    known = [scene for scene in scenes if "camera" in scene]
     return Facts(
         pictures,
-        np.ma.median(behind, axis=2).filled(np.nan),
+        np.ma.median(np.ma.masked_array(grey, front), axis=2).filled(np.nan),
         _levels(grey[~front]),
         _levels(grey[front]),
-        np.array([len(scene["objects"]) for scene in scenes.values()]),
-        _visible(directory, scenes.values()),
+        np.array([len(scene["objects"]) for scene in scenes]),
+        _visible(directory, scenes),
         np.concatenate([np.zeros(0), *map(hidden_shares, known[:traced])]),
-        _attribute_shares(objects),
+        {name: _shares(objects, name) for name in ATTRIBUTES},
         {kind: _of_questions(dataset) for kind, dataset in datasets.items()},
     )
 
 
-def _scenes(datasets: Iterable[Dataset]) -> tuple[dict[str, dict], np.ndarray, np.ndarray]:
-    """Return image name -> scene, the images (n, 128, 128, 3) and their masks of all objects (n, 128, 128)."""
-    scenes, images, fronts = {}, [], []
+def _levels(grey: np.ndarray) -> np.ndarray:
+    return np.bincount(grey.round().astype(int), minlength=256) / max(len(grey), 1)
+
+
+def _shares(objects: list[dict], attribute: str) -> dict[str, float]:
+    counts = Counter(item[attribute] for item in objects)
+    return {value: counts[value] / max(len(objects), 1) for value in ATTRIBUTES[attribute]}
+
+
+def _scenes(datasets: Iterable[Dataset]) -> tuple[list[dict], np.ndarray, np.ndarray]:
+    """Return the scenes, their images (n, 128, 128, 3) and their masks of all objects (n, 128, 128)."""
+    scenes: dict[str, dict] = {}
+    images, fronts = [], []
     for dataset in datasets:
-        for batch, names in _by_image(dataset):
-            new = [place for place, name in enumerate(names) if name not in scenes]
-            scenes.update({names[place]: dataset.scenes[names[place]] for place in new})
-            images += list(batch.images[new])
-            fronts += list(batch.masks["all_objects"][new])
-    return scenes, np.array(images), np.array(fronts)
+        names = [question["image_filename"] for question in dataset.questions]
+        firsts = {name: row for row, name in reversed([*enumerate(names)]) if name not in scenes}
+        for batch in dataset.batches(64, sorted(firsts.values()), ["all_objects"]):
+            scenes |= {names[row]: dataset.scenes[names[row]] for row in batch.rows}
+            images.append(batch.images)
+            fronts.append(batch.masks["all_objects"])
+    return list(scenes.values()), np.concatenate(images), np.concatenate(fronts)
 
 
 def hidden_shares(scene: Mapping) -> np.ndarray:
@@ -147,37 +149,14 @@ def hidden_shares(scene: Mapping) -> np.ndarray:
 
     What lies beyond the image's border is not counted as hidden.
     """
-    whole = np.bincount(
-        (geometry.seen_objects(scene, *_TRACED) + 1).ravel(), minlength=len(scene["objects"]) + 1
-    )[1:]  # fmt: skip
-    alone = np.array(
-        [(geometry.seen_objects({**scene, "objects": [item]}, *_TRACED) == 0).sum() for item in scene["objects"]]
-    )
+    objects = scene["objects"]
+    seen = geometry.seen_objects(scene, *_TRACED)
+    whole = np.array([(seen == number).sum() for number in range(len(objects))])
+    alone = np.array([(geometry.seen_objects({**scene, "objects": [item]}, *_TRACED) == 0).sum() for item in objects])
     return 1 - np.divide(whole, alone, out=np.ones(len(alone)), where=alone > 0)
 
 
-def _by_image(dataset: Dataset):
-    """Yield a question of every image with its mask of all objects, and the images' names, a few at a time."""
-    firsts = {question["image_filename"]: row for row, question in reversed(list(enumerate(dataset.questions)))}
-    rows = sorted(firsts.values())
-    for batch in dataset.batches(64, rows, ["all_objects"]):
-        yield batch, [dataset.questions[row]["image_filename"] for row in batch.rows]
-
-
-def _levels(grey: np.ndarray) -> np.ndarray:
-    return np.bincount(grey.round().astype(int), minlength=256) / max(len(grey), 1)
-
-
-def _attribute_shares(objects: list) -> dict[str, dict[str, float]]:
-    return {name: _shares([item[name] for item in objects], values) for name, values in ATTRIBUTES.items()}
-
-
-def _shares(values: list, order) -> dict[str, float]:
-    counts = Counter(values)
-    return {name: counts[name] / max(len(values), 1) for name in order}
-
-
-def _visible(directory: pathlib.Path, scenes) -> np.ndarray:
+def _visible(directory: pathlib.Path, scenes: Iterable[dict]) -> np.ndarray:
     """Return how many pixels of 480x320 each object shows, from the mask images as they are."""
     folder = layout.find(directory, layout.MASKS)
     if folder is None:
@@ -185,9 +164,9 @@ def _visible(directory: pathlib.Path, scenes) -> np.ndarray:
     found = []
     for scene in scenes:
         path = inside(folder, scene.get("mask_filename", scene["image_filename"]), directory)
-        colors = np.asarray(read_picture(path))
         try:
-            indices = masks.object_indices(colors, [item["mask_color"] for item in scene["objects"]])
+            colors = [item["mask_color"] for item in scene["objects"]]
+            indices = masks.object_indices(np.asarray(read_picture(path)), colors)
         except (KeyError, ValueError, TypeError) as error:
             raise BadInput(f"{path} does not fit the scene's mask colours: {error}") from None
         counts = np.bincount(indices[indices >= 0], minlength=len(scene["objects"]))
@@ -196,10 +175,13 @@ def _visible(directory: pathlib.Path, scenes) -> np.ndarray:
 
 
 def _of_questions(dataset: Dataset) -> Questions:
-    rows, names = range(len(dataset)), [question.get("template_filename", "") for question in dataset.questions]
-    files = {name.removesuffix(".json"): count / len(dataset) for name, count in Counter(names).most_common() if name}
+    number = len(dataset)
+    names = Counter(question.get("template_filename", "") for question in dataset.questions)
     return Questions(
-        len(dataset),
-        {truth: float(np.mean([bool(dataset.objects(truth, row)) for row in rows])) for truth in dataset.ground_truths},
-        files,
+        number,
+        {
+            truth: float(np.mean([bool(dataset.objects(truth, row)) for row in range(number)]))
+            for truth in dataset.ground_truths
+        },
+        {name.removesuffix(".json"): count / number for name, count in names.items() if name},
     )

@@ -45,10 +45,8 @@ class Orders(NamedTuple):
         Questions asked.
     right
         Network -> how many it answered correctly.
-    values
-        Network -> method or control -> (n,) accuracies of the questions that count for all networks.
     images
-        (n,) what questions belong to.
+        (n,) what the questions that count for all networks belong to.
     estimates
         Network -> method or control -> mean with its interval.
     agreement
@@ -64,11 +62,20 @@ class Orders(NamedTuple):
     controls: Sequence[str]
     drawn: int
     right: Mapping[str, int]
-    values: Mapping[str, Mapping[str, np.ndarray]]
     images: np.ndarray
     estimates: Mapping[str, Mapping[str, Estimate]]
     agreement: Mapping[tuple[str, str], Estimate]
     fingerprint: str
+
+    @property
+    def poster(self) -> dict[str, float]:
+        """Return the poster's means of the methods and controls that it has."""
+        return _poster_means((*self.methods, *self.controls), self.where)
+
+    @property
+    def subset_title(self) -> str:
+        """Return what the subset is called."""
+        return subsets.title(self.where["subset"], subsets.CONFIDENCE, subsets.MASK_PIXELS)
 
 
 def compare(
@@ -98,50 +105,37 @@ def compare(
         If no question counts for all networks.
     """
     first = next(iter(measured.values()))
-    counted = _counted_by_all(measured, subset, ground_truth)
-    place = first.ground_truths.index(ground_truth), list(METRICS).index(metric), list(POOLINGS).index(HEADING[metric])
-    wanted = [label for label in first.sources if label.name in controls or (label.method and not label.control)]
-    chosen = [label.name for label in wanted if label.method]
-    values = {
-        name: {label.name: one.counted(label)[(counted, *place)] for label in wanted} for name, one in measured.items()
-    }
-    images = np.array(first.images)[counted]
-    ordered = sorted(chosen, key=lambda name: -values[next(iter(values))][name].mean())
-    estimates = {network: _estimates(columns, images, seed) for network, columns in values.items()}
-    where = {
-        "questions": first.kind, "ground_truth": ground_truth, "metric": metric, "pooling": HEADING[metric],
-        "subset": subset,
-    }  # fmt: skip
-    return Orders(
-        where, list(measured), ordered, [label.name for label in wanted if not label.method], len(counted),
-        {name: int(one.right.sum()) for name, one in measured.items()}, values, images, estimates,
-        _agreement(values, ordered, images, where, seed), first.fingerprint,
-    )  # fmt: skip
-
-
-def _estimates(columns: Mapping[str, np.ndarray], images: np.ndarray, seed: int) -> dict[str, Estimate]:
-    """Return the mean of each column with its interval over images."""
-    return {
-        name: statistics.mean_interval(column, seed=seed, clusters=images, bounds=(0.0, 1.0))
-        for name, column in columns.items()
-    }
-
-
-def _counted_by_all(measured: Mapping[str, Measured], subset: str, ground_truth: str) -> np.ndarray:
-    """Return which questions count for every network, (questions,) bool."""
-    counted = np.all(
-        [
-            subsets.members(one, subset, ground_truth, subsets.CONFIDENCE, subsets.MASK_PIXELS)
-            for one in measured.values()
-        ],
-        axis=0,
-    )
+    bounds = subsets.CONFIDENCE, subsets.MASK_PIXELS
+    counted = np.all([subsets.members(one, subset, ground_truth, *bounds) for one in measured.values()], axis=0)
     if not counted.any():
         raise BadInput(
             f"none of the {len(counted)} questions counts for every network; ask more of them with --num_questions, or "
             "omit --subset"
         )
-    return counted
+    place = first.ground_truths.index(ground_truth), list(METRICS).index(metric), list(POOLINGS).index(HEADING[metric])
+    labels = [label for label in first.sources if label.name in controls or (label.method and not label.control)]
+    values = {
+        name: {label.name: one.counted(label)[(counted, *place)] for label in labels} for name, one in measured.items()
+    }
+    images = np.array(first.images)[counted]
+    of_first = next(iter(values.values()))
+    ordered = sorted([label.name for label in labels if label.method], key=lambda name: -of_first[name].mean())
+    estimates = {
+        network: {
+            name: statistics.mean_interval(column, seed=seed, clusters=images, bounds=(0.0, 1.0))
+            for name, column in columns.items()
+        }
+        for network, columns in values.items()
+    }
+    where = {
+        "questions": first.kind, "ground_truth": ground_truth, "metric": metric, "pooling": HEADING[metric],
+        "subset": subset,
+    }  # fmt: skip
+    return Orders(
+        where, list(measured), ordered, [label.name for label in labels if not label.method], len(counted),
+        {name: int(one.right.sum()) for name, one in measured.items()}, images, estimates,
+        _agreement(values, ordered, images, where, seed), first.fingerprint,
+    )  # fmt: skip
 
 
 def _agreement(values, ordered, images, where, seed) -> dict[tuple[str, str], Estimate]:
@@ -149,99 +143,82 @@ def _agreement(values, ordered, images, where, seed) -> dict[tuple[str, str], Es
     means, draws = {}, {}
     for network, columns in values.items():
         table = np.stack([columns[name] for name in ordered], axis=1)
-        means[network], draws[network] = table.mean(axis=0), _bootstrap_means(table, images, seed)
-    found = {}
-    for one, other in itertools.combinations(values, 2):
-        taus = [correlation.kendall_tau(*pair) for pair in zip(draws[one], draws[other], strict=True)]
-        found[one, other] = _estimate(correlation.kendall_tau(means[one], means[other]), taus, len(images))
-    for path in [name for name in ordered if name in BASELINES] or [""]:
-        chosen, poster = _on_poster(ordered, where, path)
+        means[network] = table.mean(axis=0)
+        sums = resampling.cluster_sums(np.column_stack([table, np.ones(len(table))]), images)
+        totals = resampling.bootstrap_sums(sums, DRAWS, seed)
+        draws[network] = totals[:, :-1] / totals[:, -1:]
+
+    def tau(network, other_means, other_draws, chosen=slice(None)):
+        taus = [
+            correlation.kendall_tau(drawn[chosen], other)
+            for drawn, other in zip(draws[network], other_draws, strict=False)
+        ]
+        return _estimate(correlation.kendall_tau(means[network][chosen], other_means), taus, len(images))
+
+    found = {(one, other): tau(one, means[other], draws[other]) for one, other in itertools.combinations(values, 2)}
+    for path in [name for name in ordered if name in BASELINES] or [""]:  # the poster has one path
+        poster = _poster_means([name for name in ordered if name not in BASELINES or name == path], where)
+        chosen = [ordered.index(name) for name in poster]
         if len(chosen) < 3:
             continue
         for network in values:
-            taus = [correlation.kendall_tau(drawn[chosen], poster) for drawn in draws[network]]
-            tau = correlation.kendall_tau(means[network][chosen], poster)
-            found[network, f"poster {path}".rstrip()] = _estimate(tau, taus, len(images))
+            published = list(poster.values())
+            found[network, f"poster {path}".rstrip()] = tau(network, published, itertools.repeat(published), chosen)
     return found
 
 
-def _bootstrap_means(table: np.ndarray, images: np.ndarray, seed: int) -> np.ndarray:
-    """Return the methods' means in each draw of images, (draws, methods)."""
-    sums = resampling.cluster_sums(np.column_stack([table, np.ones(len(table))]), images)
-    totals = resampling.bootstrap_sums(sums, DRAWS, seed)
-    return totals[:, :-1] / totals[:, -1:]
-
-
-def _on_poster(ordered: Sequence[str], where: Mapping[str, str], path: str) -> tuple[list[int], list[float]]:
-    """Return the methods that the poster has, and its means; of the paths of Integrated Gradients only one."""
-    figures = {
-        place: _poster_figure(name, where)
-        for place, name in enumerate(ordered)
-        if name not in BASELINES or name == path
-    }
-    chosen = [place for place, figure in figures.items() if figure is not None]
-    return chosen, [figures[place].mean for place in chosen]
-
-
-def _poster_figure(name: str, where: Mapping[str, str]):
-    """Return the poster's number of a method, or None."""
-    return paper_table.figure(name, where["metric"], where["questions"], where["ground_truth"], where["subset"])
+def _poster_means(names: Sequence[str], where: Mapping[str, str]) -> dict[str, float]:
+    """Return the poster's numbers of the methods that it has."""
+    place = [where[key] for key in ("metric", "questions", "ground_truth", "subset")]
+    figures = {name: paper_table.figure(name, *place) for name in names}
+    return {name: figure.mean for name, figure in figures.items() if figure is not None}
 
 
 def _estimate(value: float, draws: Sequence[float], n: int) -> Estimate:
     """Return a tau with the percentile interval of its draws; a draw without an order counts on both sides."""
-    draws = np.asarray(draws)
-    low, high = (
-        np.percentile(np.where(np.isnan(draws), end, draws), share) for end, share in ((-1.0, 2.5), (1.0, 97.5))
-    )
+    low, high = (np.percentile(np.nan_to_num(draws, nan=end), share) for end, share in ((-1.0, 2.5), (1.0, 97.5)))
     return Estimate(value, min(float(low), value), max(float(high), value), n)
 
 
 def text(found: Orders, markdown: bool = False, command: str = "") -> str:
-    """Return the comparison for reading.
-
-    Parameters
-    ----------
-    found
-        From ``compare``.
-    markdown
-        Markdown instead of aligned text.
-    command
-        That made it, to be printed.
-    """
-    laid_out = tables.markdown_table if markdown else tables.text_table
+    """Return the comparison for reading, as Markdown or aligned text; ``command`` made it and is printed."""
+    table = tables.markdown_table if markdown else tables.text_table
     short = {name: f"network {number}" for number, name in enumerate(found.networks, start=1)}
     n = len(found.images)
     title = (
         f"{ACCURACIES[found.where['metric']].title} under {len(short)} networks, {found.where['questions']} questions, "
         f"ground truth {TRUTH_TITLES[found.where['ground_truth']]}, pooling {found.where['pooling']}, "
-        f"{subsets.title(found.where['subset'], subsets.CONFIDENCE, subsets.MASK_PIXELS)}"
+        f"{found.subset_title}"
     )
     right = [
         f"{short[name]}: {name}, {found.right[name]:,} of {found.drawn:,} answered correctly" for name in found.networks
     ]
-    same = (
-        f"{n:,} question{'s' if n != 1 else ''} about {len(set(found.images)):,} images count for all of them, and "
-        "all figures are of these. In brackets the rank."
-    )
     parts = [f"# {title}" if markdown else title, ""]
     if command:
         parts += [f"Made by `{command}`." if markdown else command, ""]
-    parts += [*(f"- {line}" if markdown else line for line in right), "", same, "", laid_out(*_table(found, short)), ""]
     parts += [
+        *(f"- {line}" if markdown else line for line in right), "",
+        f"{n:,} question{'s' if n != 1 else ''} about {len(set(found.images)):,} images count for all of them, and "
+        "all figures are of these. In brackets the rank.", "",
+        table(*_table(found, short)), "",
         "Kendall's tau between the orders of the methods, with its 95 % interval over draws of images; 1 is the same "
         "order, 0 none in common. A draw scatters near means once more, so that intervals reach further down than up.",
-        "", laid_out(*_taus(found, short)), "", *_alike(found),
+        "", table(*_taus(found, short)), "", _alike(found),
     ]  # fmt: skip
     return "\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
+def _means(found: Orders, network: str) -> dict[str, float]:
+    return {name: found.estimates[network][name].value for name in found.methods}
+
+
 def _table(found: Orders, short) -> tuple[list[str], list[list[str]]]:
-    figures = {name: _poster_figure(name, found.where) for name in found.methods}
-    has_poster = any(figures.values())
+    poster = {name: mean for name, mean in found.poster.items() if name in found.methods}
     header = ["method", *(cell for name in found.networks for cell in (short[name], "95 %"))]
-    header += ["poster"] if has_poster else []
-    ranks = {network: _ranks(found, network) for network in found.networks}
+    ranks = {
+        network: dict(zip(found.methods, rankdata([-mean for mean in _means(found, network).values()]), strict=True))
+        for network in found.networks
+    }
     body = []
     for name in (*found.methods, *found.controls):
         line = [_title(name)]
@@ -249,16 +226,10 @@ def _table(found: Orders, short) -> tuple[list[str], list[list[str]]]:
             one = found.estimates[network][name]
             rank = f" ({ranks[network][name]:g})" if name in ranks[network] else ""
             line += [f"{one.value:.2f}{rank}", f"{one.low:.2f}–{one.high:.2f}"]
-        if has_poster:
-            line.append(f"{figures[name].mean:.2f}" if figures.get(name) else "–")
+        if poster:
+            line.append(f"{poster[name]:.2f}" if name in poster else "–")
         body.append(line)
-    return header, body
-
-
-def _ranks(found: Orders, network: str) -> dict[str, float]:
-    """Return method -> its rank, 1 for the largest mean."""
-    means = [-found.estimates[network][name].value for name in found.methods]
-    return dict(zip(found.methods, rankdata(means), strict=True))
+    return [*header, "poster"] if poster else header, body
 
 
 def _title(name: str) -> str:
@@ -266,40 +237,37 @@ def _title(name: str) -> str:
 
 
 def _taus(found: Orders, short) -> tuple[list[str], list[list[str]]]:
-    posters = list(dict.fromkeys(second for _, second in found.agreement if second not in short))
-    columns = [*found.networks[1:], *posters]
-    header = ["", *(short.get(name) or _poster_title(name) for name in columns)]
+    posters = {
+        second: ", ".join(["poster", *map(methods.title, second.split()[1:])])
+        for _, second in found.agreement
+        if second not in short
+    }
+    columns = {name: short[name] for name in found.networks[1:]} | posters
     body = []
     for network in found.networks:
         cells = [found.agreement.get((network, column)) for column in columns]
         if any(cells):
             body.append([short[network], *(_shown(cell) if cell else "" for cell in cells)])
-    return header, body
-
-
-def _poster_title(name: str) -> str:
-    path = name.partition(" ")[2]
-    return f"poster, {methods.title(path)}" if path else "poster"
+    return ["", *columns.values()], body
 
 
 def _shown(one: Estimate) -> str:
     return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})" if math.isfinite(one.value) else "–"
 
 
-def _alike(found: Orders) -> list[str]:
+def _alike(found: Orders) -> str:
     """Return how many pairs of methods all networks put in the same order."""
     pairs = list(itertools.combinations(found.methods, 2))
-    means = {network: {name: one.value for name, one in found.estimates[network].items()} for network in found.networks}
+    means = [_means(found, network) for network in found.networks]
     turned = [
-        (one, other)
+        f"{methods.title(one)} and {methods.title(other)}"
         for one, other in pairs
-        if len({bool(means[network][one] > means[network][other]) for network in found.networks}) > 1
+        if len({bool(of_network[one] > of_network[other]) for of_network in means}) > 1
     ]
-    shown = ", ".join(f"{methods.title(one)} and {methods.title(other)}" for one, other in turned)
-    return [
+    return (
         f"All networks put {len(pairs) - len(turned)} of {len(pairs)} pairs of methods in the same order"
-        + (f"; not {shown}." if turned else ".")
-    ]
+        + (f"; not {', '.join(turned)}." if turned else ".")
+    )  # fmt: skip
 
 
 def long_rows(found: Orders) -> list[dict]:
@@ -307,7 +275,7 @@ def long_rows(found: Orders) -> list[dict]:
     rows = [
         {
             "method": name, **found.where, **found.estimates[network][name]._asdict(),
-            "paper": figure.mean if (figure := _poster_figure(name, found.where)) and name in found.methods else None,
+            "paper": found.poster.get(name) if name in found.methods else None,
             "kind": "method" if name in found.methods else "control", "network": network,
         }
         for network in found.networks
@@ -327,15 +295,7 @@ def long_rows(found: Orders) -> list[dict]:
 def order_figure(found: Orders) -> Any:
     """Return a figure with one row for each method and control: means with intervals, and the poster's means.
 
-    Parameters
-    ----------
-    found
-        From ``compare``.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Methods from the best to the worst of the first network.
+    The methods are ordered from the best to the worst of the first network.
     """
     from matplotlib.figure import Figure
 
@@ -347,31 +307,26 @@ def order_figure(found: Orders) -> Any:
     for height in heights[1::2]:
         axis.axhspan(height - 0.5, height + 0.5, color="0.96", zorder=0)
     for number, network in enumerate(found.networks):
-        estimates = [found.estimates[network][name] for name in names]
-        means = np.array([estimate.value for estimate in estimates])
-        reach = np.abs(np.array([[estimate.low, estimate.high] for estimate in estimates]).T - means)
+        means, low, high = np.array([found.estimates[network][name][:3] for name in names]).T
         offset = min(0.4, _ROW / networks) * ((networks - 1) / 2 - number)
         axis.errorbar(
-            means, heights + offset, xerr=reach, fmt=_MARKERS[number % len(_MARKERS)], markersize=4.5, capsize=2,
-            elinewidth=1.2, color=_COLORS[number % len(_COLORS)], label=f"{number + 1}: {network}",
+            means, heights + offset, xerr=np.abs([low - means, high - means]), fmt=_MARKERS[number % len(_MARKERS)],
+            markersize=4.5, capsize=2, elinewidth=1.2, color=_COLORS[number % len(_COLORS)],
+            label=f"{number + 1}: {network}",
         )  # fmt: skip
-    where = found.where
-    figures = [_poster_figure(name, where) for name in names]
-    published = [(one.mean, height) for one, height in zip(figures, heights, strict=True) if one is not None]
-    if published:
-        axis.plot(*zip(*published, strict=True), "D", color=POSTER, markersize=5, label="poster", zorder=1.5)
+    if poster := found.poster:
+        published = [heights[names.index(name)] for name in poster]
+        axis.plot(list(poster.values()), published, "D", color=POSTER, markersize=5, label="poster", zorder=1.5)
     axis.set_yticks(heights, [_title(name) for name in names], fontsize=9)
-    axis.set_xlim(-0.02, 1.02)
-    axis.set_ylim(-0.6, len(names) - 0.4)
+    axis.set(xlim=(-0.02, 1.02), ylim=(-0.6, len(names) - 0.4))
     axis.set_xlabel(
-        f"{ACCURACIES[where['metric']].title}, {TRUTH_TITLES[where['ground_truth']]}, pooling {where['pooling']}\n"
-        f"{subsets.title(where['subset'], subsets.CONFIDENCE, subsets.MASK_PIXELS)}, "
-        f"{len(found.images):,} that count for every network; mean and 95 %",
+        f"{ACCURACIES[found.where['metric']].title}, {TRUTH_TITLES[found.where['ground_truth']]}, "
+        f"pooling {found.where['pooling']}\n"
+        f"{found.subset_title}, {len(found.images):,} that count for every network; mean and 95 %",
         fontsize=9,
     )
     axis.grid(axis="x", color="0.88")
     axis.set_axisbelow(True)
     figure.legend(loc="outside upper left", ncols=1, fontsize=8, frameon=False)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
+    axis.spines[["top", "right"]].set_visible(False)
     return figure

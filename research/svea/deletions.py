@@ -48,19 +48,7 @@ flags.DEFINE_string(
 
 
 def with_deletions(signals: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return every signal as often whole as with a segment deleted, each segment once.
-
-    Parameters
-    ----------
-    signals
-        (N, 40, 1).
-    labels
-        (N,).
-
-    Returns
-    -------
-    (20 N, 40, 1) and (20 N,)
-    """
+    """Return (N, 40, 1) signals as often whole as with a segment deleted, each segment once: (20 N, 40, 1), (20 N,)."""
     deleted = [DELETIONS.without(signals, segment) for segment in range(SEGMENTS)]
     return np.concatenate([*[signals] * SEGMENTS, *deleted]), np.tile(labels, 2 * SEGMENTS)
 

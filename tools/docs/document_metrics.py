@@ -103,23 +103,15 @@ def measured(images: int) -> tuple[dict, str]:
     found = run.data.measured("obj", "obj", drawn)
     counted = found.predicted == found.labels
     values = {
-        name: {control: columns[control][counted].tolist() for control in ("random", "edge_detector", "ground_truth")}
+        name: {source: columns[source][counted].tolist() for source in (*_CONTROLS, _TRUTH)}
         for name, columns in found.shared.items()
     }
-    return (
-        values,
-        f"BIM's {int(counted.sum())} of {len(drawn)} drawn images that the network of objects classifies correctly",
-    )
+    about = f"BIM's {int(counted.sum())} of {len(drawn)} drawn images that the network of objects classifies correctly"
+    return values, about
 
 
 def page(power: Mapping) -> str:
-    """Return the whole page as Markdown.
-
-    Parameters
-    ----------
-    power
-        From ``summary``.
-    """
+    """Return the whole page as Markdown, with the power of metrics from ``summary``."""
     lines = [
         _HEAD.replace("EXAMPLE", power["example"]),
         "| name | metric | better | range | cost |",
@@ -145,21 +137,19 @@ def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, co
         Metric -> map ("ground_truth", "random", "edge_detector") -> one value an input.
     inputs
         Description of the inputs.
-    command
-        Command that measures the power.
-    example
-        A command that selects some of the metrics.
+    command, example
+        Commands that measure the power, and that select some of the metrics.
     """
     metrics = {}
     for name, columns in values.items():
         sign = 1 if METRIC_REGISTRY[name].better == "more" else -1
-        truth = np.asarray(columns[_TRUTH])
-        entry = {"means": {each: _rounded(float(np.nanmean(column))) for each, column in columns.items()}, "wins": {}}
+        wins = {}
         for control in _CONTROLS:
-            better = sign * (truth - np.asarray(columns[control]))
+            better = sign * (np.asarray(columns[_TRUTH]) - np.asarray(columns[control]))
             better = better[np.isfinite(better)]
-            entry["wins"][control] = _rounded(float(np.mean(better > 0) + np.mean(better == 0) / 2))
-        metrics[name] = entry
+            wins[control] = round(float(np.mean(better > 0) + np.mean(better == 0) / 2), 3)
+        means = {each: round(float(np.nanmean(column)), 3) for each, column in columns.items()}
+        metrics[name] = {"means": means, "wins": wins}
     return {"inputs": inputs, "command": command, "example": example, "metrics": metrics}
 
 
@@ -178,10 +168,6 @@ def _range(metric: Metric) -> str:
     return f"{low:g} upwards" if np.isinf(high) else f"{low:g} to {high:g}"
 
 
-def _rounded(number: float) -> float:
-    return round(number, 3)
-
-
 def _power_lines(power: Mapping) -> list[str]:
     lines = [
         "## Which metrics distinguish a good map from a random one",
@@ -195,9 +181,8 @@ def _power_lines(power: Mapping) -> list[str]:
         "|---|---|" + "---:|" * (1 + 2 * len(_CONTROLS)),
     ]
     for name in ranked(power):
-        entry = power["metrics"][name]
-        figures = [entry["means"][_TRUTH], *(entry["means"][control] for control in _CONTROLS)]
-        figures += [entry["wins"][control] for control in _CONTROLS]
+        means, wins = power["metrics"][name]["means"], power["metrics"][name]["wins"]
+        figures = [*(means[source] for source in (_TRUTH, *_CONTROLS)), *(wins[control] for control in _CONTROLS)]
         cells = [f"[`{name}`](#{name})", METRIC_REGISTRY[name].better, *(f"{figure:.3f}" for figure in figures)]
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, "", f"`{power['command']}` reproduces it."]

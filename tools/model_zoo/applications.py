@@ -6,31 +6,24 @@ import keras
 
 from tools.model_zoo.family import keras_family, pictures
 
+_LINEAR = {"piecewise_linear": True}
 # Name in keras.applications, side of the input, whether preprocessing is part of it, what it is made of.
 _NETWORKS = (
-    ("VGG16", 64, False, dict(piecewise_linear=True)),
-    ("ResNet50", 64, False, dict(piecewise_linear=True)),
-    ("ResNet50V2", 64, False, dict(piecewise_linear=True)),
-    ("InceptionV3", 75, False, dict(piecewise_linear=True)),
-    ("Xception", 71, False, dict(piecewise_linear=True)),
-    ("DenseNet121", 64, False, dict(piecewise_linear=True)),
-    ("MobileNet", 64, False, {}),
-    ("MobileNetV2", 64, False, {}),
-    ("MobileNetV3Small", 64, True, {}),
-    ("EfficientNetB0", 64, True, {}),
-    ("EfficientNetV2B0", 64, True, {}),
-    ("NASNetMobile", 64, False, dict(piecewise_linear=True)),
+    ("VGG16", 64, False, _LINEAR), ("ResNet50", 64, False, _LINEAR), ("ResNet50V2", 64, False, _LINEAR),
+    ("InceptionV3", 75, False, _LINEAR), ("Xception", 71, False, _LINEAR), ("DenseNet121", 64, False, _LINEAR),
+    ("MobileNet", 64, False, {}), ("MobileNetV2", 64, False, {}), ("MobileNetV3Small", 64, True, {}),
+    ("EfficientNetB0", 64, True, {}), ("EfficientNetV2B0", 64, True, {}), ("NASNetMobile", 64, False, _LINEAR),
     ("ConvNeXtTiny", 64, True, {}),
-)
+)  # fmt: skip
 
 
 def _family(name, side, preprocesses, options):
-    inputs = pictures(side, side, 3, low=0.0, high=255.0) if preprocesses else pictures(side, side, 3)
+    shape = side, side, 3
+    inputs = pictures(*shape, low=0.0, high=255.0) if preprocesses else pictures(*shape)
 
     def build():
-        return getattr(keras.applications, name)(
-            weights=None, classes=5, input_shape=(side, side, 3), classifier_activation=None
-        )
+        make = getattr(keras.applications, name)
+        return make(weights=None, classes=5, input_shape=shape, classifier_activation=None)
 
     return keras_family(name, f"{side}x{side}", build, inputs, quick=False, **options)
 

@@ -6,7 +6,7 @@ import functools
 
 import keras
 
-from tools.model_zoo.family import keras_family, pictures
+from tools.model_zoo.family import keras_family, linear_family, pictures
 
 layers = keras.layers
 _IMAGE = (16, 16, 3)
@@ -112,20 +112,20 @@ def convnext_block(x):
     return layers.Add()([x, layers.Dense(8)(layers.Dense(32, activation="gelu")(y))])
 
 
-def unit(layer):
-    """Return a block of one layer between two convolutions."""
+def unit(layer, **options):
+    """Return a block of a layer of 3x3 positions between two convolutions."""
 
     def block(x):
-        return layers.ReLU()(normalised(layer()(x), 10))
+        return layers.ReLU()(normalised(layer(8, 3, padding="same", activation="relu", **options)(x), 10))
 
     return block
 
 
-def activation(layer):
+def activation(layer, *arguments, **options):
     """Return a block whose second activation is this layer."""
 
     def block(x):
-        return layer()(normalised(x, 10))
+        return layer(*arguments, **options)(normalised(x, 10))
 
     return block
 
@@ -182,57 +182,33 @@ def signals():
     return keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling1D()(x)))
 
 
+_hard_swish = functools.partial(inverted_residual, activation="hard_silu")
 FAMILIES = (
-    keras_family("residual", "ResNet block", residual_network, piecewise_linear=True),
-    keras_family(
-        "bias_free", "convolutions without biases", bias_free, bias=0.0, piecewise_linear=True, conserving=True
-    ),
-    keras_family("signal_residual", "1-D ResNet", signals, pictures(32, 2), piecewise_linear=True),
-    keras_family("pre_activation", "ResNetV2 block", with_block(pre_activation), piecewise_linear=True),
-    keras_family("dense_block", "DenseNet block", with_block(dense_block), piecewise_linear=True),
+    linear_family("residual", "ResNet block", residual_network),
+    linear_family("bias_free", "convolutions without biases", bias_free, bias=0.0, conserving=True),
+    linear_family("signal_residual", "1-D ResNet", signals, pictures(32, 2)),
+    linear_family("pre_activation", "ResNetV2 block", with_block(pre_activation)),
+    linear_family("dense_block", "DenseNet block", with_block(dense_block)),
     keras_family("squeeze_excitation", "SE block", with_block(squeeze_and_excitation)),
     keras_family("inverted_residual", "EfficientNet block (swish, SE)", with_block(inverted_residual)),
-    keras_family(
-        "inverted_hard_swish",
-        "MobileNetV3 block (hard swish)",
-        with_block(functools.partial(inverted_residual, activation="hard_silu")),
-    ),
+    keras_family("inverted_hard_swish", "MobileNetV3 block (hard swish)", with_block(_hard_swish)),
     keras_family("convnext_block", "ConvNeXt block (grouped, LayerNorm, GELU)", with_block(convnext_block)),
     keras_family("group_norm", "GroupNorm", with_block(group_normalised)),
     keras_family("rms_norm", "RMSNorm", with_block(rms_normalised)),
-    keras_family(
-        "prelu", "PReLU", with_block(activation(lambda: layers.PReLU(shared_axes=(1, 2)))), piecewise_linear=True
-    ),
-    keras_family("leaky_relu", "LeakyReLU", with_block(activation(layers.LeakyReLU)), piecewise_linear=True),
-    keras_family("relu6", "Relu6", with_block(activation(lambda: layers.ReLU(6.0)))),
+    linear_family("prelu", "PReLU", with_block(activation(layers.PReLU, shared_axes=(1, 2)))),
+    linear_family("leaky_relu", "LeakyReLU", with_block(activation(layers.LeakyReLU))),
+    keras_family("relu6", "Relu6", with_block(activation(layers.ReLU, 6.0))),
     keras_family("elu", "ELU", with_block(activation(layers.ELU))),
-    keras_family("gelu", "GELU", with_block(activation(lambda: layers.Activation("gelu")))),
-    keras_family("tanh", "tanh", with_block(activation(lambda: layers.Activation("tanh")))),
-    keras_family("softplus", "softplus", with_block(activation(lambda: layers.Activation("softplus")))),
-    keras_family(
-        "dilated",
-        "dilated convolution",
-        with_block(unit(lambda: layers.Conv2D(8, 3, padding="same", dilation_rate=2, activation="relu"))),
-        piecewise_linear=True,
-    ),
-    keras_family(
-        "grouped",
-        "grouped convolution (ResNeXt)",
-        with_block(unit(lambda: layers.Conv2D(8, 3, padding="same", groups=4, activation="relu"))),
-        piecewise_linear=True,
-    ),
-    keras_family(
-        "depthwise",
-        "separable convolution (Xception)",
-        with_block(unit(lambda: layers.SeparableConv2D(8, 3, padding="same", activation="relu"))),
-        piecewise_linear=True,
-    ),
-    keras_family("transposed", "transposed convolution", with_block(strided_transpose), piecewise_linear=True),
-    keras_family("u_net_bilinear", "U-Net, bilinear", with_block(u_net("bilinear")), piecewise_linear=True),
-    keras_family("u_net_nearest", "U-Net, nearest", with_block(u_net("nearest")), piecewise_linear=True),
-    keras_family("global_max", "global max pooling", max_pooled, piecewise_linear=True),
-    keras_family(
-        "convolutional_head", "1x1 convolution as classifier, softmax", convolutional_head, score="probabilities"
-    ),
-    keras_family("volume", "Conv3D", volumes, pictures(8, 8, 8, 2), piecewise_linear=True),
-)
+    *(keras_family(name, title, with_block(activation(layers.Activation, name)))
+      for name, title in (("gelu", "GELU"), ("tanh", "tanh"), ("softplus", "softplus"))),
+    linear_family("dilated", "dilated convolution", with_block(unit(layers.Conv2D, dilation_rate=2))),
+    linear_family("grouped", "grouped convolution (ResNeXt)", with_block(unit(layers.Conv2D, groups=4))),
+    linear_family("depthwise", "separable convolution (Xception)", with_block(unit(layers.SeparableConv2D))),
+    linear_family("transposed", "transposed convolution", with_block(strided_transpose)),
+    linear_family("u_net_bilinear", "U-Net, bilinear", with_block(u_net("bilinear"))),
+    linear_family("u_net_nearest", "U-Net, nearest", with_block(u_net("nearest"))),
+    linear_family("global_max", "global max pooling", max_pooled),
+    keras_family("convolutional_head", "1x1 convolution as classifier, softmax", convolutional_head,
+                 score="probabilities"),
+    linear_family("volume", "Conv3D", volumes, pictures(8, 8, 8, 2)),
+)  # fmt: skip

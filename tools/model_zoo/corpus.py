@@ -121,15 +121,17 @@ def _cells(path, model, options, explain_input) -> dict[str, dict]:
     from tools.model_zoo import measure
 
     feed = inspection.random_feed(model, _ROWS, _ANY_SIZE)
+    compares = explain_input in model.inputs and "inputs" not in options
+    compared = _Compared(path, model, options, explain_input, feed) if compares else None
     cells = {}
-    if explain_input in model.inputs and "inputs" not in options:
-        compared = _Compared(path, model, options, explain_input, feed)
-        cells = {name: compared.cell(name) for name in compared.methods}
-    for name in set(measure.METHODS) - set(cells):
-        trial = inspection.try_method(name, model, feed, explain_input)
-        failed = "crashes" if _EXCEPTION.match(trial.reason) else "refused"
-        cells[name] = {"status": "runs" if trial.applies else failed, "note": trial.reason}
-    return {name: cells[name] for name in measure.METHODS}
+    for name in measure.METHODS:
+        if compared and name in compared.methods:
+            cells[name] = compared.cell(name)
+        else:
+            trial = inspection.try_method(name, model, feed, explain_input)
+            failed = "crashes" if _EXCEPTION.match(trial.reason) else "refused"
+            cells[name] = {"status": "runs" if trial.applies else failed, "note": trial.reason}
+    return cells
 
 
 class _Compared:
@@ -141,18 +143,17 @@ class _Compared:
         from tools.model_zoo import measure, oracles
         from tools.model_zoo.family import Family
 
-        self._model, self._feed = model, feed
-        rows = len(feed[explain_input])
-        self._targets = (np.arange(rows) % model.num_classes).astype(np.int32)
+        targets = (np.arange(len(feed[explain_input])) % model.num_classes).astype(np.int32)
         first = model._has_channels_first(model.input_node(explain_input))
-        self._family = Family("", "", None, None, model.score, options, explain_input, channels_first=first)
+        family = Family("", "", None, None, model.score, options, explain_input, channels_first=first)
         signature = options.get("signature") or saved_model.default_signature(SavedFile(path).signatures)
         load = functools.partial(saved_model.load, signatures=[signature])
+        rounded = {name: _rounded(array) for name, array in feed.items()}
         self._exact, self._rounded = (
-            measure._Lazy(lambda values=values: oracles.Oracle(self._family, path, values, self._targets, load))
-            for values in (feed, {name: _rounded(array) for name, array in feed.items()})
+            functools.cache(functools.partial(oracles.Oracle, family, path, values, targets, load))
+            for values in (feed, rounded)
         )
-        self._exchanged = measure._exchanged(model, feed, rows)
+        self._subject = measure.Subject(family, model, feed, targets, self._exact)
         # IDGI adds up only where no gradient on its path is zero.
         self.methods = {*measure.BY_TAPE, *measure.COMPLETE, "deeplift"} - {"idgi"}
         if model.inputs[explain_input].shape.rank > 2:
@@ -160,12 +161,7 @@ class _Compared:
 
     def cell(self, name) -> dict:
         """Return the status of a method's maps, a note, and the difference from the oracle."""
-        from tools.model_zoo import measure
-
-        settings = dict(measure.FEW.get(name, {})) | ({"patch": measure._patch} if name == "occlusion" else {})
-        cell = measure._cell(
-            self._family, self._model, name, self._feed, self._targets, settings, self._exact, None, self._exchanged
-        )
+        cell = self._subject.cell(name)
         status = cell.status
         if status == "differs" and cell.against != "other inputs":
             status = "rounding" if cell.difference <= _ROUNDING * self._change(name, cell.against) else "differs"
@@ -175,12 +171,13 @@ class _Compared:
         """Return what rounding changes in the oracle, as a share of its largest value."""
         from tools.model_zoo import measure
 
-        scores = self._exact.scores(self._exact.values)
+        exact = self._exact()
+        scores = exact.scores(exact.values)
         if against == "completeness":
-            start = self._exact.scores(np.zeros_like(self._exact.values))
+            start = exact.scores(np.zeros_like(exact.values))
             return _STEP * max(np.abs(scores).max(), np.abs(start).max()) / np.abs(scores - start).max()
-        change = measure._difference(getattr(self._rounded, name)(), getattr(self._exact, name)())
-        if self._model.score == "probabilities":  # p (1 - p) of a probability near 1 loses digits
+        change = measure._difference(getattr(self._rounded(), name)(), getattr(exact, name)())
+        if self._subject.model.score == "probabilities":  # p (1 - p) of a probability near 1 loses digits
             change = max(change, _STEP / max(1 - scores.max(), _STEP))
         return change
 

@@ -21,14 +21,7 @@ _BOX = (28, 44)  # least and greatest side of an object
 
 
 def pictures(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw objects in scenes.
-
-    Parameters
-    ----------
-    number
-        How many; objects take turns.
-    seed
-        Of every drawing.
+    """Draw objects, which take turns, in scenes.
 
     Returns
     -------
@@ -78,27 +71,22 @@ def transformer():
     x = layers.Reshape((-1, 48))(layers.Conv2D(48, 8, 8)(x))
     x = transformers.Positions()(x)
     for _ in range(3):
-        y = layers.LayerNormalization()(x)
-        x = layers.Add()([x, layers.MultiHeadAttention(4, 12)(y, y)])
-        y = layers.Dense(96, activation="gelu")(layers.LayerNormalization()(x))
-        x = layers.Add()([x, layers.Dense(48)(y)])
+        x = transformers.encoder(x, heads=4)
     x = layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x))
     return keras.Model(inputs, layers.Dense(len(OBJECTS))(x))
 
 
 def train(build, path: pathlib.Path, seconds: float = 60.0, drawings: int = 2000, steps: int = 0) -> float:
-    """Train a network for so many seconds of processor time, or so many steps, and export it.
+    """Train ``efficient`` or ``transformer`` for some seconds of processor time, and export it.
 
     Parameters
     ----------
     build
-        ``efficient`` or ``transformer``.
+        One of the two functions.
     path
         Where the SavedModel is written.
-    seconds
-        How long to train.
-    steps
-        How many steps to train, however long they take; 0 for as many as ``seconds`` allow.
+    seconds, steps
+        How long to train: so many steps or, if they are 0, as many as the seconds allow.
     drawings
         How many pictures to train on, again and again, mirrored at random.
 

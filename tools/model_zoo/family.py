@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -19,10 +23,8 @@ class Family:
 
     Attributes
     ----------
-    name
-        As typed on a command line.
-    about
-        What is special about it, as printed.
+    name, about
+        As typed on a command line, and what is special about it, as printed.
     write
         Function that writes a SavedModel to a directory that does not exist yet.
     inputs
@@ -37,14 +39,11 @@ class Family:
         Whether a tensor behind the input is explained. Then ``write`` leaves a second file beside the first, its name
         followed by ``BEHIND``, with the signatures ``ahead``, from inputs to that tensor, and ``behind``, from there to
         the scores.
-    channels_first
-        Whether inputs have their channels ahead of their positions.
-    quick
-        Whether it is small enough for the tests.
-    piecewise_linear
-        Whether the score is piecewise linear in the input, so that LRP-ε is Gradient x Input.
-    conserving
-        Whether no bias takes relevance away, so that under CP-LRP a map's sum is the logit.
+    channels_first, quick
+        Whether inputs have their channels ahead of their positions; whether it is small enough for the tests.
+    piecewise_linear, conserving
+        Whether LRP-ε is Gradient x Input; whether no bias takes relevance away, so that a map of CP-LRP adds up to the
+        logit.
     """
 
     name: str
@@ -66,10 +65,11 @@ class Family:
         return getattr(self.write, "in_double", None)
 
 
+@dataclasses.dataclass(frozen=True)
 class Exported:
     """The ``write`` of a Keras network: build it, give it weights under which it lives, export it.
 
-    Parameters
+    Attributes
     ----------
     build, settle
         Functions that make the network, and that give it weights when called with it and some inputs.
@@ -78,16 +78,15 @@ class Exported:
     inner
         The layer whose output is explained, if it is not the input.
     build_in_double
-        Function that makes the network with all it computes in float64; ``build`` under Keras' policy for that by
-        default.
+        Function that makes the network with all it computes in float64; by default ``build`` under Keras' policy for
+        that.
     """
 
-    def __init__(self, build: Callable, settle: Callable, inputs: Callable, inner: str | None = None, **options):
-        self._build = build
-        self._settle = settle
-        self._inputs = inputs
-        self._inner = inner
-        self._build_in_double = options.get("build_in_double", build)
+    build: Callable
+    settle: Callable
+    inputs: Callable
+    inner: str | None = None
+    build_in_double: Callable | None = None
 
     def __call__(self, path: pathlib.Path) -> None:
         """Write the network as a SavedModel."""
@@ -100,7 +99,7 @@ class Exported:
         weights = self._settled().get_weights()
         keras.backend.clear_session()
         with number_format("float64"):
-            model = self._build_in_double()
+            model = (self.build_in_double or self.build)()
         model.set_weights(weights)
         self._export(model, path)
 
@@ -109,16 +108,16 @@ class Exported:
 
         keras.utils.set_random_seed(0)
         keras.backend.clear_session()
-        model = self._build()
-        self._settle(model, self._inputs(16))
+        model = self.build()
+        self.settle(model, self.inputs(16))
         return model
 
     def _export(self, model, path):
         import keras
 
         model.export(path, verbose=False)
-        if self._inner:
-            middle = model.get_layer(self._inner).output
+        if self.inner:
+            middle = model.get_layer(self.inner).output
             ahead, behind = keras.Model(model.inputs, middle), keras.Model(middle, model.outputs[0])
             write_halves(path, model, ahead, model.inputs[0], behind, middle)
 
@@ -135,21 +134,16 @@ def keras_family(
 ) -> Family:
     """Return the family of a Keras network with weights of ``random_weights.settle``; pictures of 16x16 by default.
 
-    Parameters
-    ----------
-    build, build_in_double, inner
-        See ``Exported``.
-    bias
-        See ``random_weights.settle``.
-    name, about, inputs, **options
-        See ``Family``.
+    See ``Family`` for name, about, inputs and options, ``Exported`` for the other parameters.
     """
     from tools.model_zoo.random_weights import settle
 
     inputs = inputs or pictures(16, 16, 3)
-    settled = functools.partial(settle, bias=bias)
-    write = Exported(build, settled, inputs, inner, build_in_double=build_in_double or build)
+    write = Exported(build, functools.partial(settle, bias=bias), inputs, inner, build_in_double)
     return Family(name, about, write, inputs, inner=bool(inner), **options)
+
+
+linear_family = functools.partial(keras_family, piecewise_linear=True)
 
 
 @contextlib.contextmanager
@@ -199,3 +193,11 @@ def pictures(*shape: int, low: float = -1.0, high: float = 1.0) -> Callable[[int
 def tokens(length: int, vocabulary: int) -> Callable[[int], np.ndarray]:
     """Return a maker of random tokens, int32 ``(rows, length)``."""
     return lambda rows: np.random.default_rng(7).integers(0, vocabulary, (rows, length)).astype(np.int32)
+
+
+def run_python(arguments: Sequence[str], cwd: str | os.PathLike[str] | None = None, **environment: str) -> None:
+    """Run Python with this project in its path; ``RuntimeError`` with the last line of its errors where it fails."""
+    environment = os.environ | {"PYTHONPATH": str(pathlib.Path(__file__).resolve().parents[2])} | environment
+    done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"python {shlex.join(arguments)}: {done.stderr.strip().splitlines()[-1]}")

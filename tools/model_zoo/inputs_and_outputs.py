@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tools.model_zoo.convolutional import classifier, normalised, residual, residual_network
-from tools.model_zoo.family import Family, keras_family, number_format, pictures, tokens, write_halves
+from tools.model_zoo.family import Family, linear_family, number_format, pictures, tokens, write_halves
 from tools.model_zoo.random_weights import settle
 
 layers = keras.layers
 _IMAGE = (16, 16, 3)
+_PICTURE = tf.TensorSpec((None, *_IMAGE), tf.float32, "image")
 
 
 def two_inputs():
@@ -74,18 +77,6 @@ def segmentation():
     return keras.Model(inputs, layers.Conv2D(5, 1)(x))
 
 
-def _written(make, inputs):
-    """Return the ``write`` of a settled network that goes into a file in a way of its own."""
-
-    def write(path):
-        keras.utils.set_random_seed(0)
-        model = residual_network()
-        settle(model, inputs(16))
-        make(model, path)
-
-    return write
-
-
 def _static_batch(model, path):
     archive = keras.export.ExportArchive()
     archive.track(model)
@@ -93,18 +84,21 @@ def _static_batch(model, path):
     archive.write_out(str(path), verbose=False)
 
 
-def _save(model, path, function, spec):
+def _save(model, path, spec, **functions):
+    """Write functions of one input as signatures of their names."""
     module = tf.Module()
     module.model = model
-    module.serve = tf.function(function, input_signature=[spec], autograph=False)
-    tf.saved_model.save(module, str(path), signatures=module.serve)
+    signatures = {name: tf.function(each, input_signature=[spec], autograph=False) for name, each in functions.items()}
+    for name, function in signatures.items():
+        setattr(module, name, function)
+    tf.saved_model.save(module, str(path), signatures=signatures)
 
 
 def _bytes(model, path):
     def serve(image):
         return {"scores": model(tf.cast(image, tf.float32) / 127.5 - 1.0, training=False)}
 
-    _save(model, path, serve, tf.TensorSpec((None, *_IMAGE), tf.uint8, name="image"))
+    _save(model, path, tf.TensorSpec((None, *_IMAGE), tf.uint8, name="image"), serving_default=serve)
     before, middle = keras.KerasTensor((None, *_IMAGE), "uint8"), keras.KerasTensor((None, *_IMAGE), "float32")
     write_halves(path, model, lambda x: tf.cast(x, tf.float32), before, lambda v: model(v / 127.5 - 1.0), middle)
 
@@ -116,24 +110,22 @@ def _examples(model, path):
     def serve(examples):
         return {"scores": model(parsed(examples), training=False)}
 
-    _save(model, path, serve, tf.TensorSpec((None,), tf.string, name="examples"))
+    _save(model, path, tf.TensorSpec((None,), tf.string, name="examples"), serving_default=serve)
     before, middle = tf.TensorSpec((None,), tf.string), tf.TensorSpec((None, *_IMAGE), tf.float32)
     write_halves(path, model, parsed, before, lambda v: model(v, training=False), middle)
 
 
 def _compiled(model, path):
     compiled = tf.function(lambda x: model(x, training=False), jit_compile=True, autograph=False)
-    _save(model, path, lambda image: {"scores": compiled(image)}, tf.TensorSpec((None, *_IMAGE), tf.float32, "image"))
+    _save(model, path, _PICTURE, serving_default=lambda image: {"scores": compiled(image)})
 
 
 def _two_signatures(model, path):
-    module = tf.Module()
-    module.model = model
-    spec = [tf.TensorSpec((None, *_IMAGE), tf.float32, name="image")]
-    scores = tf.function(lambda image: {"scores": model(image, training=False)}, spec, autograph=False)
-    doubled = tf.function(lambda image: {"scores": 2 * model(image, training=False)}, spec, autograph=False)
-    module.scores, module.doubled = scores, doubled
-    tf.saved_model.save(module, str(path), signatures={"scores": scores, "doubled": doubled})
+    _save(
+        model, path, _PICTURE,
+        scores=lambda image: {"scores": model(image, training=False)},
+        doubled=lambda image: {"scores": 2 * model(image, training=False)},
+    )  # fmt: skip
 
 
 def _channels_first(rows):
@@ -154,53 +146,34 @@ def _serialised(rows):
 
 
 def _file(name, about, make, inputs=None, **options):
-    return Family(name, about, _written(make, pictures(*_IMAGE)), inputs or pictures(*_IMAGE), **options)
+    """Return the family of a settled residual network that ``make(model, path)`` writes in a way of its own."""
+
+    def write(path):
+        keras.utils.set_random_seed(0)
+        model = residual_network()
+        settle(model, pictures(*_IMAGE)(16))
+        make(model, path)
+
+    return Family(name, about, write, inputs or pictures(*_IMAGE), **options)
 
 
+_linear_file = functools.partial(_file, piecewise_linear=True)
 FAMILIES = (
-    keras_family(
-        "two_inputs",
-        "picture and question",
-        two_inputs,
-        picture_and_question,
-        explain_input="image",
-        piecewise_linear=True,
-    ),
-    keras_family(
-        "channels_first", "channels first", channels_first, _channels_first, channels_first=True, piecewise_linear=True
-    ),
-    keras_family(
-        "mixed_float16",
-        "mixed_float16",
-        in_format("mixed_float16"),
-        build_in_double=in_format("float64"),
-        piecewise_linear=True,
-    ),
-    keras_family(
-        "mixed_bfloat16",
-        "mixed_bfloat16",
-        in_format("mixed_bfloat16"),
-        build_in_double=in_format("float64"),
-        piecewise_linear=True,
-    ),
-    keras_family("float64", "float64", in_format("float64"), pictures(*_IMAGE), piecewise_linear=True),
-    _file("static_batch", "batch size fixed in the file", _static_batch, piecewise_linear=True),
-    _file("bytes", "uint8 pictures, preprocessing inside", _bytes, _as_bytes, inner=True, piecewise_linear=True),
+    linear_family("two_inputs", "picture and question", two_inputs, picture_and_question, explain_input="image"),
+    linear_family("channels_first", "channels first", channels_first, _channels_first, channels_first=True),
+    *(linear_family(name, name, in_format(name), build_in_double=in_format("float64"))
+      for name in ("mixed_float16", "mixed_bfloat16")),
+    linear_family("float64", "float64", in_format("float64")),
+    _linear_file("static_batch", "batch size fixed in the file", _static_batch),
+    _linear_file("bytes", "uint8 pictures, preprocessing inside", _bytes, _as_bytes, inner=True),
     _file("examples", "serialised tf.train.Example", _examples, _serialised),
-    _file(
-        "examples_named",
-        "the same, the parsed picture named with `explain_input=`",
-        _examples,
-        _serialised,
-        explain_input="StatefulPartitionedCall/ParseExample/ParseExampleV2",
-        inner=True,
-        piecewise_linear=True,
+    _linear_file(
+        "examples_named", "the same, the parsed picture named with `explain_input=`", _examples, _serialised,
+        explain_input="StatefulPartitionedCall/ParseExample/ParseExampleV2", inner=True,
     ),
-    _file("compiled_inside", "a part is compiled with XLA in the file", _compiled, piecewise_linear=True),
-    _file("two_signatures", "two signatures", _two_signatures, load={"signature": "doubled"}, piecewise_linear=True),
-    keras_family("several_outputs", "several outputs", several_outputs, load={"output": "kind"}, piecewise_linear=True),
-    keras_family("regression", "regression with one output", regression, piecewise_linear=True),
-    keras_family(
-        "segmentation", "a class at each position", segmentation, load={"position": (4, 9)}, piecewise_linear=True
-    ),
-)
+    _linear_file("compiled_inside", "a part is compiled with XLA in the file", _compiled),
+    _linear_file("two_signatures", "two signatures", _two_signatures, load={"signature": "doubled"}),
+    linear_family("several_outputs", "several outputs", several_outputs, load={"output": "kind"}),
+    linear_family("regression", "regression with one output", regression),
+    linear_family("segmentation", "a class at each position", segmentation, load={"position": (4, 9)}),
+)  # fmt: skip

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -56,14 +58,11 @@ class Cell:
         ``"exact"``: within the tolerance of an oracle. ``"rounding"``: not so, but the same network in float64 is.
         ``"differs"``: neither, or a map changes with the other inputs of its batch.
         ``"runs"``: finite maps, no oracle. ``"refused"``: by name, in one line. ``"crashes"``: anything else.
-    against
-        The oracle.
-    difference
-        From it, as a share of its largest value.
-    in_double
-        The same where network, method and oracle compute in float64; measured where the difference is large.
-    of_oracle
-        Of the oracle, as the file computes, from itself in float64.
+    against, difference
+        The oracle, and the difference from it as a share of its largest value.
+    in_double, of_oracle
+        Where the difference is large: the same where network, method and oracle compute in float64, and that of the
+        oracle as the file computes from itself in float64.
     note
         Why it was refused; what crashed; what else there is to say of a map.
     seconds
@@ -110,149 +109,139 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
         except Exception as error:
             cell = dataclasses.asdict(_failed(error))
             return {"layer": cell["note"], "methods": dict.fromkeys(methods, cell)}
-        exchanged = _exchanged(model, inputs, rows)
-        oracle = _Lazy(lambda: oracles.Oracle(family, path, inputs, targets))
-        double = _Lazy(lambda: _Double(family, folder, inputs, targets))
+
+        @functools.cache
+        def double():
+            path = pathlib.Path(folder) / f"{family.name}.double"
+            family.write_in_double(path)
+            loaded = attribution.load_model(path, score=family.score, **family.load)
+            return loaded, oracles.Oracle(family, path, inputs, targets)
+
+        oracle = functools.cache(lambda: oracles.Oracle(family, path, inputs, targets))
+        subject = Subject(family, model, inputs, targets, oracle, double if family.write_in_double else None)
         layer, few = _layers(family, model, inputs, targets)
         found = {}
         for name in methods:
             told(name)
-            options = dict(FEW.get(name, {}))
-            if name == "occlusion":
-                options["patch"] = _patch
-            if name in MASKED and few:
-                options["layer"] = few
             started = time.monotonic()
-            cell = _cell(family, model, name, inputs, targets, options, oracle, double, exchanged)
+            cell = subject.cell(name, **({"layer": few} if name in MASKED and few else {}))
             found[name] = dataclasses.asdict(dataclasses.replace(cell, seconds=round(time.monotonic() - started, 1)))
         return {"layer": layer, "methods": found}
 
 
-class _Lazy:
-    """An oracle that is loaded when it is first asked: not every family has one."""
+@dataclasses.dataclass
+class Subject:
+    """A network with N inputs and target classes, and functions that load the oracles of its file.
 
-    def __init__(self, make):
-        self._make, self._made = make, None
-
-    def __getattr__(self, name):
-        if self._made is None:
-            self._made = self._make()
-        return getattr(self._made, name)
-
-
-_patch = "half of the longest axis"
-
-
-def _cell(family, model, name, inputs, targets, options, oracle, double, exchanged) -> Cell:
-    try:
-        if options.get("patch") == _patch:
-            options["patch"] = oracles.patch_of(oracle.values.shape[1:-1])
-        if name in ("lrp_clevr_xai", "lrp_epsilon_gamma_box") and oracle.values.dtype.kind == "f":
-            options |= {"low": float(oracle.values.min()), "high": float(oracle.values.max())}
-        maps = _maps(family, model, name, inputs, targets, options)
-        changes = [
-            _difference(_maps(family, model, name, others, targets[order], options)[kept], maps[kept])
-            for order, others, kept in exchanged
-        ]
-    except Exception as error:
-        return _failed(error)
-    if max(changes, default=0) > ROW_TOLERANCE:
-        return Cell("differs", "other inputs", max(changes), note="a map changes with the other inputs")
-    note = "" if exchanged else "the network's own scores change with the other inputs"
-    note = note if np.abs(maps).max() > 0 else "all zero"
-    known = _known(family, name, maps, oracle)
-    if known is None:
-        return Cell("runs", note=note or _share(family, name, maps, oracle))
-    against, found, expected = known
-    difference = _difference(found, expected)
-    if difference <= TOLERANCE:
-        return Cell("exact", against, difference, note=note)
-    if family.write_in_double is None:
-        return Cell("differs", against, difference, note=note)
-    return _compared_in_double(
-        family, name, Cell("differs", against, difference, note=note), known, double,
-        lambda: _maps(family, double.model, name, inputs, targets, options),
-    )  # fmt: skip
-
-
-def _compared_in_double(family, name, cell, known, double, double_maps) -> Cell:
-    """Return the cell of a map that differs from its oracle, after the same network was computed in float64."""
-    _, found, expected = known
-    _, _, true = _known(family, name, found, double.oracle)
-    from_true = _difference(found, true)
-    if from_true <= TOLERANCE:  # where the file rounds to 16 bits, but the method does not
-        return dataclasses.replace(cell, status="exact", against=f"{cell.against} in float64", difference=from_true)
-    maps, note = double_maps(), cell.note
-    _, in_double, _ = _known(family, name, maps, double.oracle)
-    allowed = TOLERANCE * np.abs(true).max()
-    if in_double.ndim == 1:  # sums of values that are returned as float32: rounded as multipliers and as products
-        sizes = np.abs(maps.reshape(len(maps), -1).astype(np.float64)).sum(axis=1)
-        allowed = np.maximum(allowed, 2 * _HALF_STEP * sizes)
-        if (cancelled := (sizes / np.abs(true)).max()) > 100:
-            note = f"its values are {cancelled:.0e} times their sum"
-    return dataclasses.replace(
-        cell,
-        status="rounding" if (np.abs(in_double - true) <= allowed).all() else "differs",
-        in_double=_difference(in_double, true),
-        of_oracle=_difference(expected, true),
-        note=note,
-    )
-
-
-class _Double:
-    """The same network computing in float64, and its oracle."""
-
-    def __init__(self, family, folder, inputs, targets):
-        path = pathlib.Path(folder) / f"{family.name}.double"
-        family.write_in_double(path)
-        self.model = attribution.load_model(path, score=family.score, **family.load)
-        self.oracle = oracles.Oracle(family, path, inputs, targets)
-
-
-def _maps(family, model, name, inputs, targets, options):
-    return attribution.explain(
-        name, model, inputs, targets, explain_input=family.explain_input, batch_size=16, seed=oracles.SEED, **options
-    )
-
-
-def _exchanged(model, inputs, rows) -> list:
-    """Return the batches in which maps must not change; see ``attribution.check_method.checks.exchanges``.
-
-    There are none for a network whose own scores of an input change with the other inputs.
+    Not every family has an oracle, so it is loaded when it is needed. ``double`` returns the same network in float64
+    and its oracle.
     """
-    feed = inputs if isinstance(inputs, dict) else {"": inputs}
-    found = []
-    for order, kept in exchanges(rows):
-        others = {name: array[order] for name, array in feed.items()}
-        found.append((order, others if isinstance(inputs, dict) else others[""], kept))
-    try:
-        scores = model.scores(inputs)
-        mixes = any(_difference(model.scores(others)[kept], scores[kept]) > ROW_TOLERANCE for _, others, kept in found)
-    except Exception:  # the methods will report it, in their cells
-        return []
-    return [] if mixes else found
 
+    family: Family
+    model: attribution.Model
+    inputs: np.ndarray | Mapping[str, np.ndarray]
+    targets: np.ndarray
+    oracle: Callable[[], oracles.Oracle]
+    double: Callable | None = None
 
-def _known(family, name, maps, oracle):
-    """Return what a map is compared with, what of it is compared, and what that must be; ``None`` without oracle."""
-    if name in BY_TAPE + BY_SCORES:
-        return "tape" if name in BY_TAPE else "scores", maps, oracle.as_map(getattr(oracle, name)())
-    if name in COMPLETE or (name == "deeplift" and family.score == "logits"):
-        return "completeness", _sums(maps), oracle.scores(oracle.values) - oracle.scores(np.zeros_like(oracle.values))
-    if name == "lrp_epsilon" and family.piecewise_linear:
-        return "Gradient x Input", maps, oracle.as_map(oracle.gradient_x_input())
-    if name == "lrp_cp" and family.conserving:
-        return "conservation", _sums(maps), oracle.scores(oracle.values)
-    return None
+    def cell(self, name: str, **options) -> Cell:
+        """Return what is known of a method, called with few samples and these options."""
+        options = FEW.get(name, {}) | options
+        try:
+            if name == "occlusion":
+                options["patch"] = oracles.patch_of(self.oracle().values.shape[1:-1])
+            if name in ("lrp_clevr_xai", "lrp_epsilon_gamma_box") and self.oracle().values.dtype.kind == "f":
+                values = self.oracle().values
+                options |= {"low": float(values.min()), "high": float(values.max())}
+            maps = self._maps(self.model, name, options)
+            changes = [
+                _difference(self._maps(self.model, name, options, others, order)[kept], maps[kept])
+                for order, others, kept in self.exchanged
+            ]
+        except Exception as error:
+            return _failed(error)
+        if max(changes, default=0) > ROW_TOLERANCE:
+            return Cell("differs", "other inputs", max(changes), note="a map changes with the other inputs")
+        note = "" if self.exchanged else "the network's own scores change with the other inputs"
+        note = note if np.abs(maps).max() > 0 else "all zero"
+        known = self._known(name, maps, self.oracle)
+        if known is None:
+            return Cell("runs", note=note or self._share(name, maps))
+        against, found, expected = known
+        difference = _difference(found, expected)
+        cell = Cell("exact" if difference <= TOLERANCE else "differs", against, difference, note=note)
+        if cell.status == "exact" or self.double is None:
+            return cell
+        return self._compared_in_double(name, options, cell, found, expected)
 
+    def _compared_in_double(self, name, options, cell, found, expected) -> Cell:
+        """Return the cell of a map that differs from its oracle, after the same network was computed in float64."""
+        model, oracle = self.double()
+        _, _, true = self._known(name, found, lambda: oracle)
+        from_true = _difference(found, true)
+        if from_true <= TOLERANCE:  # where the file rounds to 16 bits, but the method does not
+            return dataclasses.replace(cell, status="exact", against=f"{cell.against} in float64", difference=from_true)
+        maps, note = self._maps(model, name, options), cell.note
+        _, in_double, _ = self._known(name, maps, lambda: oracle)
+        allowed = TOLERANCE * np.abs(true).max()
+        if in_double.ndim == 1:  # sums of values that are returned as float32: rounded as multipliers and as products
+            sizes = _sums(np.abs(maps))
+            allowed = np.maximum(allowed, 2 * _HALF_STEP * sizes)
+            if (cancelled := (sizes / np.abs(true)).max()) > 100:
+                note = f"its values are {cancelled:.0e} times their sum"
+        return dataclasses.replace(
+            cell,
+            status="rounding" if (np.abs(in_double - true) <= allowed).all() else "differs",
+            in_double=_difference(in_double, true),
+            of_oracle=_difference(expected, true),
+            note=note,
+        )
 
-def _share(family, name, maps, oracle) -> str:
-    """Return in words which share of the score a map of relevance adds up to."""
-    if name not in RELEVANCE or family.score != "logits":
-        return ""
-    whole = np.ones(len(maps)) if name == "excitation_backprop" else oracle.scores(oracle.values)
-    shares = _sums(maps) / whole
-    return f"Σ/f {shares.min():.2f} to {shares.max():.2f}"
+    def _maps(self, model, name, options, inputs=None, order=slice(None)):
+        return attribution.explain(
+            name, model, self.inputs if inputs is None else inputs, self.targets[order],
+            explain_input=self.family.explain_input, batch_size=16, seed=oracles.SEED, **options,
+        )  # fmt: skip
+
+    @functools.cached_property
+    def exchanged(self) -> list:
+        """Batches in which maps must not change; see ``attribution.check_method.checks.exchanges``.
+
+        There are none for a network whose own scores of an input change with the other inputs.
+        """
+        found = []
+        for order, kept in exchanges(len(self.targets)):
+            single = not isinstance(self.inputs, dict)
+            others = self.inputs[order] if single else {name: array[order] for name, array in self.inputs.items()}
+            found.append((order, others, kept))
+        try:
+            scores = self.model.scores(self.inputs)
+            changes = [_difference(self.model.scores(others)[kept], scores[kept]) for _, others, kept in found]
+        except Exception:  # the methods will report it, in their cells
+            return []
+        return [] if max(changes, default=0) > ROW_TOLERANCE else found
+
+    def _known(self, name, maps, oracle):
+        """Return what a map is compared with, what of it is, and what that must be; ``None`` without oracle."""
+        family = self.family
+        if name in BY_TAPE + BY_SCORES:
+            return "tape" if name in BY_TAPE else "scores", maps, oracle().as_map(getattr(oracle(), name)())
+        if name in COMPLETE or (name == "deeplift" and family.score == "logits"):
+            values = oracle().values
+            return "completeness", _sums(maps), oracle().scores(values) - oracle().scores(np.zeros_like(values))
+        if name == "lrp_epsilon" and family.piecewise_linear:
+            return "Gradient x Input", maps, oracle().as_map(oracle().gradient_x_input())
+        if name == "lrp_cp" and family.conserving:
+            return "conservation", _sums(maps), oracle().scores(oracle().values)
+        return None
+
+    def _share(self, name, maps) -> str:
+        """Return in words which share of the score a map of relevance adds up to."""
+        if name not in RELEVANCE or self.family.score != "logits":
+            return ""
+        ones = name == "excitation_backprop"
+        shares = _sums(maps) / (np.ones(len(maps)) if ones else self.oracle().scores(self.oracle().values))
+        return f"Σ/f {shares.min():.2f} to {shares.max():.2f}"
 
 
 def _sums(maps):
@@ -277,16 +266,14 @@ def _layers(family, model, inputs, targets):
 
     def look(passes):
         seen["shape"] = passes.layer_gradient()[0].shape[1:]
-        seen["name"] = passes.model.layer(None, family.explain_input)
-        seen["few"] = _narrow_layer(passes, family.explain_input) if seen["shape"][-1] > FEW_CHANNELS else None
+        few = _narrow_layer(passes, family.explain_input) if seen["shape"][-1] > FEW_CHANNELS else None
+        seen.update(name=passes.model.layer(None, family.explain_input), few=few)
         return passes.inputs
 
     try:
         attribution.explain(look, model, inputs, targets, explain_input=family.explain_input)
-    except BadInput as error:
-        return str(error), None
-    except Exception as error:  # the methods will say it again, in their cells
-        return f"crashes: {type(error).__name__}", None
+    except Exception as error:  # of one that is no ``BadInput``, the methods will say more in their cells
+        return str(error) if isinstance(error, BadInput) else f"crashes: {type(error).__name__}", None
     short = "/".join(part for part in seen["name"].split("/") if "PartitionedCall" not in part)
     return f"{short} ({', '.join(map(str, seen['shape']))})", seen["few"]
 

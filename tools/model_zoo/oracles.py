@@ -25,12 +25,8 @@ class Oracle:
 
     Parameters
     ----------
-    family
-        The family.
-    path
-        Its file.
-    inputs
-        Inputs for it.
+    family, path, inputs
+        A family, its file, and N inputs for it.
     targets
         ``(N,)`` classes.
     load
@@ -54,6 +50,7 @@ class Oracle:
             name = _only(signatures["ahead"].structured_input_signature[1])
             values = signatures["ahead"](**{name: tf.constant(inputs)})["values"].numpy()
             self._function = signatures["behind"]
+            self._name = _only(self._function.structured_input_signature[1])
         else:
             self._function = signatures[family.load.get("signature") or _only(signatures)]
             names = self._function.structured_input_signature[1]
@@ -61,8 +58,6 @@ class Oracle:
             self._name = family.explain_input or _only(names)
             values = given[self._name]
             self._others = {name: tf.constant(array) for name, array in given.items() if name != self._name}
-        if family.inner:
-            self._name = _only(self._function.structured_input_signature[1])
         self._dtype = values.dtype
         self.values = np.moveaxis(values, 1, -1) if family.channels_first else values
         self._gradient = tf.function(self._tape, autograph=False)
@@ -73,8 +68,7 @@ class Oracle:
 
     def gradient(self, values: np.ndarray | None = None) -> np.ndarray:
         """Return the gradient of the target scores, by default at the inputs."""
-        given = self._as_given(self.values if values is None else values)
-        found = self._gradient(tf.constant(given))
+        found = self._gradient(tf.constant(self._as_given(self.values if values is None else values)))
         found = tf.convert_to_tensor(found).numpy().astype(np.float64)
         return np.moveaxis(found, 1, -1) if self._family.channels_first else found
 
@@ -100,16 +94,13 @@ class Oracle:
 
     def expected_gradients(self) -> np.ndarray:
         """Return Expected Gradients from 0."""
-        total = 0
         alphas = np.empty((len(self.values), SAMPLES), np.float32)
         for row in range(len(alphas)):
             generator = batching.generator(SEED, row, "expected gradients")
             generator.integers(0, 1, SAMPLES)
             alphas[row] = generator.random(SAMPLES, np.float32)
-        for number in range(SAMPLES):
-            factors = alphas[:, number].reshape(-1, *(1,) * (self.values.ndim - 1))
-            total = total + self.values * self.gradient(factors * self.values) / SAMPLES
-        return total
+        factors = np.moveaxis(alphas, 1, 0).reshape(SAMPLES, -1, *(1,) * (self.values.ndim - 1))
+        return sum(self.values * self.gradient(factor * self.values) / SAMPLES for factor in factors)
 
     def occlusion(self) -> np.ndarray:
         """Return how much the scores fall under each half of each axis, on average where halves overlap."""

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import functools
-import os
-import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tools.model_zoo.convolutional import residual_network
-from tools.model_zoo.family import Exported, Family, pictures
+from tools.model_zoo.family import Exported, Family, keras_family, pictures, run_python
 from tools.model_zoo.random_weights import settle
 from tools.model_zoo.transformers import vision_transformer
 
 _IMAGE = (16, 16, 3)
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def write_tensorflow_1(path, use_resource=False):
@@ -68,12 +63,7 @@ def write_on_jax(path):
         "pictures = family.pictures(16, 16, 3); "
         "family.Exported(convolutional.residual_network, random_weights.settle, pictures)(sys.argv[1])"
     )
-    environment = os.environ | {"KERAS_BACKEND": "jax", "PYTHONPATH": str(_ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"Keras on JAX could not export: {done.stderr.strip().splitlines()[-1]}")
+    run_python(["-c", code, str(path)], KERAS_BACKEND="jax")
 
 
 def _settle_and_quantise(model, inputs):
@@ -99,27 +89,12 @@ def augmented():
 
 _PICTURES = pictures(*_IMAGE)
 FAMILIES = (
-    Family(
-        "tensorflow_1",
-        "TensorFlow 1 ResNet, reference variables, FusedBatchNorm",
-        write_tensorflow_1,
-        _PICTURES,
-        piecewise_linear=True,
-    ),
-    Family(
-        "tensorflow_1_resource",
-        "the same with resource variables",
-        functools.partial(write_tensorflow_1, use_resource=True),
-        _PICTURES,
-        piecewise_linear=True,
-    ),
+    Family("tensorflow_1", "TensorFlow 1 ResNet, reference variables, FusedBatchNorm", write_tensorflow_1, _PICTURES,
+           piecewise_linear=True),
+    Family("tensorflow_1_resource", "the same with resource variables",
+           functools.partial(write_tensorflow_1, use_resource=True), _PICTURES, piecewise_linear=True),
     Family("keras_on_jax", "Keras on JAX", write_on_jax, _PICTURES, piecewise_linear=True),
-    Family(
-        "keras_int8",
-        "Keras int8 (ViT)",
-        Exported(vision_transformer, _settle_and_quantise, _PICTURES),
-        _PICTURES,
-    ),
-    Family("live_dropout", "dropout that stays on", Exported(live_randomness, settle, _PICTURES), _PICTURES),
-    Family("augmentation", "random flips inside the file", Exported(augmented, settle, _PICTURES), _PICTURES),
-)
+    Family("keras_int8", "Keras int8 (ViT)", Exported(vision_transformer, _settle_and_quantise, _PICTURES), _PICTURES),
+    keras_family("live_dropout", "dropout that stays on", live_randomness),
+    keras_family("augmentation", "random flips inside the file", augmented),
+)  # fmt: skip

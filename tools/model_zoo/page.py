@@ -12,6 +12,7 @@ import time
 
 import attribution
 from attribution.errors import BadInput, listed
+from attribution.file_io.files import atomic_write
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from tools.model_zoo import measure
 from tools.model_zoo.families import FAMILIES, GROUPS
@@ -69,17 +70,7 @@ probabilities are explained.
 def results(names, folder: pathlib.Path) -> dict[str, dict]:
     """Measure families without current results; return the results of all families that have any.
 
-    Parameters
-    ----------
-    names
-        Families to measure; all if there are none.
-    folder
-        Where results are kept, a file a family.
-
-    Raises
-    ------
-    BadInput
-        If there is no such family.
+    ``folder`` has a file a family. Without names all are measured; ``BadInput`` if there is no such family.
     """
     unknown = [name for name in names if name not in FAMILIES]
     if unknown:
@@ -91,9 +82,7 @@ def results(names, folder: pathlib.Path) -> dict[str, dict]:
             started = time.monotonic()
             found = measure.measure(FAMILIES[name], told=lambda method: _print_progress(f" {method}", end=""))
             _print_progress(f" ({time.monotonic() - started:.0f} s)")
-            whole = folder / f".{name}.part"
-            whole.write_text(json.dumps({"code": _code(), **found}, indent=1, ensure_ascii=False), encoding="utf-8")
-            whole.replace(folder / f"{name}.json")
+            atomic_write(folder / f"{name}.json", json.dumps({"code": _code(), **found}, indent=1, ensure_ascii=False))
     kept = {name: _known(folder / f"{name}.json") for name in FAMILIES}
     return {name: found for name, found in kept.items() if found is not None}
 
@@ -119,20 +108,13 @@ def _print_progress(text, end="\n"):
 
 
 def page(results: dict[str, dict]) -> str:
-    """Return the page as Markdown.
-
-    Parameters
-    ----------
-    results
-        Family to what ``measure.measure`` found, in the zoo's order.
-    """
-    counts = collections.Counter(
-        cell["status"] for found in results.values() for name, cell in found["methods"].items()
-    )
-    total = sum(counts.values())
-    lines = [_HEAD]
+    """Return the page as Markdown, from each family's result of ``measure.measure``, in the zoo's order."""
+    counts = collections.Counter(cell["status"] for found in results.values() for cell in found["methods"].values())
     shares = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
-    lines.append(f"{len(results)} families by {len(measure.METHODS)} methods, {total} cells: {shares}.")
+    lines = [
+        _HEAD,
+        f"{len(results)} families by {len(measure.METHODS)} methods, {sum(counts.values())} cells: {shares}.",
+    ]
     missing = [name for name in FAMILIES if name not in results]
     if missing:
         lines.append(f"\nNot measured in this run: {', '.join(missing)}.")
@@ -146,7 +128,7 @@ def _table(title, methods, results):
     heads = ["family", *(["default layer"] if with_layer else []), *(attribution.METHODS[m].title for m in methods)]
     yield _row(heads)
     yield _row(["---"] * len(heads))
-    reasons = _Reasons()
+    reasons: dict[str, int] = {}  # reason -> its number below the table
     for group, families in GROUPS.items():
         present = [family for family in families if family.name in results]
         if present:
@@ -154,42 +136,26 @@ def _table(title, methods, results):
         for family in present:
             found = results[family.name]
             cells = [_cell(found["methods"][method], reasons) for method in methods]
-            layer = [_layer(found["layer"], reasons)] if with_layer else []
+            layer = [_layer(found["layer"])] if with_layer else []
             yield _row([f"{family.name}: {family.about}", *layer, *cells])
     yield ""
-    yield from reasons.notes()
+    yield from (f"{number}. {text}" for text, number in reasons.items())
 
 
 def _cell(cell, reasons) -> str:
+    note = f", {cell['note']}" if cell["note"] else ""
     if cell["status"] in ("exact", "rounding", "differs"):
-        note = f", {cell['note']}" if cell["note"] else ""
         known = cell["in_double"] is not None
         double = f" (float64 {cell['in_double']:.0e}, tape {cell['of_oracle']:.0e})" if known else ""
         return f"{cell['status']} {cell['difference']:.0e}{double}{note}"
     if cell["status"] == "runs":
-        return f"runs, {cell['note']}" if cell["note"] else "runs"
-    return f"{cell['status']} [{reasons.number(cell['note'])}]"
+        return f"runs{note}"
+    return f"{cell['status']} [{reasons.setdefault(in_general(cell['note']), len(reasons) + 1)}]"
 
 
-def _layer(text, reasons) -> str:
+def _layer(text) -> str:
     named = re.fullmatch(r"(\S+) \(([\d, ]+)\)", text)
     return f"`{named[1].removeprefix('functional_1/')}` {named[2].replace(', ', 'x')}" if named else "–"
-
-
-class _Reasons:
-    """Reasons in the order in which they are met, those that differ in names alone being one."""
-
-    def __init__(self):
-        self._numbers = {}
-
-    def number(self, text: str) -> int:
-        """Return the number of a reason."""
-        return self._numbers.setdefault(in_general(text), len(self._numbers) + 1)
-
-    def notes(self):
-        """Yield the reasons as lines."""
-        for text, number in self._numbers.items():
-            yield f"{number}. {text}"
 
 
 def in_general(text: str) -> str:

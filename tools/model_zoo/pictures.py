@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import pathlib
 import shlex
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable
 
 from attribution.errors import BadInput, listed
 from attribution.file_io.files import atomic_write
 from tools.model_zoo import applications, drawn_scenes
+from tools.model_zoo.family import run_python
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 METHODS = ("gradient_x_input", "lrp_epsilon_plus", "lrp_alpha1beta0", "layer_cam")
 METHODS_OF_TRAINED = {
     "efficient": ("integrated_gradients", "lrp_epsilon_plus", "lrp_alpha1beta0", "grad_cam"),
@@ -53,18 +50,13 @@ def make(names: Iterable[str], folder: pathlib.Path, told: Callable[[str], None]
     Parameters
     ----------
     names
-        Of ``NETWORKS``.
+        Of ``NETWORKS``; ``BadInput`` for any other.
     folder
         Where pictures and what is said of them are kept, two files a network.
     told
         Is called with each name before it is drawn.
     seconds
         Processor time for which the first two are trained.
-
-    Raises
-    ------
-    BadInput
-        If there is no such network.
     """
     unknown = [name for name in names if name not in NETWORKS]
     if unknown:
@@ -79,16 +71,13 @@ def make(names: Iterable[str], folder: pathlib.Path, told: Callable[[str], None]
 
 def page(folder: pathlib.Path) -> tuple[str, list[str]]:
     """Return the page as Markdown, and the names of the networks on it, whose pictures it shows from beside it."""
-    found = {
-        name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        for name in NETWORKS
-        if (folder / f"{name}.json").exists()
-    }
+    files = {name: folder / f"{name}.json" for name in NETWORKS}
+    found = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items() if file.exists()}
+    objects = ", ".join(name.replace("_", " ") for name in drawn_scenes.OBJECTS)
     parts = [_HEAD]
-    for title, group in ((_TRAINED, drawn_scenes.TRAINED), (_APPLICATIONS, NETWORKS[len(drawn_scenes.TRAINED) :])):
-        present = [name for name in group if name in found]
-        if present:
-            parts.append(title.format(objects=", ".join(name.replace("_", " ") for name in drawn_scenes.OBJECTS)))
+    for title, trained in ((_TRAINED.format(objects=objects), True), (_APPLICATIONS, False)):
+        present = [name for name in found if (name in drawn_scenes.TRAINED) == trained]
+        parts += [title] if present else []
         for name in present:
             parts.append(f"\n### {name}\n\n{found[name]['about']}\n\n```text\n{found[name]['command']}\n```\n")
             parts.append(f"\n![{name}](pictures/networks/{name}.png)\n")
@@ -125,12 +114,7 @@ def _draw(name, folder, place, seconds):
     for row, file in zip(rows, files, strict=True):
         Image.fromarray(pixels[row]).save(place / file)
     command += [f"--image={','.join(files)}", f"--method={','.join(methods)}", f"--output={name}.png"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, *command[1:]], cwd=place, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"{shlex.join(command)}: {done.stderr.strip().splitlines()[-1]}")
+    run_python(command[1:], cwd=place)
     atomic_write(folder / f"{name}.png", _small(place / f"{name}.png"))
     said = {"about": about, "command": shlex.join(command)}
     atomic_write(folder / f"{name}.json", json.dumps(said, indent=1))
@@ -140,9 +124,9 @@ def _small(path: pathlib.Path) -> bytes:
     """Return a picture as PNG of few pixels and colours."""
     from PIL import Image
 
-    with Image.open(path) as whole:
-        height = round(whole.height * _WIDTH / whole.width)
-        picture = whole.convert("RGB").resize((_WIDTH, height), Image.Resampling.LANCZOS)
     stream = io.BytesIO()
-    picture.quantize(_COLOURS, dither=Image.Dither.NONE).save(stream, format="PNG", optimize=True)
+    with Image.open(path) as whole:
+        size = _WIDTH, round(whole.height * _WIDTH / whole.width)
+        picture = whole.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+        picture.quantize(_COLOURS, dither=Image.Dither.NONE).save(stream, format="PNG", optimize=True)
     return stream.getvalue()

@@ -16,14 +16,10 @@ def settle(model: keras.Model, inputs, bias: float = 0.1, seed: int = 0) -> None
 
     Parameters
     ----------
-    model
-        The network.
-    inputs
-        Some inputs, as the network takes them.
-    bias
-        Standard deviation of the biases; 0 for a network without.
-    seed
-        Of all that is drawn.
+    model, inputs
+        The network, and some inputs as it takes them.
+    bias, seed
+        Standard deviation of the biases, 0 for a network without; and seed of all that is drawn.
     """
     generator = np.random.default_rng(seed)
     for variable in model.trainable_variables:

@@ -38,16 +38,17 @@ class Positions(layers.Layer):
         return x + self.table
 
 
-def encoder(x, activation="gelu", norm=True, bias=True, causal=False, gated=False, dropout=0.0):
+def encoder(x, activation="gelu", bias=True, causal=False, gated=False, dropout=0.0, heads=3):
     """A transformer block with normalisation ahead of each half (Vaswani et al. 2017)."""
-    y = layers.LayerNormalization(center=bias)(x) if norm else x
-    attention = layers.MultiHeadAttention(3, 4, use_bias=bias, dropout=dropout)
+    width = x.shape[-1]
+    y = layers.LayerNormalization(center=bias)(x)
+    attention = layers.MultiHeadAttention(heads, width // heads, use_bias=bias, dropout=dropout)
     x = layers.Add()([x, attention(y, y, use_causal_mask=causal)])
-    y = layers.LayerNormalization(center=bias)(x) if norm else x
-    hidden = layers.Dense(24, activation=activation, use_bias=bias)(y)
+    y = layers.LayerNormalization(center=bias)(x)
+    hidden = layers.Dense(2 * width, activation=activation, use_bias=bias)(y)
     if gated:
-        hidden = layers.Multiply()([hidden, layers.Dense(24, use_bias=bias)(y)])
-    return layers.Add()([x, layers.Dense(_WIDTH, use_bias=bias)(hidden)])
+        hidden = layers.Multiply()([hidden, layers.Dense(2 * width, use_bias=bias)(y)])
+    return layers.Add()([x, layers.Dense(width, use_bias=bias)(hidden)])
 
 
 def vision_transformer(activation="gelu", class_token=True, bias=True, patch=4, **block):
@@ -102,41 +103,25 @@ def language_model(causal=False):
     return keras.Model(inputs, layers.Dense(5)(layers.GlobalAveragePooling1D()(x)))
 
 
-_bias_free = functools.partial(vision_transformer, class_token=False, bias=False)
+def _vit(*arguments, **options):
+    """Return the builder of a vision transformer."""
+    return functools.partial(vision_transformer, *arguments, **options)
+
+
+_on_tokens = functools.partial(keras_family, inputs=tokens(12, 20), inner="embedding")
+_causal = functools.partial(language_model, causal=True)
 FAMILIES = (
     keras_family("vit_gelu", "ViT, GELU, class token", vision_transformer),
+    keras_family("vit_relu_mean", "ViT, ReLU, mean over tokens", _vit("relu", class_token=False)),
+    keras_family("vit_gated", "ViT, gated by swish (SwiGLU)", _vit("silu", gated=True)),
+    keras_family("vit_dropout", "ViT trained with dropout", _vit(dropout=0.1)),
     keras_family(
-        "vit_relu_mean",
-        "ViT, ReLU, mean over tokens",
-        functools.partial(vision_transformer, "relu", class_token=False),
-    ),
-    keras_family(
-        "vit_gated", "ViT, gated by swish (SwiGLU)", functools.partial(vision_transformer, "silu", gated=True)
-    ),
-    keras_family("vit_dropout", "ViT trained with dropout", functools.partial(vision_transformer, dropout=0.1)),
-    keras_family(
-        "vit_bias_free",
-        "ViT, ReLU, no bias",
-        functools.partial(_bias_free, "relu"),
-        bias=0.0,
-        conserving=True,
+        "vit_bias_free", "ViT, ReLU, no bias", _vit("relu", class_token=False, bias=False), bias=0.0, conserving=True
     ),
     keras_family("swin", "Swin windows", windows),
     keras_family("mlp_mixer", "MLP-Mixer", mixer),
-    keras_family(
-        "token_transformer",
-        "transformer on tokens (explained: their embedding)",
-        language_model,
-        tokens(12, 20),
-        inner="embedding",
-    ),
-    keras_family(
-        "token_transformer_causal",
-        "the same with a causal mask",
-        functools.partial(language_model, causal=True),
-        tokens(12, 20),
-        inner="embedding",
-    ),
+    _on_tokens("token_transformer", "transformer on tokens (explained: their embedding)", language_model),
+    _on_tokens("token_transformer_causal", "the same with a causal mask", _causal),
 )
 
 
@@ -156,18 +141,15 @@ def on_tokens():
     return keras.Model(inputs, layers.Dense(5)(layers.LSTM(6)(layers.Embedding(20, 4)(inputs))))
 
 
-_SIGNALS = pictures(12, 3)
+_on_signals = functools.partial(keras_family, inputs=pictures(12, 3))
 RECURRENT = (
-    keras_family("lstm", "LSTM", on_signals(lambda x: layers.LSTM(6)(x)), _SIGNALS),
-    keras_family("gru", "GRU", on_signals(lambda x: layers.GRU(6)(x)), _SIGNALS),
-    keras_family("lstm_unrolled", "LSTM, unrolled", on_signals(lambda x: layers.LSTM(6, unroll=True)(x)), _SIGNALS),
-    keras_family(
+    _on_signals("lstm", "LSTM", on_signals(lambda x: layers.LSTM(6)(x))),
+    _on_signals("gru", "GRU", on_signals(lambda x: layers.GRU(6)(x))),
+    _on_signals("lstm_unrolled", "LSTM, unrolled", on_signals(lambda x: layers.LSTM(6, unroll=True)(x))),
+    _on_signals(
         "bidirectional",
         "two LSTM layers, both ways",
         on_signals(lambda x: layers.LSTM(5)(layers.Bidirectional(layers.LSTM(4, return_sequences=True))(x))),
-        _SIGNALS,
     ),
-    keras_family(
-        "token_lstm", "LSTM on tokens (explained: their embedding)", on_tokens, tokens(12, 20), inner="embedding"
-    ),
+    _on_tokens("token_lstm", "LSTM on tokens (explained: their embedding)", on_tokens),
 )

@@ -46,17 +46,19 @@ def test_a_perfect_eye_sees_every_attribute(training_data):
     assert found == dict.fromkeys(["presence", "size", "color", "material", "shape"], 1.0)
 
 
-def test_programs_count_as_read_when_every_node_is_right(training_data):
+def test_programs_and_phrases_count_as_read_when_all_of_them_is_right(training_data):
     class Reader:
         def predict(self, inputs, **_):
             row = {tuple(words): number for number, words in enumerate(training_data.tokens)}
-            found = [training_data.programs[row[tuple(words)]] for words in inputs["question"]]
-            logits = np.eye(len(NODES))[np.array(found)]
-            logits[::4, 2] = 1  # one node of every fourth question undecided, and the first of equals is taken
-            return {"program": logits}
+            programs = training_data.programs[[row[tuple(words)] for words in inputs["question"]]]
+            program = np.eye(len(NODES))[programs]
+            program[::4, 2] = 1  # one node of every fourth question undecided, and the first of equals is taken
+            wanted = targets.phrase_targets(programs)
+            phrases = [np.eye(size)[wanted[..., entry]] for entry, size in enumerate(targets.SLOT_SIZES)]
+            return {"program": program, "phrases": np.concatenate(phrases, axis=-1)}
 
-    read = evaluation.program_accuracy(Reader(), training_data)
-    assert 0.7 < read < 0.8
+    found = evaluation.reading_accuracy(Reader(), training_data)
+    assert 0.7 < found["programs"] < 0.8 and found["phrases"] == dict.fromkeys(np.unique(training_data.files), 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -80,24 +82,17 @@ def test_simple_questions_are_split_by_visible_pixels(data):
     correct = np.arange(len(rows)) % 3 > 0
     found = evaluation.by_visible_pixels(data, rows, correct)
     pixels = evaluation.visible_pixels(data, rows)
-    for name, low, high in (
-        ("0 to 39", 0, 40),
-        ("40 to 99", 40, 100),
-        ("100 to 199", 100, 200),
-        ("200 or more", 200, 1e9),
-    ):
-        np.testing.assert_array_equal(found.pop(name), correct[(pixels >= low) & (pixels < high)])
-    assert not found
+    bounds = {"0 to 39": (0, 40), "40 to 99": (40, 100), "100 to 199": (100, 200), "200 or more": (200, 1e9)}
+    assert list(found) == list(bounds)
+    for name, (low, high) in bounds.items():
+        np.testing.assert_array_equal(found[name], correct[(pixels >= low) & (pixels < high)])
 
 
 def test_rows_are_spread_over_all_images(data):
-    kinds = data.rows_of_kind()
-    rows = evaluation.spread_rows(data, 5)
-    assert len(rows) == len(set(rows)) == 10
-    for kind in ("simple", "complex"):
-        chosen = rows[np.isin(rows, kinds[kind])]
-        assert len(chosen) == 5 and chosen[0] == kinds[kind][0] and chosen[-1] == kinds[kind][-1]
-    assert sorted(evaluation.spread_rows(data, 10**6)) == list(range(len(data.answers)))
+    every = data.rows_of_kind()
+    for kind, rows in evaluation.spread_rows(data, 5).items():
+        assert len(set(rows)) == 5 and rows[0] == every[kind][0] and rows[-1] == every[kind][-1]
+        np.testing.assert_array_equal(evaluation.spread_rows(data, 10**6)[kind], every[kind])
 
 
 class Linear:

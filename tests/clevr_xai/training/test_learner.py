@@ -39,35 +39,33 @@ def test_a_sum_over_sampled_pairs_is_that_over_all_when_all_are_drawn():
 
 
 def test_a_step_on_all_pairs_answers_as_the_network_does(make_learner, training_data, monkeypatch):
-    monkeypatch.setattr(batches, "MIRRORED", 1.0)
     """From codes of mirrored questions, too: the network that reads them itself gives the same logits."""
+    monkeypatch.setattr(batches, "MIRRORED", 1.0)
     aided = make_learner()
     training_data = dataclasses.replace(training_data, codes=aided.codes(training_data))
     rng = np.random.default_rng(0)
     inputs, _ = batches.answering_batch(training_data, rng, 3, 4, 49 * 49)
     found = aided.answering(4, 49 * 49)(inputs)["answer"]
-    words = {
-        tuple(code): row
-        for code, row in zip(
-            training_data.codes[1].round(5), batches.MIRRORED_TOKENS[training_data.tokens], strict=True
-        )
-    }
+    mirrored = batches.MIRRORED_TOKENS[training_data.tokens]
+    words = dict(zip(map(tuple, training_data.codes[1].round(5)), mirrored, strict=True))
     for image in range(3):
         tokens = np.stack([words[tuple(code)] for code in inputs["code"][image].round(5)]).astype(np.int32)
         images = np.tile(inputs["image"][image] / np.float32(255), (4, 1, 1, 1))
         np.testing.assert_allclose(found[image], aided.network([images, tokens]), rtol=1e-3, atol=1e-4)
 
 
-def test_cells_that_are_right_and_sure_cost_nothing():
+def test_cells_that_are_right_and_sure_cost_nothing_and_parts_count_less():
     targets = np.full((1, 3, 5), -1, np.int32)
     targets[0, 1] = [1, 7, 0, 2, CENTRE]
     logits = np.zeros((1, 3, 16), np.float32)
     logits[0, :, 0] = [-40, 40, -40]
-    for position in (1 + 1, 3 + 7, 11 + 0, 13 + 2):
-        logits[0, 1, position] = 40
+    logits[0, 1, [1 + 1, 3 + 7, 11 + 0, 13 + 2]] = 40
     assert float(learner.cell_loss(targets, logits)[0]) == pytest.approx(0, abs=1e-6)
-    undecided = learner.cell_loss(targets, np.zeros_like(logits))
-    assert float(undecided[0]) == pytest.approx(np.log(2) + np.log(2 * 8 * 2 * 3**learner.SHAPE_WEIGHT), rel=1e-5)
+    attributes = np.log(2 * 8 * 2 * 3**learner.SHAPE_WEIGHT)  # undecided
+    assert float(learner.cell_loss(targets, 0 * logits)[0]) == pytest.approx(np.log(2) + attributes, rel=1e-5)
+    targets[0, 2], logits[0, 2, 0] = [0, 0, 0, 0, PART], 40  # seen, but nothing is known of it
+    expected = learner.PART_WEIGHT * attributes / (1 + learner.PART_WEIGHT)
+    assert float(learner.cell_loss(targets, logits)[0]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_members_count_where_there_are_an_object_and_a_set():
@@ -77,16 +75,6 @@ def test_members_count_where_there_are_an_object_and_a_set():
     logits[0, 0, 0, 0] = 40  # right and sure; the other one undecided, and the rest does not count
     assert float(learner.member_loss(targets, logits)[0]) == pytest.approx(4 * np.log(2) / 2, rel=1e-5)
     assert float(learner.member_loss(np.full_like(targets, -1), logits)[0]) == 0
-
-
-def test_cells_that_show_a_part_count_less():
-    targets = np.zeros((1, 2, 5), np.int32)
-    targets[0, :, 4] = [CENTRE, PART]
-    logits = np.zeros((1, 2, 16), np.float32)
-    logits[0, :, 0] = 40  # both show an object: right
-    logits[0, 0, [1, 3, 11, 13]] = 40  # the centre's attributes are right, the part's undecided
-    expected = learner.PART_WEIGHT * np.log(2 * 8 * 2 * 3**learner.SHAPE_WEIGHT) / (1 + learner.PART_WEIGHT)
-    assert float(learner.cell_loss(targets, logits)[0]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_compared_pairs_weigh_as_much_as_all_the_others_together():

@@ -5,17 +5,27 @@ import numpy as np
 import pytest
 
 import attribution
-from attribution.errors import BadInput
+from attribution import cli
 from clevr_xai import layout, relation_network, tokens
 from clevr_xai.generation import questions
 from clevr_xai.training import stages
 from clevr_xai.vocabulary import ANSWERS
+from scripts import train_relation_network as command
 
-STEPS = dict.fromkeys([*stages.STAGES, *stages.WARM_STAGES], 1)
 
+@pytest.fixture
+def train(training_dir, validation_dir, tmp_path, capsys):
+    """Return a runner of the command, a step in each stage; it returns the exit code and standard error."""
+    defaults = {f"{name}_steps": 1 for name in (*stages.STAGES, *stages.WARM_STAGES)}
+    defaults |= {"data_dir": training_dir, "validation_dir": validation_dir, "final_questions": "simple"}
+    defaults |= {"checkpoint_dir": tmp_path / "checkpoints", "output_dir": tmp_path / "new"}
 
-def train(*arguments, **settings):
-    stages.train(stages.Config(*arguments, **settings))
+    def run(**settings):
+        arguments = [f"--{name}={value}" for name, value in (defaults | settings).items()]
+        code = cli.execute(command.main, command.FLAGS, command.__doc__, ["train", *arguments])
+        return code, capsys.readouterr().err
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -27,54 +37,55 @@ def validation_dir(training_dir, tmp_path_factory):
     return copy
 
 
-def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation_dir, tmp_path, monkeypatch, eager):
+def stages_of(directory):
+    return [json.loads(line)["stage"] for line in (directory / "log.jsonl").read_text().splitlines()]
+
+
+def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, tmp_path, monkeypatch, eager):
     monkeypatch.setattr(stages, "NUM_IMAGES", 2)
     monkeypatch.setattr(stages, "NUM_VALIDATION", 4)
     monkeypatch.setattr(stages, "NUM_TRAINING", 4)
     for settings in stages.SETTINGS.values():
         if "num_questions" in settings:
             monkeypatch.setitem(settings, "num_questions", 2)
-    directories = training_dir, validation_dir, tmp_path / "checkpoints"
     with eager():
-        train(*directories, tmp_path / "first", ("simple",), STEPS, rounds=1, command="the command")
+        assert train(output_dir=tmp_path / "first", rounds=1)[0] == 0
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
-    assert "`the command`" in card and "Training scenes: 4, seed 5" in card
-    logged = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
-    assert logged == ["reading", "seeing", "small", "following", "final_simple"]
+    assert "`python scripts/train_relation_network.py --rounds=1 " in card and "Training scenes: 4, seed 5" in card
+    assert "wording |" not in card and "in plain wording)" in card and "looked at meanwhile" in card
+    assert stages_of(tmp_path / "checkpoints") == ["reading", "seeing", "small", "following", "final_simple"]
 
     networks = []
     with eager(), monkeypatch.context() as patch:  # the first and the third run write all of the card and export
         patch.setattr(stages, "_blank_section", lambda *_: [])
         patch.setattr(relation_network, "export", lambda network, *_: networks.append(network))
-        train(*directories, tmp_path / "second", ("complex",), STEPS, rounds=1)
-    logged = [json.loads(line)["stage"] for line in (directories[2] / "log.jsonl").read_text().splitlines()]
-    assert logged[5:] == ["final_complex"]  # the others are done
+        assert train(final_questions="complex", rounds=1)[0] == 0
+    assert stages_of(tmp_path / "checkpoints")[5:] == ["final_complex"]  # the others are done
 
-    elsewhere = directories[0], directories[1], tmp_path / "others"
     test_dir = shutil.copytree(validation_dir, tmp_path / "test")
     content = json.loads((test_dir / layout.SCENES).read_text())
     (test_dir / layout.SCENES).write_text(json.dumps({**content, "info": {"seed": 7}}))
-    further = {"start_from": str(tmp_path / "first"), "test_dir": test_dir, "precision": "bfloat16"}
-    further |= {"wordings": ("plain", "official"), "rounds": 2}
+    further = {"start_from": tmp_path / "first", "test_dir": test_dir, "precision": "bfloat16", "rounds": 2}
+    further |= {"wording": "plain,official"}
     monkeypatch.setattr(questions, "BLOCK", 2)
     monkeypatch.setattr(stages, "SENTENCES", {"seed": 1, "blocks": 1, "counted": 1, "rounds": 1})
+    others = {"checkpoint_dir": tmp_path / "others", "output_dir": tmp_path / "third"}
     with eager():
-        train(*elsewhere, tmp_path / "third", ("simple",), STEPS, **further)
-    logged = [json.loads(line)["stage"] for line in (elsewhere[2] / "log.jsonl").read_text().splitlines()]
-    assert logged == ["rewording", "seeing", "final_simple"]
+        assert train(**others, **further)[0] == 0
+    assert stages_of(tmp_path / "others") == ["rewording", "seeing", "final_simple"]
     third = (tmp_path / "third" / "MODEL_CARD.md").read_text()
     assert "starts from: an exported network" in third and "g in training: bfloat16" in third
-    assert "2 rounds of each kind, in official and plain wording" in third
+    assert "2 rounds of each kind, in official and plain wording" in third and "nor in any choice" in third
     assert "| complex, official wording |" in third and "| simple, plain wording |" in third
-    assert "wording |" not in card and "in plain wording)" in card
-    sentences_only = STEPS | {"seeing": 0, "final": 0}
+    others = {"checkpoint_dir": tmp_path / "fourth", "output_dir": tmp_path / "out"}
     with eager():
-        train(*elsewhere[:2], tmp_path / "fourth", tmp_path / "out", ("simple",), sentences_only, **further)
+        assert train(**others, **further, seeing_steps=0, final_steps=0)[0] == 0
     fourth = (tmp_path / "out" / "MODEL_CARD.md").read_text()
     assert "about 2 scenes, seed 1, not rendered, each question in plain and official wording" in fourth
-    assert "## Training of the network that it starts from" in fourth and "`the command`" in fourth
+    assert (
+        "## Training of the network that it starts from" in fourth and "train_relation_network.py --rounds=1" in fourth
+    )
     assert "training scenes it answers" not in fourth and "| simple, official wording |" in fourth
-    assert "looked at meanwhile" in card and "nor in any choice" in third
 
     rng = np.random.default_rng(0)
     inputs = {"image": rng.random((2, 128, 128, 3), np.float32), "question": rng.integers(0, 82, (2, 5), np.int32)}
@@ -92,34 +103,29 @@ def test_all_stages_end_in_a_network_of_the_papers_size(training_dir, validation
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"final_questions": ("easy",)}, "no questions 'easy'"),
-        ({"final_questions": ()}, "questions: none given; name each once"),
-        ({"wordings": ("plain", "french")}, "no wording 'french'"),
-        ({"wordings": ()}, "wording: none given"),
-        ({"wordings": ("plain", "plain")}, "name each once"),
+        ({"final_questions": "easy"}, "no questions 'easy'"),
+        ({"final_questions": ""}, "questions: none given; name each once"),
+        ({"wording": "plain,french"}, "no wording 'french'"),
+        ({"wording": ""}, "wording: none given"),
+        ({"wording": "plain,plain"}, "name each once"),
         ({"validation_dir": "training"}, "must differ"),
         ({"test_dir": "training"}, "--test_dir has the seed 5"),
         ({"output_dir": "there"}, "exists; remove it"),
-        ({"steps": STEPS | {"reading": 0}}, "reading_steps=0 keeps a part of a trained network"),
-        ({"steps": STEPS | {"seeing": 0}}, "seeing_steps=0 keeps a part of a trained network"),
-        ({"steps": dict.fromkeys(STEPS, 0), "start_from": "there"}, "no steps of 'rewording', 'seeing', 'final'"),
+        ({"reading_steps": 0}, "reading_steps=0 keeps a part of a trained network"),
+        ({"seeing_steps": 0}, "seeing_steps=0 keeps a part of a trained network"),
+        (
+            {"rewording_steps": 0, "seeing_steps": 0, "final_steps": 0, "start_from": "there"},
+            "no steps of 'rewording', 'seeing', 'final'",
+        ),
         ({"start_from": "nowhere"}, "'nowhere' holds no network"),
         ({"checkpoint_dir": "a_file"}, "is a file; name a directory"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(change, message, training_dir, validation_dir, tmp_path):
+def test_what_cannot_be_is_refused_in_one_line(change, message, train, training_dir, tmp_path):
     (tmp_path / "there" / "1").mkdir(parents=True)
     (tmp_path / "a_file").touch()
     places = {"training": training_dir, "there": tmp_path / "there", "a_file": tmp_path / "a_file"}
-    settings = {
-        "data_dir": training_dir,
-        "validation_dir": validation_dir,
-        "checkpoint_dir": tmp_path / "checkpoints",
-        "output_dir": tmp_path / "new",
-        "final_questions": ("simple",),
-        "steps": STEPS,
-    }
-    settings |= {name: places.get(value, value) if isinstance(value, str) else value for name, value in change.items()}
-    with pytest.raises(BadInput, match=message) as caught:
-        train(**settings)
-    assert "\n" not in str(caught.value)
+    code, err = train(**{name: places.get(value, value) for name, value in change.items()})
+    assert code == 2
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert message in line

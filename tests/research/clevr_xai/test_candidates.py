@@ -109,19 +109,15 @@ def test_deconvnet_everywhere_sees_nothing_of_the_image_and_its_candidates_do(mo
 
 def test_a_network_without_these_parts_is_refused(tmp_path):
     layers = keras.layers.Conv2D(4, 3, activation="relu"), keras.layers.Flatten(), keras.layers.Dense(2)
-    other = keras.Sequential([keras.Input((8, 8, 3)), *layers])
-    other.export(tmp_path, verbose=False)
+    keras.Sequential([keras.Input((8, 8, 3)), *layers]).export(tmp_path, verbose=False)
     with pytest.raises(BadInput, match="takes a Relation Network"):
         explain(candidates.deconvnet_outside_g, load_model(tmp_path), np.ones((1, 8, 8, 3), np.float32), 0)
 
 
-def test_a_table_calls_them_by_their_functions():
-    name = "research.clevr_xai.candidates:deconvnet_outside_g"
-    assert list(methods.settings([name])) == [name] and methods.title(name) == "deconvnet_outside_g"
-
-
-def test_guided_grad_cam_takes_the_candidate_for_its_factor(model, asked):
+def test_guided_grad_cam_takes_the_candidate_for_its_factor_and_tables_name_functions(model, asked):
     maps = maps_of("research.clevr_xai.candidates:guided_grad_cam_in_convolutions", model, asked)
     factor = maps_of("research.clevr_xai.candidates:guided_backprop_in_convolutions", model, asked)
     np.testing.assert_allclose(maps, maps_of("grad_cam", model, asked)[..., np.newaxis] * factor, rtol=1e-5, atol=1e-9)
     assert maps.any()
+    name = "research.clevr_xai.candidates:deconvnet_outside_g"
+    assert list(methods.settings([name])) == [name] and methods.title(name) == "deconvnet_outside_g"

@@ -107,6 +107,25 @@ def test_what_is_printed():
     assert len(rows) == 2 * (len(PAPER) + 1) + 1 + 2 * 3 and taus[0]["other"] == "second" and taus[0]["value"] < 1
 
 
+def test_the_picture_shows_means_intervals_and_the_posters_figures():
+    measured = {"first $ net": network(PAPER), "second": network(PAPER, seed=1), "third": network(PAPER, seed=2)}
+    found = network_order.compare(measured, "single_object", controls=["uniform"])
+    (axis,) = network_order.order_figure(found).axes
+    names, ticks = [*found.methods, "uniform"], axis.get_yticks()
+    assert [label.get_text() for label in axis.get_yticklabels()] == [*map(methods.title, names[:-1]), "Uniform map"]
+    assert [container.get_label() for container in axis.containers] == ["1: first $ net", "2: second", "3: third"]
+    for one, (points, _, (lines,)) in zip(measured, axis.containers, strict=True):
+        values, low, high = np.array([found.estimates[one][name][:3] for name in names]).T
+        np.testing.assert_allclose(points.get_xdata(), values)
+        assert np.abs(points.get_ydata() - ticks).max() < 0.5  # in its own row
+        np.testing.assert_allclose([segment[:, 0] for segment in lines.get_segments()], np.stack([low, high], axis=1))
+    (poster,) = [line for line in axis.lines if line.get_label() == "poster"]
+    np.testing.assert_array_equal(poster.get_xdata(), [PAPER[name] for name in found.methods])
+    np.testing.assert_array_equal(poster.get_ydata(), ticks[:-1])
+    (axis,) = network_order.order_figure(found._replace(where=found.where | {"questions": "complex"})).axes
+    assert not [line for line in axis.lines if line.get_label() == "poster"]
+
+
 @pytest.fixture
 def command(small_network, answered, load_once, tmp_path, capsys):
     """Return a runner of the command on a network and its copy."""

@@ -35,7 +35,7 @@ def test_cells_and_reasons():
     assert "Not measured in this run: VGG16, " in text
 
 
-def test_a_stopped_run_resumes(tmp_path, monkeypatch):
+def test_a_stopped_run_resumes_and_other_code_starts_again(tmp_path, monkeypatch):
     measured = []
 
     def fake(family, told):
@@ -45,19 +45,13 @@ def test_a_stopped_run_resumes(tmp_path, monkeypatch):
         return results()["residual"]
 
     monkeypatch.setattr(measure, "measure", fake)
+    names = ["residual", "prelu"]
     with pytest.raises(KeyboardInterrupt):
-        page.results(["residual", "prelu"], tmp_path)
-    assert list(page.results(["residual", "prelu"], tmp_path)) == ["residual", "prelu"]
-    assert measured == ["residual", "prelu", "prelu"]
-
-
-def test_results_of_other_code_are_measured_again(tmp_path, monkeypatch):
-    measured = []
-    monkeypatch.setattr(measure, "measure", lambda family, told: measured.append(family.name) or results()["residual"])
-    page.results(["residual"], tmp_path)
+        page.results(names, tmp_path)
+    assert list(page.results(names, tmp_path)) == names
     monkeypatch.setattr(page, "_code", lambda: "other")
     page.results(["residual"], tmp_path)
-    assert measured == ["residual", "residual"]
+    assert measured == ["residual", "prelu", "prelu", "residual"]
 
 
 def test_an_unknown_family_is_refused(tmp_path):

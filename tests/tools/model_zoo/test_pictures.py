@@ -1,7 +1,6 @@
 """The page of pictures shows what was drawn, and says what was not."""
 
 import io
-import json
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ def test_a_network_is_explained_from_the_command_line_and_shown(tmp_path, monkey
     text, names = pictures.page(tmp_path)
     assert names == ["residual"] and "![residual](pictures/networks/residual.png)" in text
     assert "python -m attribution.explain --model=network --preprocessing=-1..1 --image=zebra.png" in text
-    assert "Not drawn in this run: efficient, transformer." in text
+    assert "Not drawn in this run: efficient, transformer." in text and "At ResNet block, random weights." in text
     with Image.open(tmp_path / "residual.png") as picture:
         values = np.asarray(picture.convert("RGB"))
     assert values.shape[1] == 760 and len(np.unique(values.reshape(-1, 3), axis=0)) > 50
@@ -68,9 +67,3 @@ def test_each_program_replaces_its_part_of_the_results(tmp_path):
     networks.write_part(path, "# Cost\n\nfirst")
     networks.write_part(path, "# Speed\n\n## a\n\nnew\n")
     assert path.read_text() == "# Speed\n\n## a\n\nnew\n\n# Cost\n\nfirst\n"
-
-
-def test_what_is_said_of_a_network_is_kept_beside_its_picture(tmp_path):
-    (tmp_path / "VGG16.json").write_text(json.dumps({"about": "About it.", "command": "python -m x"}))
-    text, names = pictures.page(tmp_path)
-    assert names == ["VGG16"] and "About it." in text and "python -m x" in text
