@@ -57,7 +57,7 @@ NUM_TRAINING = 4000  # training questions of each kind whose accuracy the card g
 NUM_BLANK = 1000  # questions of each kind that are asked about blank images
 
 
-def check(options: flags.FlagValues) -> None:
+def _check(options: flags.FlagValues) -> None:
     """Raise ``BadInput`` for values of the flags of scripts/train_relation_network.py that do not fit together."""
     _check_names("questions", options.final_questions, KINDS)
     _check_names("wording", options.wording, WORDINGS)
@@ -100,7 +100,7 @@ def train(options: flags.FlagValues, command: str) -> None:
     BadInput
         For a value that is not allowed, data that cannot be used, or a checkpoint of another network.
     """
-    check(options)
+    _check(options)
     data, validation, counted = _load_data(options)
 
     on_tensorflow = keras.backend.backend() == "tensorflow"
