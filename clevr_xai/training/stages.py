@@ -118,16 +118,11 @@ def train(options: flags.FlagValues, command: str) -> None:
         return
     plain = relation_network.fold_pair_scale(network)
     correct = evaluation.correct_answers(plain, counted, np.arange(len(counted.answers)))
-    start = (
-        "an exported network"
-        if options.start_from
-        else f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then widened"
-    )
-    settings = (
-        model_card.describe_rewording(options, SENTENCES)
-        if data is None
-        else model_card.describe_settings(options, data, start)
-    )
+    if data is None:
+        settings = model_card.describe_rewording(options, SENTENCES)
+    else:
+        small = f"{len(SMALL_WIDTHS)} layers of {SMALL_WIDTHS[0]}, then widened"
+        settings = model_card.describe_settings(options, data, "an exported network" if options.start_from else small)
     sections = [*_error_section(plain, data, counted, correct), *_blank_section(plain, counted)]
     earlier = model_card.earlier_training(options.start_from) if options.start_from else []
     card = model_card.model_card(

@@ -147,18 +147,12 @@ def encode_questions(network: keras.Model, words: np.ndarray) -> np.ndarray:
 class Rewording:
     """Batches of sentences in all wordings, and what the first layer of g has to receive for them.
 
-    Parameters
-    ----------
-    network
-        That reads the first wording.
-    sentences
-    num_questions
-        In a batch, all of about the same length.
+    ``network`` reads the first wording. A batch has ``num_questions``, all of about the same length.
 
     Attributes
     ----------
     wanted : (Q, 256) float32
-        What it receives for the first wording.
+        What the layer receives for the first wording.
     scale
         Root mean square of its deviation from its mean; a loss of 1 is that of a constant.
     """
@@ -207,13 +201,16 @@ def refit_cells(network: keras.Model, images: np.ndarray, wanted: np.ndarray) ->
     hundred, (N, 128, 128, 3) uint8, ``wanted`` their ``encode_cells`` before the training. Return the share of the
     variance of ``wanted`` that the layer explains.
     """
-    kernel, constant, share = _least_squares(_cells(network, images), wanted)
+    cells = _cells(network, images)
+    inputs = np.concatenate([cells, np.ones((len(cells), 1))], axis=1)
+    fitted = np.linalg.lstsq(inputs, wanted, rcond=None)[0]
+    kernel, constant = fitted[:-1], fitted[-1]
     first, second, question = network.get_layer("relations").parts
     for part, columns in zip((first, second), np.split(kernel, 2, axis=1), strict=True):
         part.set_weights([columns])
     of_question, bias = question.get_weights()
     question.set_weights([of_question, bias + sum(np.split(constant, 2))])
-    return share
+    return 1 - float(np.square(wanted - inputs @ fitted).sum() / np.square(wanted - wanted.mean(axis=0)).sum())
 
 
 def _cells(network: keras.Model, images: np.ndarray, batch_size: int = 100) -> np.ndarray:
@@ -223,11 +220,3 @@ def _cells(network: keras.Model, images: np.ndarray, batch_size: int = 100) -> n
         features = network.get_layer("convolutions")(images[start : start + batch_size].astype(np.float32) / 255)
         found.append(keras.ops.convert_to_numpy(network.get_layer("coordinates")(features)))
     return np.concatenate(found).reshape(-1, found[0].shape[-1]).astype(np.float64)
-
-
-def _least_squares(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return kernel, constant and share of explained variance of the linear fit from ``values`` to ``wanted``."""
-    inputs = np.concatenate([values, np.ones((len(values), 1))], axis=1)
-    fitted = np.linalg.lstsq(inputs, wanted, rcond=None)[0]
-    left = np.square(wanted - inputs @ fitted).sum()
-    return fitted[:-1], fitted[-1], 1 - float(left / np.square(wanted - wanted.mean(axis=0)).sum())

@@ -39,12 +39,10 @@ flags.DEFINE_integer(
     "epochs", EPOCHS, "passes over the signals, whole and with holes", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_string(
-    "output_dir",
-    "",
+    "output_dir", "",
     "directory to write the version directory 1 and MODEL_CARD.md to; saved_models/svea/deletions for seed 0 and "
-    "saved_models/svea/deletions_seedN for seed N when empty",
-    flag_values=FLAGS,
-)
+    "saved_models/svea/deletions_seedN for seed N when empty", flag_values=FLAGS,
+)  # fmt: skip
 
 
 def with_deletions(signals: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -121,9 +121,9 @@ def _cells(path, model, options, explain_input) -> dict[str, dict]:
     from tools.model_zoo import measure
 
     feed = inspection.random_feed(model, _ROWS, _ANY_SIZE)
-    compares = explain_input in model.inputs and "inputs" not in options
-    compared = _Compared(path, model, options, explain_input, feed) if compares else None
-    cells = {}
+    cells, compared = {}, None
+    if explain_input in model.inputs and "inputs" not in options:
+        compared = _Compared(path, model, options, explain_input, feed)
     for name in measure.METHODS:
         if compared and name in compared.methods:
             cells[name] = compared.cell(name)

@@ -83,10 +83,8 @@ def measure(family: Family, methods=METHODS, rows: int | None = None, told=lambd
 
     Parameters
     ----------
-    family
-        The family.
-    methods
-        Names of the registry.
+    family, methods
+        The family, and names of the registry.
     rows
         Number of inputs; by default 4 of a small network and 2 of a large one.
     told

@@ -79,10 +79,8 @@ class Oracle:
     def integrated_gradients(self) -> np.ndarray:
         """Return Integrated Gradients from 0, by the trapezoidal rule."""
         weights = np.array([0.5, *[1.0] * (POINTS - 2), 0.5]) / (POINTS - 1)
-        alphas = np.linspace(0, 1, POINTS, dtype=np.float32)
-        return self.values * sum(
-            weight * self.gradient(alpha * self.values) for weight, alpha in zip(weights, alphas, strict=True)
-        )
+        path = zip(weights, np.linspace(0, 1, POINTS, dtype=np.float32), strict=True)
+        return self.values * sum(weight * self.gradient(alpha * self.values) for weight, alpha in path)
 
     def smoothgrad(self) -> np.ndarray:
         """Return the mean gradient at noisy copies."""

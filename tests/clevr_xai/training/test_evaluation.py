@@ -107,26 +107,19 @@ class Linear:
         return np.stack([np.zeros(len(images)), self.slope * bright + self.bias + questions[:, 0]], axis=1)
 
 
-def blank_logits(network, words, answers, batch_size=64):
-    images = np.full((5, 4, 4, 3), 255, np.uint8) * np.array([1, 1, 0, 0, 0], np.uint8)[:, None, None, None]
-    data = SimpleNamespace(
-        images=images, image_of=np.arange(5), tokens=np.array(words)[:, None], answers=np.array(answers)
-    )
-    return evaluation.blank_logits(network, data, np.arange(5), batch_size)
-
-
 def test_logits_on_blank_images_are_those_of_the_correct_answer():
     # Of answer 1: images 10, 11, -20; black -20, -19, -20; grey -5, -4, -5. Of answer 0 always zero.
     # Leads of 19 and 18 are confident, those of 10 and 11 are not.
-    arguments = Linear(30.0, -20.0), [0, 1, 0, 1, 2], [1, 1, 1, 0, 0]
-    for batch_size in (1, 2, 64):
-        assert blank_logits(*arguments, batch_size) == BlankLogits(5, 4, 11.0, 0.0, 20.0, 5.0, 2)
-
-
-@pytest.mark.parametrize(("bias", "confident"), [(12.0, 2), (11.0, 0)])  # 1 - 6e-6 and 1 - 1.7e-5
-def test_confident_answers_are_counted_among_the_correct_ones(bias, confident):
-    found = blank_logits(Linear(0.0, bias), [0] * 5, [1, 1, 0, 0, 0])
-    assert (found.correct, found.confident) == (2, confident)
+    images = np.full((5, 4, 4, 3), 255, np.uint8) * np.array([1, 1, 0, 0, 0], np.uint8)[:, None, None, None]
+    data = SimpleNamespace(images=images, image_of=np.arange(5))
+    data.tokens, data.answers = np.array([0, 1, 0, 1, 2])[:, None], np.array([1, 1, 1, 0, 0])
+    for size in (1, 2, 64):
+        found = evaluation.blank_logits(Linear(30.0, -20.0), data, np.arange(5), size)
+        assert found == BlankLogits(5, 4, 11.0, 0.0, 20.0, 5.0, 2)
+    data.tokens, data.answers = np.zeros((5, 1), int), np.array([1, 1, 0, 0, 0])
+    for bias, confident in ((12.0, 2), (11.0, 0)):  # 1 - 6e-6 and 1 - 1.7e-5
+        found = evaluation.blank_logits(Linear(0.0, bias), data, np.arange(5))
+        assert (found.correct, found.confident) == (2, confident)
 
 
 def test_the_card_counts_by_kind_family_and_answer():

@@ -1,7 +1,5 @@
 """The page of pictures shows what was drawn, and says what was not."""
 
-import io
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -50,15 +48,6 @@ def test_drawings_are_the_same_whatever_the_run():
 def test_an_unknown_network_is_refused(tmp_path):
     with pytest.raises(BadInput, match="no network 'vgg'; the networks are 'efficient', 'transformer', 'VGG16'"):
         pictures.make(["vgg"], tmp_path, print)
-
-
-def test_a_smaller_picture_is_still_the_picture(tmp_path):
-    whole = np.zeros((100, 1520, 3), np.uint8)
-    whole[:, 760:] = 200
-    Image.fromarray(whole).save(tmp_path / "whole.png")
-    small = np.asarray(Image.open(io.BytesIO(pictures._small(tmp_path / "whole.png"))).convert("RGB"), int)
-    assert small.shape == (50, 760, 3)
-    assert np.abs(small[:, :370] - 0).max() <= 2 and np.abs(small[:, 390:] - 200).max() <= 2
 
 
 def test_each_program_replaces_its_part_of_the_results(tmp_path):
