@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "inspect": ("attribution.inspect", "show the inputs, outputs and layers of a SavedModel"),
         "check": ("attribution.check_method", "check that a custom method fulfils its contract"),
         "export": ("attribution.export", "add explanations to a SavedModel, for TensorFlow Serving"),
-        "report": ("attribution_benchmarks.report", "run the benchmarks and write a report"),
+        "report": ("attribution_benchmarks.report.reproduce", "run the benchmarks and write a report"),
         "serve": ("attribution_benchmarks.serving.serve", "serve models with explanations by TensorFlow Serving"),
         "svea": ("svea.benchmark", "score methods on SVEA (MNIST-1D)"),
         "bim": ("bim.metrics", "score methods on BIM (objects on scenes)"),

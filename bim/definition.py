@@ -235,9 +235,11 @@ def _any_bundled(run: Run) -> bool:
     return any(os.path.commonpath([path, bundled]) == bundled for path in paths)
 
 
-def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
-    """Return the commands of a quick or a whole run."""
-    images, contrast_images, counterparts = (6, 4, 4) if quick else (60, 10, 10)
+def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
+    """Return the commands of a quick run, or of a full run on a share of its images."""
+    images, contrast_images, counterparts = (
+        (6, 4, 4) if quick else (max(6, round(60 * share)), max(4, round(10 * share)), max(4, round(10 * share)))
+    )
     seeded = (f"--seed={seed}",) if seed else ()
     return [
         ReportTask(
@@ -250,7 +252,7 @@ def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
             metrics=("MCS", "IDR", "IIR"),
             model_flag="--models=obj=",
             random_networks=True,
-            cost=45 if quick else 640,
+            cost=45 if quick else 30 + 610 * share,
         ),
         ReportTask(
             "bim_rmcs", "bim", "BIM: relative MCS",
@@ -260,7 +262,7 @@ def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
             "image would take longer than all else.",
             input_scores=False,
             shared=False,
-            cost=20,
+            cost=8 + 12 * share,
         ),
         ReportTask(
             "bim_tcav", "bim", "BIM: TCAV", ("-m", "bim.run_tcav", f"--num_random={counterparts}", *seeded),

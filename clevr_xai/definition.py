@@ -461,20 +461,19 @@ def _reads_official(path: pathlib.Path) -> bool:
     return True
 
 
-def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
-    """Return the commands of a quick or a whole run."""
+def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
+    """Return the commands of a quick run, or of a full run on a share of its questions."""
     steps, samples = (10, 10) if quick else (300, 40)
     path = f"{steps} steps" if quick else f"up to {steps} steps, until a map's sum misses by {100 * _MISSED:g} %"
     found = []
     for kind, truths in (("simple", "single_object"), ("complex", "union,unique")):
-        counted, note = ("--num_questions=8", "8 questions drawn; those count that the network answers correctly")
-        if not quick and kind == "simple":
-            counted, note = ("--num_questions=75", note.replace("8", "75", 1))
-        elif not quick:
-            counted, note = (
-                "--num_correct=100",
-                "Questions drawn until the network answers 100 correctly, which count",
-            )
+        count = 8 if quick else round((75 if kind == "simple" else 100) * share)
+        if quick or kind == "simple":
+            counted = f"--num_questions={count}"
+            note = f"{count} questions drawn; those count that the network answers correctly"
+        else:
+            counted = f"--num_correct={count}"
+            note = f"Questions drawn until the network answers {count} correctly, which count"
         asked = (
             "-m", "clevr_xai.evaluate", f"--questions={kind}", f"--ground_truth={truths}",
             counted, f"--steps={steps}", f"--samples={samples}", *(() if quick else (f"--tolerance={_MISSED}",)),
@@ -494,7 +493,7 @@ def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
                 metrics=tuple(ACCURACIES),
                 model_flag="--model=",
                 random_networks=True,
-                cost=40 if quick else {"simple": 450, "complex": 880}[kind],
+                cost=40 if quick else 15 + {"simple": 435, "complex": 865}[kind] * share,
             )
         )  # fmt: skip
     return found

@@ -203,8 +203,8 @@ def _check_saved_maps(directory: str, folders: Mapping[str, pathlib.Path]) -> No
         )
 
 
-def report_tasks(quick: bool, seed: int) -> list[ReportTask]:
-    """Return the command of a quick or a whole run."""
+def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
+    """Return the command of a quick or a full run; the test needs all signals, whatever the ``share``."""
     masks = 200 if quick else 1000
     return [
         ReportTask(

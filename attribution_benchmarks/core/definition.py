@@ -207,7 +207,8 @@ class Benchmark:
     columns
         Of the matrix; from ``metrics`` where None.
     report_tasks
-        ``report_tasks(quick, seed)`` returns the commands of a quick or a full run; None for a benchmark with examples.
+        ``report_tasks(quick, seed, share)`` returns the commands of a quick run, or of a full run on a share of its
+        inputs; None for a benchmark with examples.
     counts
         Inputs of a quick and of a whole run, for a benchmark with ``examples``.
     reasons
@@ -239,7 +240,7 @@ class Benchmark:
     network: str = ""
     score: str = "logits"
     columns: tuple[Column, ...] | None = None
-    report_tasks: Callable[[bool, int], Sequence[ReportTask]] | None = None
+    report_tasks: Callable[[bool, int, float], Sequence[ReportTask]] | None = None
     counts: tuple[int, int] = (30, 300)
     reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pictures: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)

@@ -10,6 +10,8 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
+# Shares of the inputs of a full run. Each round has the inputs of the one before, whose scores are stored, and more.
+ROUNDS = (0.08, 0.35, 1.0)
 QUICK_NETWORKS = 2  # of random weights: one with permuted weights, one with sampled weights
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
@@ -26,6 +28,7 @@ def tasks_of(
     seed: int,
     metrics: Sequence[str] = (),
     random_networks: int = 0,
+    share: float = 1.0,
 ) -> list[ReportTask]:
     """Return the commands of a benchmark.
 
@@ -36,19 +39,21 @@ def tasks_of(
     place
         Its name, or ``file.py:NAME`` of a custom one.
     quick
-        Whether to use few inputs, samples and masks.
+        Whether to use few inputs, samples and masks. Then there is one round.
     seed
         Of the run.
     metrics
         Names of metrics that the user added.
     random_networks
         Number of networks of random weights; 0 for the default of a full or a quick run.
+    share
+        Of the inputs of a full run, one of ``ROUNDS``. Steps, samples and masks are those of a full run.
     """
     networks = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
     if benchmark.report_tasks is None:
-        tasks: Sequence[ReportTask] = [_of_one_definition(benchmark, place, quick, seed)]
+        tasks: Sequence[ReportTask] = [_of_one_definition(benchmark, place, quick, seed, share)]
     else:
-        tasks = benchmark.report_tasks(quick, seed)
+        tasks = benchmark.report_tasks(quick, seed, share)
     return [
         dataclasses.replace(
             task,
@@ -71,8 +76,8 @@ def _default_metrics() -> dict[str, Metric]:
     return {name: metric for name, metric in METRIC_REGISTRY.items() if not metric.on_request}
 
 
-def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int) -> ReportTask:
-    count = benchmark.counts[0 if quick else 1]
+def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int, share: float) -> ReportTask:
+    count = benchmark.counts[0] if quick else max(benchmark.counts[0], round(share * benchmark.counts[1]))
     return ReportTask(
         benchmark.name,
         benchmark.name,
@@ -88,4 +93,5 @@ def _of_one_definition(benchmark: Benchmark, place: str, quick: bool, seed: int)
         metrics=tuple(metric.name for metric in benchmark.metrics),
         model_flag="--model=",
         random_networks=RANDOM_WEIGHTS in benchmark.controls,
+        cost=10 if quick else 10 + 20 * share,
     )  # fmt: skip

@@ -13,6 +13,9 @@ Custom methods are scored next to all others in every benchmark they fit, custom
 --model=DIRECTORY replaces the network of every benchmark that accepts its inputs; the page of a benchmark with several
 networks says which one is replaced.
 
+The run goes in rounds: all tables on few inputs, then on more, then on all. The page is written after each table and
+says what is still to come; an interrupted run leaves a complete page.
+
 Cost: 38 CPU minutes on one machine and 63 on another; 3 to 4 with --quick. Commands run side by side, one on each core
 (--jobs).
 """
@@ -38,13 +41,12 @@ from attribution_benchmarks.core.fingerprint import code_fingerprint, method_fin
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import MOST, NETWORKS, networks
 from attribution_benchmarks.core.registry import BENCHMARKS, REPORTED, benchmark_named
-from attribution_benchmarks.core.report_examples import FILE
 from attribution_benchmarks.metrics import registry
-from attribution_benchmarks.report import presets, publish, scheduler
-from attribution_benchmarks.report.forkserver import CommandFailed
+from attribution_benchmarks.report import presets, publish
 from attribution_benchmarks.report.formatting import count_of, shown_path
 from attribution_benchmarks.report.report_diff import OtherReport
-from attribution_benchmarks.report.results import ReportData, Result
+from attribution_benchmarks.report.results import ReportData
+from attribution_benchmarks.report.rounds import Outcome, Rounds
 from attribution_benchmarks.report.task_runner import TaskRunner, only_run
 
 FLAGS = flags.FlagValues()
@@ -115,26 +117,23 @@ def families(definitions: Sequence[Benchmark], custom: Mapping[str, attribution.
 
 
 def main(flag_values: flags.FlagValues) -> None:
-    """Check all input, run the commands whose tables are missing or outdated, and write the report."""
+    """Check all input, run the commands whose tables are missing or outdated, and write the report after each."""
     request = _checked(flag_values)
-    tasks = [
-        task
-        for place, definition in request.benchmarks.items()
-        for task in presets.tasks_of(
-            definition, place, flag_values.quick, flag_values.seed, flag_values.metrics, flag_values.random_networks
-        )
-    ]
+    shares = presets.ROUNDS[-1:] if flag_values.quick else presets.ROUNDS
     with only_run(request.directory) as lock:
-        jobs = flag_values.jobs or scheduler.default_jobs(len(tasks))
-        with contextlib.closing(scheduler.Progress(len(tasks), jobs)) as progress:
-            runner = TaskRunner(request.directory, lock, request.fingerprints, progress.on_stderr)
-            with contextlib.closing(runner.commands):
-                outcomes = _run_tasks(runner, tasks, request, jobs, progress)
-        print_text(_publish(runner, tasks, outcomes, request, flag_values) + "\n")
+        runner = TaskRunner(request.directory, lock, request.fingerprints)
+        rounds = Rounds(
+            runner, [_tasks(request, flag_values, share) for share in shares], list(request.methods), request.model
+        )
+        with contextlib.closing(runner.commands):
+            rounds.run(
+                flag_values.jobs, lambda to_come: _publish(runner, rounds.outcomes, request, flag_values, to_come)
+            )
+        print_text(_publish(runner, rounds.outcomes, request, flag_values) + "\n")
     used = resource.getrusage(resource.RUSAGE_SELF)
     _say(f"{used.ru_utime + used.ru_stime + runner.commands.cpu_seconds:.0f} CPU seconds")
     _say(f"open {request.directory / 'index.html'}")
-    failed = [outcome.result for outcome in outcomes if outcome.result.failed]
+    failed = [outcome.result for outcome in rounds.outcomes if outcome.result.failed]
     if failed:
         raise BadInput(f"{listed(result.title for result in failed)} could not be computed: {failed[0].failed}")
 
@@ -218,137 +217,41 @@ def _fingerprints(benchmarks, methods, metrics, model: str) -> dict[str, str]:
     return found
 
 
-@dataclasses.dataclass
-class _Outcome:
-    """What a task gave.
-
-    Attributes
-    ----------
-    result
-        For the page.
-    notes
-        What did not fit, in sentences.
-    reasons
-        (method, benchmark) -> why a method has no scores there.
-    model_refused
-        Start and end of a sentence that says why the user's model is not scored; the task's title goes between.
-    state
-        "done", "is there already" or "failed".
-    """
-
-    result: Result
-    notes: list[str] = dataclasses.field(default_factory=list)
-    reasons: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
-    model_refused: tuple[str, str] | None = None
-    state: str = "done"
-
-
-def _run_tasks(
-    runner: TaskRunner, tasks: Sequence[ReportTask], request: _Request, jobs: int, progress: scheduler.Progress
-) -> list[_Outcome]:
-    """Run all tasks and print their tables in order."""
-
-    def work(numbered: tuple[int, ReportTask]) -> _Outcome:
-        number, task = numbered
-        progress.start(number, task.name, task.title)
-        outcome = _run(runner, task, list(request.methods), request.model)
-        progress.finish(number, task.name, task.title, outcome.state)
-        return outcome
-
-    outcomes = []
-    numbered, costs = list(enumerate(tasks, start=1)), [task.cost for task in tasks]
-    for outcome in scheduler.run_in_order(work, numbered, costs, jobs, runner.commands.close):
-        outcomes.append(outcome)
-        result = outcome.result
-        print_text(f"{result.title}\n{result.note}\n\n{result.printed or result.failed}\n\n", flush=True)
-    return outcomes
-
-
-def _run(runner: TaskRunner, task: ReportTask, added: Sequence[str], model: str) -> _Outcome:
-    """Run a task with the methods and the model that the user added, as far as they fit."""
-    outcome = _Outcome(Result(task.name, task.benchmark, task.title, task.note, None))
-    new = [name for name in added if name not in task.methods] if task.methods else []
-    if not model and _run_together(outcome, runner, task, new):
-        return outcome
-    accepted = _attempt(outcome, runner, task, new)
-    wanted = task.with_methods([*task.methods, *accepted])
-    if not (model and task.model_flag and _run_model(outcome, runner, task, wanted, model)):
-        try:
-            _finish(outcome, runner, task, wanted)
-        except CommandFailed as error:
-            outcome.state, outcome.result = "failed", dataclasses.replace(outcome.result, failed=str(error))
-    return outcome
-
-
-def _run_together(outcome: _Outcome, runner: TaskRunner, task: ReportTask, new: Sequence[str]) -> bool:
-    """Run a task with all new methods in one process, which loads and checks everything once.
-
-    Return False if a method does not fit, or if there is none.
-    """
-    fitting = [name for name in new if not runner.known_refusal(task, [name])]
-    try:
-        if fitting:
-            _finish(outcome, runner, task, task.with_methods([*task.methods, *fitting]))
-            _attempt(outcome, runner, task, [name for name in new if name not in fitting])
-    except CommandFailed:
-        return False
-    return bool(fitting)
-
-
-def _run_model(outcome: _Outcome, runner: TaskRunner, task: ReportTask, wanted: ReportTask, model: str) -> bool:
-    """Run a task with the user's model; return whether it fits."""
-    try:
-        _finish(outcome, runner, task, wanted.with_model(model), f" The network is your own, {shown_path(model)}.")
-    except CommandFailed as error:
-        why = "crashed under" if error.crashed else "does not fit"
-        outcome.model_refused = f"{shown_path(model)} {why}", f"whose own network is scored instead: {error}"
-        return False
-    return True
-
-
-def _attempt(outcome: _Outcome, runner: TaskRunner, task: ReportTask, names: Sequence[str]) -> list[str]:
-    """Try methods one by one, record why some do not fit, and return those that do."""
-    accepted = []
-    for name in names:
-        refused = runner.attempt(task, [name])
-        if refused is None:
-            accepted.append(name)
-        else:
-            outcome.reasons[name, task.benchmark] = refused
-            outcome.notes.append(f"{shown_path(name)} under {task.title} {refused}")
-    return accepted
-
-
-def _finish(outcome: _Outcome, runner: TaskRunner, task: ReportTask, wanted: ReportTask, note: str = "") -> None:
-    """Run a task unless it is up to date, and read what the page shows of it."""
-    if not runner.run(wanted):
-        outcome.state = "is there already"
-    pictures = runner.pictures(task)
-    examples = pictures / FILE
-    outcome.result = Result(
-        task.name, task.benchmark, task.title, task.note + note, runner.document(task), runner.printed(task),
-        sorted(pictures.glob("*.png")) if task.pictures else (),
-        examples=examples if task.pictures and examples.exists() else None,
-    )  # fmt: skip
+def _tasks(request: _Request, flag_values: flags.FlagValues, share: float) -> list[ReportTask]:
+    """Return the tasks of a round."""
+    return [
+        task
+        for place, definition in request.benchmarks.items()
+        for task in presets.tasks_of(
+            definition,
+            place,
+            flag_values.quick,
+            flag_values.seed,
+            flag_values.metrics,
+            flag_values.random_networks,
+            share,
+        )
+    ]
 
 
 def _publish(
-    runner: TaskRunner,
-    tasks: Sequence[ReportTask],
-    outcomes: Sequence[_Outcome],
-    request: _Request,
-    flag_values: flags.FlagValues,
+    runner: TaskRunner, outcomes: Sequence[Outcome], request: _Request, flag_values: flags.FlagValues, to_come: str = ""
 ) -> str:
-    """Write matrix, agreement, manifest and page; return their text."""
-    definitions = list(request.benchmarks.values())
+    """Write matrix, agreement, manifest and page; return their text.
+
+    ``to_come`` says what is still to come; the page shows it, and only benchmarks that have a table.
+    """
+    there = {outcome.task.benchmark for outcome in outcomes}
+    definitions = [one for one in request.benchmarks.values() if one.name in there]
     metrics = list(request.metrics.values())
     scores: dict[str, list] = {definition.name: [] for definition in definitions}
-    for task, outcome in zip(tasks, outcomes, strict=True):
-        if task.input_scores and outcome.result.document:
-            scores[task.benchmark] += input_scores.load(runner.values_file(task))
+    for outcome in outcomes:
+        if outcome.task.input_scores and outcome.result.document:
+            scores[outcome.task.benchmark] += input_scores.load(runner.values_file(outcome.task))
     settings = {
         "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
         "lead": _lead(flag_values.quick, request),
+        "to_come": to_come,
         "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
     }
     data = ReportData(
@@ -367,7 +270,7 @@ def _publish(
     return publish.publish(request.directory, data, request.other)
 
 
-def _reasons(definitions: Sequence[Benchmark], outcomes: Sequence[_Outcome]) -> dict[tuple[str, str], str]:
+def _reasons(definitions: Sequence[Benchmark], outcomes: Sequence[Outcome]) -> dict[tuple[str, str], str]:
     """Return (method, benchmark) -> why it has no scores there."""
     reasons = {(method, one.name): reason for one in definitions for method, reason in one.reasons.items()}
     for outcome in outcomes:
@@ -375,7 +278,7 @@ def _reasons(definitions: Sequence[Benchmark], outcomes: Sequence[_Outcome]) -> 
     return reasons
 
 
-def _notes(outcomes: Sequence[_Outcome]) -> list[str]:
+def _notes(outcomes: Sequence[Outcome]) -> list[str]:
     """Return a sentence for each model and method that does not fit."""
     unfit: dict[tuple[str, str], list[str]] = {}  # several tasks may refuse a model for one reason
     for outcome in outcomes:
@@ -405,3 +308,7 @@ def _given(flag_values: flags.FlagValues) -> list[str]:
 
 def _say(text: str) -> None:
     print_line(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    command()

@@ -64,7 +64,7 @@ class ReportData:
     titles
         Method or control -> printed name.
     settings
-        Texts: ``command``, ``lead``, ``footer``.
+        Texts: ``command``, ``lead``, ``footer``, and ``to_come``, empty when nothing is.
     reasons
         As of ``matrix.build``.
     custom

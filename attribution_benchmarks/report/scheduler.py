@@ -1,9 +1,10 @@
-"""Run several tasks at a time, the longest first, and report their progress."""
+"""Run several tasks at a time, and report their progress."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import itertools
 import pathlib
 import re
 import sys
@@ -41,32 +42,44 @@ def available_memory() -> int | None:
     return max(0, min(found)) if found else None
 
 
-def run_in_order(
-    work: Callable[[Task], Any], tasks: Sequence[Task], costs: Sequence[float], jobs: int, stop: Callable[[], None]
-) -> Iterator[Any]:
-    """Yield ``work(task)`` of each task in order; run ``jobs`` at a time, started by decreasing cost.
+def run_chains(
+    work: Callable[[Task], Any],
+    chains: Sequence[Sequence[tuple[int, float, Task]]],
+    jobs: int,
+    stop: Callable[[], None],
+) -> Iterator[tuple[int, Any]]:
+    """Yield (place of its chain, ``work(task)``) of every task as it finishes; run ``jobs`` at a time.
+
+    The tasks of a chain run one after another. Of those that can run, a lower round goes first and then a higher cost;
+    only the very first is the cheapest of its round, so that there is something to see soon.
 
     Parameters
     ----------
     work
-        Called in threads. An exception is raised here as soon as it occurs, whatever the order.
-    tasks, costs
-        Tasks and their relative durations.
+        Called in threads. An exception is raised here as soon as it occurs.
+    chains
+        For each chain its tasks in order: (round, relative duration, task).
     jobs
         Number of threads.
     stop
         Called after an exception or an interrupt; must make the running calls of ``work`` return.
     """
+    left = {place: list(chain) for place, chain in enumerate(chains) if chain}
+    first = min(left, key=lambda place: left[place][0][:2], default=None)
+    running: dict[concurrent.futures.Future, int] = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         try:
-            order = sorted(range(len(tasks)), key=lambda place: -costs[place])
-            futures = {place: pool.submit(work, tasks[place]) for place in order}
-            yielded = 0
-            for finished in concurrent.futures.as_completed(futures.values()):
-                finished.result()
-                while yielded < len(tasks) and futures[yielded].done():
-                    yield futures[yielded].result()
-                    yielded += 1
+            while left:
+                free = [place for place in left if place not in running.values()]
+                free.sort(key=lambda place: (place != first, left[place][0][0], -left[place][0][1]))
+                for place in free[: jobs - len(running)]:
+                    running[pool.submit(work, left[place].pop(0)[2])] = place
+                    first = None
+                for finished in concurrent.futures.wait(running, return_when="FIRST_COMPLETED").done:
+                    place = running.pop(finished)
+                    if not left[place]:
+                        del left[place]
+                    yield place, finished.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
@@ -74,21 +87,24 @@ def run_in_order(
 
 
 class Progress:
-    """Print to standard error which tasks start and finish; tasks may call it from their threads.
+    """Print to standard error which tasks start and finish, and the time to go; threads may call it.
 
     A single job writes its standard error unchanged. With several jobs, the name of the task precedes each line, and
-    on a terminal their progress bars become one status line: ``first 40 %, second 85 %``.
+    on a terminal their progress bars become one status line: ``first 40 %, second 85 %, 12 minutes to go``.
 
     Parameters
     ----------
-    tasks, jobs
-        Number of tasks, and of those that run at a time.
+    costs
+        CPU seconds of each task, roughly.
+    jobs
+        Number of tasks that run at a time.
     """
 
-    def __init__(self, tasks: int, jobs: int):
-        self._tasks, self._jobs = tasks, jobs
+    def __init__(self, costs: Sequence[float], jobs: int):
+        self._tasks, self._jobs, self._cost, self._done = len(costs), jobs, sum(costs), 0.0
+        self._begun, self._numbers = time.monotonic(), itertools.count(1)
         self._lock = threading.Lock()
-        self._started: dict[str, float] = {}
+        self._started: dict[str, tuple[float, float]] = {}  # name -> when, cost
         self._partial_line: dict[str, bytes] = {}
         self._percent: dict[str, str] = {}
         hidden = jobs == 1 or not sys.stderr.isatty()
@@ -96,21 +112,34 @@ class Progress:
             bar_format="{desc}", leave=False, disable=hidden, mininterval=0.2, miniters=0, dynamic_ncols=True
         )
 
-    def start(self, number: int, name: str, title: str) -> None:
+    def start(self, name: str, title: str, cost: float) -> None:
         """Report that a task starts."""
         with self._lock:
-            self._started[name] = time.monotonic()
-            self._write(f"[{number}/{self._tasks}] {title}")
+            self._started[name] = time.monotonic(), cost
+            self._write(f"[{next(self._numbers)}/{self._tasks}] {title}")
 
-    def finish(self, number: int, name: str, title: str, outcome: str) -> None:
+    def finish(self, name: str, title: str, outcome: str) -> None:
         """Report how a task finished: "done", "is there already" or "failed"."""
         with self._lock:
-            seconds = time.monotonic() - self._started.pop(name)
+            when, cost = self._started.pop(name)
+            self._done += cost
             self._percent.pop(name, None)
             if self._jobs > 1:
-                self._write(f"[{number}/{self._tasks}] {title} {outcome} after {seconds:.0f} s")
+                self._write(f"  {title} {outcome} after {time.monotonic() - when:.0f} s, {self._to_go()}")
             elif outcome != "done":
                 self._write(f"  {outcome}")
+
+    def to_go(self) -> str:
+        """Return in words how long all tasks still take."""
+        with self._lock:
+            return self._to_go()
+
+    def _to_go(self) -> str:
+        now = time.monotonic()
+        done = self._done + sum(min(cost, now - when) for when, cost in self._started.values())
+        speed = (done + 60 * self._jobs) / (now - self._begun + 60)  # in the first minute, as the costs say
+        seconds = max(0.0, self._cost - done) / speed
+        return f"{seconds:.0f} s to go" if seconds < 100 else f"{seconds / 60:.0f} minutes to go"
 
     def on_stderr(self, name: str, written: bytes) -> None:
         """Take what a task's command writes to standard error."""
@@ -129,8 +158,8 @@ class Progress:
                         self._write(f"{name}: {line}")
                 elif found := _PERCENT.search(line):
                     self._percent[name] = found[1]
-            running = (f"{one} {self._percent[one]} %" if one in self._percent else one for one in self._started)
-            self._status.set_description_str(", ".join(running), refresh=False)
+            running = [f"{one} {self._percent[one]} %" if one in self._percent else one for one in self._started]
+            self._status.set_description_str(", ".join([*running, self._to_go()]), refresh=False)
             self._status.update(0)
 
     def close(self) -> None:

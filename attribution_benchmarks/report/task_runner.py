@@ -84,7 +84,7 @@ class TaskRunner:
     custom
         Custom method, metric, benchmark or model -> its fingerprint.
     on_stderr
-        Called with a task's name and each chunk that its command writes to standard error.
+        Also an attribute. Called with a task's name and each chunk that its command writes to standard error.
     """
 
     def __init__(
@@ -94,26 +94,34 @@ class TaskRunner:
         custom: Mapping[str, str] | None = None,
         on_stderr: Callable[[str, bytes], None] = lambda name, written: write_stderr(written),
     ):
-        self.directory, self.commands, self._on_stderr = directory, Commands(lock), on_stderr
+        self.directory, self.commands, self.on_stderr = directory, Commands(lock), on_stderr
         self._custom = dict(custom or {})
         self._code_of = functools.cache(_code_of)
         self._models_of = functools.cache(lambda benchmark: code_fingerprint(files=[default_model(benchmark)]))
         for name in ("tables", "pictures", "work"):
             (directory / name).mkdir(parents=True, exist_ok=True)
 
-    def run(self, task: ReportTask) -> bool:
-        """Write a task's files unless they are up to date; return whether the command was run.
+    def is_done(self, task: ReportTask) -> bool:
+        """Return whether all files of a task exist and its table was written under the same record."""
+        files = [self._table(task, suffix) for suffix in _TABLES]
+        files += [self.values_file(task)] if task.input_scores else []
+        files += [self.pictures(task)] if task.pictures else []
+        try:
+            record = json.loads(self._done_file(task).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return record == self._record(task) and all(path.exists() for path in files)
+
+    def compute(self, task: ReportTask) -> bool:
+        """Run a task's command unless its files are up to date; return whether it was run. ``take`` takes its files.
 
         Raises
         ------
         CommandFailed
             If the command failed. Only its stored scores remain.
         """
-        record = self._record(task)
-        done = self.directory / "work" / f"{task.name}.done.json"
-        if self._is_done(task, done, record):
+        if self.is_done(task):
             return False
-        done.unlink(missing_ok=True)
         new = self.directory / "work" / f"{task.name}.new"
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
@@ -128,7 +136,13 @@ class TaskRunner:
         for suffix in ("csv", "md"):
             described = {"benchmark": document["benchmark"], **document["manifest"]}
             tables.save(str(new / f"table.{suffix}"), document["rows"], described, text=printed)
+        return True
+
+    def take(self, task: ReportTask) -> None:
+        """Put the files that ``compute`` wrote in place of those there are."""
+        new, done = self.directory / "work" / f"{task.name}.new", self._done_file(task)
         # A run killed from here on leaves a task without a record, which runs again from its stored scores.
+        done.unlink(missing_ok=True)
         for suffix in _TABLES:
             os.replace(new / f"table.{suffix}", self._table(task, suffix))
         if task.input_scores:
@@ -137,8 +151,7 @@ class TaskRunner:
             shutil.rmtree(self.pictures(task), ignore_errors=True)
             os.replace(new / "pictures", self.pictures(task))
         shutil.rmtree(new)
-        atomic_write(done, json.dumps(record, indent=1) + "\n")
-        return True
+        atomic_write(done, json.dumps(self._record(task), indent=1) + "\n")
 
     def attempt(self, task: ReportTask, methods: Sequence[str]) -> str | None:
         """Score only some methods; their scores are stored, so that ``run`` does not compute them again.
@@ -148,16 +161,19 @@ class TaskRunner:
         str or None
             Why there are no scores, "does not fit: ..." or "crashed: ..."; None if there are.
         """
-        path = self._attempt_file(task, methods)
-        if path.exists():
+        if self._attempt_file(task, methods).exists():
             return self.known_refusal(task, methods)
         try:
             self._execute(task.with_methods(methods), task.trial or task.command)
             refused = None
         except CommandFailed as error:
             refused = f"{'crashed' if error.crashed else 'does not fit'}: {error}"
-        atomic_write(path, json.dumps({"refused": refused}) + "\n")
+        self.remember_refusal(task, methods, refused)
         return refused
+
+    def remember_refusal(self, task: ReportTask, methods: Sequence[str], refused: str | None) -> None:
+        """Keep what ``known_refusal`` returns from now on."""
+        atomic_write(self._attempt_file(task, methods), json.dumps({"refused": refused}) + "\n")
 
     def known_refusal(self, task: ReportTask, methods: Sequence[str]) -> str | None:
         """Return what an earlier ``attempt`` returned; None if there was none."""
@@ -190,6 +206,9 @@ class TaskRunner:
         except (OSError, ValueError) as error:
             raise BadInput(f"{path} cannot be read ({error}); remove it to compute it again") from error
 
+    def _done_file(self, task: ReportTask) -> pathlib.Path:
+        return self.directory / "work" / f"{task.name}.done.json"
+
     def _table(self, task: ReportTask, suffix: str) -> pathlib.Path:
         return self.directory / "tables" / f"{task.name}.{suffix}"
 
@@ -202,7 +221,7 @@ class TaskRunner:
             line.append(f"--metrics={','.join(task.metrics)}")
         if task.scores:
             line.append(f"--scores_dir={self.directory / 'work' / 'scores'}")
-        return self.commands.run(line, functools.partial(self._on_stderr, task.name))
+        return self.commands.run(line, functools.partial(self.on_stderr, task.name))
 
     def _attempt_file(self, task: ReportTask, methods: Sequence[str]) -> pathlib.Path:
         record = {**self._record(task.with_methods(methods)), "trial": list(task.trial or task.command)}
@@ -220,16 +239,6 @@ class TaskRunner:
             "own": {name: value for name, value in self._custom.items() if _uses(task, name)},
             "versions": manifest.versions(),
         }
-
-    def _is_done(self, task: ReportTask, done: pathlib.Path, record: dict) -> bool:
-        """Return whether all files of a task exist and its table was written under the same record."""
-        files = [self._table(task, suffix) for suffix in _TABLES]
-        files += [self.values_file(task)] if task.input_scores else []
-        files += [self.pictures(task)] if task.pictures else []
-        try:
-            return json.loads(done.read_text(encoding="utf-8")) == record and all(path.exists() for path in files)
-        except (OSError, ValueError):
-            return False
 
 
 def _uses(task: ReportTask, name: str) -> bool:

@@ -149,6 +149,46 @@ def test_custom_methods_are_scored_in_the_same_tables(report, toy, tmp_path, cap
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_rounds_have_more_and_more_inputs_and_a_page_after_each_and_a_stopped_run_ends_with_the_same_bytes(
+    toy, tmp_path, monkeypatch, capsys
+):
+    published, stop, publish = [], [], reproduce.publish.publish
+
+    def recorded(directory, data, other=None):
+        printed = publish(directory, data, other)
+        page = (directory / "index.html").read_text()
+        published.append((max(row["n"] for one in data.documents for row in one["rows"]), data.settings["to_come"]))
+        assert ('http-equiv="refresh"' in page) == ("Preliminary." in page) == bool(data.settings["to_come"])
+        if stop:
+            raise stop.pop()
+        return printed
+
+    def tables(directory):
+        files = [*(directory / "tables").iterdir(), directory / "index.html", directory / "manifest.json"]
+        return {file.name: file.read_bytes() for file in files}
+
+    monkeypatch.setattr(reproduce.publish, "publish", recorded)
+    flags = [f"--benchmarks={toy}:TOY", f"--methods={toy.parent / 'mine.py'}:half,smoothgrad"]
+    (toy.parent / "mine.py").write_text(OWN)
+    assert run(*flags, f"--output_dir={tmp_path / 'whole'}") == 0
+    (first, to_come), last = published
+    assert (first, last) == (6, (12, "")) and to_come.startswith("1 of 2 tables are there, ")
+    assert capsys.readouterr().out.count("\nAt most ") == 2
+
+    stop.append(KeyboardInterrupt())
+    published.clear()
+    assert run(*flags, f"--output_dir={tmp_path / 'stopped'}") == 130
+    assert [number for number, _ in published] == [6, 6]
+    assert published[1][1] == "The run was stopped after 1 of 2 tables; the same command goes on."
+    assert run(*flags, f"--output_dir={tmp_path / 'stopped'}") == 0
+    assert tables(tmp_path / "stopped") == tables(tmp_path / "whole")
+
+    capsys.readouterr()
+    published.clear()
+    assert run(*flags, f"--output_dir={tmp_path / 'whole'}") == 0
+    assert published == [(12, "")] and "[1/1] Toy\n" in capsys.readouterr().err  # a finished round is not begun again
+
+
 def test_a_network_that_does_not_fit_is_named_and_the_benchmarks_network_scored(report, toy):
     model = ROOT / "saved_models" / "svea" / "baseline"
     assert run(f"--benchmarks={toy}:TOY", "--quick", f"--output_dir={report}", f"--model={model}") == 0

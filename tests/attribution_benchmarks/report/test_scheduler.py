@@ -8,8 +8,13 @@ from attribution_benchmarks.report import scheduler
 from attribution_benchmarks.report.scheduler import Progress
 
 
+def chains(*rounds_and_costs):
+    """Return a chain for each list of (round, cost); a task is the place of its chain and its round."""
+    return [[(number, cost, (place, number)) for number, cost in one] for place, one in enumerate(rounds_and_costs)]
+
+
 @pytest.mark.parametrize("jobs", [1, 2, 5])
-def test_results_come_in_order_the_longest_begin_first_and_no_more_run_than_asked(jobs):
+def test_rounds_go_one_after_another_the_cheapest_task_first_then_the_longest_and_no_more_run_than_asked(jobs):
     begun, running, most, lock = [], 0, 0, threading.Lock()
 
     def work(task):
@@ -21,23 +26,26 @@ def test_results_come_in_order_the_longest_begin_first_and_no_more_run_than_aske
         threading.Event().wait(0.02)
         with lock:
             running -= 1
-        return task * 10
+        return task
 
-    found = list(scheduler.run_in_order(work, [0, 1, 2, 3, 4], [1, 5, 2, 4, 3], jobs, pytest.fail))
-    assert found == [0, 10, 20, 30, 40] and most <= jobs
-    assert most > 1 or jobs == 1
+    queue = chains([(0, 2), (1, 1)], [(0, 5), (1, 9)], [(0, 1)], [(1, 3)])
+    found = list(scheduler.run_chains(work, queue, jobs, pytest.fail))
+    assert sorted(found) == [
+        (place, (place, number)) for place, number in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (3, 1)]
+    ]
+    assert most <= jobs and (most > 1 or jobs == 1)
+    assert begun.index((0, 0)) < begun.index((0, 1)) and begun.index((1, 0)) < begun.index((1, 1))
     if jobs == 1:
-        assert begun == [1, 3, 4, 2, 0]
+        assert begun == [(2, 0), (1, 0), (0, 0), (1, 1), (3, 1), (0, 1)]
 
 
-def test_a_result_is_there_as_soon_as_it_and_those_before_it_are():
+def test_a_chain_waits_for_its_own_task_and_a_result_is_there_as_soon_as_it_is_finished():
     last = threading.Event()
-    results = scheduler.run_in_order(
-        lambda task: task if task < 2 else last.wait(20), [0, 1, 2], [1, 1, 9], 3, last.set
-    )
-    assert [next(results), next(results)] == [0, 1]
+    queue = chains([(0, 1), (1, 1)], [(0, 9)])
+    results = scheduler.run_chains(lambda task: task if task[0] == 0 else last.wait(20), queue, 2, last.set)
+    assert [next(results), next(results)] == [(0, (0, 0)), (0, (0, 1))]
     last.set()
-    assert list(results) == [True]
+    assert list(results) == [(1, True)]
 
 
 @pytest.mark.parametrize("error", [ValueError("second"), KeyboardInterrupt()])
@@ -45,14 +53,14 @@ def test_a_failure_is_raised_at_once_and_stops_the_others(error):
     stopped, begun = threading.Event(), []
 
     def work(task):
-        begun.append(task)
-        if task == 1:
+        begun.append(task[0])
+        if task[0] == 1:
             raise error
         assert stopped.wait(20)  # as commands that are ended
 
     with pytest.raises(type(error)):
-        list(scheduler.run_in_order(work, [0, 1, 2], [3, 2, 1], 2, stopped.set))
-    assert stopped.is_set() and set(begun) >= {0, 1}
+        list(scheduler.run_chains(work, chains([(0, 3)], [(0, 2)], [(0, 1)]), 3, stopped.set))
+    assert stopped.is_set() and set(begun) == {0, 1, 2}
 
 
 def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
@@ -63,27 +71,43 @@ def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
 
 
 def test_lines_of_concurrent_tasks_have_their_name_and_bars_are_shown_on_terminals_only(capsys):
-    progress = Progress(3, 2)
-    progress.start(1, "svea", "SVEA")
+    progress = Progress([10.0, 20.0, 30.0], 2)
+    progress.start("svea", "SVEA", 10.0)
     progress.on_stderr("svea", b"\rsignals:  10%|#    | 500/5000 [00:01<00:09]")
-    progress.start(2, "bim", "BIM")
+    progress.start("bim", "BIM", 20.0)
     progress.on_stderr("bim", b"waiting for ano")
     progress.on_stderr("svea", b"\rsignals: 100%|#####| 5000/5000 [00:01<00:00]\nfigure: a.png\n")
     progress.on_stderr("bim", b"ther process\n")
-    progress.finish(1, "svea", "SVEA", "done")
+    progress.finish("svea", "SVEA", "done")
     lines = capsys.readouterr().err.splitlines()
     assert lines[:4] == ["[1/3] SVEA", "[2/3] BIM", "svea: figure: a.png", "bim: waiting for another process"]
-    assert lines[4].startswith("[1/3] SVEA done after ") and len(lines) == 5
+    assert lines[4].startswith("  SVEA done after ") and lines[4].endswith(" s to go") and len(lines) == 5
+
+
+def test_the_time_to_go_follows_the_costs_first_and_then_the_clock(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(scheduler.time, "monotonic", lambda: now)
+    progress = Progress([100.0, 300.0], 2)
+    assert progress.to_go() == "3 minutes to go"  # 400 CPU seconds on two cores
+    progress.start("first", "First", 100.0)
+    now = 940.0  # much slower than its cost said
+    progress.finish("first", "First", "done")
+    assert progress.to_go() == f"{300 / ((100 + 120) / 1000) / 60:.0f} minutes to go"
+    progress.start("second", "Second", 300.0)
+    now += 250.0
+    assert progress.to_go().endswith("minutes to go")
+    progress.finish("second", "Second", "done")
+    assert progress.to_go() == "0 s to go"
 
 
 def test_a_status_line_on_a_terminal_shows_the_progress_of_all_tasks(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    progress = Progress(2, 2)
+    progress = Progress([50.0, 50.0], 2)
     progress._status.mininterval = 0
-    progress.start(1, "svea", "SVEA")
-    progress.start(2, "bim", "BIM")
+    progress.start("svea", "SVEA", 50.0)
+    progress.start("bim", "BIM", 50.0)
     progress.on_stderr("bim", b"\rimages:  40%|##   | 4/10 [00:01<00:09]")
-    assert capsys.readouterr().err.endswith("\rsvea, bim 40 %")
-    progress.finish(1, "svea", "SVEA", "done")
-    assert "[1/2] SVEA done" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("\rsvea, bim 40 %, 50 s to go")
+    progress.finish("svea", "SVEA", "done")
+    assert "  SVEA done" in capsys.readouterr().err
     progress.close()

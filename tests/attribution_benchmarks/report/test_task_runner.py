@@ -56,16 +56,20 @@ print("done", file=sys.stderr)
 DRIVER = """
 import multiprocessing, pathlib, sys
 sys.path.insert(0, {root!r})
+from attribution_benchmarks.report.rounds import Rounds
 from attribution_benchmarks.report.task_runner import TaskRunner, only_run
 from attribution_benchmarks.core.definition import ReportTask
 multiprocessing.set_forkserver_preload([])  # this program needs no TensorFlow
 if __name__ == "__main__":
     directory = pathlib.Path(sys.argv[1])
     with only_run(directory) as lock:
-        runner = TaskRunner(directory, lock)
-        for number in range(3):
-            flags = ({benchmark!r}, f"--n={{12 + number}}")
-            runner.run(ReportTask(f"task{{number}}", "fake", "", flags, ("one", "three")))
+        tasks = [
+            [ReportTask(name, "fake", "", ({benchmark!r}, f"--n={{n}}"), ("one", "three")) for name in ("a", "b")]
+            for n in (4, 9, 13)
+        ]
+        pages = []
+        Rounds(TaskRunner(directory, lock), tasks, [], "").run(2, pages.append)
+        print(*pages, sep="\\n")
 """
 KILLED_BEFORE_ITS_COMMAND = """
 import os, pathlib, signal, subprocess, sys
@@ -99,7 +103,11 @@ def files(directory):
 
 def run(directory, task, own=None):
     with only_run(directory) as lock:
-        return TaskRunner(directory, lock, own).run(task)
+        runner = TaskRunner(directory, lock, own)
+        computed = runner.compute(task)
+        if computed:
+            runner.take(task)
+        return computed
 
 
 def test_a_unit_gives_its_table_in_every_format_with_values_and_pictures(fake, tmp_path):
@@ -173,7 +181,7 @@ def test_a_method_of_ones_own_is_tried_once_and_its_scores_are_kept(fake, tmp_pa
         computed = log.read_text()
         assert runner.attempt(task, ["broken"]) == "crashed: method 'broken.py:maps' gives no maps"
         assert runner.attempt(task, ["own"]) is None
-        runner.run(task.with_methods(("own",)))
+        runner.compute(task.with_methods(("own",)))
     assert log.read_text() == computed != ""
 
 

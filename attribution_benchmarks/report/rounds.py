@@ -1,0 +1,221 @@
+"""Run the tasks of a report in rounds of more and more inputs, with the user's methods and model as far as they fit.
+
+A round reuses every score of the round before. A stopped run goes on in the round where it was, and ends with the bytes
+of a run that was not stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from attribution.errors import print_text
+from attribution_benchmarks.core.definition import ReportTask
+from attribution_benchmarks.core.report_examples import FILE
+from attribution_benchmarks.report import scheduler
+from attribution_benchmarks.report.forkserver import CommandFailed
+from attribution_benchmarks.report.formatting import shown_path
+from attribution_benchmarks.report.results import Result
+from attribution_benchmarks.report.task_runner import TaskRunner
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a task gave.
+
+    Attributes
+    ----------
+    task
+        As it was run.
+    result
+        For the page; without a table until the files of the task are taken.
+    notes
+        What did not fit, in sentences.
+    reasons
+        (method, benchmark) -> why a method has no scores there.
+    model_refused
+        Start and end of a sentence that says why the user's model is not scored; the task's title goes between.
+    state
+        "done", "is there already" or "failed".
+    """
+
+    task: ReportTask
+    result: Result
+    notes: list[str] = dataclasses.field(default_factory=list)
+    reasons: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+    model_refused: tuple[str, str] | None = None
+    state: str = "done"
+
+
+class Rounds:
+    """The tasks of a report, each a chain of commands with more and more inputs.
+
+    Parameters
+    ----------
+    runner
+        Of the commands.
+    rounds
+        For each round, the same tasks in the same order.
+    methods, model
+        Those that the user added: names, and a directory or nothing.
+
+    """
+
+    def __init__(self, runner: TaskRunner, rounds: Sequence[Sequence[ReportTask]], methods: Sequence[str], model: str):
+        self._runner, self._methods, self._model = runner, methods, model
+        # A task whose command is the same in all rounds runs in the first.
+        chains = [list({task.command: task for task in tasks}.values()) for tasks in zip(*rounds, strict=True)]
+        self._chains = [self._without_finished(chain) for chain in chains]
+        self._outcomes: dict[int, Outcome] = {}
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """Return the last outcome of each task that has one, in the order of the tasks."""
+        return [self._outcomes[place] for place in sorted(self._outcomes)]
+
+    def run(self, jobs: int, publish: Callable[[str], None]) -> None:
+        """Run all tasks; print the first and the last table of each as it is finished.
+
+        Parameters
+        ----------
+        jobs
+            Number of commands that run at a time; 0 for as many as cores and memory allow.
+        publish
+            Called after each table but the last, and after an interrupt, with a sentence on what is still to come.
+        """
+        jobs = jobs or scheduler.default_jobs(len(self._chains))
+        chains = [
+            [
+                (number, task.cost - (chain[number - 1].cost if number else 0.0), (place, task))
+                for number, task in enumerate(chain)
+            ]
+            for place, chain in enumerate(self._chains)
+        ]
+        costs = {item[2][1]: item[1] for chain in chains for item in chain}
+        with contextlib.closing(scheduler.Progress(list(costs.values()), jobs)) as progress:
+            self._runner.on_stderr = progress.on_stderr
+
+            def work(item: tuple[int, ReportTask]) -> Outcome:
+                place, task = item
+                progress.start(task.name, task.title, costs[task])
+                outcome = self._run(place, task)
+                progress.finish(task.name, task.title, outcome.state)
+                return outcome
+
+            running = scheduler.run_chains(work, chains, jobs, self._runner.commands.close)
+            finished, left = 0, list(map(len, chains))
+            try:
+                with contextlib.closing(running):
+                    for place, outcome in running:
+                        finished += 1
+                        left[place] -= 1
+                        worth_printing = place not in self._outcomes or not left[place]
+                        result = self._take(place, outcome)
+                        if worth_printing:
+                            text = result.printed or result.failed
+                            print_text(f"{result.title}\n{result.note}\n\n{text}\n\n", flush=True)
+                        if finished < len(costs) and outcome.state == "done":
+                            publish(f"{finished} of {len(costs)} tables are there, {progress.to_go()}.")
+            except KeyboardInterrupt:
+                publish(f"The run was stopped after {finished} of {len(costs)} tables; the same command goes on.")
+                raise
+
+    def _without_finished(self, chain: Sequence[ReportTask]) -> list[ReportTask]:
+        """Return a chain from its last finished task on."""
+        finished = (number for number, task in enumerate(chain) if self._runner.is_done(self._fitting(task, chain[0])))
+        return list(chain[max(finished, default=0) :])
+
+    def _fitting(self, task: ReportTask, first: ReportTask) -> ReportTask:
+        """Return a task with those of the user's methods and model that the first of its chain did not refuse."""
+        known = self._runner.known_refusal
+        new = [name for name in self._new_methods(task) if not known(first, [name])]
+        task = task.with_methods([*task.methods, *new])
+        if not (self._model and task.model_flag) or known(first.with_model(self._model), ()):
+            return task
+        return task.with_model(self._model)
+
+    def _new_methods(self, task: ReportTask) -> list[str]:
+        return [name for name in self._methods if name not in task.methods] if task.methods else []
+
+    def _run(self, place: int, task: ReportTask) -> Outcome:
+        """Run a task with the methods and the model that the user added, as far as they fit."""
+        outcome = Outcome(task, Result(task.name, task.benchmark, task.title, task.note, None))
+        before = self._outcomes.get(place)
+        if before:
+            outcome.notes, outcome.reasons = before.notes, before.reasons
+            if before.result.failed:
+                return before
+        new = [name for name in self._new_methods(task) if (name, task.benchmark) not in outcome.reasons]
+        if not self._model and self._run_together(outcome, task, new):
+            return outcome
+        wanted = task.with_methods([*task.methods, *self._attempt(outcome, task, new)])
+        if not (self._model and task.model_flag and self._run_model(outcome, task, wanted)):
+            try:
+                self._compute(outcome, wanted)
+            except CommandFailed as error:
+                outcome.state, outcome.result = "failed", dataclasses.replace(outcome.result, failed=str(error))
+        return outcome
+
+    def _run_together(self, outcome: Outcome, task: ReportTask, new: Sequence[str]) -> bool:
+        """Run a task with all new methods in one process, which loads and checks everything once.
+
+        Return False if a method does not fit, or if there is none.
+        """
+        fitting = [name for name in new if not self._runner.known_refusal(task, [name])]
+        try:
+            if fitting:
+                self._compute(outcome, task.with_methods([*task.methods, *fitting]))
+                self._attempt(outcome, task, [name for name in new if name not in fitting])
+        except CommandFailed:
+            return False
+        return bool(fitting)
+
+    def _run_model(self, outcome: Outcome, task: ReportTask, wanted: ReportTask) -> bool:
+        """Run a task with the user's model; return whether it fits."""
+        model = shown_path(self._model)
+        try:
+            self._compute(outcome, wanted.with_model(self._model))
+        except CommandFailed as error:
+            why = "crashed under" if error.crashed else "does not fit"
+            outcome.model_refused = f"{model} {why}", f"whose own network is scored instead: {error}"
+            self._runner.remember_refusal(task.with_model(self._model), (), str(error))
+            return False
+        outcome.result = dataclasses.replace(outcome.result, note=f"{task.note} The network is your own, {model}.")
+        return True
+
+    def _attempt(self, outcome: Outcome, task: ReportTask, names: Sequence[str]) -> list[str]:
+        """Try methods one by one, record why some do not fit, and return those that do."""
+        accepted = []
+        for name in names:
+            refused = self._runner.attempt(task, [name])
+            if refused is None:
+                accepted.append(name)
+            else:
+                outcome.reasons[name, task.benchmark] = refused
+                outcome.notes.append(f"{shown_path(name)} under {task.title} {refused}")
+        return accepted
+
+    def _compute(self, outcome: Outcome, wanted: ReportTask) -> None:
+        outcome.task, outcome.state = wanted, "done" if self._runner.compute(wanted) else "is there already"
+
+    def _take(self, place: int, outcome: Outcome) -> Result:
+        """Take a task's files and return what the page shows of it.
+
+        One thread takes them and publishes, so that a page shows the files of one state.
+        """
+        task, result = outcome.task, outcome.result
+        if not result.failed:
+            if outcome.state == "done":
+                self._runner.take(task)
+            pictures = self._runner.pictures(task)
+            examples = pictures / FILE
+            result = outcome.result = dataclasses.replace(
+                result,
+                document=self._runner.document(task),
+                printed=self._runner.printed(task),
+                pictures=sorted(pictures.glob("*.png")) if task.pictures else (),
+                examples=examples if task.pictures and examples.exists() else None,
+            )
+        self._outcomes[place] = outcome
+        return result
