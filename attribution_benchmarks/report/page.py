@@ -49,6 +49,8 @@ def page(
         style=_file("page.css"),
         script=_file("page.js"),
         settings=data.settings,
+        to_come=data.to_come,
+        goes_on=data.goes_on,
         heading=f"Attribution methods on {enumeration(one.title for one in data.definitions)}",
         settings_differ=", ".join(one.method_note for one in data.definitions if one.method_note),
         notes=[*data.notes, *(f"{one.title} is missing: {one.failed}" for one in data.results if one.failed)],

@@ -126,9 +126,7 @@ def main(flag_values: flags.FlagValues) -> None:
             runner, [_tasks(request, flag_values, share) for share in shares], list(request.methods), request.model
         )
         with contextlib.closing(runner.commands):
-            rounds.run(
-                flag_values.jobs, lambda to_come: _publish(runner, rounds.outcomes, request, flag_values, to_come)
-            )
+            rounds.run(flag_values.jobs, lambda *news: _publish(runner, rounds.outcomes, request, flag_values, *news))
         print_text(_publish(runner, rounds.outcomes, request, flag_values) + "\n")
     used = resource.getrusage(resource.RUSAGE_SELF)
     _say(f"{used.ru_utime + used.ru_stime + runner.commands.cpu_seconds:.0f} CPU seconds")
@@ -235,11 +233,17 @@ def _tasks(request: _Request, flag_values: flags.FlagValues, share: float) -> li
 
 
 def _publish(
-    runner: TaskRunner, outcomes: Sequence[Outcome], request: _Request, flag_values: flags.FlagValues, to_come: str = ""
+    runner: TaskRunner,
+    outcomes: Sequence[Outcome],
+    request: _Request,
+    flag_values: flags.FlagValues,
+    to_come: str = "",
+    goes_on: bool = False,
 ) -> str:
     """Write matrix, agreement, manifest and page; return their text.
 
-    ``to_come`` says what is still to come; the page shows it, and only benchmarks that have a table.
+    ``to_come`` says what is still to come; the page shows it, and only benchmarks that have a table. It reloads itself
+    while the run goes on.
     """
     there = {outcome.task.benchmark for outcome in outcomes}
     definitions = [one for one in request.benchmarks.values() if one.name in there]
@@ -250,8 +254,7 @@ def _publish(
             scores[outcome.task.benchmark] += input_scores.load(runner.values_file(outcome.task))
     settings = {
         "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
-        "lead": _lead(flag_values.quick, request),
-        "to_come": to_come,
+        "lead": _lead(flag_values.quick, request, len(definitions)),
         "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
     }
     data = ReportData(
@@ -266,6 +269,8 @@ def _publish(
         notes=_notes(outcomes),
         seed=flag_values.seed,
         families=families(definitions, request.methods),
+        to_come=to_come,
+        goes_on=goes_on,
     )
     return publish.publish(request.directory, data, request.other)
 
@@ -288,10 +293,10 @@ def _notes(outcomes: Sequence[Outcome]) -> list[str]:
     return [*(f"{start} {' and '.join(where)}, {end}" for (start, end), where in unfit.items()), *of_methods]
 
 
-def _lead(quick: bool, request: _Request) -> str:
+def _lead(quick: bool, request: _Request, benchmarks: int) -> str:
     """Return the sentences below the report's heading."""
     custom = request.custom
-    text = f"Attribution maps compared with known ground truth, on {count_of(len(request.benchmarks), 'benchmark')}."
+    text = f"Attribution maps compared with known ground truth, on {count_of(benchmarks, 'benchmark')}."
     if quick:
         text += " A quick run, with few inputs: its intervals are wide."
     if custom:

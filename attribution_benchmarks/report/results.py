@@ -64,7 +64,7 @@ class ReportData:
     titles
         Method or control -> printed name.
     settings
-        Texts: ``command``, ``lead``, ``footer``, and ``to_come``, empty when nothing is.
+        Texts: ``command``, ``lead``, ``footer``.
     reasons
         As of ``matrix.build``.
     custom
@@ -75,6 +75,10 @@ class ReportData:
         Of permutations and bootstrap samples.
     families
         As of ``matrix.agreement``.
+    to_come
+        A sentence on what is still to come; empty if nothing is.
+    goes_on
+        Whether the run goes on, and the page reloads itself.
     """
 
     results: Sequence[Result]
@@ -88,6 +92,8 @@ class ReportData:
     notes: Sequence[str] = ()
     seed: int = 0
     families: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    to_come: str = ""
+    goes_on: bool = False
 
     @property
     def names(self) -> Names:

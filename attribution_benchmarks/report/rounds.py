@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from attribution.errors import print_text
 from attribution_benchmarks.core.definition import ReportTask
@@ -38,6 +39,8 @@ class Outcome:
         Start and end of a sentence that says why the user's model is not scored; the task's title goes between.
     state
         "done", "is there already" or "failed".
+    last
+        Whether it is of the last round.
     """
 
     task: ReportTask
@@ -46,6 +49,7 @@ class Outcome:
     reasons: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     model_refused: tuple[str, str] | None = None
     state: str = "done"
+    last: bool = False
 
 
 class Rounds:
@@ -65,8 +69,8 @@ class Rounds:
     def __init__(self, runner: TaskRunner, rounds: Sequence[Sequence[ReportTask]], methods: Sequence[str], model: str):
         self._runner, self._methods, self._model = runner, methods, model
         # A task whose command is the same in all rounds runs in the first.
-        chains = [list({task.command: task for task in tasks}.values()) for tasks in zip(*rounds, strict=True)]
-        self._chains = [self._without_finished(chain) for chain in chains]
+        distinct = [list({task.command: task for task in tasks}.values()) for tasks in zip(*rounds, strict=True)]
+        self._chains = [self._chain(place, tasks) for place, tasks in enumerate(distinct)]
         self._outcomes: dict[int, Outcome] = {}
 
     @property
@@ -74,7 +78,7 @@ class Rounds:
         """Return the last outcome of each task that has one, in the order of the tasks."""
         return [self._outcomes[place] for place in sorted(self._outcomes)]
 
-    def run(self, jobs: int, publish: Callable[[str], None]) -> None:
+    def run(self, jobs: int, publish: Callable[[str, bool], Any]) -> None:
         """Run all tasks; print the first and the last table of each as it is finished.
 
         Parameters
@@ -82,17 +86,11 @@ class Rounds:
         jobs
             Number of commands that run at a time; 0 for as many as cores and memory allow.
         publish
-            Called after each table but the last, and after an interrupt, with a sentence on what is still to come.
+            Called after each table but the last, and after an interrupt, with a sentence on what is still to come and
+            whether the run goes on.
         """
         jobs = jobs or scheduler.default_jobs(len(self._chains))
-        chains = [
-            [
-                (number, task.cost - (chain[number - 1].cost if number else 0.0), (place, task))
-                for number, task in enumerate(chain)
-            ]
-            for place, chain in enumerate(self._chains)
-        ]
-        costs = {item[2][1]: item[1] for chain in chains for item in chain}
+        costs = {task: cost for chain in self._chains for _, cost, (_, task) in chain}
         with contextlib.closing(scheduler.Progress(list(costs.values()), jobs)) as progress:
             self._runner.on_stderr = progress.on_stderr
 
@@ -103,28 +101,28 @@ class Rounds:
                 progress.finish(task.name, task.title, outcome.state)
                 return outcome
 
-            running = scheduler.run_chains(work, chains, jobs, self._runner.commands.close)
-            finished, left = 0, list(map(len, chains))
+            running = scheduler.run_chains(work, self._chains, jobs, self._runner.commands.close)
+            finished = 0
             try:
                 with contextlib.closing(running):
-                    for place, outcome in running:
-                        finished += 1
-                        left[place] -= 1
-                        worth_printing = place not in self._outcomes or not left[place]
-                        result = self._take(place, outcome)
-                        if worth_printing:
-                            text = result.printed or result.failed
-                            print_text(f"{result.title}\n{result.note}\n\n{text}\n\n", flush=True)
+                    for finished, (place, outcome) in enumerate(running, start=1):
+                        self._take(place, outcome)
                         if finished < len(costs) and outcome.state == "done":
-                            publish(f"{finished} of {len(costs)} tables are there, {progress.to_go()}.")
+                            publish(f"{finished} of {len(costs)} tables are there, {progress.to_go()}.", True)
             except KeyboardInterrupt:
-                publish(f"The run was stopped after {finished} of {len(costs)} tables; the same command goes on.")
+                publish(
+                    f"The run was stopped after {finished} of {len(costs)} tables; the same command goes on.", False
+                )
                 raise
 
-    def _without_finished(self, chain: Sequence[ReportTask]) -> list[ReportTask]:
-        """Return a chain from its last finished task on."""
-        finished = (number for number, task in enumerate(chain) if self._runner.is_done(self._fitting(task, chain[0])))
-        return list(chain[max(finished, default=0) :])
+    def _chain(self, place: int, tasks: Sequence[ReportTask]) -> list[tuple[int, float, tuple[int, ReportTask]]]:
+        """Return the tasks from the last finished one on, each with its round and its cost after the one before."""
+        done = (number for number, task in enumerate(tasks) if self._runner.is_done(self._fitting(task, tasks[0])))
+        first = max(done, default=0)
+        before = [0.0, *(task.cost for task in tasks)]
+        return [
+            (number, tasks[number].cost - before[number], (place, tasks[number])) for number in range(first, len(tasks))
+        ]
 
     def _fitting(self, task: ReportTask, first: ReportTask) -> ReportTask:
         """Return a task with those of the user's methods and model that the first of its chain did not refuse."""
@@ -141,11 +139,11 @@ class Rounds:
     def _run(self, place: int, task: ReportTask) -> Outcome:
         """Run a task with the methods and the model that the user added, as far as they fit."""
         outcome = Outcome(task, Result(task.name, task.benchmark, task.title, task.note, None))
-        before = self._outcomes.get(place)
-        if before:
-            outcome.notes, outcome.reasons = before.notes, before.reasons
-            if before.result.failed:
-                return before
+        outcome.last = task is self._chains[place][-1][2][1]
+        before = self._outcomes.get(place, outcome)
+        if before.result.failed:
+            return before
+        outcome.notes, outcome.reasons = before.notes, before.reasons
         new = [name for name in self._new_methods(task) if (name, task.benchmark) not in outcome.reasons]
         if not self._model and self._run_together(outcome, task, new):
             return outcome
@@ -199,8 +197,8 @@ class Rounds:
     def _compute(self, outcome: Outcome, wanted: ReportTask) -> None:
         outcome.task, outcome.state = wanted, "done" if self._runner.compute(wanted) else "is there already"
 
-    def _take(self, place: int, outcome: Outcome) -> Result:
-        """Take a task's files and return what the page shows of it.
+    def _take(self, place: int, outcome: Outcome) -> None:
+        """Take a task's files, read what the page shows of it, and print its first and its last table.
 
         One thread takes them and publishes, so that a page shows the files of one state.
         """
@@ -217,5 +215,7 @@ class Rounds:
                 pictures=sorted(pictures.glob("*.png")) if task.pictures else (),
                 examples=examples if task.pictures and examples.exists() else None,
             )
+        if place not in self._outcomes or outcome.last:
+            text = result.printed or result.failed
+            print_text(f"{result.title}\n{result.note}\n\n{text}\n\n", flush=True)
         self._outcomes[place] = outcome
-        return result

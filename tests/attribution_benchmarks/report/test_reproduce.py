@@ -157,8 +157,9 @@ def test_rounds_have_more_and_more_inputs_and_a_page_after_each_and_a_stopped_ru
     def recorded(directory, data, other=None):
         printed = publish(directory, data, other)
         page = (directory / "index.html").read_text()
-        published.append((max(row["n"] for one in data.documents for row in one["rows"]), data.settings["to_come"]))
-        assert ('http-equiv="refresh"' in page) == ("Preliminary." in page) == bool(data.settings["to_come"])
+        published.append((max(row["n"] for one in data.documents for row in one["rows"]), data.to_come))
+        assert ("Preliminary." in page) == bool(data.to_come)
+        assert ('http-equiv="refresh"' in page) == ("reloads itself" in page) == ("to go" in page)
         if stop:
             raise stop.pop()
         return printed
