@@ -67,9 +67,7 @@ if __name__ == "__main__":
             [ReportTask(name, "fake", "", ({benchmark!r}, f"--n={{n}}"), ("one", "three")) for name in ("a", "b")]
             for n in (4, 9, 13)
         ]
-        pages = []
-        Rounds(TaskRunner(directory, lock), tasks, [], "").run(2, pages.append)
-        print(*pages, sep="\\n")
+        Rounds(TaskRunner(directory, lock), tasks, [], "").run(2, print)
 """
 KILLED_BEFORE_ITS_COMMAND = """
 import os, pathlib, signal, subprocess, sys
