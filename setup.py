@@ -36,7 +36,7 @@ THIRD_PARTY = [  # libraries whose methods are scored beside this project's
     "tf-keras-vis>=0.8.7,<0.9",
 ]
 RENDER = ["mitsuba>=3.9,<4", "oidn>=0.2.1,<0.3"]  # also for the tests: they render a few images
-DOCS = ["mkdocs>=1.6,<2", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
+DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]  # the documentation as a site
 BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tests, which run it for real
 DASK = [*BEAM, "dask>=2024.4.2", "distributed>=2024.4.2"]  # Beam's DaskRunner; also for the tests
 REMOTE = ["gcsfs>=2024.2", "s3fs>=2024.2"]  # clients for gs:// and s3:// in path flags

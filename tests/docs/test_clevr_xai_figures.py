@@ -1,4 +1,4 @@
-"""CLEVR-XAI's figures in README and docs are those of the committed tables, and these of the committed networks."""
+"""CLEVR-XAI's figures in docs are those of the committed tables, and these of the committed networks."""
 
 import decimal
 import json
@@ -11,7 +11,7 @@ import pytest
 from attribution.model import saved_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-README = " ".join((ROOT / "README.md").read_text("utf-8").split())
+RESULTS = " ".join((ROOT / "docs" / "results.md").read_text("utf-8").split())
 PAGE = (ROOT / "docs" / "clevr_xai_table.md").read_text("utf-8")
 PROSE = " ".join(PAGE.split())
 MADE = sorted(path.name for path in (ROOT / "docs").glob("clevr_xai_*.md") if '"models": {' in path.read_text("utf-8"))
@@ -121,12 +121,12 @@ def test_pairs_in_the_same_order_are_those_of_the_comparison(kind):
     (pairs,) = re.findall(r"^All networks put (\d+ of \d+) pairs", text, re.MULTILINE)
     tau, low, high = re.search(r"^\| network 1 \| ([\d.]+) \(([\d.]+) to ([\d.]+)\)", text, re.MULTILINE).groups()
     about = rf"{questions} {'simple questions' if kind == 'simple' else 'complex ones'}"
-    for page in (README, PROSE):
+    for page in (RESULTS, PROSE):
         assert about in page
         assert re.search(rf"{tau}, (95 % interval )?(over images )?{low} to {high}", page)
     assert pairs in PROSE
     told = f"{pairs} pairs of methods in the same order" if kind == "simple" else pairs.split()[0]
-    assert f"{told} on {about}" in README
+    assert f"{told} on {about}" in RESULTS
     assert f"under both networks on {questions} {kind} questions" in PROSE
 
 
@@ -154,11 +154,11 @@ def test_earlier_checkpoints_differ_by_what_is_said():
     assert [cells for _, cells in said] == [list(both) for both in zip(*differences, strict=True)]
 
 
-def test_the_readme_tells_the_same():
+def test_the_overview_of_results_has_the_same():
     tables = _tables("clevr_xai_simple.md")
     (questions, everything), (sure, confident) = (tables["Single Object", subset] for subset in (ALL, CONFIDENT))
-    start = README.index(f"On {questions} right answers to 500 simple questions")
-    told = README[start : README.index("Kendall's tau", start)]
+    start = RESULTS.index(f"On {questions} right answers to 500 simple questions")
+    told = RESULTS[start : RESULTS.index("Kendall's tau", start)]
     names = {
         "the gradient": "Vanilla Gradient",
         **{name: name for name in ("Guided Backprop", "Guided Grad-CAM", "SmoothGrad", "VarGrad", "Gradient x Input")},
@@ -177,7 +177,7 @@ def test_the_readme_tells_the_same():
     assert f"LRP has {lrp[1][0]} ({lrp[1][1]}), Excitation Backprop {excitation[1][0]} ({excitation[1][1]})" in told
 
 
-def test_the_readme_says_what_is_kept_for_a_wrong_class():
+def test_the_overview_of_results_says_what_is_kept_for_a_wrong_class():
     """The least and the largest share of the mass accuracy, under any ground truth of the default network's tables."""
     shares = []
     for page in ("clevr_xai_simple.md", "clevr_xai_complex.md"):
@@ -192,16 +192,16 @@ def test_the_readme_says_what_is_kept_for_a_wrong_class():
     low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
     assert (
         f"For a wrong class LRP, Excitation Backprop and Guided Backprop keep {low} to {high} % of their mass accuracy"
-        in README
+        in RESULTS
     )
 
 
 @pytest.mark.parametrize("network", ["relation_network", "relation_network_seed1"])
-def test_the_readme_has_the_networks_accuracy_of_its_card(network):
+def test_the_overview_of_results_has_the_networks_accuracy_of_its_card(network):
     card = (ROOT / "saved_models" / "clevr_xai" / network / "MODEL_CARD.md").read_text("utf-8")
     simple, complex_ = (
         re.search(rf"^\| {kind} \| ([\d.]+) \|", card, re.MULTILINE)[1] for kind in ("simple", "complex")
     )
-    link = README.index(f"](saved_models/clevr_xai/{network}/MODEL_CARD.md)")
-    said = README[README.rindex("answers", 0, link) : link]
+    link = RESULTS.index(f"(`saved_models/clevr_xai/{network}/MODEL_CARD.md`)")
+    said = RESULTS[RESULTS.rindex("answers", 0, link) : link]
     assert re.match(rf"answers {simple} (% of simple )?and {complex_} %", said)

@@ -1,4 +1,4 @@
-"""The README's three commands from a Keras model to a picture of its maps, and what it says of its matrix."""
+"""The three commands from a Keras model to a picture of its maps, and the figures of README and docs/results.md."""
 
 import importlib
 import pathlib
@@ -16,7 +16,8 @@ from attribution_benchmarks.stats.correlation import kendalls_w
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-SECTION = README.split("## See a map")[1].split("\n## ")[0]
+RESULTS = (ROOT / "docs" / "results.md").read_text("utf-8")
+SECTION = (ROOT / "docs" / "get_started.md").read_text("utf-8").split("## See a map")[1].split("\n## ")[0]
 INSTALL, EXPORT, EXPLAIN = re.search(r"```bash\n(.*?)```", SECTION, re.DOTALL)[1].splitlines()
 LAYERS = '''
 import keras
@@ -48,8 +49,8 @@ def vit(side=32, patch=8, width=12, heads=3):
 
 
 def matrix_rows():
-    """Title -> the ten cells of the README's matrix."""
-    lines = README.split("| method | ROE % |")[1].split("\n\n")[0].splitlines()[2:]
+    """Title -> the ten cells of the matrix."""
+    lines = RESULTS.split("| method | ROE % |")[1].split("\n\n")[0].splitlines()[2:]
     return {cells[0]: cells[1:] for line in lines for cells in [[cell.strip() for cell in line.strip("|").split("|")]]}
 
 
@@ -67,7 +68,7 @@ def test_the_agreement_of_the_benchmarks_is_that_of_the_matrix():
         f"(Kendall's W between them {between.w:.2f}, 95 % interval {between.low:.2f} to {between.high:.2f}, "
         f"{between.chance:.2f} expected by chance, p = {between.p_value:.2f}; "
         f"within each {min(within):.2f} to {max(within):.2f})"
-    ) in " ".join(README.split())
+    ) in " ".join(RESULTS.split())
 
 
 def test_the_methods_that_lose_to_the_largest_value_are_those_of_the_matrix_and_of_a_named_network():
@@ -77,7 +78,23 @@ def test_the_methods_that_lose_to_the_largest_value_are_those_of_the_matrix_and_
         f"On the shipped SVEA baseline network, `saved_models/svea/baseline`, {failing} of {len(roe)} methods do no "
         "better than placing the window at the largest |x|"
     )
-    assert said in " ".join(README.split())
+    assert said in " ".join(RESULTS.split())
+
+
+def test_the_readmes_table_is_of_the_matrix():
+    rows = re.findall(r"^\| ([^|]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", README, re.MULTILINE)
+    assert 5 <= len(rows) <= 8
+    matrix = {title: [cell.rstrip("*†°") for cell in cells] for title, cells in matrix_rows().items()}
+    for title, *cells in rows[:-1]:
+        row = matrix[title.removesuffix(" (from black)")]
+        assert cells == [row[0], row[3], row[6]], title
+
+
+def test_the_readmes_five_lines_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(import attribution\n.*?)```", README, re.DOTALL)[1]
+    exec(code.replace('"saved_models/', f'"{ROOT}/saved_models/'), {})
+    assert Image.open("maps.png").size[0] > 300
 
 
 def test_the_first_command_installs_into_a_new_environment():
@@ -85,7 +102,7 @@ def test_the_first_command_installs_into_a_new_environment():
 
 
 def test_a_picture_of_ones_own_network(tmp_path, monkeypatch, capsys):
-    """In this process, which has TensorFlow already; the words are the README's."""
+    """In this process, which has TensorFlow already; the words are the page's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_layers.py").write_text(LAYERS)
