@@ -467,13 +467,13 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
     path = f"{steps} steps" if quick else f"up to {steps} steps, until a map's sum misses by {100 * _MISSED:g} %"
     found = []
     for kind, truths in (("simple", "single_object"), ("complex", "union,unique")):
-        count = 8 if quick else round((75 if kind == "simple" else 100) * share)
-        if quick or kind == "simple":
-            counted = f"--num_questions={count}"
-            note = f"{count} questions drawn; those count that the network answers correctly"
-        else:
-            counted = f"--num_correct={count}"
-            note = f"Questions drawn until the network answers {count} correctly, which count"
+        count = 8 if quick else round({"simple": 75, "complex": 100}[kind] * share)
+        counted, note = f"--num_questions={count}", f"{count} questions drawn; those count that are answered correctly"
+        if kind == "complex" and not quick:
+            counted, note = (
+                f"--num_correct={count}",
+                f"Questions drawn until {count} are answered correctly, which count",
+            )
         asked = (
             "-m", "clevr_xai.evaluate", f"--questions={kind}", f"--ground_truth={truths}",
             counted, f"--steps={steps}", f"--samples={samples}", *(() if quick else (f"--tolerance={_MISSED}",)),

@@ -248,10 +248,6 @@ def _publish(
     there = {outcome.task.benchmark for outcome in outcomes}
     definitions = [one for one in request.benchmarks.values() if one.name in there]
     metrics = list(request.metrics.values())
-    scores: dict[str, list] = {definition.name: [] for definition in definitions}
-    for outcome in outcomes:
-        if outcome.task.input_scores and outcome.result.document:
-            scores[outcome.task.benchmark] += input_scores.load(runner.values_file(outcome.task))
     settings = {
         "command": " ".join(["python scripts/reproduce_tables.py", *map(shlex.quote, _given(flag_values))]),
         "lead": _lead(flag_values.quick, request, len(definitions)),
@@ -259,7 +255,7 @@ def _publish(
     }
     data = ReportData(
         results=[outcome.result for outcome in outcomes],
-        scores=scores,
+        scores=_input_scores(runner, outcomes),
         definitions=definitions,
         columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
         titles=titles(definitions, request.custom),
@@ -273,6 +269,15 @@ def _publish(
         goes_on=goes_on,
     )
     return publish.publish(request.directory, data, request.other)
+
+
+def _input_scores(runner: TaskRunner, outcomes: Sequence[Outcome]) -> dict[str, list]:
+    """Return benchmark -> scores of its inputs."""
+    scores: dict[str, list] = {outcome.task.benchmark: [] for outcome in outcomes}
+    for outcome in outcomes:
+        if outcome.task.input_scores and outcome.result.document:
+            scores[outcome.task.benchmark] += input_scores.load(runner.values_file(outcome.task))
+    return scores
 
 
 def _reasons(definitions: Sequence[Benchmark], outcomes: Sequence[Outcome]) -> dict[tuple[str, str], str]:
