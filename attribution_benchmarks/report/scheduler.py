@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -47,7 +47,7 @@ def run_chains(
     chains: Sequence[Sequence[tuple[int, float, Task]]],
     jobs: int,
     stop: Callable[[], None],
-) -> Iterator[tuple[int, Any]]:
+) -> Generator[tuple[int, Any], None, None]:
     """Yield (place of its chain, ``work(task)``) of every task as it finishes; run ``jobs`` at a time.
 
     The tasks of a chain run one after another. Of those that can run, a lower round goes first and then a higher cost;
