@@ -96,7 +96,7 @@ def main(flag_values: flags.FlagValues) -> None:
         print_line(
             f"{names.EXPLAIN}{label.ljust(width)}  differs from the local map by {difference:.1e} of its largest value"
         )
-    print_line(f"written to {version_directory(flag_values.output)}")
+    print_line(f"written to {_version_directory(flag_values.output)}")
 
 
 @renamed_arguments(wrt="explain_input")
@@ -119,7 +119,7 @@ def export(
     model_path
         Directory of the SavedModel.
     output
-        Where to write; see ``version_directory``.
+        Where to write; see ``_version_directory``.
     methods
         As ``attribution.explain_many`` takes them: names, or a mapping from label to (method, overrides). A custom
         method works if it uses only its queries and TensorFlow.
@@ -146,9 +146,9 @@ def export(
     from attribution.export import graph
     from attribution.model import model as models
 
-    target = version_directory(output)
+    target = _version_directory(output)
     if os.path.exists(target):
-        raise BadInput(f"'{target}' exists; a served version is never changed, write to '{next_version(target)}'")
+        raise BadInput(f"'{target}' exists; a served version is never changed, write to '{_next_version(target)}'")
     chosen = with_parameters(methods)
     if not chosen:
         raise BadInput("no method to export; name at least one")
@@ -159,7 +159,7 @@ def export(
     if names.TARGETS in model.inputs:
         raise BadInput(f"'{model_path}' has an input called '{names.TARGETS}', which would be taken twice")
     with writing(target), atomic_directory(target) as unfinished:
-        graph.write(model, explain_input, chosen, str(unfinished), sheet_of(model, explain_input, chosen))
+        graph.write(model, explain_input, chosen, str(unfinished), _sheet_of(model, explain_input, chosen))
         differences, missed = _differences(model, explain_input, chosen, str(unfinished))
         if missed:
             if left_out is None or not differences:
@@ -169,17 +169,17 @@ def export(
             for child in unfinished.iterdir():
                 shutil.rmtree(child) if child.is_dir() else child.unlink()
             model = models.load_model(model_path, score=score, signature=signature, inputs=inputs, output=output_tensor)
-            graph.write(model, explain_input, chosen, str(unfinished), sheet_of(model, explain_input, chosen))
+            graph.write(model, explain_input, chosen, str(unfinished), _sheet_of(model, explain_input, chosen))
     return differences
 
 
-def version_directory(output: str | os.PathLike[str]) -> str:
+def _version_directory(output: str | os.PathLike[str]) -> str:
     """Return where the file goes: to ``output`` itself if its name is a number, else to version 1 in it."""
     output = os.path.normpath(output)
     return output if os.path.basename(output).isdecimal() else os.path.join(output, "1")
 
 
-def next_version(directory: str) -> str:
+def _next_version(directory: str) -> str:
     """Return the first version beside a directory that does not exist."""
     base, number = os.path.dirname(directory), int(os.path.basename(directory))
     while os.path.exists(os.path.join(base, str(number))):
@@ -187,7 +187,7 @@ def next_version(directory: str) -> str:
     return os.path.join(base, str(number))
 
 
-def sheet_of(model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, Mapping[str, Any]]]) -> str:
+def _sheet_of(model: Any, explain_input: str, chosen: Mapping[str, tuple[Method, Mapping[str, Any]]]) -> str:
     """Return the description of an exported model, as JSON.
 
     Parameters
