@@ -89,6 +89,7 @@ class Bim(tfds.core.GeneratorBasedBuilder):
 
     def _validation(self, directory: str):
         images = dataset.load_set(directory, self.builder_config.name)
+        images.draw(range(len(images)))  # all at once, in parallel
         for row, name in enumerate(images.names):
             box = images.boxes[row]
             mask = np.zeros((layout.IMAGE_SIDE, layout.IMAGE_SIDE), bool)

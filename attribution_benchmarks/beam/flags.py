@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+from typing import Any
 
 from absl import flags
 
@@ -104,18 +105,18 @@ def check_beam_flags(flag_values: flags.FlagValues, processes_flag: str = "") ->
         return False
     if processes_flag and flag_values[processes_flag].present:
         raise BadInput(f"--{processes_flag}: only with --runner=local; use --workers with --runner=beam")
-    _import_beam()
+    import_beam()
     importlib.import_module("attribution_benchmarks.beam.pipeline").pipeline_of(flag_values.runner_options)
     if not is_remote(flag_values.blocks_dir):
         check_directory("blocks_dir", flag_values.blocks_dir)
     return True
 
 
-def _import_beam() -> None:
-    """Import Apache Beam without its warnings about missing clients of clouds."""
+def import_beam() -> Any:
+    """Import Apache Beam without its warnings about missing clients of clouds, and return it."""
     logging.disable(logging.WARNING)
     try:
-        importlib.import_module("apache_beam")
+        return importlib.import_module("apache_beam")
     except ImportError as error:
         raise BadInput("--runner=beam needs Apache Beam: pip install 'attribution-benchmarks[beam]'") from error
     finally:

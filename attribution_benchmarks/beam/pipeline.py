@@ -17,17 +17,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-
-import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from typing import Any
 
 from attribution.cli.tf_logging import quiet_tensorflow
 from attribution.errors import BadInput
 from attribution_benchmarks.beam import shards
+from attribution_benchmarks.beam.flags import import_beam
 from attribution_benchmarks.beam.work import Computed, Job, Task, Work, digest_of
 from attribution_benchmarks.cli.workers import processes
 
+beam = import_beam()
 DASK = "apache_beam.runners.dask.dask_runner.DaskRunner"
 ATTEMPTS = 3  # for a block that fails for another reason than its inputs
 HALVINGS = 5  # of a batch that does not fit into the memory of a device
@@ -53,17 +52,6 @@ def _work_named(job: Job, name: str) -> Work:
         os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several workers share a device
         _works[job] = job.factory()
     return _works[job](name)
-
-
-class _ComputeBlocks(beam.DoFn):
-    """Compute blocks by their places in the plan."""
-
-    def __init__(self, job: Job):
-        self.job = job
-
-    def process(self, place: int) -> None:
-        """Compute one block, unless its shard exists."""
-        _compute_block(self.job, place)
 
 
 @functools.lru_cache(1)
@@ -165,12 +153,13 @@ def run(job: Job, blocks: int, workers: int, options: Sequence[str]) -> None:
             collections.deque(mapped(functools.partial(_compute_block, job), range(blocks), 1), maxlen=0)
         return
     steps = pipeline_of(options)
-    _ = steps | beam.Create(range(blocks)) | beam.Reshuffle() | "Compute blocks" >> beam.ParDo(_ComputeBlocks(job))
+    compute = beam.Map(functools.partial(_compute_block, job))
+    _ = steps | beam.Create(range(blocks)) | beam.Reshuffle() | "Compute blocks" >> compute
     with _dask_cluster(steps, workers) if type(steps.runner).__name__ == "DaskRunner" else contextlib.nullcontext():
         steps.run().wait_until_finish()
 
 
-def pipeline_of(options: Sequence[str]) -> beam.Pipeline:
+def pipeline_of(options: Sequence[str]) -> Any:
     """Return an empty pipeline of the runner that the options name, or of Beam's runner in this process.
 
     Raises
@@ -178,6 +167,9 @@ def pipeline_of(options: Sequence[str]) -> beam.Pipeline:
     BadInput
         If Beam does not accept the options, or they name no runner.
     """
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
     if not options:
         return beam.Pipeline(runner=FnApiRunner())  # Beam's default may download one
     try:
@@ -195,7 +187,7 @@ def pipeline_of(options: Sequence[str]) -> beam.Pipeline:
 
 
 @contextlib.contextmanager
-def _dask_cluster(steps: beam.Pipeline, workers: int) -> Iterator[None]:
+def _dask_cluster(steps: Any, workers: int) -> Iterator[None]:
     """Complete the options of a pipeline on Dask: a block in each partition, and a cluster here if none is named."""
     import dask
     from apache_beam.runners.dask.dask_runner import DaskOptions

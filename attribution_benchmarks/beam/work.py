@@ -149,7 +149,7 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-def block_size_of(work: Work, requested: int) -> int:
+def _block_size_of(work: Work, requested: int) -> int:
     """Return the number of inputs of a block, ``BATCHES`` batches if ``requested`` is 0.
 
     Raises
@@ -169,7 +169,7 @@ def plan_tasks(works: Sequence[Work], block_size: int) -> Iterator[Task]:
     """Yield the blocks with missing results, in the order of the works and of their inputs."""
     place = 0
     for work in works:
-        size = block_size_of(work, block_size)
+        size = _block_size_of(work, block_size)
         for start in range(0, len(work.items), size):
             items = list(work.items[start : start + size])
             missing = work.missing(items)
@@ -180,5 +180,5 @@ def plan_tasks(works: Sequence[Work], block_size: int) -> Iterator[Task]:
 
 def plan_fingerprint(factory: str, works: Sequence[Work], block_size: int) -> str:
     """Return a hash of everything but the inputs that blocks depend on. The number of workers is not part of it."""
-    sizes = [[work.name, work.key, work.rows, block_size_of(work, block_size)] for work in works]
+    sizes = [[work.name, work.key, work.rows, _block_size_of(work, block_size)] for work in works]
     return digest_of({"factory": factory, "works": sizes, "versions": versions()})[:24]

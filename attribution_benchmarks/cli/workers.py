@@ -27,8 +27,8 @@ def available_cores() -> int:
 def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Iterator]]:
     """Yield ``map(function, tasks, chunksize)``, which computes in worker processes and keeps the order of the tasks.
 
-    Workers are spawned, because threads of TensorFlow or of a renderer do not survive a fork. With ``number <= 1``,
-    this process computes.
+    Workers are spawned, because threads of TensorFlow or of a renderer do not survive a fork. They are killed if the
+    block of code fails. With ``number <= 1``, this process computes.
 
     Raises
     ------
@@ -40,6 +40,7 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
         return
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(number, context, end_with_parent, (os.getpid(),))
+    started = pool._processes
 
     def parallel_map(function, tasks, chunksize=1):
         with _interrupts_ignored():  # workers are started here and inherit it
@@ -54,6 +55,8 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
         ) from error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(started.values()):
+            process.kill()  # Python would wait at its end, for minutes of a task
 
 
 def _in_this_process(function: Callable, tasks: Iterable, chunksize: int = 1) -> Iterator:

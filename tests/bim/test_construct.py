@@ -149,9 +149,9 @@ def test_only_the_images_that_are_read_are_drawn_with_the_bytes_of_a_whole_const
     construct.list_drawn(str(tmp_path), 2)
     assert json.loads((tmp_path / construct.RECORD).read_text())["complete"] == dataset.LISTED
     assert not list(tmp_path.rglob("*.jpg"))
-    read = dataset.load_set(str(tmp_path), "scene").images([3, 150])
+    scenes = dataset.load_set(str(tmp_path), "scene")
+    read, names = scenes.images([3, 150]), [scenes.names[row] for row in (3, 150)]
     found = {path.relative_to(tmp_path) for path in tmp_path.glob("*/val/*.jpg")}
-    names = [dataset.load_set(str(tmp_path), "scene").names[row] for row in (3, 150)]
     assert found == {pathlib.Path(name, "val", file) for name in ("obj", "scene") for file in names}
     for name in [*layout.CONTRAST_SETS, "dog_bedroom", "bamboo_forest", "scene", "obj", "scene_only"]:
         images = dataset.load_set(str(tmp_path), name)
@@ -164,7 +164,7 @@ def test_only_the_images_that_are_read_are_drawn_with_the_bytes_of_a_whole_const
         path: content for path, content in drawn.items() if not re.match("corpora/coco/ann|tcav/random_[1-8]", path)
     }
     assert {**tree(tmp_path), construct.RECORD: whole[construct.RECORD]} == whole
-    np.testing.assert_array_equal(dataset.load_set(str(tmp_path), "scene").images([3, 150]), read)
+    np.testing.assert_array_equal(scenes.images([3, 150]), read)
 
 
 def test_stopped_drawing_is_finished_by_two_processes_at_once(drawn, tmp_path, monkeypatch):

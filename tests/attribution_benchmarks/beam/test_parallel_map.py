@@ -185,10 +185,8 @@ def test_a_worker_that_sees_another_directory_makes_nothing(cubes, tmp_path, mon
 
 
 @pytest.mark.parametrize("arguments, said", [
-    (["--workers=2"], "--workers: only with --runner=beam"),
     ([*BEAM, "--jobs=2"], "--jobs: only with --runner=local; use --workers with --runner=beam"),
     ([*BEAM, "--data_dir=gs://bucket/data"], "gs://bucket/data is not a directory"),
-    ([*BEAM, "--", "--runner=NoSuchRunner"], "Beam does not accept the options after --"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_line(run, tmp_path, arguments, said):
     code, out, error = run("data", *arguments)

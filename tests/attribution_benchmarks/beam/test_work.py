@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from attribution.errors import BadInput
-from attribution_benchmarks.beam.work import BATCHES, MissingWork, Task, block_size_of, plan_fingerprint, plan_tasks
+from attribution_benchmarks.beam.work import BATCHES, MissingWork, Task, _block_size_of, plan_fingerprint, plan_tasks
 
 
 @dataclasses.dataclass
@@ -33,7 +33,7 @@ def test_blocks_are_fixed_and_keep_their_places():
 
 def test_a_block_has_full_batches():
     with pytest.raises(BadInput, match=r"--block_size=5 is not a multiple of --batch_size=2; .* for example 4"):
-        block_size_of(Letters(), 5)
+        _block_size_of(Letters(), 5)
 
 
 def test_the_name_of_a_shard_depends_on_everything_that_results_depend_on():

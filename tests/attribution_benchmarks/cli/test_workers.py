@@ -1,5 +1,6 @@
 """Worker processes give results in order and end with their parent."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -36,6 +37,14 @@ def test_results_come_in_order(number):
     with processes(number) as mapped:
         assert list(mapped(abs, range(-5, 5))) == [abs(task) for task in range(-5, 5)]
         assert list(mapped(abs, [-7], 4)) == [7]
+
+
+def test_they_are_killed_when_the_block_of_code_is_interrupted():
+    with pytest.raises(KeyboardInterrupt), processes(2) as mapped:
+        mapped(time.sleep, [600, 600])
+        started = multiprocessing.active_children()
+        raise KeyboardInterrupt
+    assert [process.join() or process.exitcode for process in started] == [-signal.SIGKILL] * 2
 
 
 def alive(process):
