@@ -81,7 +81,7 @@ class _Folding:
             product.CopyFrom(self.nodes[layer])
             product.name = layer + "/product"
             self._replace(layer, "AddV2", [product.name, self._constant(layer + "/folded_bias", bias)])
-        return GraphView(self.folded, self.weights, self.altered)
+        return GraphView(self.folded, self.weights, self.altered, self.graph.outputs)
 
     def _fold_into_layer_above(self, layer: str) -> None:
         steps, scale, shift, normalises = self._chain(self._only_use(layer))

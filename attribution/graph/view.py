@@ -52,6 +52,8 @@ class GraphView:
         Tensors of the placeholders that are not inputs, by node name.
     altered
         Nodes that have other values than in the graph that this one was made from.
+    outputs
+        Outputs of nodes, as far as they are known.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class GraphView:
         graph_def: tf.compat.v1.GraphDef,
         weights: Mapping[str, tf.Tensor] | None = None,
         altered: Iterable[str] = (),
+        outputs: Mapping[str, list[tf.TensorSpec]] | None = None,
     ) -> None:
         self.graph_def = graph_def
         self.altered = frozenset(altered)
@@ -81,7 +84,7 @@ class GraphView:
                 waiting[consumer] -= 1
                 if waiting[consumer] == 0:
                     ready.append(consumer)
-        self._outputs: dict[str, list[tf.TensorSpec]] | None = None
+        self.outputs = dict(outputs or {})
         self.depends_on_values = False  # whether a function was built by what the values of weights are
         self._evaluated: Any = None
 
@@ -157,14 +160,14 @@ class GraphView:
         return self._outputs_of(node)[int(number or 0)]
 
     def _outputs_of(self, node: str) -> list[tf.TensorSpec]:
-        if self._outputs is None:
+        if node not in self.outputs:
             with tf.Graph().as_default() as imported:
                 tf.import_graph_def(self.graph_def, name="")
-            self._outputs = {
+            self.outputs = {
                 operation.name: [tf.TensorSpec(output.shape, output.dtype) for output in operation.outputs]
                 for operation in imported.get_operations()
             }
-        return self._outputs[node]
+        return self.outputs[node]
 
     def uses(self, name: str) -> list[str]:
         """Return the nodes that use a node's values, one entry for each use."""

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from attribution.errors import BadInput, listed
 from attribution.graph import fold_batch_norm, nodes
+from attribution.graph.tf_internals import without_collection
 from attribution.graph.view import GraphView
 from attribution.lrp.composite import Composite
 from attribution.methods import deeplift, full_grad
@@ -43,6 +44,7 @@ def _compiled(build: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(build)
+    @without_collection()
     def once(self: CompiledGraph, *arguments: Any) -> Any:
         key, functions = (build.__name__, *arguments), self._functions
         if key not in functions:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from attribution.errors import BadInput, listed
 from attribution.file_io.paths import find_saved_model
 from attribution.graph import nodes as graph_nodes
-from attribution.graph.tf_internals import UnliftableError, convert_to_constants
+from attribution.graph.tf_internals import UnliftableError, convert_to_constants, without_collection
 from attribution.graph.view import GraphView
 from attribution.model import gradient_support
 from attribution.model.loader import SavedFile
@@ -113,6 +113,7 @@ def _load(file: SavedFile, path: Any, signatures: Iterable[str] | None = None, t
         raise BadInput(f"'{path}' cannot be read as a SavedModel with the tag 'serve': {_gist(error)}") from error
 
 
+@without_collection()
 def freeze(
     path: str | os.PathLike[str],
     signature: str | None = None,
@@ -148,17 +149,18 @@ def freeze(
         loaded = _load(file, path, names, [*inputs, *([output] if output else [])] if inputs else ())
     function, input_names, chosen, place = _chosen_function(loaded, path, signature, inputs, output)
 
-    frozen, graph_def, weights, renamed, state = _without_variables(function)
-    tensor = frozen.outputs[place].name
+    graph_def, weights, renamed, state = _without_variables(function)
+    tensor = function.outputs[place].name
     tensor = renamed.get(tensor, tensor)
-    nodes = [tensor_.name.split(":")[0] for tensor_ in frozen.inputs[: len(input_names)]]
+    placeholders = function.inputs[: len(input_names)]
+    nodes = [placeholder.op.name for placeholder in placeholders]
     specs = {
-        name: tf.TensorSpec(tensor_.shape, tensor_.dtype)
-        for name, tensor_ in zip(input_names, frozen.inputs, strict=False)
+        name: tf.TensorSpec(placeholder.shape, placeholder.dtype)
+        for name, placeholder in zip(input_names, placeholders, strict=True)
     }
     pure = graph_nodes.pure_subgraph(graph_def, [tensor], keep=nodes)
     by_name = () if inputs else input_names
-    _check_computes(path, pure, state, lambda: _leaves_state(function, frozen.inputs[: len(input_names)], by_name))
+    _check_computes(path, pure, state, lambda: _leaves_state(function, placeholders, by_name))
     view = GraphView(pure, weights)
     inexact = gradient_support.first_inexact(view, nodes, tensor)
     if inexact:
@@ -243,15 +245,13 @@ def _leaves_state(function: Any, inputs: Any, names: Sequence[str]) -> bool:
     return all(np.array_equal(one, other) for one, other in zip(before, after, strict=True))
 
 
-def _without_variables(function: Any) -> tuple[Any, tf.compat.v1.GraphDef, dict[str, Any], dict[str, str], set[str]]:
+def _without_variables(function: Any) -> tuple[tf.compat.v1.GraphDef, dict[str, Any], dict[str, str], set[str]]:
     """Take the variables and calls out of a function.
 
     Returns
     -------
-    frozen
-        The function without variables.
     graph_def
-        Its graph without calls.
+        The function's graph without variables and calls.
     weights
         Tensors of the graph's placeholders, by node name.
     renamed
@@ -273,7 +273,8 @@ def _without_variables(function: Any) -> tuple[Any, tf.compat.v1.GraphDef, dict[
         converted = _converter(function, kept=kept)
     graph_def, indices = convert_to_constants._replace_variables_by_constants(converted)
     _retype_outputs_of_loops(graph_def)
-    frozen = convert_to_constants._construct_concrete_function(function, graph_def, indices)
+    if graph_def.library.function:  # TensorFlow has to know the changed functions; else this is slow and for nothing
+        convert_to_constants._construct_concrete_function(function, graph_def, indices)
     graph_def, renamed = graph_nodes.inline_calls(graph_def)
     gradient_support.restore(graph_def)
     tables = {
@@ -287,7 +288,7 @@ def _without_variables(function: Any) -> tuple[Any, tf.compat.v1.GraphDef, dict[
         if node.op == "ReadVariableOp" and sources(node.input[0]) in kept
     }
     weights = _take_weights(graph_def, {name: captured[variable] for name, variable in read.items()})
-    return frozen, graph_def, tables | weights, renamed, {name for name in read if read[name] in written}
+    return graph_def, tables | weights, renamed, {name for name in read if read[name] in written}
 
 
 def _retype_outputs_of_loops(graph_def: tf.compat.v1.GraphDef) -> None:
