@@ -256,9 +256,9 @@ def copy_used_nodes(
     for name in signatures:
         target.signature_def[name].CopyFrom(source.signature_def[name])
     roots = [tensor for definition in target.signature_def.values() for tensor in _tensors(definition)]
-    run = ancestors(nodes, [*roots, *tensors, *_copy_initializers(source, target)])
-    restoring = ancestors(nodes, [source.saver_def.restore_op_name, source.saver_def.filename_tensor_name])
-    kept = run | restoring | ancestors(nodes, [asset.tensor_info.name for asset in assets])
+    run = _ancestors(nodes, [*roots, *tensors, *_copy_initializers(source, target)])
+    restoring = _ancestors(nodes, [source.saver_def.restore_op_name, source.saver_def.filename_tensor_name])
+    kept = run | restoring | _ancestors(nodes, [asset.tensor_info.name for asset in assets])
     kept |= _copy_variables(source, nodes, kept, target)
     kept |= _identities_of(source.graph_def.node, kept)
     for node in source.graph_def.node:
@@ -285,7 +285,7 @@ def copy_used_nodes(
     }
 
 
-def ancestors(nodes: Mapping[str, Any], tensors: Iterable[str]) -> set[str]:
+def _ancestors(nodes: Mapping[str, Any], tensors: Iterable[str]) -> set[str]:
     """Return the nodes, by name, that tensors depend on; names that are not in ``nodes`` are ignored."""
     waiting, found = [*tensors], set()
     while waiting:
@@ -370,7 +370,7 @@ def _copy_variables(source: Any, nodes: Mapping[str, Any], kept: Collection[str]
                 variable.initializer_name = variable.variable_name
             variable.initial_value_name = ""
             snapshot = variable.snapshot_name or f"{node_of(variable.variable_name)}/Read/ReadVariableOp:0"
-            reading |= ancestors(nodes, [snapshot])
+            reading |= _ancestors(nodes, [snapshot])
             target.collection_def[key].bytes_list.value.append(variable.SerializeToString())
     return reading
 

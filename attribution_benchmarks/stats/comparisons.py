@@ -31,6 +31,8 @@ DRAWS = 19_999  # the smallest p-value is 0.0001: enough for Holm's correction o
 LEVEL = 0.05
 _POWER = 0.8
 _PAIRS_AT_ONCE = 64  # bounds the memory: some 100 MB of draws
+_SHARING_PAIRS_AT_ONCE = 1280  # some 400 MB with 10,000 inputs
+_SHARING_FROM = 1000  # clusters; fewer are tested in no time, one pair at a time
 # Matrix products compute full blocks of columns alike; columns of a partial block may differ in the last digit. With
 # full blocks only, a pair has the same digits in every family of pairs, whether its test was cached or not.
 _BLOCK = 16
@@ -185,45 +187,78 @@ def compare_pairs(
         raise ValueError(f"methods have {sorted(lengths)} values; a paired test needs the same inputs")
     if not pairs:
         return []
-    differences = np.stack([columns[first] - columns[second] for first, second in pairs], axis=1)
-    known = np.isfinite(differences)
-    differences[~known] = 0.0
-    results = _run_tests(differences, known, clusters, draws, seed, cache)
+    names = list(columns)
+    places = np.array([[names.index(name) for name in pair] for pair in pairs]).T
     found = []
-    for pair, n, numbers in zip(pairs, known.sum(axis=0).tolist(), results.T.tolist(), strict=True):
-        difference, low, high, p_value, error, count = numbers
-        values_of_pair = (difference, low, high, p_value, float("nan"), n, error, int(count) if n else 0)
+    results = _run_tests(np.stack(list(columns.values()), axis=1), places, clusters, draws, seed, cache)
+    for pair, (n, *numbers, count) in zip(pairs, results.T.tolist(), strict=True):
+        difference, low, high, p_value, error = numbers
+        values_of_pair = (difference, low, high, p_value, float("nan"), int(n), error, int(count) if n else 0)
         found.append(PairComparison(*pair, *values_of_pair))
     return holm_corrected(found)
 
 
+def _shared_columns(
+    values: Array, places: npt.NDArray[np.int64], clusters: Clusters
+) -> resampling.SharedColumns | None:
+    """Return the columns of values without NaN for the pairs of ``places``; None for few clusters."""
+    complete = ~np.isnan(values).any(axis=0)
+    if len(values) <= _SHARING_FROM or not complete.any():
+        return None
+    # Differences from the methods' mean: rounding is relative to what distinguishes methods.
+    centred = np.where(complete, values - values[:, complete].mean(axis=1, keepdims=True), np.nan)
+    sums, sizes = (resampling.cluster_sums(each, clusters) for each in (centred, np.ones((len(values), 1))))
+    return resampling.SharedColumns(sums, sizes, *places) if len(sums) > _SHARING_FROM else None
+
+
 def _run_tests(
-    differences: Array,
-    known: npt.NDArray[np.bool_],
+    values: Array,
+    places: npt.NDArray[np.int64],
     clusters: Clusters,
     draws: int,
     seed: int,
     cache: CachedTests | None,
 ) -> Array:
-    """Return the tests of each column of differences, (6, K) float64, NaN for columns without a value."""
+    """Return the number of inputs and the tests of pairs of columns, (7, K) float64, NaN for pairs without an input.
 
-    def in_parts(which: npt.NDArray[np.int64]) -> Iterator[tuple[npt.NDArray[np.int64], Array, Array]]:
-        for start in range(0, len(which), _PAIRS_AT_ONCE):
-            part = which[start : start + _PAIRS_AT_ONCE]
-            sums, sizes = (resampling.cluster_sums(each[:, part], clusters) for each in (differences, known))
-            yield part, sums, sizes
+    Parameters
+    ----------
+    values, places
+        (N, M) scores of methods, and (2, K) the columns of each pair.
+    """
+    values = np.where(np.isfinite(values), values, np.nan)
+    shared = _shared_columns(values, places, clusters)
+    known = ~np.isnan(values)
+    counts = (known.T.astype(np.float64) @ known)[tuple(places)]
+    results = np.full((len(_Tests._fields), len(counts)), np.nan)
+    is_shared = np.zeros(len(counts), bool)
 
-    results = np.full((len(_Tests._fields), known.shape[1]), np.nan)
-    untested = np.flatnonzero(known.any(axis=0))
-    if cache is not None:
-        for part, sums, sizes in in_parts(untested):
-            results[:, part] = cache.load(sums, sizes)
-        untested = untested[np.isnan(results[-1, untested])]
-    for part, sums, sizes in in_parts(untested):
-        results[:, part] = _test(sums, sizes, draws, seed)
+    def in_parts(which: npt.NDArray[np.int64], at_once: int) -> Iterator[tuple[npt.NDArray[np.int64], Array, Array]]:
+        for start in range(0, len(which), at_once):
+            part = which[start : start + at_once]
+            first, second = places[:, part]
+            differences = values.take(first, axis=1)
+            differences -= values.take(second, axis=1)
+            sums = resampling.cluster_sums(np.nan_to_num(differences, copy=False), clusters)
+            if shared is not None and is_shared[part].all():
+                yield part, sums, np.broadcast_to(shared.sizes, sums.shape)
+            else:
+                both = known.take(first, axis=1) & known.take(second, axis=1)
+                yield part, sums, resampling.cluster_sums(both, clusters)
+
+    untested = np.flatnonzero(counts)
+    for part, sums, sizes in in_parts(untested, _PAIRS_AT_ONCE):
         if cache is not None:
-            cache.save(sums, sizes, results[:, part])
-    return results
+            results[:, part] = cache.load(sums, sizes)
+        if shared is not None:
+            is_shared[part] = shared.of_pairs(part).represent(sums)
+    untested = untested[np.isnan(results[-1, untested])]
+    for kind, at_once in ((False, _PAIRS_AT_ONCE), (True, _SHARING_PAIRS_AT_ONCE)):
+        for part, sums, sizes in in_parts(untested[is_shared[untested] == kind], at_once):
+            results[:, part] = _test(sums, sizes, draws, seed, shared.of_pairs(part) if shared and kind else None)
+            if cache is not None:
+                cache.save(sums, sizes, results[:, part])
+    return np.concatenate([counts[None], results])
 
 
 def holm(p_values: npt.ArrayLike) -> Array:
@@ -316,10 +351,11 @@ def smallest_p_value(clusters: int) -> float:
     return max(2.0 ** (1 - clusters), 2 / (DRAWS + 1))
 
 
-def _test(sums: Array, sizes: Array, draws: int, seed: int) -> _Tests:
+def _test(sums: Array, sizes: Array, draws: int, seed: int, shared: resampling.SharedColumns | None = None) -> _Tests:
     """Test each of K columns of clusters' sums of differences, (C, K), against a mean of zero."""
     columns = sums.shape[1]
-    sums, sizes = _in_blocks(sums, sizes)
+    if shared is None:
+        sums, sizes = _in_blocks(sums, sizes)
     difference = sums.sum(axis=0) / sizes.sum(axis=0)
     clusters = np.count_nonzero(sizes, axis=0)
     largest = np.abs(sums).max(axis=0)
@@ -327,15 +363,20 @@ def _test(sums: Array, sizes: Array, draws: int, seed: int) -> _Tests:
     error[error <= 1e-12 * largest] = 0.0  # all differences are equal up to rounding
     error[clusters < 2] = np.nan
     # Evidence for a mean above and below zero; a subset without values flips nothing.
-    flipped = resampling.subset_means(sums, sizes, draws, seed)
+    flipped = (
+        resampling.subset_means(sums, sizes, draws, seed) if shared is None else shared.subset_means(sums, draws, seed)
+    )
     above, below = _tail_share(~(flipped > 0)), _tail_share(~(flipped < 0))
     low, high = _ends(flipped)
+    del flipped
     # Differences of hits and misses, each input its own cluster, are symmetric wherever the rates are equal: the flips
     # are exact, and bootstrap draws, which may be all alike, add nothing.
     exact = (sizes <= 1).all(axis=0) & ((sums == 0) | (np.abs(sums) == largest)).all(axis=0) & (clusters > 1)
     rest = np.flatnonzero(~exact)
     if len(rest):
-        found = _bootstrap_t_test(sums[:, rest], sizes[:, rest], difference[rest], error[rest], draws, seed)
+        if len(rest) < len(exact):
+            sums, sizes, shared = sums[:, rest], sizes[:, rest], shared and shared.of_pairs(rest)
+        found = _bootstrap_t_test(sums, sizes, difference[rest], error[rest], draws, seed, shared)
         above[rest], below[rest] = np.maximum(above[rest], found[0]), np.maximum(below[rest], found[1])
         low[rest], high[rest] = np.minimum(low[rest], found[2]), np.maximum(high[rest], found[3])
     p_value = np.minimum(2 * np.minimum(above, below), 1.0)
@@ -347,20 +388,28 @@ def _test(sums: Array, sizes: Array, draws: int, seed: int) -> _Tests:
 
 
 def _bootstrap_t_test(
-    sums: Array, sizes: Array, difference: Array, error: Array, draws: int, seed: int
+    sums: Array,
+    sizes: Array,
+    difference: Array,
+    error: Array,
+    draws: int,
+    seed: int,
+    shared: resampling.SharedColumns | None,
 ) -> tuple[Array, Array, Array, Array]:
     """Return the one-sided p-values for a mean above and below zero and the interval's ends, (K,) each.
 
     A column of a single cluster has p-values of 1 and no ends.
     """
-    _, t_values = resampling.bootstrap_t(*_in_blocks(sums, sizes), draws, seed)
-    t_values = t_values[:, : len(difference)]
     single = np.isnan(error)
     error = np.nan_to_num(error)
     with np.errstate(invalid="ignore", divide="ignore"):
         observed = np.where(error > 0, difference / error, np.sign(difference) * np.inf)
     observed[(error == 0) & (difference == 0)] = 0.0
     slack = 1e-9 * np.where(np.isfinite(observed), np.maximum(1.0, np.abs(observed)), 1.0)
+    if shared is None:
+        t_values = resampling.bootstrap_t(*_in_blocks(sums, sizes), draws, seed)[1][:, : len(difference)]
+    else:
+        t_values = shared.bootstrap_t(sums, observed, slack, _ranks(draws), draws, seed)
     above = np.where(single, 1.0, _tail_share(t_values >= observed - slack))
     below = np.where(single, 1.0, _tail_share(t_values <= observed + slack))
     least, greatest = _ends(t_values)
@@ -389,11 +438,22 @@ def _ends(drawn: Array) -> tuple[Array, Array]:
 
     They are draws, as many from either end as ``_tail_share`` calls extreme; NaN is extreme on both sides.
     """
-    count = len(drawn)
+    ranks = _ranks(len(drawn))
+    if not ranks:
+        return np.full(drawn.shape[1], -np.inf), np.full(drawn.shape[1], np.inf)
+    ends = []
+    for start in range(0, drawn.shape[1], _PAIRS_AT_ONCE):
+        part = drawn[:, start : start + _PAIRS_AT_ONCE]
+        for rank, extreme in zip(ranks, (-np.inf, np.inf), strict=True):
+            ordered = np.array(part)
+            ordered[np.isnan(ordered)] = extreme
+            ordered.partition(rank, axis=0)
+            ends.append(ordered[rank])
+    return np.concatenate(ends[::2]), np.concatenate(ends[1::2])
+
+
+def _ranks(count: int) -> tuple[int, ...]:
+    """Return the places of the interval's ends in the order of draws; empty for too few draws."""
     tail = (1 - CONFIDENCE) / 2 * (count + 1)
     rank = int(np.ceil(tail - 1e-9)) - 1  # shares below the level have fewer draws and the observed one
-    if rank < 1:
-        return np.full(drawn.shape[1], -np.inf), np.full(drawn.shape[1], np.inf)
-    low = np.partition(np.where(np.isnan(drawn), -np.inf, drawn), rank - 1, axis=0)[rank - 1]
-    high = np.partition(np.where(np.isnan(drawn), np.inf, drawn), count - rank, axis=0)[count - rank]
-    return low, high
+    return () if rank < 1 else (rank - 1, count - rank)

@@ -90,6 +90,34 @@ def test_a_pair_has_one_p_value_wherever_it_is_asked_for():
         np.testing.assert_allclose([c.p_corrected for c in found], holm([c.p_value for c in found]))
 
 
+@pytest.mark.parametrize("kind", ["independent", "clusters", "unequal clusters", "rounded", "skewed"])
+def test_methods_that_share_their_products_have_the_tests_of_single_pairs(kind, monkeypatch):
+    generator = np.random.default_rng(4)
+    drawn = generator.normal(size=(120, 1)) + generator.normal(size=(120, 7)) + np.linspace(0, 0.3, 7)
+    drawn = np.round(drawn) if kind == "rounded" else np.exp(drawn) if kind == "skewed" else drawn
+    drawn[:, 5] = drawn[:, 4] + 1e-9 * generator.normal(size=120)  # too close for differences of sums
+    drawn[:4, 6] = np.nan
+    values = dict(zip("abcdefg", drawn.T, strict=True))
+    clusters = {"clusters": np.arange(120) // 2, "unequal clusters": generator.integers(40, size=120)}.get(kind)
+    pairs = list(itertools.combinations(values, 2))
+    single = compare_pairs(values, pairs, clusters, draws=3999)
+    monkeypatch.setattr(comparisons, "_SHARING_FROM", 20)
+    shared_pairs = []
+    original = resampling.SharedColumns.bootstrap_t
+    monkeypatch.setattr(
+        resampling.SharedColumns,
+        "bootstrap_t",
+        lambda self, *arguments: shared_pairs.extend(self.first) or original(self, *arguments),
+    )
+    shared = compare_pairs(values, pairs, clusters, draws=3999)
+    assert len(shared_pairs) == 14  # of 6 complete methods, without the pair that is too close
+    for one, other in zip(shared, single, strict=True):
+        assert (one.p_value, one.p_corrected, one.n, one.clusters) == (
+            other.p_value, other.p_corrected, other.n, other.clusters,
+        )  # fmt: skip
+        assert one[2:5] == pytest.approx(other[2:5], rel=1e-9, abs=1e-12)
+
+
 def test_a_method_does_not_differ_from_itself():
     values = np.random.default_rng(0).random(100) < 0.5
     assert compare(values, values)[2:8] == (0.0, 0.0, 0.0, 1.0, 1.0, 100)
