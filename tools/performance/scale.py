@@ -1,7 +1,7 @@
 """What an input costs by benchmark and method, and a run of the whole CLEVR-XAI release on many workers, simulated.
 
     python tools/performance/scale.py --measure     # a few minutes; writes SCALE.json
-    python tools/performance/scale.py --memory      # peaks of few and of many inputs; half an hour
+    python tools/performance/scale.py --memory      # peaks and CPU time of few and of many inputs; half an hour
     python tools/performance/scale.py --blocks=SIMPLE_DIR,COMPLEX_DIR     # reads the block times of two runs on Beam
     python tools/performance/scale.py               # writes the tables of docs/scale.md from that file
 
@@ -129,7 +129,7 @@ network = Network()
 tf.saved_model.save(network, sys.argv[1], signatures=network.serve)
 """
 PEAK = """
-import importlib, importlib.util, resource, sys
+import importlib, importlib.util, resource, sys, time
 from attribution.cli.run import execute
 door = sys.argv[1]
 if door.endswith(".py"):
@@ -139,7 +139,7 @@ if door.endswith(".py"):
 else:
     command = importlib.import_module(door)
 code = execute(command.main, command.FLAGS, "", sys.argv[1:])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, code)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, round(time.process_time(), 1), code)
 """
 MANY_DOOR = "attribution_benchmarks.core.evaluate"
 SMALL = "--benchmark={folder}/many.py:MANY --model={folder}/network --batch_size=500 --num_imgs={number}"
@@ -185,9 +185,9 @@ def ask_again(folder: pathlib.Path, count: int) -> None:
     layout.write_json(folder / layout.QUESTIONS.format(kind="simple"), {"questions": questions[:count]})
 
 
-def peaks() -> dict[str, dict[str, int]]:
-    """Return what is done -> number of inputs -> peak of resident memory of the command's process in MB."""
-    found: dict[str, dict[str, int]] = {}
+def peaks() -> dict[str, dict[str, list[float]]]:
+    """Return what is done -> number of inputs -> peak of resident memory in MB and CPU seconds of the process."""
+    found: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-c", NETWORK, f"{folder}/network"], check=True, capture_output=True)
         pathlib.Path(folder, "many.py").write_text(MANY)
@@ -205,27 +205,31 @@ def peaks() -> dict[str, dict[str, int]]:
                     [sys.executable, "-c", PEAK, door, *options], check=True, capture_output=True, text=True, cwd=ROOT,
                     env={**os.environ, "ATTRIBUTION_BENCHMARKS_CACHE": str(own / "cache")},
                 )  # fmt: skip
-                peak, code = done.stdout.splitlines()[-1].split()
+                peak, seconds, code = done.stdout.splitlines()[-1].split()
                 assert code == "0", done.stderr
-                found.setdefault(title, {})[str(number)] = int(peak)
-                print(f"{title}, {number}: {peak} MB", file=sys.stderr)
+                found.setdefault(title, {})[str(number)] = [int(peak), float(seconds)]
+                print(f"{title}, {number}: {peak} MB, {seconds} CPU seconds", file=sys.stderr)
     return found
 
 
 def memory_table(known: dict) -> str:
-    """Return what memory grows by."""
-    lines = ["| | few | many | MB of few | MB of many |", "|---|---|---|---|---|"]
+    """Return what memory and time grow by."""
+    lines = [
+        "| | few | many | MB of few | MB of many | CPU s of few | CPU s of many |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for title, found in known["memory"].items():
-        (few, least), (many, most) = found.items()
-        lines.append(f"| {title} | {int(few):,} | {int(many):,} | {least:,} | {most:,} |")
+        (few, (least, short)), (many, (most, long)) = found.items()
+        cells = [title, f"{int(few):,}", f"{int(many):,}", f"{least:,}", f"{most:,}", f"{short:.0f}", f"{long:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def batches_of(directory: str) -> dict:
     """Return inputs and CPU seconds of the blocks of a run, which were of one batch each."""
     files = sorted(pathlib.Path(directory).rglob("[0-9]*.jsonl"))
-    headers = [json.loads(path.read_text().partition("\n")[0])["told"] for path in files]
-    return {"inputs": [told["inputs"] for told in headers], "cpu_seconds": [told["cpu_seconds"] for told in headers]}
+    headers = [json.loads(path.read_text().partition("\n")[0])["statistics"] for path in files]
+    return {name: [statistics[name] for statistics in headers] for name in ("inputs", "cpu_seconds")}
 
 
 def simulated(known: dict, workers: int, size: int, seed: int) -> dict[str, float]:
