@@ -18,7 +18,6 @@ import numpy as np
 from attribution import load_model
 from attribution.errors import BadInput
 from attribution.file_io.files import temporary_directory
-from attribution.graph.nodes import node_of
 from attribution.model import batching
 from attribution_benchmarks.core.batch import MEMBER, Batch
 from attribution_benchmarks.core.controls import Control
@@ -139,6 +138,8 @@ def graph_order(model: Any) -> list[int]:
     model
         Of a file.
     """
+    from attribution.graph.nodes import node_of  # it imports TensorFlow
+
     graph, depths = model.graph, {}
     for name, node in graph.nodes.items():  # inputs first
         depths[name] = 1 + max((depths[node_of(tensor)] for tensor in node.input), default=0)

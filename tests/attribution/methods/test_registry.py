@@ -87,9 +87,13 @@ def test_a_parameter_without_default_must_be_given():
         method.parameters({})
 
 
-def test_importing_the_registry_imports_no_tensorflow():
+@pytest.mark.parametrize(
+    "imported", ["attribution", "attribution_benchmarks.report.reproduce", "bim.metrics", "clevr_xai.evaluate"]
+)
+def test_help_and_checks_of_flags_import_no_tensorflow(imported):
     code = (
-        "import attribution, sys; attribution.METHODS; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+        f"import attribution, {imported}, sys; attribution.METHODS; "
+        "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
