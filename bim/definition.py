@@ -267,7 +267,7 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
         ReportTask(
             "bim_tcav", "bim", "BIM: TCAV", ("-m", "bim.run_tcav", f"--num_random={counterparts}", *seeded),
             note=f"The concept “dog” against {counterparts} random counterparts.",
-            input_scores=False, scores=False, pictures=False, shared=False,
+            input_scores=False, scores=False, pictures=False, shared=False, cost=10 + 15 * share,
         ),
     ]  # fmt: skip
 

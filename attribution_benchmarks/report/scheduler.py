@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -68,18 +68,24 @@ def run_chains(
     first = min(left, key=lambda place: left[place][0][:2], default=None)
     running: dict[concurrent.futures.Future, int] = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+
+        def fill(held: Collection[int] = ()) -> None:
+            """Start tasks; none of a chain whose last result was not taken yet."""
+            nonlocal first
+            free = [place for place in left if left[place] and place not in (*running.values(), *held)]
+            free.sort(key=lambda place: (place != first, left[place][0][0], -left[place][0][1]))
+            for place in free[: jobs - len(running)]:
+                running[pool.submit(work, left[place].pop(0)[2])] = place
+                first = None
+
         try:
-            while left:
-                free = [place for place in left if place not in running.values()]
-                free.sort(key=lambda place: (place != first, left[place][0][0], -left[place][0][1]))
-                for place in free[: jobs - len(running)]:
-                    running[pool.submit(work, left[place].pop(0)[2])] = place
-                    first = None
-                for finished in concurrent.futures.wait(running, return_when="FIRST_COMPLETED").done:
-                    place = running.pop(finished)
-                    if not left[place]:
-                        del left[place]
-                    yield place, finished.result()
+            fill()
+            while running:
+                finished = concurrent.futures.wait(running, return_when="FIRST_COMPLETED").done
+                results = {running.pop(future): future.result() for future in finished}
+                fill(results)  # what follows the yield may take seconds
+                yield from results.items()
+                fill()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
