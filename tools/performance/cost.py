@@ -1,8 +1,8 @@
-"""CPU time of gradients and relevance beside the passes that they need, and peak memory of methods.
+"""CPU time of gradients and relevance beside the passes that they need, of a process's first map, and peak memory.
 
     python tools/performance/cost.py
 
-writes two parts of RESULTS.md. The first divides each method's CPU time by that of the gradients G that it cannot do
+writes three parts of RESULTS.md. The first divides each method's CPU time by that of the gradients G that it cannot do
 without, compiled from the live Keras network: medians over rounds in one process on one thread. Memory is the peak of
 anonymous resident memory of a process for each run (Linux), compared with a process that only calls the file's
 signature; pages of libraries, which the system's cache keeps or drops, are not in it.
@@ -43,6 +43,7 @@ METHODS = {
     "lrp_attn": ({}, 1),
     "lrp_alpha1beta0": ({}, 1),
 }
+FIRST = ("gradient", "grad_cam", "lrp_alpha1beta0")
 SIGNATURE, SCORES = "the file's signature, by TensorFlow", "scores, by this project"
 # Few samples, masks and channels: memory does not grow with them, as pairs of lines show.
 MEMORY_RUNS = {
@@ -147,8 +148,43 @@ def peaks(directory, runs, values):
     return found
 
 
+def first_map(directory, method):
+    """Print CPU seconds of loading a model, of the first map of one image and of the second, without the imports."""
+    import numpy as np
+    import tensorflow as tf
+
+    import attribution
+
+    image = np.random.default_rng(0).random((1, 224, 224, 3), dtype=np.float32)
+    times = [time.process_time()]
+    model = tf.saved_model.load(directory) if method == "load" else attribution.load_model(directory)
+    times.append(time.process_time())
+    for _ in range(2 if method != "load" else 0):
+        attribution.explain(method, model, image, 0)
+        times.append(time.process_time())
+    print(*np.diff(times))
+
+
+def first_map_part(directory, values):
+    """Return the part on a process's first map as Markdown: medians over rounds of processes."""
+    found = {method: [] for method in ("load", *FIRST)}
+    for method in list(found) * values.repeats:
+        command = [sys.executable, __file__, f"--child=first {method}", f"--saved_model={directory}"]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found[method].append([float(word) for word in printed.split()])
+    rows = {method: [f"{statistics.median(one):.2f}" for one in zip(*found[method], strict=True)] for method in found}
+    return (
+        f"# First map\n\nCPU seconds of a process with one ResNet-50 and one image, without imports: medians of "
+        f"{values.repeats} processes. `tf.saved_model.load` takes {rows.pop('load')[0]}.\n\n"
+        "| method | load_model | first map | second map |\n|---|---|---|---|\n"
+        + "\n".join(f"| `{method}` | {' | '.join(row)} |" for method, row in rows.items())
+    )
+
+
 def child(values):
     """Run one method, or one of ``MEMORY_RUNS``, and print the peak in MB."""
+    if values.child.startswith("first "):
+        return first_map(values.saved_model, values.child.removeprefix("first "))
     peak = Peak()
     peak.start()
     import numpy as np
@@ -197,13 +233,9 @@ def cost_table(title, measured, megabytes):
     return "\n".join(lines)
 
 
-def memory_part(values):
+def memory_part(directory, values):
     """Return the part on ResNet-50's memory as Markdown."""
-    import networks
-
-    with tempfile.TemporaryDirectory() as directory:
-        networks.resnet50().export(directory, verbose=False)
-        found = peaks(directory, MEMORY_RUNS, values)
+    found = peaks(directory, MEMORY_RUNS, values)
     lines = [
         "# Memory",
         "",
@@ -239,7 +271,11 @@ def main(values):
             network.export(directory, verbose=False)
             measured = measure_times(network, directory, methods, values)
             parts.append(cost_table(chosen.title, measured, peaks(directory, [SIGNATURE, *methods], values)))
-    for text in ("\n\n".join(parts), memory_part(values)):
+    texts = ["\n\n".join(parts)]
+    with tempfile.TemporaryDirectory() as directory:
+        networks.resnet50().export(directory, verbose=False)
+        texts += [first_map_part(directory, values), memory_part(directory, values)]
+    for text in texts:
         print(text)
         networks.write_part(pathlib.Path(values.output), text)
 
