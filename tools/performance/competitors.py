@@ -14,13 +14,14 @@ NOT_THE_METHOD = {("tf-explain", "SmoothGrad"), ("tf-explain", "Integrated Gradi
 
 
 def ours(model, batch_size, work):
-    relus = [name for name in model.layers() if model.graph.nodes[name].op == "Relu"]
+    relus = [name for name in model.layers() if model.graph.nodes[name].op == "Relu"] or [None]
 
     def run(name, **options):
         return lambda images, targets: attribution.explain(
             name, model, images, targets, batch_size=batch_size, **options
         )
 
+    (shape,) = (spec.shape for spec in model.inputs.values())
     return {
         "gradient": run("gradient"),
         "Guided Backprop": run("guided_backprop"),
@@ -29,10 +30,13 @@ def ours(model, batch_size, work):
         "SmoothGrad": run("smoothgrad", samples=work.samples),
         "VarGrad": run("vargrad", samples=work.samples),
         "Integrated Gradients": run("integrated_gradients", points=work.samples),
+        "Expected Gradients": run("expected_gradients", samples=work.samples, references=references(*shape)),
         "Score-CAM": run("score_cam", layer=relus[work.relu]),
         "RISE": run("rise", masks=work.masks),
         "occlusion": run("occlusion", patch=patch_side(work, *model.inputs.values())),
+        "LRP-ε+": run("lrp_epsilon_plus"),
         "LRP-α1β0": run("lrp_alpha1beta0"),
+        "Excitation Backprop": run("excitation_backprop"),
     }
 
 
@@ -68,13 +72,9 @@ def tf_keras_vis(network, batch_size, work):
     from tf_keras_vis.utils.scores import CategoricalScore
 
     def run(explainer, **options):
-        def explain(images, targets):
-            parts = np.array_split(np.arange(len(images)), -(-len(images) // batch_size))
-            return [explainer(CategoricalScore(targets[rows].tolist()), images[rows], **options) for rows in parts]
+        return in_batches(lambda x, t: explainer(CategoricalScore(t.tolist()), x, **options), batch_size)
 
-        return explain
-
-    relus = [layer.name for layer in network.layers if type(layer).__name__ in ("ReLU", "Activation")]
+    relus = [layer.name for layer in network.layers if type(layer).__name__ in ("ReLU", "Activation")] or [None]
     saliency = Saliency(network, clone=True)
     return {
         "gradient": run(saliency),
@@ -91,7 +91,7 @@ def saliency(network, batch_size, work):
     import keras
     import saliency.core as library
 
-    layer = [layer for layer in network.layers if len(layer.output.shape) == 4][-1]
+    layer = [layer for layer in network.layers if len(layer.output.shape) > 2][-1]
     both = keras.Model(network.inputs, [layer.output, network.outputs[0]])
 
     def call(images, call_model_args=None, expected_keys=None):
@@ -108,13 +108,7 @@ def saliency(network, batch_size, work):
         }
 
     def run(method, **options):
-        def explain(images, targets):
-            return [
-                method(image, call, {"target": int(target)}, **options)
-                for image, target in zip(images, targets, strict=True)
-            ]
-
-        return explain
+        return in_batches(lambda x, t: method(x[0], call, {"target": int(t[0])}, **options), 1)
 
     return {
         "gradient": run(library.GradientSaliency().GetMask),
@@ -131,14 +125,10 @@ def tf_explain(network, batch_size, work):
     from tf_explain.core.smoothgrad import SmoothGrad
     from tf_explain.core.vanilla_gradients import VanillaGradients
 
-    layer = [layer.name for layer in network.layers if len(layer.output.shape) == 4][-1]
+    layer = [layer.name for layer in network.layers if len(layer.output.shape) > 2][-1]
 
-    def run(explainer, per_call=batch_size, **options):
-        def explain(images, targets):  # one class a call
-            parts = np.array_split(np.arange(len(images)), -(-len(images) // per_call))
-            return [explainer.explain((images[rows], None), network, int(targets[0]), **options) for rows in parts]
-
-        return explain
+    def run(explainer, size=batch_size, **options):  # one class a call
+        return in_batches(lambda x, t: explainer.explain((x, None), network, int(t[0]), **options), size)
 
     few = max(1, batch_size // work.samples)
     return {
@@ -156,19 +146,11 @@ def captum(network, batch_size, work):
     import torch_networks
     from captum import attr as library
 
-    torch.set_num_threads(1)  # its threads spin while they wait, which would count as work
-
-    module = torch_networks.small_resnet() if network.output_shape[-1] == 10 else torch_networks.resnet50()
-    last = [layer for layer in module if isinstance(layer, torch_networks.Block)][-1]
+    module = torch_networks.build(network)
+    last = module.features[-1] if hasattr(module, "features") else module[-4]
 
     def run(explain_batch, inner=batch_size):
-        def explain(images, targets):
-            for start in range(0, len(images), inner):
-                rows = slice(start, start + inner)
-                x = torch.from_numpy(images[rows]).permute(0, 3, 1, 2).contiguous()
-                explain_batch(x, torch.from_numpy(targets[rows]))
-
-        return explain
+        return in_batches(lambda x, t: explain_batch(torch_networks.tensor(x), torch.from_numpy(t)), inner)
 
     together = min(work.samples, batch_size)  # noisy copies of one image in one pass
     few = batch_size // together
@@ -184,8 +166,7 @@ def captum(network, batch_size, work):
         library.IntegratedGradients(module),
         library.Occlusion(module),
     )
-    patch = patch_side(work, network.inputs[0])
-    window = (3, patch, patch)
+    window = (network.input_shape[-1], *[patch_side(work, network.inputs[0])] * (len(network.input_shape) - 2))
     return {
         "gradient": run(lambda x, t: gradient.attribute(x, target=t, abs=False)),
         "Guided Backprop": run(lambda x, t: guided.attribute(x, target=t)),
@@ -199,6 +180,49 @@ def captum(network, batch_size, work):
     }
 
 
+def zennit(network, batch_size, work):
+    """The composites whose maps are ours, as ``oracles_torch.py`` compares them; scores of one class a call."""
+    import oracles_torch
+    import torch_networks
+
+    if network.name in ("efficientnetb0", "vit_tiny"):
+        return {}  # no rules for gates and attention
+    module = torch_networks.build(network, oracles_torch.Residual, work.same_weights)
+    rules = oracles_torch.composites_of(1e-6)
+
+    def run(name, start=None):
+        def explain(x, t):
+            return oracles_torch.by_zennit(module, torch_networks.tensor(x), int(t[0]), rules[name], start)
+
+        return in_batches(lambda x, t: explain(x, t).movedim(1, -1).numpy(force=True), batch_size)
+
+    found = {"LRP-ε+": run("epsilon_plus"), "LRP-α1β0": run("z_plus")}
+    if network.name == "cnn1d":  # sums of positive and negative values are shared otherwise
+        found["Excitation Backprop"] = run("excitation", 1.0)
+    return found
+
+
+def shap(network, batch_size, work):
+    """Expected gradients of the live Keras network, of given classes and not of all."""
+    import shap as library
+
+    explainer = library.GradientExplainer(network, references(*network.input_shape), batch_size=batch_size)
+    options = {"nsamples": work.samples, "output_rank_order": "custom"}
+    return {"Expected Gradients": lambda x, t: explainer.shap_values(x, ranked_outputs=t[:, np.newaxis], **options)}
+
+
+def references(_, *shape):
+    """Return the references of Expected Gradients."""
+    return np.random.default_rng(1).random((2, *shape), dtype=np.float32)
+
+
+def in_batches(explain, size):
+    """Return a contender that calls a function of a batch and its targets; the results are a list."""
+    return lambda images, targets: [
+        explain(images[start : start + size], targets[start : start + size]) for start in range(0, len(images), size)
+    ]
+
+
 def patch_side(work, images):
     """Return the side of occlusion's patches in pixels."""
     return images.shape[1] // work.patches
@@ -210,4 +234,6 @@ LIBRARIES = {
     "saliency": saliency,
     "tf-explain": tf_explain,
     "captum": captum,
+    "zennit": zennit,
+    "shap": shap,
 }

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-import typing
+import types
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -44,6 +44,7 @@ METHODS = {
     "lrp_alpha1beta0": ({}, 1),
 }
 FIRST = ("gradient", "grad_cam", "lrp_alpha1beta0")
+GROWING, BATCHES = ("gradient", "integrated_gradients", "lrp_alpha1beta0"), (1, 8, 32)  # memory by batch size
 SIGNATURE, SCORES = "the file's signature, by TensorFlow", "scores, by this project"
 # Few samples, masks and channels: memory does not grow with them, as pairs of lines show.
 MEMORY_RUNS = {
@@ -66,18 +67,11 @@ MEMORY_RUNS = {
 }
 
 
-class Network(typing.NamedTuple):
-    """A network, its title in the table, and the methods of ``METHODS`` that equal another one on it."""
-
-    title: str
-    build: str
-    dropped: tuple = ()
-
-
-NETWORKS = (
-    Network("EfficientNetB0, 224x224", "efficientnet", dropped=("lrp_attn",)),  # without attention it is lrp_epsilon
-    Network("ViT, 2.8 million parameters, 112x112", "small_vit"),
-)
+# Title in the table -> network, and methods of METHODS that equal another one on it.
+NETWORKS = {
+    "EfficientNetB0, 224x224": ("efficientnet", ["lrp_attn"]),  # without attention it is lrp_epsilon
+    "ViT, 2.8 million parameters, 112x112": ("small_vit", []),
+}
 
 
 class Peak(threading.Thread):
@@ -121,15 +115,10 @@ def measure_times(network, directory, methods, values):
     def ours(name):
         attribution.explain(name, model, images, 0, batch_size=values.batch_size, **METHODS[name][0])
 
-    def seconds(function, *arguments):
-        start = time.process_time()
-        function(*arguments)
-        return time.process_time() - start
-
     measured = {name: ([], []) for name in methods}
     for number in range(values.repeats + 1):  # a first round traces and compiles
         for name in methods:
-            own, below = seconds(ours, name), seconds(floor)
+            own, below = networks.seconds_of(ours, name), networks.seconds_of(floor)
             if number:
                 measured[name][0].append(own / (METHODS[name][1] * below))
                 measured[name][1].append(own)
@@ -236,6 +225,10 @@ def cost_table(title, measured, megabytes):
 def memory_part(directory, values):
     """Return the part on ResNet-50's memory as Markdown."""
     found = peaks(directory, MEMORY_RUNS, values)
+    by_batch = {
+        size: peaks(directory, (SIGNATURE, *GROWING), types.SimpleNamespace(batch_size=size, num_imgs=size))
+        for size in BATCHES
+    }
     lines = [
         "# Memory",
         "",
@@ -246,6 +239,16 @@ def memory_part(directory, values):
         "| run | peak, MB | above the signature, MB |",
         "|---|---|---|",
         *(f"| {label} | {peak:.0f} | {peak - found[SIGNATURE]:+.0f} |" for label, peak in found.items()),
+        "",
+        "Peak of the signature and MB above it, by the number of images in one batch:",
+        "",
+        f"| run | {' | '.join(map(str, BATCHES))} |",
+        "|---" * (1 + len(BATCHES)) + "|",
+        f"| {SIGNATURE} | {' | '.join(f'{one[SIGNATURE]:.0f}' for one in by_batch.values())} |",
+    ]
+    lines += [
+        f"| `{run}` | {' | '.join(f'{one[run] - one[SIGNATURE]:+.0f}' for one in by_batch.values())} |"
+        for run in GROWING
     ]
     return "\n".join(lines)
 
@@ -264,13 +267,13 @@ def main(values):
         f"Gradients take {SAMPLES}. Goals: 1.15 for gradients, 2.5 for relevance and 300 MB above a forward pass by "
         "the file's signature.",
     ]
-    for chosen in NETWORKS:
-        network = getattr(networks, chosen.build)()
-        methods = [name for name in METHODS if name not in chosen.dropped]
+    for title, (build, dropped) in NETWORKS.items():
+        network = getattr(networks, build)()
+        methods = [name for name in METHODS if name not in dropped]
         with tempfile.TemporaryDirectory() as directory:
             network.export(directory, verbose=False)
             measured = measure_times(network, directory, methods, values)
-            parts.append(cost_table(chosen.title, measured, peaks(directory, [SIGNATURE, *methods], values)))
+            parts.append(cost_table(title, measured, peaks(directory, [SIGNATURE, *methods], values)))
     texts = ["\n\n".join(parts)]
     with tempfile.TemporaryDirectory() as directory:
         networks.resnet50().export(directory, verbose=False)

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import time
 import typing
 
 import keras
@@ -29,6 +30,13 @@ def compiled_gradient(network):
     return gradient
 
 
+def seconds_of(run, *arguments):
+    """Return a call's CPU time."""
+    start = time.process_time()
+    run(*arguments)
+    return time.process_time() - start
+
+
 def write_part(path: pathlib.Path, text: str) -> None:
     """Replace the part of a file that has the same heading of the first level; append it if there is none."""
     known = re.split(r"(?m)^(?=# )", path.read_text(encoding="utf-8")) if path.exists() else []
@@ -53,7 +61,7 @@ def small_resnet():
         if stride > 1:
             x = convolution(x, width, 1, stride)
         x = layers.ReLU()(layers.Add()([x, y]))
-    return keras.Model(inputs, layers.Dense(10)(layers.GlobalAveragePooling2D()(x)))
+    return keras.Model(inputs, layers.Dense(10)(layers.GlobalAveragePooling2D()(x)), name="small_resnet")
 
 
 def resnet50():
@@ -68,43 +76,55 @@ def efficientnet():
     return keras.applications.EfficientNetB0(weights=None, classifier_activation=None)
 
 
-def small_vit():
-    """A vision transformer (Dosovitskiy et al. 2021) of 2.8 million parameters at 112x112, 49 tokens, 100 classes."""
+def small_vit(side=112, blocks=6, classes=100, name="small_vit"):
+    """A vision transformer (Dosovitskiy et al. 2021), mean over tokens; 2.8 million parameters, 49 tokens, logits."""
     keras.utils.set_random_seed(0)
     layers = keras.layers
-    image = keras.Input((112, 112, 3))
-    x = layers.Reshape((49, 192))(layers.Conv2D(192, 16, 16)(image))
-    for _ in range(6):
+    image = keras.Input((side, side, 3))
+    x = layers.Reshape(((side // 16) ** 2, 192))(layers.Conv2D(192, 16, 16)(image))
+    for _ in range(blocks):
         y = layers.LayerNormalization()(x)
         x = layers.Add()([x, layers.MultiHeadAttention(3, 64)(y, y)])
         y = layers.Dense(768, activation="gelu")(layers.LayerNormalization()(x))
         x = layers.Add()([x, layers.Dense(192)(y)])
-    return keras.Model(image, layers.Dense(100)(layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x))))
+    x = layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x))
+    return keras.Model(image, layers.Dense(classes)(x), name=name)
+
+
+def vit_tiny():
+    """The blocks of ViT-Ti/16 at 224x224: 5.7 million parameters, 196 tokens, 1,000 classes."""
+    return small_vit(224, 12, 1000, "vit_tiny")
+
+
+def cnn1d():
+    """The architecture of saved_models/svea/baseline, logits: signals of 40 values, ten classes."""
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    inputs = x = keras.Input((40, 1))
+    for width in (5, 3, 3):
+        x = layers.ReLU()(layers.Conv1D(25, width, padding="same")(x))
+    return keras.Model(inputs, layers.Dense(10)(layers.Flatten()(x)), name="cnn1d")
 
 
 class Work(typing.NamedTuple):
-    """How much each method has to do.
-
-    A ratio depends on neither the number of images nor of passes once batches are full, so that a large network gets
-    fewer passes an image.
-    """
+    """How much each method has to do; few passes an input for a large network, because ratios hardly depend on it."""
 
     images: int  # explained by each method
     few: int  # explained by Score-CAM and occlusion
-    samples: int  # gradients of SmoothGrad, VarGrad and Integrated Gradients
+    samples: int  # gradients of SmoothGrad, VarGrad, Integrated Gradients and Expected Gradients
     masks: int  # of RISE
     patches: int  # of occlusion, along each axis
-    relu: int  # which of the network's ReLUs Score-CAM stands on: the first, 0, or the last, -1
+    relu: int = 0  # the ReLU whose channels Score-CAM takes: the first, 0, or the last, -1
+    skip: tuple = ()  # methods that do not fit the network, or equal another one on it
+    same_weights: bool = False  # in PyTorch; other networks pad otherwise there, or have other layers
 
 
-class Network(typing.NamedTuple):
-    """A network to be timed."""
-
-    build: typing.Callable
-    work: Work
-
-
-NETWORKS = {
-    "small-resnet-128": Network(small_resnet, Work(32, few=8, samples=8, masks=32, patches=8, relu=-1)),
-    "resnet50-224": Network(resnet50, Work(32, few=4, samples=2, masks=8, patches=4, relu=0)),
+NO_RELU = ("Guided Backprop", "Score-CAM")
+NO_CONVOLUTION = (*NO_RELU, "Grad-CAM", "Grad-CAM++")
+NETWORKS = {  # by name, how it is built and what is timed
+    "cnn1d-40": (cnn1d, Work(64, few=64, samples=8, masks=32, patches=8, relu=-1, same_weights=True)),
+    "small-resnet-128": (small_resnet, Work(16, few=4, samples=8, masks=32, patches=8, relu=-1)),
+    "resnet50-224": (resnet50, Work(4, few=1, samples=2, masks=8, patches=4, same_weights=True)),
+    "efficientnetb0-224": (efficientnet, Work(4, few=4, samples=2, masks=4, patches=2, skip=NO_RELU)),
+    "vit-tiny-224": (vit_tiny, Work(4, few=4, samples=2, masks=4, patches=2, skip=NO_CONVOLUTION)),
 }

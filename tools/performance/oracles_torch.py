@@ -35,7 +35,7 @@ class Residual(nn.Module):
 
     def __init__(self, main, shortcut):
         super().__init__()
-        self.main, self.shortcut, self.sum = main, shortcut, Sum()
+        self.shortcut, self.main, self.sum = shortcut, main, Sum()
 
     def forward(self, x):
         return self.sum(torch.stack([self.main(x), self.shortcut(x)], dim=-1))
@@ -120,26 +120,33 @@ def by_zennit(network, x, target, composite, start=None):
         return attributor(x.clone(), output)[1]
 
 
-def explained_by_libraries(network, x, target, epsilon):
-    """Return captum's and zennit's maps."""
+def composites_of(epsilon):
+    """Return zennit's composites, or maps from kinds of layers to rules, by name."""
     rules, types = zennit.rules, zennit.types
     pass_on = [(types.Activation, rules.Pass()), (Sum, rules.Norm()), (types.AvgPool, rules.Norm())]
     same_epsilon = [(types.Activation, rules.Pass()), *((kind, rules.Norm(epsilon)) for kind in (Sum, types.AvgPool))]
     plus, gamma = rules.ZPlus(stabilizer=1e-6), rules.Gamma(0.25)
     excitation = rules.ZPlus(stabilizer=1e-9, zero_params="bias")
-    composites = {
+    return {
         "epsilon": [*same_epsilon, (types.Linear, rules.Epsilon(epsilon))],
         "epsilon_plus": [*pass_on, (types.Convolution, plus), (nn.Linear, rules.Epsilon(1e-6))],
         "z_plus": [*pass_on, (types.Linear, plus)],
         "gamma": [*pass_on, (types.Linear, gamma)],
         "published_gamma": [*pass_on, (types.Linear, published_gamma(0.25))],
+        "excitation": [*pass_on, (types.Linear, excitation)],
         "epsilon_plus_flat": zennit.composites.EpsilonPlusFlat(canonizers=[SequentialMergeBatchNorm()]),
     }
+
+
+def explained_by_libraries(network, x, target, epsilon):
+    """Return captum's and zennit's maps."""
     maps = {
         "gradient": captum.attr.Saliency(network).attribute(x, target, abs=False),
         "gradient_x_input": captum.attr.InputXGradient(network).attribute(x, target),
-        **{name: by_zennit(network, x, target, composite) for name, composite in composites.items()},
-        "excitation": by_zennit(network, x, target, [*pass_on, (types.Linear, excitation)], 1.0),
+        **{
+            name: by_zennit(network, x, target, composite, 1.0 if name == "excitation" else None)
+            for name, composite in composites_of(epsilon).items()
+        },
         "guided_backprop": captum.attr.GuidedBackprop(network).attribute(x, target),
         "deconvnet": captum.attr.Deconvolution(network).attribute(x, target),
     }

@@ -1,23 +1,30 @@
 """CPU time of every method, ours and other libraries', interleaved in one process.
 
     python3 -m venv .venv-benchmarks
-    .venv-benchmarks/bin/pip install -e . saliency tensorflow-probability deprecated 'torch>=2.4'
-    .venv-benchmarks/bin/pip install --no-deps xplique==2.0.2 'captum>=0.8,<0.10' 'tf-keras>=2.20,<2.22'
+    .venv-benchmarks/bin/pip install -e '.[third-party]' captum==0.9.0 saliency==0.2.1 shap==0.51.0 zennit==0.5.1 \
+        torch==2.14.1 torchvision==0.29.1 tf-keras==2.21.0 tensorflow-probability==0.25.0 deprecated einops
+    .venv-benchmarks/bin/pip install --no-deps xplique==2.0.2
     .venv-benchmarks/bin/python tools/performance/speed.py
+    .venv-benchmarks/bin/python tools/performance/speed.py --first_calls
 
-prints a Markdown table and writes it to tools/performance/RESULTS.md. xplique pins an older TensorFlow and captum an
-older NumPy than they run on. Numbers are ratios of CPU times of the same work on the same machine in the same minutes,
+write tables to tools/performance/RESULTS.md. xplique pins an older TensorFlow than it runs on. A row that is not
+measured again stays. Numbers are ratios of CPU times of the same work on the same machine in the same minutes,
 on one thread. ``floor`` is the time of the method's passes alone: F, a compiled forward pass of the live Keras network,
 and G, a compiled gradient with respect to the input, both in full batches.
 """
 
+import contextlib
+import multiprocessing
 import pathlib
+import re
 import statistics
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+with contextlib.suppress(ImportError):
+    import torchvision  # noqa: F401  after TensorFlow its import may crash
 
 import competitors
 import networks
@@ -35,14 +42,17 @@ flags.DEFINE_integer("repeats", 3, "rounds through all libraries", lower_bound=1
 flags.DEFINE_list("networks", list(networks.NETWORKS), "networks to time", flag_values=FLAGS)
 flags.DEFINE_list("libraries", list(competitors.LIBRARIES), "libraries to time beside ours", flag_values=FLAGS)
 flags.DEFINE_list("only", [], "methods to time, as the table calls them; by default all", flag_values=FLAGS)
+flags.DEFINE_bool("first_calls", False, "time only first calls, in new processes", flag_values=FLAGS)
+
+APART = "zennit's map"
+COLUMNS = ("method", "inputs", "CPU ms an input", "rounds, %", "multiple of the floor", *competitors.LIBRARIES, APART)
+PATHS = ("SmoothGrad", "VarGrad", "Integrated Gradients", "Expected Gradients")
+RELEVANCE = ("LRP-ε+", "LRP-α1β0", "Excitation Backprop")
+FIRST, FIRST_NETWORK = ("ours", "captum", "tf-keras-vis", "saliency"), "small-resnet-128"  # whose first calls are timed
 
 
 def floors(network, model, size, work):
     """Return, by method, a function that runs the method's passes and nothing else."""
-
-    @tf.function(reduce_retracing=True)
-    def forward(x):
-        return network(x, training=False)
 
     def passes(function, count):
         def run(x, _):
@@ -53,106 +63,119 @@ def floors(network, model, size, work):
         return run
 
     gradient = networks.compiled_gradient(network)
+    forward = tf.function(lambda x: network(x, training=False), reduce_retracing=True)
     relus = [name for name in model.layers() if model.graph.nodes[name].op == "Relu"]
-    backward, many = passes(gradient, 1), passes(gradient, work.samples)
+    counts = {"Grad-CAM": 1, "Grad-CAM++": 1, "RISE": work.masks}
+    counts["occlusion"] = work.patches ** (len(network.input_shape) - 2)
+    counts["Score-CAM"] = model.graph.shape(relus[work.relu])[-1] if relus else 0
     return {
-        "gradient": backward,
-        "Guided Backprop": backward,
-        "LRP-α1β0": backward,
-        "Grad-CAM": passes(forward, 1),
-        "Grad-CAM++": passes(forward, 1),
-        "SmoothGrad": many,
-        "VarGrad": many,
-        "Integrated Gradients": many,
-        "Score-CAM": passes(forward, model.graph.shape(relus[work.relu])[-1]),
-        "RISE": passes(forward, work.masks),
-        "occlusion": passes(forward, work.patches**2),
+        **dict.fromkeys(("gradient", "Guided Backprop", *RELEVANCE), passes(gradient, 1)),
+        **dict.fromkeys(PATHS, passes(gradient, work.samples)),
+        **{method: passes(forward, count) for method, count in counts.items()},
     }
 
 
-def images_of(method, work):
-    return work.few if method in ("Score-CAM", "occlusion") else work.images
-
-
-def warming(method, work, size):
-    """Return how many images make passes of the size that is timed: a first call traces and compiles."""
-    if method in ("SmoothGrad", "VarGrad", "Integrated Gradients"):
-        return max(1, size // work.samples)
-    return 2 if method in ("Score-CAM", "RISE", "occlusion") else size
-
-
-def measure(name, values):
-    """Time a network round by round through all libraries; return method -> library -> CPU seconds of each round."""
-    spec = networks.NETWORKS[name]
-    network, work, size = spec.build(), spec.work, values.batch_size
-    with tempfile.TemporaryDirectory() as directory:
-        network.export(directory, verbose=False)
-        model = attribution.load_model(directory)
-    side = network.input_shape[1]
-    images = np.random.default_rng(0).random((work.images, side, side, 3), dtype=np.float32)
-    targets = np.zeros(len(images), np.int64)
+def contenders(name, size, libraries, saved_model):
+    """Return a network's contenders, library -> method -> function, and its inputs and targets."""
+    network, work = networks.NETWORKS[name]
+    network, model = network(), attribution.load_model(saved_model)
     runs = {"floor": floors(network, model, size, work), "ours": competitors.ours(model, size, work)}
-    runs |= {library: competitors.LIBRARIES[library](network, size, work) for library in values.libraries}
-    times = {}
-    for method in [one for one in runs["ours"] if not values.only or one in values.only]:
-        named = {library: methods[method] for library, methods in runs.items() if method in methods}
-        rows, first = slice(images_of(method, work)), warming(method, work, size)
-        for run in named.values():
-            run(images[:first], targets[:first])
-        times[method] = {library: [] for library in named}
+    runs |= {library: competitors.LIBRARIES[library](network, size, work) for library in libraries}
+    inputs = np.random.default_rng(0).random((work.images, *network.input_shape[1:]), dtype=np.float32)
+    return runs, inputs, np.zeros(len(inputs), np.int64)
+
+
+def measure(name, values, saved_model):
+    """Time a network round by round through all libraries; return a row of cells by column for each method."""
+    work, size, rows = networks.NETWORKS[name][1], values.batch_size, {}
+    runs, inputs, targets = contenders(name, size, values.libraries, saved_model)
+    for method in [one for one in runs["ours"] if one not in work.skip and (not values.only or one in values.only)]:
+        maps, count = {}, work.few if method in ("Score-CAM", "occlusion") else work.images
+        for library in [library for library, methods in runs.items() if method in methods]:
+            try:
+                maps[library] = runs[library][method](inputs[:count], targets[:count])  # traces, compiles
+            except Exception as error:  # left blank
+                print(f"{name}: {method} of {library}: {error!r}"[:200], file=sys.stderr)
+        times = {library: [] for library in maps}
         for _ in range(values.repeats):
-            for library, run in named.items():
-                start = time.process_time()
-                run(images[rows], targets[rows])
-                times[method][library].append(time.process_time() - start)
-        print(f"{name}: {method} {ratios(times[method])}", file=sys.stderr)
-    return times
+            for library, seconds in times.items():
+                seconds.append(networks.seconds_of(runs[library][method], inputs[:count], targets[:count]))
+        rows[method] = cells(method, count, times)
+        if "zennit" in maps and work.same_weights:
+            theirs = np.concatenate(maps["zennit"])
+            rows[method][APART] = f"{abs(maps['ours'] - theirs).max() / abs(theirs).max():.0e}"
+        print(f"{name}: {rows[method]}", file=sys.stderr, flush=True)
+    return rows
 
 
-def ratios(seconds):
-    """Return library -> median over rounds of its CPU time divided by ours."""
-    return {
-        library: statistics.median(theirs / own for theirs, own in zip(rounds, seconds["ours"], strict=True))
-        for library, rounds in seconds.items()
+def cells(method, count, times):
+    """Return a row: ratios are medians over rounds of a library's CPU time divided by ours."""
+    ratios = {
+        library: statistics.median(theirs / own for theirs, own in zip(rounds, times["ours"], strict=True))
+        for library, rounds in times.items()
     }
+    spread = max((max(rounds) - min(rounds)) / statistics.mean(rounds) for rounds in times.values())
+    own = 1000 * statistics.median(times["ours"]) / count
+    own = np.format_float_positional(own, 2, unique=False, fractional=False, trim="-")
+    shown = method, str(count), own, f"{100 * spread:.0f}", f"{1 / ratios['floor']:.2f}"
+    row = dict(zip(COLUMNS, shown, strict=False))
+    for library in set(ratios) & set(COLUMNS):
+        row[library] = f"{ratios[library]:.2f}" + " *" * ((library, method) in competitors.NOT_THE_METHOD)
+    return row
 
 
-def spread(times):
-    """Return the largest difference between two rounds of the same work, as a share of their mean."""
-    return max(
-        (max(rounds) - min(rounds)) / statistics.mean(rounds)
-        for by_library in times.values()
-        for rounds in by_library.values()
+def known_rows(path, name):
+    """Return the rows of a network's table in the file, method -> column -> cell."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    part = re.search(rf"(?ms)^## {name}$(.*?)(?=^#|\Z)", text)
+    lines = re.findall(r"(?m)^\|(.*)\|$", part[1]) if part else []
+    head, _, *rows = [[cell.strip() for cell in line.split("|")] for line in lines] or [[], []]
+    return {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+
+
+def table(name, values):
+    """Return a network's rows as Markdown; those that are not measured this time are the file's."""
+    (build, work), rows = networks.NETWORKS[name], known_rows(pathlib.Path(values.output), name)
+    if name in values.networks:
+        with tempfile.TemporaryDirectory() as directory:
+            build().export(directory, verbose=False)
+            rows |= {method: rows.get(method, {}) | row for method, row in measure(name, values, directory).items()}
+    text = (
+        f"## {name}\n\nScore-CAM on the {'last' if work.relu else 'first'} ReLU's channels, occlusion with "
+        f"{work.patches} patches along each axis, {work.samples} gradients for methods of samples or points, "
+        f"{work.masks} masks for RISE.\n\n"
     )
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *([row.get(column, "") for column in COLUMNS] for row in rows.values())]
+    return text + "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def table(name, times, libraries):
-    """Return a network's measurements as a Markdown table."""
-    work = networks.NETWORKS[name].work
-    lines = [
-        f"## {name}",
-        "",
-        f"{work.images} images, {work.few} for Score-CAM, on the {'last' if work.relu else 'first'} ReLU's channels, "
-        f"and for occlusion, with {work.patches**2} patches; SmoothGrad, VarGrad and Integrated Gradients with "
-        f"{work.samples} gradients, RISE with {work.masks} masks.",
-    ]
-    lines[-1] += f" Two rounds of the same work differ by {100 * spread(times):.0f} % at most."
-    lines += [
-        "",
-        f"| method | CPU ms an image | multiple of the floor | {' | '.join(libraries)} |",
-        "|---|---|---|" + "---|" * len(libraries),
-    ]
-    for method, seconds in times.items():
-        found = ratios(seconds)
-        cells = [
-            (f"{found[library]:.2f}" + (" *" if (library, method) in competitors.NOT_THE_METHOD else ""))
-            if library in found
-            else ""
-            for library in libraries
-        ]
-        own = 1000 * statistics.median(seconds["ours"]) / images_of(method, work)
-        lines.append(f"| {method} | {own:.0f} | {1 / found['floor']:.2f} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+def first_call(library, saved_model):
+    """Return the CPU milliseconds of a first gradient and of a later one, of one image."""
+    networks.use_one_thread()
+    runs, inputs, targets = contenders(FIRST_NETWORK, 16, {library} - {"ours"}, saved_model)
+    first, *later = [1000 * networks.seconds_of(runs[library]["gradient"], inputs[:1], targets[:1]) for _ in range(6)]
+    return first, statistics.median(later)
+
+
+def first_calls(values):
+    """Return the part on first calls, each in a new process, in rounds through the libraries."""
+    found = {library: [] for library in FIRST}
+    with tempfile.TemporaryDirectory() as directory:
+        networks.NETWORKS[FIRST_NETWORK][0]().export(directory, verbose=False)
+        with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+            for _ in range(values.repeats):
+                for library, calls in found.items():
+                    calls.append(pool.apply(first_call, (library, directory)))
+                    print(library, calls[-1], file=sys.stderr, flush=True)
+    lines = ["| library | first call | a later call |", "|---|---|---|"]
+    for library, calls in found.items():
+        both = (f"{statistics.median(one):.0f} ({min(one):.0f} to {max(one):.0f})" for one in zip(*calls, strict=True))
+        lines.append(f"| {library} | {' | '.join(both)} |")
+    return (
+        f"# First call\n\n{FIRST_NETWORK}, the gradient of one image, one thread: CPU milliseconds of the first "
+        "explanation in a new process, after import, loading the network and making the library's objects, and of a "
+        f"later one. Medians and ranges of {values.repeats} processes.\n\n" + "\n".join(lines)
+    )
 
 
 def main(values):
@@ -161,19 +184,24 @@ def main(values):
     if unknown:
         raise BadInput(f"no network {min(unknown)!r}; there are {listed(networks.NETWORKS)}")
     networks.use_one_thread()
-    parts = [table(name, measure(name, values), values.libraries) for name in values.networks]
+    if values.first_calls:
+        return networks.write_part(pathlib.Path(values.output), first_calls(values))
     text = "\n\n".join(
         [
             "# Speed",
             f"TensorFlow {tf.__version__}, CPU, one thread. Columns of libraries: their CPU time by ours on the same "
-            f"work, above 1 where we are faster. Batches of {values.batch_size}. A ratio hardly depends on the number "
-            "of samples, masks, patches or channels, so that there are few of them. `*`: the same number of passes, "
-            "not the method. The floor of Grad-CAM is its forward pass alone, that of LRP one gradient.",
+            f"work, above 1 where we are faster; medians of {values.repeats} or more rounds. Blank: the library lacks "
+            "the method or fails on the network. Rounds: the largest difference between two rounds of the same work by "
+            "their mean, over all libraries; rows without it are older. Batches of at most "
+            f"{values.batch_size}. A ratio hardly depends on the number of samples, masks, patches or channels, so "
+            "that there are few of them. `*`: the same number of passes, not the method. The floor of Grad-CAM is its "
+            "forward pass alone, that of LRP one gradient. zennit's map: the largest difference from ours with the "
+            "same weights by its largest value.",
             "No method can be much cheaper than its passes, and these are the same arithmetic in every library. What "
-            "can be saved is what a library does around them: for each image (saliency takes one at a time, but puts "
+            "can be saved is what a library does around them: for each input (saliency takes one at a time, but puts "
             "the points of Integrated Gradients into batches) and for each call. The larger the network, the less that "
             "is, and the nearer all ratios are to 1.",
-            *parts,
+            *(table(name, values) for name in networks.NETWORKS),
         ]
     )
     print(text)
