@@ -5,16 +5,14 @@
         torch==2.14.1 torchvision==0.29.1 tf-keras==2.21.0 tensorflow-probability==0.25.0 deprecated einops
     .venv-benchmarks/bin/pip install --no-deps xplique==2.0.2
     .venv-benchmarks/bin/python tools/performance/speed.py
-    .venv-benchmarks/bin/python tools/performance/speed.py --first_calls
 
-write tables to tools/performance/RESULTS.md. xplique pins an older TensorFlow than it runs on. A row that is not
+writes tables to tools/performance/RESULTS.md. xplique pins an older TensorFlow than it runs on. A row that is not
 measured again stays. Numbers are ratios of CPU times of the same work on the same machine in the same minutes,
 on one thread. ``floor`` is the time of the method's passes alone: F, a compiled forward pass of the live Keras network,
 and G, a compiled gradient with respect to the input, both in full batches.
 """
 
 import contextlib
-import multiprocessing
 import pathlib
 import re
 import statistics
@@ -42,13 +40,11 @@ flags.DEFINE_integer("repeats", 3, "rounds through all libraries", lower_bound=1
 flags.DEFINE_list("networks", list(networks.NETWORKS), "networks to time", flag_values=FLAGS)
 flags.DEFINE_list("libraries", list(competitors.LIBRARIES), "libraries to time beside ours", flag_values=FLAGS)
 flags.DEFINE_list("only", [], "methods to time, as the table calls them; by default all", flag_values=FLAGS)
-flags.DEFINE_bool("first_calls", False, "time only first calls, in new processes", flag_values=FLAGS)
 
 APART = "zennit's map"
 COLUMNS = ("method", "inputs", "CPU ms an input", "rounds, %", "multiple of the floor", *competitors.LIBRARIES, APART)
 PATHS = ("SmoothGrad", "VarGrad", "Integrated Gradients", "Expected Gradients")
 RELEVANCE = ("LRP-ε+", "LRP-α1β0", "Excitation Backprop")
-FIRST, FIRST_NETWORK = ("ours", "captum", "tf-keras-vis", "saliency"), "small-resnet-128"  # whose first calls are timed
 
 
 def floors(network, model, size, work):
@@ -149,43 +145,12 @@ def table(name, values):
     return text + "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def first_call(library, saved_model):
-    """Return the CPU milliseconds of a first gradient and of a later one, of one image."""
-    networks.use_one_thread()
-    runs, inputs, targets = contenders(FIRST_NETWORK, 16, {library} - {"ours"}, saved_model)
-    first, *later = [1000 * networks.seconds_of(runs[library]["gradient"], inputs[:1], targets[:1]) for _ in range(6)]
-    return first, statistics.median(later)
-
-
-def first_calls(values):
-    """Return the part on first calls, each in a new process, in rounds through the libraries."""
-    found = {library: [] for library in FIRST}
-    with tempfile.TemporaryDirectory() as directory:
-        networks.NETWORKS[FIRST_NETWORK][0]().export(directory, verbose=False)
-        with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-            for _ in range(values.repeats):
-                for library, calls in found.items():
-                    calls.append(pool.apply(first_call, (library, directory)))
-                    print(library, calls[-1], file=sys.stderr, flush=True)
-    lines = ["| library | first call | a later call |", "|---|---|---|"]
-    for library, calls in found.items():
-        both = (f"{statistics.median(one):.0f} ({min(one):.0f} to {max(one):.0f})" for one in zip(*calls, strict=True))
-        lines.append(f"| {library} | {' | '.join(both)} |")
-    return (
-        f"# First call\n\n{FIRST_NETWORK}, the gradient of one image, one thread: CPU milliseconds of the first "
-        "explanation in a new process, after import, loading the network and making the library's objects, and of a "
-        f"later one. Medians and ranges of {values.repeats} processes.\n\n" + "\n".join(lines)
-    )
-
-
 def main(values):
     """Measure every network and write the tables."""
     unknown = set(values.networks) - set(networks.NETWORKS)
     if unknown:
         raise BadInput(f"no network {min(unknown)!r}; there are {listed(networks.NETWORKS)}")
     networks.use_one_thread()
-    if values.first_calls:
-        return networks.write_part(pathlib.Path(values.output), first_calls(values))
     text = "\n\n".join(
         [
             "# Speed",
