@@ -63,7 +63,6 @@ class Rounds:
         For each round, the same tasks in the same order.
     methods, model
         Those that the user added: names, and a directory or nothing.
-
     """
 
     def __init__(self, runner: TaskRunner, rounds: Sequence[Sequence[ReportTask]], methods: Sequence[str], model: str):

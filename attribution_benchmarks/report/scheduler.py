@@ -109,7 +109,7 @@ class Progress:
     def __init__(self, costs: Sequence[float], jobs: int):
         self._tasks, self._jobs, self._cost, self._done = len(costs), jobs, sum(costs), 0.0
         self._begun, self._numbers = time.monotonic(), itertools.count(1)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._started: dict[str, tuple[float, float]] = {}  # name -> when, cost
         self._partial_line: dict[str, bytes] = {}
         self._percent: dict[str, str] = {}
@@ -131,18 +131,15 @@ class Progress:
             self._done += cost
             self._percent.pop(name, None)
             if self._jobs > 1:
-                self._write(f"  {title} {outcome} after {time.monotonic() - when:.0f} s, {self._to_go()}")
+                self._write(f"  {title} {outcome} after {time.monotonic() - when:.0f} s, {self.to_go()}")
             elif outcome != "done":
                 self._write(f"  {outcome}")
 
     def to_go(self) -> str:
         """Return in words how long all tasks still take."""
-        with self._lock:
-            return self._to_go()
-
-    def _to_go(self) -> str:
         now = time.monotonic()
-        done = self._done + sum(min(cost, now - when) for when, cost in self._started.values())
+        with self._lock:
+            done = self._done + sum(min(cost, now - when) for when, cost in self._started.values())
         speed = (done + 60 * self._jobs) / (now - self._begun + 60)  # in the first minute, as the costs say
         seconds = max(0.0, self._cost - done) / speed
         return f"{seconds:.0f} s to go" if seconds < 100 else f"{seconds / 60:.0f} minutes to go"
@@ -165,7 +162,7 @@ class Progress:
                 elif found := _PERCENT.search(line):
                     self._percent[name] = found[1]
             running = [f"{one} {self._percent[one]} %" if one in self._percent else one for one in self._started]
-            self._status.set_description_str(", ".join([*running, self._to_go()]), refresh=False)
+            self._status.set_description_str(", ".join([*running, self.to_go()]), refresh=False)
             self._status.update(0)
 
     def close(self) -> None:
