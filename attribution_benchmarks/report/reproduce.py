@@ -14,7 +14,8 @@ Custom methods are scored next to all others in every benchmark they fit, custom
 networks says which one is replaced.
 
 The run goes in rounds: all tables on few inputs, then on more, then on all. The page is written after each table and
-says what is still to come; an interrupted run leaves a complete page. Cost: 35 CPU minutes, 3 to 4 with --quick. Commands run in parallel, one on each core (--jobs).
+says what is still to come; an interrupted run leaves a complete page. Cost: 35 CPU minutes, 3 to 4
+with --quick. Commands run in parallel, one on each core (--jobs).
 """
 
 from __future__ import annotations
