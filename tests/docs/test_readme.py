@@ -88,6 +88,12 @@ def test_the_readmes_table_is_of_the_matrix():
     for title, *cells in rows[:-1]:
         row = matrix[title.removesuffix(" (from black)")]
         assert cells == [row[0], row[3], row[6]], title
+    table = RESULTS.split("| baseline | ROE % |")[1].split("\n\n")[0].splitlines()[2:]
+    baselines = [[cell.strip() for cell in line.replace(r"\|", "").strip("|").split("|")[1:]] for line in table]
+    highest = [
+        max(float(row[column]) for row in baselines if re.fullmatch(r"[\d.]+", row[column])) for column in (0, 3, 6)
+    ]
+    assert [float(cell) for cell in rows[-1][1:]] == highest
 
 
 def test_the_readmes_five_lines_run(tmp_path, monkeypatch):
