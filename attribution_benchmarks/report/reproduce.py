@@ -6,16 +6,15 @@
     attribution-benchmarks report --output_dir=report --benchmarks=my_file.py:MINE
     attribution-benchmarks report --output_dir=report --compare=other_report
 
-Everything is computed from the SavedModels and data of the project; data that are not part of it are generated. A
-stopped run resumes and ends with the same bytes. Open report/index.html; the tables are in report/tables.
+Everything is computed from the SavedModels and data of the project; missing data are generated. The run goes in rounds
+of more and more inputs and writes the page after each table. A stopped run leaves a complete page, resumes, and ends
+with the same bytes. Open report/index.html; the tables are in report/tables.
 
 Custom methods are scored next to all others in every benchmark they fit, custom metrics in every benchmark.
 --model=DIRECTORY replaces the network of every benchmark that accepts its inputs; the page of a benchmark with several
 networks says which one is replaced.
 
-The run goes in rounds: all tables on few inputs, then on more, then on all. The page is written after each table and
-says what is still to come; an interrupted run leaves a complete page. Cost: 35 CPU minutes, 3 to 4
-with --quick. Commands run in parallel, one on each core (--jobs).
+Cost: 35 CPU minutes, 3 to 4 with --quick. Commands run in parallel, one on each core (--jobs).
 """
 
 from __future__ import annotations
