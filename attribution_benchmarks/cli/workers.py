@@ -54,6 +54,8 @@ def processes(number: int) -> Iterator[Callable[[Callable, Iterable, int], Itera
             "the system ended a worker process, perhaps for lack of memory; use fewer processes at a time"
         ) from error
     finally:
+        for item in list(pool._pending_work_items.values()):  # Python 3.11 fails if a worker of a cancelled one dies
+            item.future = concurrent.futures.Future()
         pool.shutdown(wait=False, cancel_futures=True)
         for process in list(started.values()):
             process.kill()  # Python would wait at its end, for minutes of a task

@@ -10,8 +10,7 @@ from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
-# Shares of the inputs of a full run. Each round has the inputs of the one before, whose scores are stored, and more.
-ROUNDS = (0.08, 0.35, 1.0)
+ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
 QUICK_NETWORKS = 2  # of random weights: one with permuted weights, one with sampled weights
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.

@@ -39,20 +39,30 @@ def test_results_come_in_order(number):
         assert list(mapped(abs, [-7], 4)) == [7]
 
 
-def test_they_are_killed_when_the_block_of_code_is_interrupted():
-    with pytest.raises(KeyboardInterrupt), processes(2) as mapped:
-        mapped(time.sleep, [600, 600])
-        started = multiprocessing.active_children()
-        raise KeyboardInterrupt
-    assert [process.join() or process.exitcode for process in started] == [-signal.SIGKILL] * 2
-
-
 def alive(process):
     try:
         with open(f"/proc/{process}/stat", encoding="ascii") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def ended(workers):
+    """Return whether processes end within 20 seconds."""
+    end = time.monotonic() + 20
+    while any(map(alive, workers)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not any(map(alive, workers))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
+def test_they_are_killed_when_the_block_of_code_is_interrupted():
+    before = set(multiprocessing.active_children())  # of other tests
+    with pytest.raises(KeyboardInterrupt), processes(2) as mapped:
+        mapped(time.sleep, [600, 600])
+        started = [process.pid for process in set(multiprocessing.active_children()) - before]
+        raise KeyboardInterrupt
+    assert len(started) == 2 and ended(started)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
@@ -66,10 +76,7 @@ def test_they_end_with_their_parent_however_it_ends(tmp_path, number):
     assert parent.stdout.readline() == "all\n" and all(map(alive, workers)) and parent.pid not in workers
     parent.send_signal(number)
     parent.wait()
-    end = time.monotonic() + 20
-    while any(map(alive, workers)):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    assert ended(workers)
 
 
 def test_a_worker_that_the_system_ends_is_one_line(tmp_path, monkeypatch):
