@@ -493,7 +493,7 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
                 metrics=tuple(ACCURACIES),
                 model_flag="--model=",
                 random_networks=True,
-                cost=40 if quick else 15 + {"simple": 435, "complex": 865}[kind] * share,
+                cost=40 if quick else 40 + {"simple": 435, "complex": 865}[kind] * share,
             )
         )  # fmt: skip
     return found

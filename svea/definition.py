@@ -217,7 +217,7 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
             metrics=tuple(METRICS),
             model_flag="--model=",
             random_networks=True,
-            cost=30 if quick else 75,
+            cost=30 if quick else 65,
         )
     ]  # fmt: skip
 

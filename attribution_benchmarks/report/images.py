@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import io
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -58,16 +57,10 @@ def outline(mask: np.ndarray) -> str:
 
 def webp(pixels: np.ndarray, quality: int = 82) -> str:
     """Return (H, W) or (H, W, 3) uint8 as a data URL."""
-    return _webp(pixels.tobytes(), pixels.shape, quality)
-
-
-@functools.lru_cache(maxsize=4096)  # a page that is written again has most of its pictures
-def _webp(data: bytes, shape: tuple[int, ...], quality: int) -> str:
     from PIL import Image
 
     stream = io.BytesIO()
-    picture = Image.fromarray(np.frombuffer(data, np.uint8).reshape(shape))
-    picture.save(stream, "WEBP", quality=quality, method=_EFFORT)
+    Image.fromarray(np.ascontiguousarray(pixels)).save(stream, "WEBP", quality=quality, method=_EFFORT)
     return f"data:image/webp;base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 

@@ -73,7 +73,9 @@ def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTe
     lines = sections.matrix_lines(matrix, tests, names)
     reasons = {one.title: one.beside_paper for one in data.definitions if one.beside_paper}
     return {
-        "headline": summary.headline(matrix, tests, names, [name for name in data.custom if name in matrix.methods]),
+        "headline": ("Preliminary results", "")  # of few inputs: no verdicts
+        if data.to_come
+        else summary.headline(matrix, tests, names, [name for name in data.custom if name in matrix.methods]),
         "facts": summary.sizes(matrix),
         "summary": summary.summary(matrix, agreement, tests, names, reasons),
         "groups": sections.groups(matrix),

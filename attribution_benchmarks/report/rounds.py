@@ -69,6 +69,8 @@ class Rounds:
         self._runner, self._methods, self._model = runner, methods, model
         # A task whose command is the same in all rounds runs in the first.
         distinct = [list({task.command: task for task in tasks}.values()) for tasks in zip(*rounds, strict=True)]
+        self._finished: list[tuple[int, ReportTask]] = []  # the last of each task that is
+        self._last = [tasks[-1] for tasks in distinct]
         self._chains = [self._chain(place, tasks) for place, tasks in enumerate(distinct)]
         self._outcomes: dict[int, Outcome] = {}
 
@@ -85,11 +87,12 @@ class Rounds:
         jobs
             Number of commands that run at a time; 0 for as many as cores and memory allow.
         publish
-            Called after each table but the last, and after an interrupt, with a sentence on what is still to come and
-            whether the run goes on.
+            Called at the start of a resumed run, after each table but the last, and after an interrupt, with a
+            sentence on what is still to come and whether the run goes on; not while the matrix would be empty.
         """
         jobs = jobs or scheduler.default_jobs(len(self._chains))
         costs = {task: cost for chain in self._chains for _, cost, (_, task) in chain}
+        costs |= {task: 0.0 for _, task in self._finished}
         with contextlib.closing(scheduler.Progress(list(costs.values()), jobs)) as progress:
             self._runner.on_stderr = progress.on_stderr
 
@@ -100,27 +103,31 @@ class Rounds:
                 progress.finish(task.name, task.title, outcome.state)
                 return outcome
 
-            running = scheduler.run_chains(work, self._chains, jobs, self._runner.commands.close)
             finished = 0
             try:
+                for place, task in self._finished:
+                    self._take(place, work((place, task)))
+                    finished += 1
+                running = scheduler.run_chains(work, self._chains, jobs, self._runner.commands.close)
                 with contextlib.closing(running):
-                    for finished, (place, outcome) in enumerate(running, start=1):
-                        self._take(place, outcome)
-                        if finished < len(costs) and outcome.state == "done":
+                    while finished < len(costs):
+                        if any(outcome.task.input_scores for outcome in self.outcomes):  # a page without is empty
                             publish(f"{finished} of {len(costs)} tables are there, {progress.to_go()}.", True)
+                        self._take(*next(running))
+                        finished += 1
             except KeyboardInterrupt:
-                publish(
-                    f"The run was stopped after {finished} of {len(costs)} tables; the same command goes on.", False
-                )
+                stopped = f"The run was stopped after {finished} of {len(costs)} tables"
+                publish(f"{stopped}; the same command goes on.", False)
                 raise
 
     def _chain(self, place: int, tasks: Sequence[ReportTask]) -> list[tuple[int, float, tuple[int, ReportTask]]]:
-        """Return the tasks from the last finished one on, each with its round and its cost after the one before."""
-        done = (number for number, task in enumerate(tasks) if self._runner.is_done(self._fitting(task, tasks[0])))
-        first = max(done, default=0)
+        """Return the tasks after the last finished one, each with its round and its cost after the one before."""
+        done = [number for number, task in enumerate(tasks) if self._runner.is_done(self._fitting(task, tasks[0]))]
+        self._finished += [(place, tasks[number]) for number in done[-1:]]
         before = [0.0, *(task.cost for task in tasks)]
         return [
-            (number, tasks[number].cost - before[number], (place, tasks[number])) for number in range(first, len(tasks))
+            (number, tasks[number].cost - before[number], (place, tasks[number]))
+            for number in range(done[-1] + 1 if done else 0, len(tasks))
         ]
 
     def _fitting(self, task: ReportTask, first: ReportTask) -> ReportTask:
@@ -138,7 +145,7 @@ class Rounds:
     def _run(self, place: int, task: ReportTask) -> Outcome:
         """Run a task with the methods and the model that the user added, as far as they fit."""
         outcome = Outcome(task, Result(task.name, task.benchmark, task.title, task.note, None))
-        outcome.last = task is self._chains[place][-1][2][1]
+        outcome.last = task is self._last[place]
         before = self._outcomes.get(place, outcome)
         if before.result.failed:
             return before

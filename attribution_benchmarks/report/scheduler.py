@@ -50,8 +50,8 @@ def run_chains(
 ) -> Generator[tuple[int, Any], None, None]:
     """Yield (place of its chain, ``work(task)``) of every task as it finishes; run ``jobs`` at a time.
 
-    The tasks of a chain run one after another. Of those that can run, a lower round goes first and then a higher cost;
-    only the very first is the cheapest of its round, so that there is something to see soon.
+    The tasks of a chain run one after another. Of those that can run, a lower round goes first. In round 0 the cheapest
+    begin, so that there is something to see soon; in later ones the longest, so that all end at about the same time.
 
     Parameters
     ----------
@@ -65,18 +65,15 @@ def run_chains(
         Called after an exception or an interrupt; must make the running calls of ``work`` return.
     """
     left = {place: list(chain) for place, chain in enumerate(chains) if chain}
-    first = min(left, key=lambda place: left[place][0][:2], default=None)
     running: dict[concurrent.futures.Future, int] = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
 
         def fill(held: Collection[int] = ()) -> None:
             """Start tasks; none of a chain whose last result was not taken yet."""
-            nonlocal first
             free = [place for place in left if left[place] and place not in (*running.values(), *held)]
-            free.sort(key=lambda place: (place != first, left[place][0][0], -left[place][0][1]))
+            free.sort(key=lambda place: (left[place][0][0], left[place][0][1] * (-1 if left[place][0][0] else 1)))
             for place in free[: jobs - len(running)]:
                 running[pool.submit(work, left[place].pop(0)[2])] = place
-                first = None
 
         try:
             fill()

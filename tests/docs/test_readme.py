@@ -75,8 +75,8 @@ def test_the_methods_that_lose_to_the_largest_value_are_those_of_the_matrix_and_
     roe = [cells[0] for cells in matrix_rows().values() if cells[0] != "–"]
     failing = sum("†" in cell for cell in roe)
     said = (
-        f"On the shipped SVEA baseline network, `saved_models/svea/baseline`, {failing} of {len(roe)} methods do no "
-        "better than placing the window at the largest |x|"
+        f"On the shipped SVEA baseline network, `saved_models/svea/baseline`, {failing} of {len(roe)} methods are not "
+        "significantly better than the window at the largest |x|"
     )
     assert said in " ".join(RESULTS.split())
 
@@ -100,7 +100,7 @@ def test_the_readmes_five_lines_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = re.search(r"```python\n(import attribution\n.*?)```", README, re.DOTALL)[1]
     exec(code.replace('"saved_models/', f'"{ROOT}/saved_models/'), {})
-    assert Image.open("maps.png").size[0] > 300
+    assert Image.open("signals.png").size[0] > 300
 
 
 def test_the_first_command_installs_into_a_new_environment():

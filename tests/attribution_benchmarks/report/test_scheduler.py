@@ -14,7 +14,7 @@ def chains(*rounds_and_costs):
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
-def test_rounds_go_one_after_another_the_cheapest_task_first_then_the_longest_and_no_more_run_than_asked(jobs):
+def test_the_first_round_begins_with_the_cheapest_later_ones_with_the_longest_and_no_more_run_than_requested(jobs):
     begun, running, most, lock = [], 0, 0, threading.Lock()
 
     def work(task):
@@ -36,7 +36,8 @@ def test_rounds_go_one_after_another_the_cheapest_task_first_then_the_longest_an
     assert most <= jobs and (most > 1 or jobs == 1)
     assert begun.index((0, 0)) < begun.index((0, 1)) and begun.index((1, 0)) < begun.index((1, 1))
     if jobs == 1:
-        assert begun == [(2, 0), (1, 0), (0, 0), (1, 1), (3, 1), (0, 1)]
+        # The longest, (1, 1), waits until the result of (1, 0) is taken.
+        assert begun == [(2, 0), (0, 0), (1, 0), (3, 1), (1, 1), (0, 1)]
 
 
 def test_a_chain_waits_for_its_own_task_and_a_result_is_there_as_soon_as_it_is_finished():
@@ -59,8 +60,8 @@ def test_a_failure_is_raised_at_once_and_stops_the_others(error):
         assert stopped.wait(20)  # as commands that are ended
 
     with pytest.raises(type(error)):
-        list(scheduler.run_chains(work, chains([(0, 3)], [(0, 2)], [(0, 1)]), 3, stopped.set))
-    assert stopped.is_set() and set(begun) == {0, 1, 2}
+        list(scheduler.run_chains(work, chains([(0, 1)], [(0, 2)], [(0, 3)]), 3, stopped.set))
+    assert stopped.is_set() and set(begun) >= {0, 1}
 
 
 def test_as_many_run_as_cores_and_memory_allow(monkeypatch):
