@@ -11,7 +11,7 @@ Serving, with the same scores as from their files: whatever was exported with th
 can be made of exported gradients, and RISE, occlusion and others that need scores alone, of any served model.
 
 The embedded sets are drawn objects on drawn scenes. An image is drawn when it is first read; IIR makes its patches.
-Scores are kept in --scores_dir, so another run continues where one ended, and computes anew what a changed model,
+Scores are kept in --scores_dir, so another run continues where one ended, and computes again what a changed model,
 image, parameter or seed makes stale.
 
 MCS (model contrast score): how much more a model of objects attributes to the object than a model of scenes.

@@ -14,8 +14,9 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from attribution.errors import BadInput
@@ -98,7 +99,11 @@ class ScoreStore:
                 self.path or ":memory:", timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
             )
             database.execute("PRAGMA trusted_schema = OFF")
-            database.execute("PRAGMA journal_mode = WAL")
+            for _ in range(200):  # two processes at a new file: SQLite itself does not wait here
+                with suppress(sqlite3.OperationalError):
+                    database.execute("PRAGMA journal_mode = WAL")
+                    break
+                time.sleep(0.05)
             database.execute("PRAGMA synchronous = NORMAL")  # a power failure may lose a batch, never damage one
             database.executescript(_TABLES)
             if _schema(database) != _expected_schema():

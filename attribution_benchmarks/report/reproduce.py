@@ -242,6 +242,9 @@ def _publish(
     ``to_come`` says what is still to come; the page shows it, and only benchmarks that have a table. It reloads itself
     while the run goes on.
     """
+    scores = _input_scores(runner, outcomes)
+    if to_come and not any(scores.values()):
+        return ""  # the matrix would be empty
     there = {outcome.task.benchmark for outcome in outcomes}
     definitions = [one for one in request.benchmarks.values() if one.name in there]
     metrics = list(request.metrics.values())
@@ -252,7 +255,7 @@ def _publish(
     }
     data = ReportData(
         results=[outcome.result for outcome in outcomes],
-        scores=_input_scores(runner, outcomes),
+        scores=scores,
         definitions=definitions,
         columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
         titles=titles(definitions, request.custom),

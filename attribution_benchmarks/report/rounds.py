@@ -82,13 +82,13 @@ class Rounds:
     def run(self, jobs: int, publish: Callable[[str, bool], Any]) -> None:
         """Run all tasks; print the first and the last table of each as it is finished.
 
+        ``jobs`` commands run at a time; 0 for as many as cores and memory allow.
+
         Parameters
         ----------
-        jobs
-            Number of commands that run at a time; 0 for as many as cores and memory allow.
         publish
             Called at the start of a resumed run, after each table but the last, and after an interrupt, with a
-            sentence on what is still to come and whether the run goes on; not while the matrix would be empty.
+            sentence on what is still to come and whether the run goes on.
         """
         jobs = jobs or scheduler.default_jobs(len(self._chains))
         costs = {task: cost for chain in self._chains for _, cost, (_, task) in chain}
@@ -111,8 +111,7 @@ class Rounds:
                 running = scheduler.run_chains(work, self._chains, jobs, self._runner.commands.close)
                 with contextlib.closing(running):
                     while finished < len(costs):
-                        if any(outcome.task.input_scores for outcome in self.outcomes):  # a page without is empty
-                            publish(f"{finished} of {len(costs)} tables are there, {progress.to_go()}.", True)
+                        publish(f"{finished} of {len(costs)} tables are there, {progress.to_go()}.", True)
                         self._take(*next(running))
                         finished += 1
             except KeyboardInterrupt:

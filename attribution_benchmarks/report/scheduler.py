@@ -94,13 +94,7 @@ class Progress:
 
     A single job writes its standard error unchanged. With several jobs, the name of the task precedes each line, and
     on a terminal their progress bars become one status line: ``first 40 %, second 85 %, 12 minutes to go``.
-
-    Parameters
-    ----------
-    costs
-        CPU seconds of each task, roughly.
-    jobs
-        Number of tasks that run at a time.
+    ``costs`` are rough CPU seconds of each task, ``jobs`` the number of tasks that run at a time.
     """
 
     def __init__(self, costs: Sequence[float], jobs: int):

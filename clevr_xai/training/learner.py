@@ -209,7 +209,7 @@ def phrase_loss(targets, logits):
 
 
 def _crossentropy(targets, logits):
-    """Return the cross-entropies of classes, where -1 stands for an unknown one."""
+    """Return the cross-entropies of classes, where -1 is an unknown one."""
     return ops.sparse_categorical_crossentropy(ops.maximum(targets, 0), logits, from_logits=True)
 
 
