@@ -67,7 +67,7 @@ class QuestionBatch:
 
 
 def wording(kind: str, data_dir: str | pathlib.Path = "") -> str:
-    """Return the wording of a directory's questions, "plain" or "official", see ``generation.questions.generate``.
+    """Return the wording of a directory's questions, "official" or "plain", see ``generation.questions.generate``.
 
     Data that this project's generator did not make count as official. The parameters are those of ``Dataset``.
     """

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import logging
 import pathlib
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from clevr_xai.measured import Measured
 
 MODELS = default_model("clevr_xai")
-OFFICIAL = "relation_network_official"  # reads the wording of CLEVR-XAI's release and this project's
 CORRECT_OF_COMPLEX = 300  # answers of a run by default
 DEFAULT_TRUTHS = {"simple": ("single_object",), "complex": ("unique", "unique_firstnonempty", "union")}
 _MISSED = 0.05  # of f(image) - f(baseline)
@@ -133,13 +133,13 @@ class ClevrXai(Benchmark):
 
         # A model is compiled into several functions on purpose; TensorFlow takes that for a mistake.
         logging.getLogger("tensorflow").addFilter(lambda record: "tf.function retracing" not in record.getMessage())
-        style = wording(run.flags.questions, run.flags.data_dir)
-        path = _model_path(run.flags, style)
+        path = _model_path(run.flags)
         network = Answering(path)
-        if style == "official" and not run.in_worker and not _reads_official(path):
+        style = wording(run.flags.questions, run.flags.data_dir)
+        if not run.in_worker and not _reads(path, style):
             print_line(
-                f"warning: {shown_model(path)} was not trained on the wording of CLEVR-XAI's release, in which these "
-                f"questions are, and only correct answers count; --model={shown_model(MODELS / OFFICIAL)} reads it",
+                f"warning: {shown_model(path)} was not trained on questions in {style} wording, as these are, and only "
+                "correct answers count",
                 file=sys.stderr,
             )
         network.model.live_source = functools.partial(attach_live_network, network=network)
@@ -437,12 +437,11 @@ def _affordable(control: Control, names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in excluded]
 
 
-def _model_path(flag_values: flags.FlagValues, style: str) -> pathlib.Path:
-    """Return the directory of the network to explain; ``style`` is the wording of the questions."""
+def _model_path(flag_values: flags.FlagValues) -> pathlib.Path:
+    """Return the directory of the network to explain."""
     if flag_values.model:
         return pathlib.Path(flag_values.model)
-    names = [f"relation_network_{flag_values.questions}", "relation_network"]
-    for name in [OFFICIAL, *names] if style == "official" else names:
+    for name in (f"relation_network_{flag_values.questions}", "relation_network"):
         if (MODELS / name).is_dir():
             return MODELS / name
     raise BadInput(
@@ -451,13 +450,13 @@ def _model_path(flag_values: flags.FlagValues, style: str) -> pathlib.Path:
     )
 
 
-def _reads_official(path: pathlib.Path) -> bool:
-    """Return whether a network was trained on the official wording: False only for a card of ours without it."""
+def _reads(path: pathlib.Path, style: str) -> bool:
+    """Return whether a network was trained on a wording: False only where its card names other wordings."""
     for folder in (path, path.parent):
         card = folder / "MODEL_CARD.md"
         if card.is_file():
-            text = card.read_text(encoding="utf-8", errors="replace")
-            return not text.startswith("# Relation Network of CLEVR-XAI") or "official wording |" in text
+            named = re.search(r"with CLEVR's questions in (.+) wording", card.read_text("utf-8", errors="replace"))
+            return named is None or style in named[1]
     return True
 
 

@@ -10,9 +10,8 @@ Only questions that the network answers correctly count; the logit of the answer
 costs a gradient for each of the 300 steps of Integrated Gradients, from three baselines, and of the 300 samples that
 SmoothGrad and VarGrad share; --steps, --tolerance and --samples make it less.
 
-The default network was trained on the embedded questions' wording. Questions in the wording of the official release
-(--data_dir of the release, or of scripts/generate_clevr_xai.py --wording=official) go to another bundled network,
-relation_network_official, which reads both; --model names any other.
+The default network reads the wording of the official release, which the embedded questions have, and the plain wording
+of scripts/generate_clevr_xai.py.
 
 Scores are kept in --scores_dir: a run that was stopped goes on, and one of more questions computes only those that are
 new.

@@ -46,8 +46,7 @@ SYNONYMS = {
     "front": ("in front of",),
 }
 
-# The 80 words of CLEVR's questions. The plain wording uses the same words in other sentences: a network trained on it
-# alone answers far fewer of the official questions correctly.
+# The 80 words of CLEVR's questions, in both wordings.
 QUESTION_WORDS = tuple(
     """
     a an another any anything are as and ball balls behind big block blocks blue both brown color cube cubes

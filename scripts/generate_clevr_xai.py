@@ -9,8 +9,12 @@ not be 0: the embedded set, on which networks are judged, begins that sequence o
     python scripts/generate_clevr_xai.py --num_images=10000 --seed=1 --image_size=192x128 --stored_size=128 \
         --noground_truth_files --output_dir=data/clevr_xai_training
 
---wording=official writes the questions in the language of CLEVR-XAI's release. Images, programs, answers and ground
-truths do not depend on it: the same command with the other wording rewrites the questions of a directory.
+The questions are in the language of CLEVR-XAI's release; --wording=plain writes this project's own sentences. Images,
+programs, answers and ground truths do not depend on it: the same command with the other wording rewrites the questions
+of a directory. The embedded set is made by
+
+    python scripts/generate_clevr_xai.py --num_images=200 --stored_size=128 --noground_truth_files --compressed \
+        --output_dir=clevr_xai/embedded
 
 With --runner=beam in blocks on Apache Beam, the same bytes: docs/scale.md.
 
@@ -31,8 +35,8 @@ cli.define_common_flags(FLAGS, seed=0)
 flags.DEFINE_integer("num_images", 100, "how many images to make", lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_list("questions", ["simple", "complex"], "kinds of questions: simple, complex", flag_values=FLAGS)
 flags.DEFINE_enum(
-    "wording", "plain", ["plain", "official"],
-    "sentences of the questions: this project's own, or in the language of CLEVR-XAI's release", flag_values=FLAGS,
+    "wording", "official", ["official", "plain"],
+    "sentences of the questions: in the language of CLEVR-XAI's release, or this project's own", flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_string("output_dir", "data/clevr_xai", "directory to write to", flag_values=FLAGS)
 flags.DEFINE_string(

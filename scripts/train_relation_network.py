@@ -18,9 +18,10 @@ wording from sentences alone; on JAX in less than an hour on one core, with 2.5 
     KERAS_BACKEND=jax python scripts/train_relation_network.py --start_from=DIRECTORY --wording=plain,official \
         --rewording_steps=20000 --seeing_steps=0 --final_steps=0 --test_dir=data/clevr_xai_test --output_dir=NEW
 
-The committed network started from the one before it, with 40,000 scenes: ``--num_images=40000`` for the first of the
-commands above (two hours) and ``--seeing_steps=60000 --final_steps=20000 --rounds=1`` with
-``--start_from`` and ``--precision=bfloat16`` for the last (an hour and a quarter, 6 GB).
+The committed networks learned the plain wording first, each from the network before it, with 40,000 scenes:
+``--num_images=40000`` for the first of the commands above (two hours) and ``--wording=plain --seeing_steps=60000
+--final_steps=20000 --rounds=1`` with ``--start_from`` and ``--precision=bfloat16`` for the last (an hour and a quarter,
+6 GB).
 
 Cost: three hours on two cores, half an hour of which is rendering; with ``--precision=bfloat16``, on a processor that
 computes with it, an hour less.
@@ -48,8 +49,8 @@ flags.DEFINE_string(
 flags.DEFINE_integer("num_images", 0, "number of images, from the first on; 0 for all", 0, flag_values=FLAGS)
 flags.DEFINE_integer("rounds", 4, "rounds of questions about the training scenes", 1, flag_values=FLAGS)
 flags.DEFINE_list(
-    "wording", ["plain"],
-    "sentences of the questions, see scripts/generate_clevr_xai.py: plain, official, or both separated by a comma, "
+    "wording", ["official"],
+    "sentences of the questions, see scripts/generate_clevr_xai.py: official, plain, or both separated by a comma, "
     "with --start_from first the wording that the exported network reads",
     flag_values=FLAGS,
 )  # fmt: skip

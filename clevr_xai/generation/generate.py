@@ -72,7 +72,7 @@ def generate(
     each: contextlib.AbstractContextManager[ParallelMap] | None = None,
     ground_truth_files: bool = True,
     compressed: bool = False,
-    wording: str = "plain",
+    wording: str = "official",
 ) -> None:
     """Make a dataset, or the missing part of it.
 
@@ -113,13 +113,10 @@ def generate(
         info: dict[str, object] = {"split": scenes.SPLIT, "version": "1.0", "seed": settings.seed}
         layout.write_entries(output_dir / layout.SCENES, info, "scenes", found, compressed)
         blocks = questions.in_blocks(found)
-        title = "questions"
-        if wording != "plain":
-            info["wording"] = wording
-            title = f"questions in {wording} wording"
+        info["wording"] = wording
         for kind in kinds:
             make_questions = functools.partial(_generate_questions, kind, settings.seed, wording)
-            asked = each(f"{kind} {title}", make_questions, blocks, questions.BLOCK)
+            asked = each(f"{kind} questions in {wording} wording", make_questions, blocks, questions.BLOCK)
             first = [0]  # question of each block
             file = output_dir / layout.QUESTIONS.format(kind=kind)
             layout.write_entries(file, info, "questions", _numbered(asked, first), compressed)

@@ -23,7 +23,7 @@ WORDINGS = ("plain", "official")
 
 
 def generate(
-    scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = map, wording: str = "plain"
+    scenes: Sequence[dict], kind: str, seed: int, mapped: Callable = map, wording: str = "official"
 ) -> list[dict]:
     """Generate questions about scenes.
 
@@ -38,7 +38,7 @@ def generate(
     mapped
         Applies a function to the list of blocks like ``map``, perhaps in several processes.
     wording
-        "plain", this project's wording, or "official", the language of CLEVR-XAI's release. Programs, answers and
+        "official", the language of CLEVR-XAI's release, or "plain", this project's wording. Programs, answers and
         outputs are the same in both.
 
     Returns
@@ -59,7 +59,7 @@ def in_blocks(scenes: Sequence) -> list[Sequence]:
     return [scenes[start : start + BLOCK] for start in range(0, len(scenes), BLOCK)]
 
 
-def generate_block(scenes: Sequence[dict], kind: str, seed: int, wording: str = "plain") -> list[dict]:
+def generate_block(scenes: Sequence[dict], kind: str, seed: int, wording: str = "official") -> list[dict]:
     """Generate questions about at most 250 scenes, without ``question_index``; as ``generate`` otherwise."""
     known = families.load(kind)
     used = dict.fromkeys(known, 0)

@@ -67,7 +67,7 @@ class TrainingSet:
     families : (Q,) of str
         "simple 0", "one_hop 3", ...
     wordings : (Q,) of str
-        "plain" or "official".
+        "official" or "plain".
     image_of : (Q,) int64
         Image of each question, ascending.
     seed
@@ -125,7 +125,7 @@ def load(
     data_dir: str | pathlib.Path,
     rounds: dict[str, int],
     num_images: int = 0,
-    wordings: Sequence[str] = ("plain",),
+    wordings: Sequence[str] = ("official",),
 ) -> TrainingSet:
     """Read images and scenes, and generate questions about them.
 
@@ -184,7 +184,7 @@ def load_cached(
     data_dir: str | pathlib.Path,
     rounds: dict[str, int],
     num_images: int = 0,
-    wordings: Sequence[str] = ("plain",),
+    wordings: Sequence[str] = ("official",),
 ) -> TrainingSet:
     """Return ``load`` of the arguments from ``file`` if it holds exactly that, otherwise compute and write it."""
     scenes = layout.find(pathlib.Path(data_dir), layout.SCENES)

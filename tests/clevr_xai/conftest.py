@@ -12,14 +12,14 @@ from clevr_xai.training import training_set
 
 @pytest.fixture(scope="session")
 def asked(embedded_scenes):
-    """Complex and simple questions on the embedded scenes, of another seed than the embedded ones."""
+    """Complex and simple questions in official wording on the embedded scenes, of another seed than the embedded."""
     return {kind: questions.generate(embedded_scenes, kind, seed=7) for kind in dataset.KINDS}
 
 
 @pytest.fixture(scope="session")
-def asked_officially(embedded_scenes):
-    """The same questions in the official wording."""
-    return {kind: questions.generate(embedded_scenes, kind, seed=7, wording="official") for kind in dataset.KINDS}
+def asked_plainly(embedded_scenes):
+    """The same questions in the plain wording."""
+    return {kind: questions.generate(embedded_scenes, kind, seed=7, wording="plain") for kind in dataset.KINDS}
 
 
 @pytest.fixture(scope="session")

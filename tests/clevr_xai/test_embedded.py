@@ -49,6 +49,7 @@ def test_its_scenes_are_sampled_again(embedded_scenes):
 def test_its_questions_are_asked_again(kind, embedded_scenes):
     again = questions.generate(embedded_scenes, kind, SETTINGS["seed"])
     assert json.loads(json.dumps(again)) == list(dataset.Dataset(kind).questions)
+    assert dataset.wording(kind) == "official"
 
 
 @pytest.mark.parametrize("index", [0, 7, 23, 61, 199])

@@ -183,13 +183,13 @@ def test_without_ground_truth_files_the_masks_are_the_same(made, tmp_path):
 
 def test_the_other_wording_rewrites_the_questions_alone(made, tmp_path):
     directory = shutil.copytree(made, tmp_path / "data")
-    generate.generate(directory, TINY, wording="official")
+    generate.generate(directory, TINY, wording="plain")
     before, after = content(made), content(directory)
     files = {layout.QUESTIONS.format(kind=kind) for kind in dataset.KINDS}
     assert {name for name in before if before[name] != after[name]} == files and set(before) == set(after)
     for file in files:
         one, other = (layout.read_json(place / file) for place in (made, directory))
-        assert other["info"] == {**one["info"], "wording": "official"}
+        assert other["info"] == {**one["info"], "wording": "plain"}
         assert one["questions"] != other["questions"]
         for question, reworded in zip(one["questions"], other["questions"], strict=True):
             assert {**question, "question": ""} == {**reworded, "question": ""}

@@ -82,7 +82,7 @@ def test_every_output_of_every_program(kind, asked, scene_of):
         assert question["answer"] == program[-1]["_output"]
 
 
-@pytest.mark.parametrize("wording", ["asked", "asked_officially"])
+@pytest.mark.parametrize("wording", ["asked", "asked_plainly"])
 @pytest.mark.parametrize("kind", ["simple", "complex"])
 def test_a_sentence_names_what_its_program_filters_by(kind, wording, request):
     """Every attribute and relation of the program is in the words, and nothing else is."""
@@ -110,7 +110,7 @@ def test_a_sentence_names_what_its_program_filters_by(kind, wording, request):
         assert relations == related, question["question"]
 
 
-@pytest.mark.parametrize("wording", ["asked", "asked_officially"])
+@pytest.mark.parametrize("wording", ["asked", "asked_plainly"])
 def test_only_and_all_of_clevrs_words_are_used(wording, request):
     asked = request.getfixturevalue(wording)
     words = {

@@ -52,7 +52,7 @@ def test_all_stages_end_in_a_network_of_the_papers_size(train, validation_dir, t
         assert train(output_dir=tmp_path / "first", rounds=1)[0] == 0
     card = (tmp_path / "first" / "MODEL_CARD.md").read_text()
     assert "`python scripts/train_relation_network.py --rounds=1 " in card and "Training scenes: 4, seed 5" in card
-    assert "wording |" not in card and "in plain wording)" in card and "looked at meanwhile" in card
+    assert "wording |" not in card and "in official wording)" in card and "looked at meanwhile" in card
     assert stages_of(tmp_path / "checkpoints") == ["reading", "seeing", "small", "following", "final_simple"]
 
     networks = []

@@ -180,7 +180,7 @@ def test_changed_data_are_read_again(training_dir, tmp_path, loads, change, monk
     elif change == "code":
         monkeypatch.setattr(training_set, "code_fingerprint", lambda *objects, files: "other code")
     elif change == "wordings":
-        arguments.append(["official"])
+        arguments.append(["plain"])
     else:
         arguments[2:] = ({"simple": 2}, 3) if change == "rounds" else (ROUNDS, 2)
     again = training_set.load_cached(*arguments)
