@@ -439,11 +439,9 @@ def _affordable(control: Control, names: Iterable[str]) -> list[str]:
 
 def _model_path(flag_values: flags.FlagValues) -> pathlib.Path:
     """Return the directory of the network to explain."""
-    if flag_values.model:
-        return pathlib.Path(flag_values.model)
-    for name in (f"relation_network_{flag_values.questions}", "relation_network"):
-        if (MODELS / name).is_dir():
-            return MODELS / name
+    path = pathlib.Path(flag_values.model or MODELS / "relation_network")
+    if flag_values.model or path.is_dir():
+        return path
     raise BadInput(
         "the default network is missing; train it with scripts/train_relation_network.py, or give a SavedModel with "
         "--model="
@@ -452,12 +450,10 @@ def _model_path(flag_values: flags.FlagValues) -> pathlib.Path:
 
 def _reads(path: pathlib.Path, style: str) -> bool:
     """Return whether a network was trained on a wording: False only where its card names other wordings."""
-    for folder in (path, path.parent):
-        card = folder / "MODEL_CARD.md"
-        if card.is_file():
-            named = re.search(r"with CLEVR's questions in (.+) wording", card.read_text("utf-8", errors="replace"))
-            return named is None or style in named[1]
-    return True
+    cards = [folder / "MODEL_CARD.md" for folder in (path, path.parent)]
+    text = "".join(card.read_text("utf-8", errors="replace") for card in cards if card.is_file())
+    named = re.search(r"with CLEVR's questions in (.+) wording", text)
+    return named is None or style in named[1]
 
 
 def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:

@@ -19,9 +19,8 @@ wording from sentences alone; on JAX in less than an hour on one core, with 2.5 
         --rewording_steps=20000 --seeing_steps=0 --final_steps=0 --test_dir=data/clevr_xai_test --output_dir=NEW
 
 The committed networks learned the plain wording first, each from the network before it, with 40,000 scenes:
-``--num_images=40000`` for the first of the commands above (two hours) and ``--wording=plain --seeing_steps=60000
---final_steps=20000 --rounds=1`` with ``--start_from`` and ``--precision=bfloat16`` for the last (an hour and a quarter,
-6 GB).
+``--num_images=40000`` for the first of the commands above (two hours) and ``--wording=plain --precision=bfloat16
+--rounds=1 --seeing_steps=60000 --final_steps=20000`` with ``--start_from`` for the last (an hour and a quarter, 6 GB).
 
 Cost: three hours on two cores, half an hour of which is rendering; with ``--precision=bfloat16``, on a processor that
 computes with it, an hour less.

@@ -19,7 +19,7 @@ from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS, has_varia
 from attribution_benchmarks.core.runner import Run
 from svea import methods
 from svea.controls import CONTROLS, RAW_SIGNAL
-from svea.methods import COSTLY, METHODS, RISE_MASKS
+from svea.methods import CANDIDATES, COSTLY, METHODS, RISE_MASKS
 from svea.metrics import METRICS
 
 _DEFAULT_MODEL = default_model("svea/baseline")
@@ -38,7 +38,7 @@ class Svea(Benchmark):
         )  # fmt: skip
         flags.DEFINE_integer("rise_masks", RISE_MASKS, "masks of RISE", lower_bound=1, flag_values=flag_values)
         flag_values.set_default("batch_size", 1000)
-        flag_values["random_networks"].help += f"; all methods but {listed(COSTLY)}"
+        flag_values["random_networks"].help += f"; all methods but {listed([*COSTLY, *CANDIDATES])}"
 
     def check(self, run: Run) -> None:
         """Refuse an ambiguous choice of networks."""
@@ -77,7 +77,7 @@ class Svea(Benchmark):
         model = run.models[name]
         count = run.flags.random_networks if has_variables(model.path) else 0  # no weights to draw without variables
         controls = (*networks([RANDOM_WEIGHTS] if count else [], count), *CONTROLS)
-        explainer = run.explainer(model, controls, [each for each in run.methods if each not in COSTLY])
+        explainer = run.explainer(model, controls, [each for each in run.methods if each not in (*COSTLY, *CANDIDATES)])
         if run.flags.precomputed_maps:
             _check_saved_maps(run.flags.precomputed_maps, explainer.folders)
         measures = [scoring.of_test_signals(metric.measure) for metric in run.shared_metrics.values()]
@@ -230,7 +230,8 @@ BENCHMARK = Svea(
     paper="Sattarzadeh, Sudhakar and Plataniotis, ICCV Workshops 2021",
     metrics=tuple(METRICS.values()),
     controls=(RAW_SIGNAL, *CONTROLS, RANDOM_WEIGHTS),
-    methods=METHODS,
+    methods=(*METHODS, *CANDIDATES),
+    method_titles={"score_cam_constant_masks": "Score-CAM, constant masks (candidate)"},
     method_note="SVEA takes the absolute gradient",
     beside_paper="Known to differ: another training of the network; windows that begin six points before the peak and "
     "stay inside the signal, where Eq. 1 is not followed to the letter; support vector machines solved to convergence; "

@@ -16,6 +16,8 @@ METHODS = (
     "gradient", "smoothgrad", "xgrad_cam", "score_cam", "grad_cam", "grad_cam_plus_plus", "sise",
     "integrated_gradients", "rise",
 )  # fmt: skip
+# Variant -> the row of Table 1 that it may explain. Printed beside that row's figures, compared with no other method.
+CANDIDATES = {"score_cam_constant_masks": "score_cam"}
 RISE_MASKS = 1000
 COSTLY = ("rise",)  # not tried on networks of random weights: as many masks on each would cost more than all else
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.rows import control_row, curve_points, format_controls, row_kind
 from attribution_benchmarks.stats import comparisons, correlation, statistics
+from svea.methods import CANDIDATES
 from svea.metrics import METRICS
 from svea.mnist1d import TEST_SIGNALS, TRAIN_SIGNALS
 from svea.scoring import NetworkScores
@@ -38,8 +39,8 @@ UPPER_GROUP = ("grad_cam_plus_plus", "score_cam", "sise", "integrated_gradients"
 
 
 def paper_figure(method: str, metric: str) -> float | None:
-    """Return the paper's figure in percent, or None where it has none."""
-    return TABLE_1.get(method, {}).get(metric)
+    """Return the paper's figure in percent, that of the explained row for a candidate, or None where it has none."""
+    return TABLE_1.get(CANDIDATES.get(method, method), {}).get(metric)
 
 
 def values_of(networks: Sequence[NetworkScores], source: MapSource, metric: str) -> np.ndarray:
@@ -127,12 +128,10 @@ def rank_correlation(
 
     Parameters
     ----------
-    networks
+    networks, seed
         As for ``long_rows``.
     metric
         ``roe_test``, ``drop`` or ``increase``.
-    seed
-        Seed of the bootstrap.
     without
         Methods to leave out.
 
@@ -161,14 +160,12 @@ def findings(
 
     Parameters
     ----------
-    networks
-        Scores of one or several networks.
+    networks, seed
+        As for ``long_rows``.
     rows
         Their ``long_rows``.
     titles
         Method or control -> printed name.
-    seed
-        Seed of the bootstrap.
     names
         The networks' names, as in the tables' heading.
     """
@@ -214,9 +211,14 @@ def _rank_correlations(networks, seed) -> list[str]:
     return lines
 
 
+def _compared(names: Iterable[str]) -> list[str]:
+    """Return the methods without candidates; all where there are only candidates."""
+    return [name for name in names if name not in CANDIDATES] or list(names)
+
+
 def _comparisons(networks, score, titles, seed, where) -> list[str]:
     """Return which methods do not differ from the best one, and which beat the window that uses no network."""
-    names = list(networks[0].methods)
+    names = _compared(networks[0].methods)
     values = {name: values_of(networks, MapSource(name), "roe_test").mean(axis=0) for name in names}
     values["argmax_abs"] = values_of(networks, MapSource(control="argmax_abs"), "roe_test").mean(axis=0)
     best = max(names, key=lambda name: score[name, "roe_test"])
@@ -287,8 +289,8 @@ def _what_holds(score, titles) -> list[str]:
 
 # What is known of rows of the paper that ours differ from, or may.
 _KNOWN = {
-    "score_cam": "The weights here are the published ones, a softmax over channels. The method "
-    "score_cam_constant_masks, which no paper proposes, comes near the paper's row: a candidate, unproven",
+    "score_cam": "The weights here are the published ones, a softmax over channels. The candidate "
+    "score_cam_constant_masks, which no paper proposes, is listed beside the paper's row and compared with no method",
     "grad_cam_plus_plus": "The formula here is the published one; of the variants of it that were tried none gives "
     "the paper's row",
     "rise": "How many masks the paper draws, and of what grid, is not known; here they are --rise_masks of 7 cells, "

@@ -311,7 +311,7 @@ def test_a_network_whose_card_names_another_wording_gets_a_warning(answered, ask
            "--random_networks=0", "--scores_dir="]  # fmt: skip
     assert execute(evaluate.main, evaluate.FLAGS, evaluate.__doc__, few) == 0
     out, err = capsys.readouterr()
-    assert "saved_models/clevr_xai/relation_network:" in out and "warning" not in err
+    assert "saved_models/clevr_xai/relation_network\n" in out and "warning" not in err
     assert int(re.search(r"(\d+) answered correctly", out)[1]) >= 18
     shutil.copytree(definition.MODELS / "relation_network", other)
     card = other / "MODEL_CARD.md"

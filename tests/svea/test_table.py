@@ -72,6 +72,21 @@ def test_leaving_score_cam_out_leaves_seven_methods():
     assert (without.value, count) == (pytest.approx(1.0), 7)
 
 
+def test_a_candidate_is_beside_the_papers_row_and_in_no_comparison(paper_scores):
+    means = {source.method: scores.values["roe_test"].mean() for source, scores in paper_scores.sources.items()}
+    means = {name: mean for name, mean in means.items() if name}
+    network = made_up({**means, "score_cam_constant_masks": 99.0})
+    rows = table.long_rows([network], METRICS, seed=0)
+    (row,) = (row for row in rows if (row["method"], row["metric"]) == ("score_cam_constant_masks", "drop"))
+    assert row["paper"] == table.TABLE_1["score_cam"]["drop"] and row["value"] == pytest.approx(99.0)
+    titles = BENCHMARK.row_titles(network.sources)
+    assert titles["score_cam_constant_masks"].endswith("(candidate)")
+    own = table.findings([paper_scores], table.long_rows([paper_scores], METRICS, 0), titles, 0, ["net"])
+    lines = table.findings([network], rows, titles, 0, ["net"])
+    assert [line for line in lines if "zero" not in line] == [line for line in own if "zero" not in line]
+    assert table.findings([made_up({"score_cam_constant_masks": 9.0})], rows, titles, 0, ["net"])
+
+
 def test_two_methods_have_no_order_worth_a_correlation():
     assert table.rank_correlation([made_up({"rise": 60.0, "sise": 50.0})], "drop", 0) is None
 
