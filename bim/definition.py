@@ -51,7 +51,7 @@ class Bim(Benchmark):
             flag_values=flag_values,
         )  # fmt: skip
         flags.DEFINE_bool(
-            "controls", True, "score random map, centre prior and edge detector too", flag_values=flag_values
+            "controls", True, "score random map, center prior and edge detector too", flag_values=flag_values
         )
         flags.DEFINE_string(
             "compare", "random", "method to compare the others with, image by image", flag_values=flag_values

@@ -109,7 +109,7 @@ def runner_up(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
 UNIFORM = Control("uniform", "Uniform map", "a map that is the same everywhere", uniform)
 RANDOM = Control("random", "Random map", "a map of random numbers", random)
 CENTRE_PRIOR = Control(
-    "centre_prior", "Centre prior", "a soft spot in the middle of the image, the same for all images", centre_prior
+    "centre_prior", "Center prior", "a soft spot in the middle of the image, the same for all images", centre_prior
 )
 EDGE_DETECTOR = Control(
     "edge_detector", "Edge detector", "the edges of the image itself; no network is asked", edge_detector

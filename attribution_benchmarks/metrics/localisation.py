@@ -155,7 +155,7 @@ METRICS = (
         source="Zhang et al., Top-down Neural Attention by Excitation Backprop, IJCV 2018",
         chance="the share of positions in the mask or within the tolerance of it",
         criticism="One position decides. A spot in the middle of the image wins where objects lie in the middle, so "
-        "compare it with the centre prior. The tolerance, 4 pixels on a side of 128 and 1 point of 40, makes small "
+        "compare it with the center prior. The tolerance, 4 pixels on a side of 128 and 1 point of 40, makes small "
         "masks several times larger; Quantus's pointing game has none.",
     ),
     _metric(
