@@ -277,7 +277,8 @@ class GraphView:
 def _shared(value: tf.Tensor) -> np.ndarray:
     """Return a tensor's values read-only, without a copy where NumPy knows the type: weights take much memory."""
     if value.dtype in (tf.float32, tf.float64):
-        return np.asarray(memoryview(value.cpu()))
+        with tf.device("/CPU:0"):
+            return np.asarray(memoryview(tf.identity(value)))
     return np.asarray(value.numpy())
 
 
