@@ -7,6 +7,7 @@ Cost: under 1 CPU second.
 
 import inspect
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,46 +22,23 @@ from attribution.methods.registry import METHODS  # noqa: E402
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output", str(ROOT / "docs" / "methods.md"), "file to write", flag_values=FLAGS)
 
-HEAD = """# Attribution methods
-
-Generated from `attribution/methods/registry.py` by `python tools/docs/document_methods.py`; do not edit.
-
-F is a forward pass of the model, G a forward and backward pass down to the input (about 2.6 F). Every method explains
-the score for which the model was loaded (`load_model(..., score="logits" or "probabilities")`) of the target class, by
-default the predicted one.
-
-Methods named after a library are that library's code, for comparison; their weaknesses list the differences from the
-methods that they are named after.
-
-Shapley sampling, KernelSHAP and LIME keep or remove groups of positions, and so do occlusion and RISE where `groups` is
-given. `groups="features"` makes every position a group; `"patches"`, patches of an eighth of each axis;
-`"superpixels"`, SLIC's segments of an image; an array of whole numbers of the positions' shape, one for each input or
-the same for all, one group of equal numbers. `groups=None` is, for the first three, every feature of a vector, and
-patches in signals and images. With `groups=np.array([0, 1, 1, 1, 2])` the three columns of a one-hot code are explained
-as one feature: `attribution.explain("kernel_shap", model, table, groups=...)`. The first three divide a group's value
-evenly among its positions; occlusion and RISE give it to each of them.
-
-"Sum of a map" is the required sum of a map's values, where the method has such a law. The residual is the actual sum
-minus that; relative to |f(x) - f(baseline)|, but at least 0.01 % of the greater of the two scores, or to the logit for
-LRP. With `maps, residuals = attribution.explain(..., return_residuals=True)` it is `residuals.absolute` and
-`residuals.relative`; `residuals` is `None` where a method has no law. `python -m attribution.explain` prints the
-relative residual and warns above 5 %. Integrated Gradients miss the sum with too few points. LRP misses it by design
-where biases take relevance: positive ones under z+, all under ε, none under z^B. So do ε, sums of negative values under
-z+ and, in a network with several inputs, those that are not explained. The residual is then the part of the logit that
-the map does not explain. Under ε, without biases, it is rounding error.
-
-| name | method | cost |
-|---|---|---|
-"""
+HEAD = ROOT / "tools" / "docs" / "methods_head.md"  # its lines "{methods of: a family, another}" become tables
 
 
 def page() -> str:
-    """Return the method cards of all methods as a Markdown page."""
-    rows = [
-        f"| [`{name}`](#{name.replace('.', '')}) | {method.title} | {method.card.cost} |\n"
-        for name, method in METHODS.items()
-    ]
-    return HEAD + "".join([*rows, *map(section, METHODS.values())])
+    """Return the methods grouped by idea, and the method cards, as a Markdown page."""
+    ordered: list[Method] = []
+
+    def table(line: re.Match[str]) -> str:
+        methods = [method for method in METHODS.values() if method.family in line[1].split(", ")]
+        ordered.extend(methods)
+        rows = [f"| [`{one.name}`](#{one.name.replace('.', '')}) | {one.title} | {one.card.cost} |" for one in methods]
+        return "\n".join(["| name | method | cost |", "|---|---|---|", *rows])
+
+    head = re.sub(r"^{methods of: (.+)}$", table, HEAD.read_text("utf-8"), flags=re.MULTILINE)
+    if len(ordered) < len(METHODS):
+        raise ValueError(f"{HEAD.name} lacks the families of {sorted(set(METHODS) - {one.name for one in ordered})}")
+    return "".join([head, *map(section, ordered)])
 
 
 def section(method: Method) -> str:
