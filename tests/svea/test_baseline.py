@@ -11,7 +11,7 @@ from attribution import cli
 from attribution.errors import BadInput
 from svea import baseline, mnist1d
 
-COMMITTED = ["baseline", "baseline_seed1", "baseline_seed2"]
+COMMITTED = ["baseline", *(f"baseline_seed{seed}" for seed in range(1, 5))]
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_a_seed_that_keras_cannot_take_is_refused(tmp_path, capsys):
     assert not (tmp_path / "net").exists()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5))
 def test_committed_networks_have_the_card_that_the_command_writes(seed):
     data, directory = mnist1d.load(), baseline.SAVED_MODELS / COMMITTED[seed]
     model = attribution.load_model(directory, score="probabilities")
