@@ -230,7 +230,7 @@ def _comparisons(networks, score, titles, seed, where) -> list[str]:
     return [
         *(_tied_with_best(values, names, best, titles, seed) if len(names) > 1 else ()),
         f"Better than the window at the largest |x|, which uses no network ({score['argmax_abs', 'roe_test']:.1f}), on "
-        f"{on} (p < 0.05 after Holm for {len(names)} method{'s'[: len(names) > 1]}): "
+        f"{on} (p < 0.05 after Holm for {len(names)} method{'' if len(names) == 1 else 's'}): "
         f"{', '.join(better) or 'none'}.",
     ]
 

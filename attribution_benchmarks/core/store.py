@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import Any
 
 from attribution.errors import BadInput
@@ -99,11 +99,7 @@ class ScoreStore:
                 self.path or ":memory:", timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
             )
             database.execute("PRAGMA trusted_schema = OFF")
-            for _ in range(200):  # two processes at a new file: SQLite itself does not wait here
-                with suppress(sqlite3.OperationalError):
-                    database.execute("PRAGMA journal_mode = WAL")
-                    break
-                time.sleep(0.05)
+            _write_ahead(database)
             database.execute("PRAGMA synchronous = NORMAL")  # a power failure may lose a batch, never damage one
             database.executescript(_TABLES)
             if _schema(database) != _expected_schema():
@@ -208,6 +204,18 @@ class Series:
 
     def _damaged(self, part: str) -> BadInput:
         return BadInput(f"{part} in {self.path} is damaged; remove the file to compute again")
+
+
+def _write_ahead(database: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log; SQLite does not wait for another process that does so with a new file."""
+    for left in reversed(range(200)):
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or not left:
+                raise
+        time.sleep(0.05)
 
 
 def _schema(database: sqlite3.Connection) -> set[tuple[Any, ...]]:
