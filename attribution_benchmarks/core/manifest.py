@@ -13,6 +13,7 @@ _PACKAGES = (
     "attribution-benchmarks",
     "keras",
     "numpy",
+    "pillow",  # draws images
     "scikit-learn",
     "scipy",
     "tensorflow",
