@@ -1,7 +1,8 @@
 """Localisation: whether a map is high inside a ground-truth mask.
 
 Positions count by their magnitude, the sum of absolute values over channels, so evidence against the target counts
-too. Ties are never broken by position. Every metric is NaN where the mask is empty or full, and where the map has NaN.
+too, except in Focus. Ties are never broken by position. Every metric is NaN where the mask is empty or full, and where
+the map has NaN.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
 
 _Function = Callable[..., np.ndarray]
 _TOLERANCE = 0.03  # of the longest side: the paper's 15 pixels on images of some 500
+_HIGHEST = 0.05  # of the positions, for the top-k intersection
 
 
 def _defined(function: _Function) -> _Function:
@@ -126,20 +128,75 @@ def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
     (N,) float64 in [0, 1]
         Where equal values compete for the last positions, the intersection is the mean over the choices.
     """
-    values, mask = flat(values), flat(mask)
-    inside = mask.sum(axis=1)
-    ranked = -np.sort(-values, axis=1)
-    least = np.take_along_axis(ranked, np.maximum(inside - 1, 0)[:, None], axis=1)
-    above, equal = values > least, values == least
-    left = inside - above.sum(axis=1)
-    shared = (equal & mask).sum(axis=1) / np.maximum(equal.sum(axis=1), 1)
-    common = (above & mask).sum(axis=1) + left * shared
+    inside = flat(mask).sum(axis=1)
+    common = _shared_with_highest(values, mask, inside)
     return ratio(common, 2 * inside - common)
 
 
-def _metric(name: str, function: _Function, **described: Any) -> Metric:
+@_defined
+def top_k_intersection(values: np.ndarray, mask: np.ndarray, k: int | None = None) -> np.ndarray:
+    """Return the share of the k highest positions that are in the mask (Theiner, Müller-Budack and Ewerth, WACV 2022).
+
+    Parameters
+    ----------
+    values, mask
+        As for ``pointing_game``.
+    k
+        Number of positions; a twentieth of all, at least one, where None.
+
+    Returns
+    -------
+    (N,) float64 in [0, 1]
+        Where equal values compete for the last positions, the mean over the choices. Without ties it is Quantus's
+        ``TopKIntersection``, whose k is 1,000 by default.
+    """
+    count = k or max(round(_HIGHEST * flat(mask).shape[1]), 1)
+    return np.asarray(_shared_with_highest(values, mask, np.full(len(mask), count)) / count)
+
+
+def _shared_with_highest(values: np.ndarray, mask: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return how many of each map's ``counts`` highest positions are in its mask; of equals the mean over choices."""
+    values, mask = flat(values), flat(mask)
+    ranked = -np.sort(-values, axis=1)
+    least = np.take_along_axis(ranked, np.maximum(counts - 1, 0)[:, None], axis=1)
+    above, equal = values > least, values == least
+    left = counts - above.sum(axis=1)
+    shared = (equal & mask).sum(axis=1) / np.maximum(equal.sum(axis=1), 1)
+    common: np.ndarray = (above & mask).sum(axis=1) + left * shared
+    return common
+
+
+@_defined
+def attribution_localisation(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the share of each map that is in its mask, (N,) in [0, 1]; NaN for zeros.
+
+    Kohlbrenner et al., IJCNN 2020; the relevance mass accuracy of Arras et al. (2022) under another name. Quantus's
+    ``AttributionLocalisation`` adds 1e-9 to the divisor.
+
+    Parameters
+    ----------
+    values, mask
+        As for ``pointing_game``.
+    """
+    return ratio((flat(values) * flat(mask)).sum(axis=1), flat(values).sum(axis=1))
+
+
+def _positive(maps: np.ndarray, batch: Batch) -> np.ndarray:
+    """Return the sum of positive values over channels, (N, positions...); ones for a map that is negative alone."""
+    values = magnitude(np.maximum(maps, 0), batch)
+    axes = tuple(range(1, values.ndim))
+    negative = ~values.any(axis=axes, keepdims=True) & magnitude(maps, batch).any(axis=axes, keepdims=True)
+    return np.where(negative, 1.0, values)
+
+
+def _metric(
+    name: str,
+    function: _Function,
+    per_position: Callable[[np.ndarray, Batch], np.ndarray] = magnitude,
+    **described: Any,
+) -> Metric:
     def of_batch(maps: np.ndarray, batch: Batch, scores: object) -> np.ndarray:
-        return function(magnitude(maps, batch), mask_of(batch))
+        return function(per_position(maps, batch), mask_of(batch))
 
     return of_maps(name, of_batch, masks=True, on_request=True, cost="none: maps alone", bounds=(0.0, 1.0), **described)
 
@@ -190,5 +247,41 @@ METRICS = (
         chance="about a / (2 - a), a the mask's share of the image",
         criticism="It knows the mask's size, which nobody who reads a map does. An object's outline alone, or its "
         "discriminative part alone, scores low.",
+    ),
+    _metric(
+        "top_k_intersection",
+        top_k_intersection,
+        title="Top-k intersection",
+        about="The share of the map's highest twentieth of positions that is in the mask. Between 0 and 1; more is "
+        "better.",
+        source="Theiner, Müller-Budack and Ewerth, Interpretable Semantic Photo Geolocation, WACV 2022; without ties "
+        "it is Quantus's `TopKIntersection`, whose k is 1,000 by default",
+        chance="the mask's share of the image",
+        criticism="A mask of less than a twentieth of the image cannot be filled, so that 1 is out of reach there.",
+    ),
+    _metric(
+        "attribution_localisation",
+        attribution_localisation,
+        title="Attribution localisation",
+        about="The share of the map's magnitude that is in the mask. Between 0 and 1; more is better.",
+        source="Kohlbrenner et al., Towards Best Practice in Explaining Neural Network Decisions with LRP, IJCNN 2020; "
+        "the relevance mass accuracy of Arras et al., 2022; Quantus's `AttributionLocalisation`",
+        chance="the mask's share of the image",
+        criticism="Little noise on a large background outweighs a small object.",
+    ),
+    _metric(
+        "focus",
+        attribution_localisation,
+        _positive,
+        title="Focus",
+        about="The share of the map's positive values that is in the mask. Of a mosaic whose mask is the quadrants of "
+        "the explained class it is Focus. Between 0 and 1; more is better.",
+        source="Arias-Duart et al., Focus! Rating XAI Methods and Finding Biases, FUZZ-IEEE 2022; on mosaics Quantus's "
+        "`Focus`",
+        chance="the mask's share of the image",
+        criticism="The published metric needs mosaics of images of two classes, which a benchmark provides as inputs "
+        "with their masks; no metric builds them, because the value of an input would depend on the inputs beside it. "
+        "On other masks it is attribution localisation of positive values. A map without positive values counts as the "
+        "uniform map.",
     ),
 )

@@ -25,7 +25,7 @@ from absl import flags  # noqa: E402
 from attribution import cli  # noqa: E402
 from attribution.file_io.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
-from attribution_benchmarks.metrics import faithfulness, in_domain, localisation, sanity  # noqa: E402
+from attribution_benchmarks.metrics import complexity, faithfulness, in_domain, localisation, sanity  # noqa: E402
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
 
 POWER = ROOT / "docs" / "metrics_power.json"
@@ -44,6 +44,12 @@ _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
         "Is a map high inside a ground-truth mask? Positions count by their magnitude: absolute values, summed over "
         "channels.",
         localisation.METRICS,
+    ),
+    (
+        "Complexity",
+        "How few positions hold a map? Positions count by their magnitude. These metrics describe a map; they do "
+        "not say whether it is right.",
+        complexity.METRICS,
     ),
     (
         "Faithfulness",

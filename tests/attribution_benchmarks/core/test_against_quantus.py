@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.metrics import faithfulness, imputation, localisation, sanity
+from attribution_benchmarks.metrics import complexity, faithfulness, imputation, localisation, sanity
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
-metrics = pytest.importorskip("quantus").metrics
+quantus = pytest.importorskip("quantus")
+metrics = quantus.metrics
 GENERATOR = np.random.default_rng(11)
 SIDE = 8
 MAPS = GENERATOR.random((6, SIDE, SIDE))
@@ -48,6 +50,67 @@ def test_the_area_under_the_roc_curve_is_the_same():
 def test_the_pointing_game_is_the_same_without_tolerance_and_ties():
     theirs = quantus_score(metrics.localisation.PointingGame(disable_warnings=True))
     np.testing.assert_array_equal(localisation.pointing_game(MAPS, MASKS, tolerance=0), theirs)
+
+
+def normalised(maps):
+    """Return maps as Quantus scores them by default: divided by their largest magnitude."""
+    return maps / np.abs(maps).max(axis=(1, 2), keepdims=True)
+
+
+def test_complexity_is_the_same_but_for_quantus_s_small_constants():
+    signed = GENERATOR.normal(size=MAPS.shape) * (GENERATOR.random(MAPS.shape) < 0.7)
+    batch, maps = Batch(signed[..., np.newaxis], range(6), np.zeros(6, int)), np.abs(normalised(signed))
+
+    def ours(name):
+        return METRIC_REGISTRY[name].measure.compute(signed, batch, None)[:, 0]
+
+    def theirs(name):
+        return getattr(quantus, name)(disable_warnings=True).evaluate_batch(
+            x_batch=None, a_batch=channels_first(maps.copy())
+        )
+
+    added = SIDE**2 * 1e-7 / maps.sum(axis=(1, 2))  # to the sum of each map
+    np.testing.assert_allclose(theirs("Sparseness") * (1 + added), ours("sparseness"), rtol=1e-12)
+    np.testing.assert_allclose(theirs("Complexity"), ours("complexity"), atol=SIDE**2 * 1e-12)
+    np.testing.assert_array_equal(theirs("EffectiveComplexity"), ours("effective_complexity"))
+    assert (ours("effective_complexity") < SIDE**2).all()
+    one, level = np.eye(16).reshape(16, 4, 4), np.ones((1, 4, 4))
+    for function, least, most in (
+        (complexity.sparseness, 0, 15 / 16),
+        (complexity.complexity, np.log(16), 0),
+        (complexity.effective_complexity, 16, 1),
+    ):
+        np.testing.assert_allclose(function(level), least, atol=1e-12)
+        np.testing.assert_allclose(function(one), most, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_top_k_intersection_is_the_same_without_ties(k):
+    theirs = quantus_score(metrics.localisation.TopKIntersection(k=k, disable_warnings=True))
+    np.testing.assert_allclose(localisation.top_k_intersection(MAPS, MASKS, k), theirs, rtol=1e-12)
+
+
+def test_attribution_localisation_is_the_same_but_for_quantus_s_small_constant():
+    theirs = metrics.localisation.AttributionLocalisation(disable_warnings=True).evaluate_batch(
+        x_batch=channels_first(MAPS), a_batch=channels_first(MAPS), s_batch=channels_first(MASKS)
+    )
+    total = MAPS.sum(axis=(1, 2))
+    np.testing.assert_allclose(
+        localisation.attribution_localisation(MAPS, MASKS), theirs * (1 + 1e-9 / total), rtol=1e-12
+    )
+
+
+def test_focus_of_mosaics_is_the_same_with_the_quadrants_of_the_class_as_mask():
+    signed, quadrants = GENERATOR.normal(size=MAPS.shape), np.array([[1, 0, 0, 1], [0, 1, 1, 0]] * 3)
+    mask = np.kron(quadrants.reshape(6, 2, 2), np.ones((4, 4))).astype(bool)
+    batch = Batch(signed[..., np.newaxis], range(6), np.zeros(6, int), masks={"class": mask})
+    theirs = metrics.localisation.Focus(disable_warnings=True).evaluate_batch(
+        a_batch=channels_first(signed), c_batch=quadrants
+    )
+    ours = METRIC_REGISTRY["focus"].measure.compute(signed, batch, None)[:, 0]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    negative = METRIC_REGISTRY["focus"].measure.compute(-np.abs(signed), batch, None)[:, 0]
+    np.testing.assert_array_equal(negative, 0.5)  # Quantus gives 0: a map that says "nowhere" counts as "everywhere"
 
 
 def test_of_several_highest_positions_quantus_counts_the_luckiest():
