@@ -52,7 +52,8 @@ def score(
         One method or several: a name of ``attribution.METHODS``, ``"file.py:function"``, ``"module:function"``, or a
         function of the model's queries (docs/own_models.md).
     benchmarks
-        Names of benchmarks ("svea", "bim", "clevr_xai", "exact"), or ``"file.py:NAME"`` of custom ones.
+        Names of benchmarks ("svea", "bim", "clevr_xai", "exact", "xai_units", "xai_tris"), or ``"file.py:NAME"`` of
+        custom ones.
     model
         Directory of a SavedModel to explain instead of each benchmark's network. A benchmark that it does not fit is
         listed in ``Results.skipped``.

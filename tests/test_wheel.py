@@ -24,6 +24,8 @@ MODELS = (
     "clevr_xai/relation_network",
     "clevr_xai/relation_network_seed1",
     "exact/problems",
+    "exact/tetrominoes",
+    "exact/units",
 )
 
 

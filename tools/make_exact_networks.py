@@ -1,6 +1,7 @@
-"""Train and write the network of the exact benchmark: hand-set units and two small trained parts, a class a problem.
+"""Write a network of the exact benchmarks: hand-set units and, of "problems", two trained parts, an output a problem.
 
     python tools/make_exact_networks.py --output_dir=saved_models/exact/problems
+    python tools/make_exact_networks.py --output_dir=saved_models/exact/units
 
 The hand-set parts are the same everywhere; the trained ones differ in the last digits from one processor to another.
 
@@ -19,7 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from attribution import cli
 from attribution.file_io.paths import check_directory
-from attribution_benchmarks.exact.problems import FEATURES, HAND_SET, NAMES, Problem
+from attribution_benchmarks.exact.problems import FEATURES, HAND_SET, Problem
+from attribution_benchmarks.exact.xai_units import PROBLEMS
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output_dir", "saved_models/exact/problems", "folder of the network's versions", flag_values=FLAGS)
@@ -66,40 +68,46 @@ def trained_weights(activation: str, seed: int) -> tuple[list[np.ndarray], float
     return network.get_weights(), float(1 - left / wanted.var())
 
 
-def save(directory: pathlib.Path, seed: int = 0) -> dict[str, float]:
-    """Train the trained parts, write the SavedModel, and return the share of variance that each part explains."""
+def save(directory: pathlib.Path, problems: tuple[Problem, ...] = HAND_SET, seed: int | None = 0) -> dict[str, float]:
+    """Write the SavedModel of some problems, and return the share of variance that each trained part explains.
+
+    ``seed`` is that of the trained parts, None for none.
+    """
     import tensorflow as tf
 
-    trained = {kind: trained_weights(kind, seed) for kind in ("relu", "leaky_relu")}
+    trained = {} if seed is None else {kind: trained_weights(kind, seed) for kind in ("relu", "leaky_relu")}
 
     class Network(tf.Module):
         def __init__(self):
             super().__init__()
-            self.hand_set = [tf.Variable(each) for each in hand_set_weights()]
-            self.relu = [tf.Variable(each) for each in trained["relu"][0]]
-            self.leaky = [tf.Variable(each) for each in trained["leaky_relu"][0]]
+            self.hand_set = [tf.Variable(each) for each in hand_set_weights(problems)]
+            self.relu = [tf.Variable(each) for each in trained["relu"][0]] if trained else []
+            self.leaky = [tf.Variable(each) for each in trained["leaky_relu"][0]] if trained else []
 
         @tf.function(input_signature=[tf.TensorSpec([None, FEATURES], tf.float32, name="features")])
         def serve(self, features):
             first, biases, last, linear, bias = self.hand_set
             parts = [tf.nn.relu(features @ first + biases) @ last + features @ linear + bias]
             for layers, activation in ((self.relu, tf.nn.relu), (self.leaky, tf.nn.leaky_relu)):
-                hidden = activation(features @ layers[0] + layers[1])
-                parts.append(activation(hidden @ layers[2] + layers[3]) @ layers[4] + layers[5])
+                if layers:
+                    hidden = activation(features @ layers[0] + layers[1])
+                    parts.append(activation(hidden @ layers[2] + layers[3]) @ layers[4] + layers[5])
             return {"logits": tf.concat(parts, axis=1)}
 
     network = Network()
     tf.saved_model.save(network, str(directory), signatures=network.serve)
     answers = network.serve(tf.zeros((1, FEATURES)))["logits"]
-    if answers.shape[1] != len(NAMES):
-        raise ValueError(f"{answers.shape[1]} answers for {len(NAMES)} problems")
+    if answers.shape[1] != len(problems) + len(trained):
+        raise ValueError(f"{answers.shape[1]} answers for {len(problems) + len(trained)} problems")
     return {f"trained_{kind.removesuffix('_relu')}": explained for kind, (_, explained) in trained.items()}
 
 
 def main(flag_values: flags.FlagValues) -> None:
     """Train, save, and print the accuracy of the trained parts."""
     check_directory("output_dir", flag_values.output_dir)
-    for name, explained in save(pathlib.Path(flag_values.output_dir) / "1", flag_values.seed).items():
+    directory = pathlib.Path(flag_values.output_dir)
+    which = (PROBLEMS, None) if directory.name == "units" else (HAND_SET, flag_values.seed)
+    for name, explained in save(directory / "1", *which).items():
         print(f"{name}: {100 * explained:.1f} % of the variance of new examples explained")
 
 

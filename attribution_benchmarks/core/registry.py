@@ -18,6 +18,8 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "bim": "bim.definition:BENCHMARK",
         "clevr_xai": "clevr_xai.definition:BENCHMARK",
         "exact": "attribution_benchmarks.exact.definition:BENCHMARK",
+        "xai_units": "attribution_benchmarks.exact.xai_units:BENCHMARK",
+        "xai_tris": "attribution_benchmarks.exact.xai_tris:BENCHMARK",
     }
 )
 # The default of a report. Methods of layers do not apply to vectors: with exact truth among the columns, no class

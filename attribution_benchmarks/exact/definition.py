@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -10,9 +13,10 @@ from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
 from attribution_benchmarks.core.definition import Benchmark
 from attribution_benchmarks.core.examples import Examples
+from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.random_weights import RANDOM_WEIGHTS
-from attribution_benchmarks.exact.metrics import METRICS, OVERALL
-from attribution_benchmarks.exact.problems import FEATURES, HAND_SET, NAMES, TRAINED
+from attribution_benchmarks.exact.metrics import OVERALL, SUPPRESSOR_SHARE, of_problem
+from attribution_benchmarks.exact.problems import FEATURES, HAND_SET, NAMES, TRAINED, Problem
 
 METHODS = (
     "gradient", "gradient_x_input", "integrated_gradients", "expected_gradients", "guided_integrated_gradients",
@@ -21,7 +25,7 @@ METHODS = (
 _NO_LAYER = "the network has no convolution"
 
 
-def examples(count: int, seed: int) -> Examples:
+def examples(count: int, seed: int, problems: Sequence[Problem] = HAND_SET, names: Sequence[str] = NAMES) -> Examples:
     """Draw inputs, as many of each problem; the first features are those that matter.
 
     Parameters
@@ -30,12 +34,14 @@ def examples(count: int, seed: int) -> Examples:
         Inputs of all problems together, rounded up to as many of each; at most 100 of each.
     seed
         Of the draws; each problem has its own, so that more inputs begin with the fewer.
+    problems, names
+        The hand-set problems, and the names of all; those of ``names`` that follow are of trained networks.
     """
-    each = min(-(-count // len(NAMES)), 100)
+    each = min(-(-count // len(names)), 100)
     drawn, masks, suppressors = [], [], []
-    for place in range(len(NAMES)):
+    for place in range(len(names)):
         generator = np.random.default_rng([seed, place])
-        problem = HAND_SET[place] if place < len(HAND_SET) else None
+        problem = problems[place] if place < len(problems) else None
         if problem:
             inputs = np.concatenate([problem.draw(generator, 1) for _ in range(each)])
         else:
@@ -48,27 +54,60 @@ def examples(count: int, seed: int) -> Examples:
     return Examples(
         np.concatenate(drawn),
         masks={"features that matter": np.concatenate(masks)},
-        targets=np.repeat(np.arange(len(NAMES)), each),
+        targets=np.repeat(np.arange(len(names)), each),
         truth={"suppressors": np.concatenate(suppressors)},
-        names=[f"{name}-{number:03d}" for name in NAMES for number in range(each)],
+        names=[f"{name}-{number:03d}" for name in names for number in range(each)],
     )
 
 
-_DEFINED = Benchmark(
-    name="exact",
-    title="Exact truth",
-    about="Networks of twelve features, seven set by hand and two trained, whose exact Shapley values are known: in "
-    "closed form, and by putting all 4,096 coalitions of features to the network. Absent features are zero.",
-    paper="after Lee et al., XAI-Units, FAccT 2025, and Clark et al., XAI-TRIS, Machine Learning 113, 2024",
-    metrics=METRICS,
-    controls=(UNIFORM, RANDOM, RANDOM_WEIGHTS),
-    methods=METHODS,
-    examples=examples,
-    network=str(default_model("exact/problems")),
-    counts=(4 * len(NAMES), 20 * len(NAMES)),
-    reasons=dict.fromkeys(
-        ("grad_cam", "grad_cam_plus_plus", "xgrad_cam", "layer_cam", "score_cam", "sise", "guided_grad_cam"), _NO_LAYER
-    ),
-    more_metrics=TRAINED,
+def define(
+    name: str, title: str, about: str, paper: str, network: str, problems: Sequence[Problem],
+    trained: Mapping[str, str] = MappingProxyType({}), metrics: tuple[Metric, ...] = (),
+) -> Benchmark:  # fmt: skip
+    """Return a benchmark of networks of twelve features, one output a problem.
+
+    Parameters
+    ----------
+    name, title, about, paper
+        As of ``Benchmark``.
+    network
+        Bundled SavedModel, such as "exact/problems".
+    problems, trained
+        Hand-set problems, and the trained ones with their descriptions, in the order of the outputs.
+    metrics
+        Metrics in addition to those of the truth.
+    """
+    names = (*(problem.name for problem in problems), *trained)
+    abouts = {problem.name: problem.about for problem in problems}
+    of_problems = (of_problem(place, each, abouts.get(each, "")) for place, each in enumerate(names))
+    defined = Benchmark(
+        name=name,
+        title=title,
+        about=about,
+        paper=paper,
+        metrics=(*OVERALL, *of_problems, *metrics),
+        controls=(UNIFORM, RANDOM, RANDOM_WEIGHTS),
+        methods=METHODS,
+        examples=functools.partial(examples, problems=problems, names=names),
+        network=str(default_model(network)),
+        counts=(4 * len(names), 20 * len(names)),
+        reasons=dict.fromkeys(
+            ("grad_cam", "grad_cam_plus_plus", "xgrad_cam", "layer_cam", "score_cam", "sise", "guided_grad_cam"),
+            _NO_LAYER,
+        ),
+        more_metrics=trained,
+    )
+    return dataclasses.replace(defined, columns=tuple(map(defined.column, OVERALL)))  # the report's; tables have all
+
+
+BENCHMARK = define(
+    "exact",
+    "Exact truth",
+    "Networks of twelve features, seven set by hand and two trained, whose exact Shapley values are known: in closed "
+    "form, and by evaluating all 4,096 coalitions of features. Absent features are zero.",
+    "after Lee et al., XAI-Units, FAccT 2025, and Clark et al., XAI-TRIS, Machine Learning 113, 2024",
+    "exact/problems",
+    HAND_SET,
+    TRAINED,
+    (SUPPRESSOR_SHARE,),
 )
-BENCHMARK = dataclasses.replace(_DEFINED, columns=tuple(map(_DEFINED.column, OVERALL)))  # the report's; tables have all

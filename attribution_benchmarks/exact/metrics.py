@@ -15,13 +15,12 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch, memoize_last
 from attribution_benchmarks.core.metric import Metric, PerSampleMetric, of_maps
-from attribution_benchmarks.exact.problems import HAND_SET, NAMES
 from attribution_benchmarks.metrics.map_values import ratio, spearman
 from attribution_benchmarks.metrics.model_queries import Scores
 
 _SHAPLEY = "Shapley, A Value for n-Person Games, 1953"
 _NEGLIGIBLE = 1e-4  # of the largest value: the error of single precision where the truth is 0
-_MOST = 12  # features: 4,096 coalitions
+MOST_FEATURES = 12  # 4,096 coalitions
 
 
 def coalitions(features: int) -> np.ndarray:
@@ -32,8 +31,8 @@ def coalitions(features: int) -> np.ndarray:
     ValueError
         If there are more than twelve features.
     """
-    if not 1 <= features <= _MOST:
-        raise ValueError(f"{features} features have too many coalitions to count; at most {_MOST} are counted")
+    if not 1 <= features <= MOST_FEATURES:
+        raise ValueError(f"{features} features have too many coalitions to count; at most {MOST_FEATURES} are counted")
     return (np.arange(2**features)[:, np.newaxis] >> np.arange(features)) & 1 == 1
 
 
@@ -77,8 +76,13 @@ def shapley_values_of_network(
 
 
 @memoize_last
-def _truth(batch: Batch, scores: Scores) -> np.ndarray:
-    """Return the exact attributions of a batch's targets, (N, 12) float64."""
+def truth_of(batch: Batch, scores: Scores) -> np.ndarray:
+    """Return the exact Shapley values of a batch's targets, (N, features) float64.
+
+    They are ``batch.truth["shapley"]`` where a benchmark knows them, and else counted, at most twelve features.
+    """
+    if "shapley" in batch.truth:
+        return np.reshape(batch.truth["shapley"], (len(batch), -1))
     return shapley_values_of_network(batch.pictures, batch.targets, scores)
 
 
@@ -113,26 +117,27 @@ def suppressor_share(maps: np.ndarray, suppressors: np.ndarray) -> np.ndarray:
 
 
 def _as_features(maps: np.ndarray, batch: Batch) -> np.ndarray:
-    if maps.shape != batch.pictures.shape:
-        raise BadInput(
-            f"maps of shape {maps.shape[1:]}; one number for each of {batch.pictures.shape[1]} features fits"
-        )
-    return np.asarray(maps, np.float64)
+    """Return maps as (N, features) float64."""
+    features = batch.pictures[0].size
+    if maps[0].size != features:
+        raise BadInput(f"maps of shape {maps.shape[1:]}; one number for each of {features} features fits")
+    return np.reshape(maps, (len(maps), features)).astype(np.float64)
 
 
 def _against_truth(name: str, function, **described) -> Metric:
     def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-        return function(_as_features(maps, batch), _truth(batch, scores))
+        return function(_as_features(maps, batch), truth_of(batch, scores))
 
     return of_maps(name, of_batch, source=_SHAPLEY, cost="4,096 passes an input, the same for all maps", **described)
 
 
-def _of_problem(place: int, name: str) -> Metric:
-    def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
-        found = distance(_as_features(maps, batch), _truth(batch, scores))
-        return np.where(batch.targets == place, found, np.nan)
+def of_problem(place: int, name: str, about: str = "", classes: int = 1) -> Metric:
+    """Return the distance to the truth on one problem, the outputs from ``place * classes`` of the network."""
 
-    about = {problem.name: problem.about for problem in HAND_SET}.get(name, "")
+    def of_batch(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+        found = distance(_as_features(maps, batch), truth_of(batch, scores))
+        return np.where(batch.targets // classes == place, found, np.nan)
+
     return Metric(
         name,
         name.replace("_", " ").capitalize(),
@@ -181,16 +186,12 @@ OVERALL = (
         criticism="A feature that hardly matters counts as much as the one that decides.",
     ),
 )
-METRICS = (
-    *OVERALL,
-    *(_of_problem(place, name) for place, name in enumerate(NAMES)),
-    of_maps(
-        "suppressor_share",
-        _suppressors,
-        title="On suppressors",
-        better="less",
-        about="The share of a map on features that the network uses to clean others, and that say nothing about what "
-        "is asked. Less is better to a reader who takes a map for what the class is about.",
-        source="Clark et al., XAI-TRIS, Machine Learning 113, 2024",
-    ),
+SUPPRESSOR_SHARE = of_maps(
+    "suppressor_share",
+    _suppressors,
+    title="On suppressors",
+    better="less",
+    about="The share of a map on features that the network uses to clean others, and that say nothing about what "
+    "is asked. Less is better to a reader who takes a map for what the class is about.",
+    source="Clark et al., XAI-TRIS, Machine Learning 113, 2024",
 )

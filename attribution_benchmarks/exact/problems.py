@@ -8,7 +8,8 @@ name are noise that its answer does not depend on.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,8 @@ def _relu(values):
     return np.maximum(values, 0.0)
 
 
-def _between(features, low, high):
+def between(features: Sequence[int], low: float, high: float) -> dict[str, Any]:
+    """Return ``lows`` and ``highs`` of a ``Problem`` for some features."""
     return {"lows": dict.fromkeys(features, low), "highs": dict.fromkeys(features, high)}
 
 
@@ -113,7 +115,7 @@ HAND_SET = (
         "relu(a + b - 1): neither feature alone does much, both together do. The answer is owed to both.",
         _interaction,
         units=(({0: 1.0, 1: 1.0}, -1.0, 1.0),),
-        **_between((0, 1), 0.4, 1.6),
+        **between((0, 1), 0.4, 1.6),
     ),
     Problem(
         "cancellation",
@@ -122,7 +124,7 @@ HAND_SET = (
         lambda x: {0: 2 * x[:, 0], 1: -2 * x[:, 1], 2: x[:, 2]},
         units=(({0: 1.0}, 0.0, 2.0), ({1: 1.0}, 0.0, -2.0), ({2: 1.0}, 0.0, 1.0)),
         prepare=_same,
-        **_between((0, 1, 2), 0.5, 1.5),
+        **between((0, 1, 2), 0.5, 1.5),
     ),
     Problem(
         "saturation",
@@ -131,7 +133,7 @@ HAND_SET = (
         _saturation,
         units=(({0: -1.0, 1: -1.0, 2: -1.0}, 1.0, -1.0),),
         bias=1.0,
-        **_between((0, 1, 2), 0.6, 1.4),
+        **between((0, 1, 2), 0.6, 1.4),
     ),
     Problem(
         "discontinuity",
@@ -140,7 +142,7 @@ HAND_SET = (
         lambda x: {0: np.ones(len(x)), 1: 0.25 * x[:, 1]},
         units=(({0: _STEEPNESS}, -0.5 * _STEEPNESS, 1.0), ({0: _STEEPNESS}, -0.5 * _STEEPNESS - 1, -1.0)),
         linear={1: 0.25},
-        **_between((0,), 0.7, 1.3),
+        **between((0,), 0.7, 1.3),
     ),
     Problem(
         "suppressor",
@@ -156,7 +158,7 @@ HAND_SET = (
         "The log-odds of two answers, relu(2a + c) - relu(2b + c): c raises both alike and decides nothing.",
         lambda x: {0: 2 * x[:, 0], 1: -2 * x[:, 1]},
         units=(({0: 2.0, 2: 1.0}, 0.0, 1.0), ({1: 2.0, 2: 1.0}, 0.0, -1.0)),
-        **_between((0, 1, 2), 0.2, 1.2),
+        **between((0, 1, 2), 0.2, 1.2),
     ),
 )
 TRAINED = {

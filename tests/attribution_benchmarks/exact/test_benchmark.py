@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from attribution import cli
+from attribution_benchmarks.core import evaluate as core_evaluate
 from attribution_benchmarks.core import registry
-from attribution_benchmarks.exact import definition, evaluate, metrics
+from attribution_benchmarks.core.batch import Batch
+from attribution_benchmarks.exact import definition, evaluate, metrics, tetrominoes, xai_tris, xai_units
 from attribution_benchmarks.exact.problems import FEATURES, NAMES
 
 
@@ -88,3 +90,37 @@ def test_the_registry_and_the_report_know_it():
     benchmark = registry.benchmark_named("exact")
     assert benchmark is definition.BENCHMARK and "exact" not in registry.REPORTED
     assert [column.metric for column in benchmark.matrix_columns()] == ["distance", "rank_correlation", "sign_errors"]
+
+
+def scored(benchmark, tmp_path, *arguments):
+    output = tmp_path / "scores.json"
+    arguments = [f"--benchmark={benchmark}", f"--output={output}", "--random_networks=0", *arguments]
+    assert cli.execute(core_evaluate.main, core_evaluate.FLAGS, core_evaluate.__doc__, ["score", *arguments]) == 0
+    return {(row["method"], row["metric"]): row["value"] for row in json.loads(output.read_text())["rows"]}
+
+
+def test_units_of_behavior_show_known_failures(tmp_path):
+    found = scored("xai_units", tmp_path, "--num_imgs=70")
+    for problem in (problem.name for problem in xai_units.PROBLEMS):
+        assert found["uniform", problem] > 0.5, problem
+    assert found["gradient", "shattered_gradients"] > 0.3 > 0.1 > found["integrated_gradients", "shattered_gradients"]
+    for method in ("gradient_x_input", "integrated_gradients", "deeplift", "lrp_epsilon"):
+        assert found[method, "irrelevant_features"] < 1e-3, method
+    assert found["lrp_alpha1beta0", "gated_cancellation"] > 0.3
+    assert found["gradient_x_input", "redundancy"] > 0.1 and found["gradient_x_input", "absence"] > 0.1
+
+
+def test_xai_tris_knows_the_truth_and_the_mask_is_another(tmp_path):
+    found = scored("xai_tris", tmp_path, f"--num_imgs={10 * len(tetrominoes.NAMES)}", "--methods=gradient,deeplift")
+    for metric, best in (("distance", 0), ("rank_correlation", 1), ("sign_errors", 0)):
+        assert found["exact_values", metric] == pytest.approx(best, abs=1e-7)
+    assert found["ground_truth", "mask_precision"] == 1 and found["uniform", "mask_precision"] < 0.15
+    assert found["exact_values", "mask_precision"] < 0.9 and found["ground_truth", "distance"] > 0.6
+    assert found["deeplift", "distance"] < 0.4 < 0.7 < found["gradient", "distance"]
+
+
+def test_mask_precision_counts_ties_by_their_expectation():
+    mask = np.array([[[True, True], [False, False]]])
+    batch = Batch(np.zeros((1, 2, 2, 1)), ["a"], masks={"mask": mask})
+    for values, expected in (([[1, 1], [1, 1]], 0.5), ([[2, 1], [1, 1]], 0.5 + 0.5 / 3), ([[-2, 1], [0, 0]], 1)):
+        assert xai_tris.mask_precision(np.array([values], float), batch, None) == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""Exact Shapley values against permutations, their axioms, and the closed forms of the committed network."""
+"""Exact Shapley values against permutations, their axioms, and the closed forms of the committed networks."""
 
 import itertools
 import math
@@ -7,15 +7,24 @@ import numpy as np
 import pytest
 
 import attribution
+from attribution.errors import BadInput
 from attribution_benchmarks.cli.bundled_models import default_model
-from attribution_benchmarks.exact import metrics
-from attribution_benchmarks.exact.problems import FEATURES, HAND_SET, NAMES
+from attribution_benchmarks.exact import hidden_units, metrics, tetrominoes, xai_units
+from attribution_benchmarks.exact.problems import FEATURES, HAND_SET
 from tools import make_exact_networks
+
+SETS = {"problems": HAND_SET, "units": xai_units.PROBLEMS}
+HAND_SET_PROBLEMS = [(folder, place) for folder, problems in SETS.items() for place in range(len(problems))]
 
 
 @pytest.fixture(scope="module")
-def network():
-    return attribution.load_model(default_model("exact/problems"))
+def networks():
+    return {name: attribution.load_model(default_model(f"exact/{name}")) for name in (*SETS, "tetrominoes")}
+
+
+@pytest.fixture(scope="module")
+def network(networks):
+    return networks["problems"]
 
 
 def by_permutations(worth, features):
@@ -54,22 +63,50 @@ def test_too_many_features_raise():
         metrics.coalitions(13)
 
 
-@pytest.mark.parametrize("problem", HAND_SET, ids=lambda problem: problem.name)
-def test_closed_forms_are_what_counting_finds_in_the_network(problem, network):
-    inputs = problem.draw(np.random.default_rng(1), 3)
-    target = NAMES.index(problem.name)
-    found = metrics.shapley_values_of_network(inputs, np.full(3, target), lambda parts: network.scores(parts, 4096))
+@pytest.mark.parametrize("folder,place", HAND_SET_PROBLEMS, ids=lambda value: str(value))
+def test_closed_forms_are_what_counting_finds_in_the_network(folder, place, networks):
+    problem, network = SETS[folder][place], networks[folder]
+    inputs = problem.draw(np.random.default_rng(1), 6)
+    found = metrics.shapley_values_of_network(inputs, np.full(6, place), lambda parts: network.scores(parts, 4096))
     np.testing.assert_allclose(found, problem.attributions(inputs), atol=2e-5)  # steps of 50 times single precision
-    ends = network.scores(np.concatenate([inputs, np.zeros_like(inputs)]), 64)[:, target].astype(np.float64)
-    np.testing.assert_allclose(found.sum(axis=1), ends[:3] - ends[3:], atol=2e-5)
+    ends = network.scores(np.concatenate([inputs, np.zeros_like(inputs)]), 64)[:, place].astype(np.float64)
+    np.testing.assert_allclose(found.sum(axis=1), ends[:6] - ends[6:], atol=2e-5)
 
 
-def test_the_committed_network_has_the_hand_set_weights(network):
+@pytest.mark.parametrize("folder", SETS)
+def test_the_committed_network_has_the_hand_set_weights(folder, networks):
     """The function of weights in this file's network, without TensorFlow, gives its scores."""
-    first, biases, last, linear, bias = make_exact_networks.hand_set_weights()
+    first, biases, last, linear, bias = make_exact_networks.hand_set_weights(SETS[folder])
     inputs = np.random.default_rng(2).normal(size=(50, FEATURES)).astype(np.float32)
     expected = np.maximum(inputs @ first + biases, 0) @ last + inputs @ linear + bias
-    np.testing.assert_allclose(network.scores(inputs, 50)[:, : len(HAND_SET)], expected, atol=1e-4)
+    np.testing.assert_allclose(networks[folder].scores(inputs, 50)[:, : len(SETS[folder])], expected, atol=1e-4)
+
+
+def test_values_of_sparse_hidden_units_are_those_of_all_coalitions_of_the_inputs():
+    generator = np.random.default_rng(0)
+    weights = generator.normal(size=(10, 6)) * (generator.random((10, 6)) < 0.4)
+    units = hidden_units.HiddenUnits(weights, *(generator.normal(size=size) for size in (6, (6, 2), 2)))
+    inputs, targets = generator.normal(size=(3, 10)), np.array([0, 1, 1])
+    expected = metrics.shapley_values_of_network(inputs, targets, units.scores)
+    np.testing.assert_allclose(units.shapley_values(inputs, targets), expected, atol=1e-12)
+
+
+def test_tetromino_networks_are_their_hidden_units_and_see_the_classes(networks):
+    path = default_model("exact/tetrominoes")
+    units = hidden_units.read_hidden_units(path)
+    for place, name in enumerate(tetrominoes.NAMES):
+        images, labels, masks = tetrominoes.draw(name, 100, np.random.default_rng([7, place]))
+        scores = networks["tetrominoes"].scores(images, 100)
+        np.testing.assert_allclose(scores, units.scores(images), atol=2e-5)
+        targets = 2 * place + labels
+        values = units.shapley_values(images[:4], targets[:4])
+        ends = units.scores(np.concatenate([images[:4], np.zeros_like(images[:4])]))
+        difference = ends[:4] - ends[4:]
+        np.testing.assert_allclose(values.sum(axis=(1, 2, 3)), difference[np.arange(4), targets[:4]], atol=1e-10)
+        assert (scores[np.arange(100), targets] > 0).mean() > 0.8
+        assert set(masks.sum(axis=(1, 2))) == {8 if name.startswith("xor") else 4}
+    with pytest.raises(BadInput, match="is not a network of tetrominoes"):
+        hidden_units.read_hidden_units(default_model("exact/units"))
 
 
 def test_the_trained_parts_have_learnt_what_they_were_taught(network):
