@@ -303,16 +303,27 @@ def _superpixels(queries: ModelQueries, groups: str) -> np.ndarray:
             f"groups='{groups}'; groups are None, 'features', 'patches', 'superpixels' (of images), or an array of "
             "whole numbers"
         )
+    return superpixels(queries.inputs)
+
+
+def superpixels(images: np.ndarray) -> np.ndarray:
+    """Return about 50 SLIC segments of each image, (N, H, W, C) to (N, H, W) int64 from 1.
+
+    Raises
+    ------
+    BadInput
+        If scikit-image is not installed.
+    """
     try:
         from skimage.segmentation import slic
     except ImportError as error:
         raise BadInput("superpixels need scikit-image: pip install 'attribution-benchmarks[superpixels]'") from error
     found = []
-    for image in queries.inputs:
+    for image in images:
         low, high = float(image.min()), float(image.max())
         scaled = (image - low) / (high - low or 1.0)
         found.append(slic(scaled, n_segments=_SUPERPIXELS, channel_axis=-1, convert2lab=image.shape[-1] == 3))
-    return np.stack(found) if found else np.zeros(queries.inputs.shape[:-1], np.int64)
+    return np.stack(found) if found else np.zeros(images.shape[:-1], np.int64)
 
 
 def _given(queries: ModelQueries, groups: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -6,7 +6,7 @@ in random order, the same for every map of an input. A removed position loses al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,8 @@ _ROAD_STEPS = (0.2, 0.4, 0.6, 0.8)  # fewer, because each is imputed
 _SIZES = (0.1, 0.3, 0.5)  # of the sets of sensitivity-n, as shares of the positions
 _SETS = 16  # sampled per size
 _PATCHES = 32  # of infidelity
+SUBSETS, SUBSET = 100, 0.2  # random sets of faithfulness correlation and μFidelity, and their share of the input
+_LEFT = (0.05, 0.1, 0.2, 0.5)  # shares of positions that sufficiency leaves
 _LARGEST = 4  # a patch's side is at most the input's divided by this
 _DIGITS = 6  # of a stored number
 
@@ -52,20 +54,26 @@ def curve(
     (N, 1 + shares) float64
         The first is that of the unchanged input.
     """
-    whole, targets = originals(batch, scores)
     ranked = orders(maps, batch)[:, :: -1 if least_first else 1]
-    shape = (len(batch), *positions(batch.pictures.shape))
+    places = np.argsort(ranked, axis=1)
+    gone = np.stack([places < round(share * ranked.shape[1]) for share in shares], axis=1)
+    return probabilities_without(batch, scores, gone, fill)
 
-    def changes() -> Iterator[tuple[int, np.ndarray]]:
-        for share in shares:
-            gone = np.zeros(ranked.shape, bool)
-            np.put_along_axis(gone, ranked[:, : round(share * ranked.shape[1])], True, axis=1)
-            yield from enumerate(fill(batch.pictures, gone.reshape(shape), batch.seeds))
 
-    changed = np.stack(list(changed_scores(batch, scores, changes()))).reshape(len(shares), *whole.shape)
-    found = probabilities(np.concatenate([whole[np.newaxis], changed]))
-    curves: np.ndarray = np.take_along_axis(found, targets[np.newaxis, :, np.newaxis], axis=2)[..., 0].T
-    return curves
+def probabilities_without(batch: Batch, scores: Scores, sets: np.ndarray, fill: Fill = mean_colour) -> np.ndarray:
+    """Return the target's probability on the unchanged input, then without each set of positions, (N, 1 + sets).
+
+    Parameters
+    ----------
+    batch, scores, fill
+        As for ``curve``.
+    sets
+        (N, sets, positions) bool.
+    """
+    whole, targets = originals(batch, scores)
+    found = probabilities(np.concatenate([whole[np.newaxis], _scores_without(batch, scores, sets, fill)]))
+    of_targets: np.ndarray = np.take_along_axis(found, targets[np.newaxis, :, np.newaxis], axis=2)[..., 0].T
+    return of_targets
 
 
 @memoize_last
@@ -87,39 +95,52 @@ def area(curves: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
 
 @memoize_last
 def _drops_of_sets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    sets = _random_sets(batch)
-    return sets, _drops(batch, scores, sets)
+    total = int(np.prod(positions(batch.pictures.shape)))
+    counts = [max(round(size * total), 1) for size in _SIZES]
+    sets = random_sets(batch, "sensitivity-n", total, np.repeat(counts, _SETS))
+    return sets, drops_without(batch, scores, sets)
+
+
+@memoize_last
+def _drops_of_subsets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    total = int(np.prod(positions(batch.pictures.shape)))
+    sets = random_sets(batch, "faithfulness_correlation", total, [max(round(SUBSET * total), 1)] * SUBSETS)
+    return sets, drops_without(batch, scores, sets)
 
 
 @memoize_last
 def _drops_of_patches(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
     sets = _patches(batch)
-    return sets, _drops(batch, scores, sets)
+    return sets, drops_without(batch, scores, sets)
 
 
-def _drops(batch: Batch, scores: Scores, sets: np.ndarray) -> np.ndarray:
+def drops_without(batch: Batch, scores: Scores, sets: np.ndarray) -> np.ndarray:
     """Return the drop of the target's score without sets of positions, (N, sets, positions) bool; (N, sets)."""
     whole, targets = originals(batch, scores)
-    shape = (len(batch), *positions(batch.pictures.shape))
-
-    def changes() -> Iterator[tuple[int, np.ndarray]]:
-        for number in range(sets.shape[1]):
-            yield from enumerate(mean_colour(batch.pictures, sets[:, number].reshape(shape), batch.seeds))
-
-    changed = np.stack(list(changed_scores(batch, scores, changes()))).reshape(sets.shape[1], *whole.shape)
     rows = np.arange(len(batch))
+    changed = _scores_without(batch, scores, sets, mean_colour)
     drops: np.ndarray = (whole[rows, targets] - changed[:, rows, targets]).T
     return drops
 
 
-def _random_sets(batch: Batch) -> np.ndarray:
-    """Return random sets of positions, the same for every map of an input, (N, sizes · sets, positions) bool."""
-    total = int(np.prod(positions(batch.pictures.shape)))
-    found = np.zeros((len(batch), len(_SIZES) * _SETS, total), bool)
+def _scores_without(batch: Batch, scores: Scores, sets: np.ndarray, fill: Fill) -> np.ndarray:
+    """Return the scores without sets of positions, (N, sets, positions) bool; (sets, N, classes)."""
+    shape = (len(batch), *positions(batch.pictures.shape))
+
+    def changes() -> Iterator[tuple[int, np.ndarray]]:
+        for number in range(sets.shape[1]):
+            yield from enumerate(fill(batch.pictures, sets[:, number].reshape(shape), batch.seeds))
+
+    changed = np.stack(list(changed_scores(batch, scores, changes())))
+    return changed.reshape(sets.shape[1], len(batch), -1)
+
+
+def random_sets(batch: Batch, purpose: str, total: int, counts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return random sets of some of ``total`` things, the same for every map of an input, (N, counts, total) bool."""
+    found = np.zeros((len(batch), len(counts), total), bool)
     for row, key in enumerate(batch.seeds):
-        generator = batching.generator(0, key, "sensitivity-n")
-        for number in range(len(_SIZES) * _SETS):
-            count = max(round(_SIZES[number // _SETS] * total), 1)
+        generator = batching.generator(0, key, purpose)
+        for number, count in enumerate(counts):
             found[row, number, generator.choice(total, count, replace=False)] = True
     return found
 
@@ -144,10 +165,58 @@ def sensitivity_n(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     contributions, 0 for equal sums, NaN where the network's score never changes.
     """
     sets, drops = _drops_of_sets(batch, scores)
-    sums = _sums(sets, flat(evidence(maps, batch)))
+    sums = sums_over(sets, flat(evidence(maps, batch)))
     by_size = [_correlation(sums[:, part], drops[:, part]) for part in _by_size()]
     mean: np.ndarray = np.mean(by_size, axis=0)
     return mean
+
+
+def faithfulness_correlation(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return Pearson's correlation of a map's sums over random fifths of the positions with the drops, (N,).
+
+    In [-1, 1]; 0 for equal sums, NaN where the score never changes. With the same subsets and imputation it is
+    Quantus's ``FaithfulnessCorrelation``, which takes 224 values, channels one by one, and replaces them by the input's
+    minimum.
+    """
+    sets, drops = _drops_of_subsets(batch, scores)
+    return _correlation(sums_over(sets, flat(evidence(maps, batch))), drops)
+
+
+def faithfulness_estimate(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return Pearson's correlation of a map's sums over its ranked twentieths with the drop without each, (N,).
+
+    The positions are ranked by the map and cut into at most 20 parts, each removed alone. In [-1, 1]; 0 for equal sums,
+    NaN where the score never changes. With one position a part and the same imputation it is Quantus's
+    ``FaithfulnessEstimate``.
+    """
+    ranked = orders(maps, batch)
+    parts = np.arange(ranked.shape[1]) * min(len(_STEPS), ranked.shape[1]) // ranked.shape[1]
+    sets = parts[np.argsort(ranked, axis=1)][:, np.newaxis] == np.unique(parts)[:, np.newaxis]
+    return _correlation(sums_over(sets, flat(evidence(maps, batch))), drops_without(batch, scores, sets))
+
+
+def monotonicity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return how often the target's probability does not fall when a twentieth of the positions is inserted, (N,).
+
+    From the least to the most important, into the mean colour: the curve of ``deletion``, read backwards. A share in
+    [0, 1]. The metric of Arya et al. (AIX360) is whether it is 1, with one position a step. Quantus's ``Monotonicity``
+    replaces positions of the empty input by the same empty value, so that it is 1 for every map.
+    """
+    falls = np.diff(_most_first(maps, batch, scores, mean_colour, _STEPS), axis=1) <= 0
+    return np.asarray(falls.mean(axis=1))
+
+
+def sufficiency(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return the mean drop of the target's probability when only the most important positions are left, (N,).
+
+    5, 10, 20 and 50 % of the positions are left: points of the curve of ``insertion``. In [-1, 1]. ERASER's sufficiency
+    (DeYoung et al., 2020) but for its 1 %. Quantus's ``Sufficiency`` (Dasgupta et al., 2022) is another metric: it
+    compares the classes of those inputs of one batch whose maps are similar.
+    """
+    curves = _least_first(maps, batch, scores, mean_colour, _STEPS)
+    left = [1 + _STEPS.index(1 - share) for share in _LEFT]
+    drops: np.ndarray = (curves[:, :1] - curves[:, left]).mean(axis=1)
+    return drops
 
 
 def infidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
@@ -157,13 +226,13 @@ def infidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     a map of zeros or of the opposite sign. NaN where the network's score never changes.
     """
     sets, drops = _drops_of_patches(batch, scores)
-    sums = _sums(sets, flat(evidence(maps, batch)))
+    sums = sums_over(sets, flat(evidence(maps, batch)))
     both, ours, theirs = ((a * b).sum(axis=1) for a, b in ((sums, drops), (sums, sums), (drops, drops)))
     explained = np.divide(np.maximum(both, 0) ** 2, ours * theirs, out=np.zeros(len(maps)), where=ours * theirs > 0)
     return np.where(theirs > 0, 1 - np.minimum(explained, 1), np.nan)
 
 
-def _sums(sets: np.ndarray, values: np.ndarray) -> np.ndarray:
+def sums_over(sets: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the sums of values, (N, positions), over sets, (N, sets, positions) bool; (N, sets)."""
     return np.stack([of_input @ one for of_input, one in zip(sets, values, strict=True)])
 
@@ -302,5 +371,65 @@ METRICS = (
         criticism="Maps are read as contributions, which a gradient is not. One large patch can dominate the squared "
         "error. The scale β is the least-squares one, but at least 0, so that a map of the opposite sign scores 1 like "
         "a map of zeros.",
+    ),
+    Metric(
+        "faithfulness_correlation",
+        "Faithfulness correlation",
+        about="How well the sum of the map over a random fifth of the positions predicts the drop of the score without "
+        "it: Pearson's correlation. Between -1 and 1; more is better.",
+        source="Bhatt, Weller and Moura, Evaluating and Aggregating Feature-based Model Explanations, IJCAI 2020; on "
+        "the same subsets Quantus's `FaithfulnessCorrelation`",
+        measure=PerSampleMetric("faithfulness_correlation", faithfulness_correlation),
+        on_request=True,
+        bounds=(-1.0, 1.0),
+        cost=f"{SUBSETS} passes per input, shared by all maps",
+        chance="0",
+        criticism="Scattered positions hardly change the score of an image classifier, so that correlations are of "
+        "small numbers. It is sensitivity-n with sets of one size.",
+    ),
+    Metric(
+        "faithfulness_estimate",
+        "Faithfulness estimate",
+        about="The positions are ranked by the map and cut into twenty parts, each removed alone: Pearson's "
+        "correlation of the map's sums over them with the drops of the score. Between -1 and 1; more is better.",
+        source="Alvarez-Melis and Jaakkola, Towards Robust Interpretability with Self-Explaining Neural Networks, "
+        "NeurIPS 2018; with one position a part Quantus's `FaithfulnessEstimate`",
+        measure=PerSampleMetric("faithfulness_estimate", faithfulness_estimate),
+        on_request=True,
+        bounds=(-1.0, 1.0),
+        cost=f"{len(_STEPS)} passes per map",
+        chance="about 0",
+        criticism="The first part decides where a map has few large values. Interactions between parts are not "
+        "measured.",
+    ),
+    Metric(
+        "monotonicity",
+        "Monotonicity",
+        about="How often the target's probability does not fall when the next twentieth of the positions is inserted "
+        "into the mean colour, from the least to the most important. Between 0 and 1; more is better.",
+        source="Arya et al., One Explanation Does Not Fit All, 2019, whose metric is whether this share is 1; "
+        "Quantus's `Monotonicity` inserts nothing and is 1 for every map",
+        measure=PerSampleMetric("monotonicity", monotonicity),
+        on_request=True,
+        bounds=(0.0, 1.0),
+        cost=f"{len(_STEPS)} passes per map, those of deletion",
+        chance="that of any random order",
+        criticism="A small fall counts as much as a large one. Inserting evidence against the class lowers the score, "
+        "so that an exact map with negative values does not get 1.",
+    ),
+    Metric(
+        "sufficiency",
+        "Sufficiency",
+        "less",
+        "The drop of the target's probability when only the map's highest 5, 10, 20 or 50 % of positions are left, on "
+        "average. Between -1 and 1; less is better.",
+        source="DeYoung et al., ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL 2020, but for its 1 %. "
+        "Quantus's `Sufficiency` (Dasgupta et al., 2022) is another metric",
+        measure=PerSampleMetric("sufficiency", sufficiency),
+        on_request=True,
+        bounds=(-1.0, 1.0),
+        cost=f"{len(_STEPS)} passes per map, those of insertion",
+        chance="that of any random order",
+        criticism="An input of which nine tenths are the mean colour is unlike those that the network was trained on.",
     ),
 )

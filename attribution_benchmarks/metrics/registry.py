@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from attribution.errors import BadInput, listed, print_line
 from attribution.plugins import loaded_object, refuse_file_alone
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.metrics import complexity, faithfulness, in_domain, localisation, sanity
+from attribution_benchmarks.metrics import complexity, faithfulness, in_domain, localisation, regions, sanity
 
 METRIC_REGISTRY: dict[str, Metric] = {}  # by name
 _RENAMED = {  # former name -> name and change; a former name works for one release
@@ -31,10 +31,9 @@ def register(metric: Metric) -> Metric:
     return metric
 
 
-for _metric in (
-    *localisation.METRICS, *complexity.METRICS, *faithfulness.METRICS, *in_domain.METRICS, *sanity.METRICS,
-):  # fmt: skip
-    register(_metric)
+for _part in (localisation, complexity, faithfulness, regions, in_domain, sanity):
+    for _metric in _part.METRICS:
+        register(_metric)
 
 
 def select_metrics(names: Iterable[str], own: Mapping[str, Metric]) -> dict[str, Metric]:

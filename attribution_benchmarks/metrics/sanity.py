@@ -183,11 +183,42 @@ def max_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndar
     (N,) float64
         NaN for a map a of zeros.
     """
-    scaled = _of_norm_1(maps)
-    moved = [
-        np.linalg.norm(_of_norm_1(explain(copy)) - scaled, axis=1) for copy in _noisy(batch, _DRAWS, "max_sensitivity")
-    ]
-    return np.where(scaled.any(axis=1), np.max(moved, axis=0), np.nan)
+    return _where_any(maps, _distances(maps, batch, explain)[0].max(axis=1))
+
+
+def avg_sensitivity(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+    """Return the mean of the distances whose largest is ``max_sensitivity``, (N,) in [0, 2]; NaN for a map of zeros."""
+    return _where_any(maps, _distances(maps, batch, explain)[0].mean(axis=1))
+
+
+def local_lipschitz(maps: np.ndarray, batch: Batch, explain: Explain) -> np.ndarray:
+    """Return the largest distance of a map to those of noisy inputs, divided by that of the inputs, (N,) from 0.
+
+    max over the copies x' of ‖a / ‖a‖ - a' / ‖a'‖‖₂ / ‖x - x'‖₂ (Alvarez-Melis and Jaakkola, 2018), per unit of the
+    input. Quantus's ``LocalLipschitzEstimate`` has Manhattan distance above the line and maps of a largest value of 1
+    by default.
+
+    Returns
+    -------
+    (N,) float64
+        NaN for a map a of zeros.
+    """
+    return _where_any(maps, ratio(*_distances(maps, batch, explain)).max(axis=1))
+
+
+def _where_any(maps: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return np.where(flat(maps).any(axis=1), values, np.nan)
+
+
+@memoize_last
+def _distances(maps: np.ndarray, batch: Batch, explain: Explain) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distances of the maps of noisy inputs, of norm 1, and of the inputs themselves, (N, copies) each."""
+    scaled, moved, lengths = _of_norm_1(maps), [], []
+    for copy in _noisy(batch, _DRAWS, "max_sensitivity"):
+        moved.append(np.linalg.norm(_of_norm_1(explain(copy)) - scaled, axis=1))
+        noise = flat(np.asarray(copy.pictures, np.float64) - batch.pictures)
+        lengths.append(np.linalg.norm(noise, axis=1))
+    return np.stack(moved, axis=1), np.stack(lengths, axis=1)
 
 
 def _of_norm_1(maps: np.ndarray) -> np.ndarray:
@@ -318,5 +349,34 @@ METRICS = (
         criticism="It saturates at √2, where two maps have nothing in common; only maps of opposite signs are further "
         "apart. Changes of a map's scale do not count. A constant map is perfect, and noise may change the predicted "
         "class. The largest of few copies rises with their number.",
+    ),
+    _metric(
+        "avg_sensitivity",
+        avg_sensitivity,
+        "Avg-Sensitivity",
+        better="less",
+        about="As Max-Sensitivity, with the mean of the distances in place of the largest. Between 0 and 2; less is "
+        "better.",
+        source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; on the same noisy "
+        "copies Quantus's `AvgSensitivity` with maps normalised as for Max-Sensitivity",
+        bounds=(0.0, 2.0),
+        cost="none in addition to Max-Sensitivity",
+        chance="as Max-Sensitivity",
+        criticism="As of Max-Sensitivity, but for the number of copies, with which a mean does not rise.",
+    ),
+    _metric(
+        "local_lipschitz",
+        local_lipschitz,
+        "Local Lipschitz estimate",
+        better="less",
+        about="The largest ratio of the distance between the maps, scaled to norm 1, of an input and of a noisy copy "
+        "to the distance between the inputs, on the copies of Max-Sensitivity. Less is better.",
+        source="Alvarez-Melis and Jaakkola, On the Robustness of Interpretability Methods, 2018; on the same copies "
+        "Quantus's `LocalLipschitzEstimate` with `norm_numerator=distance_euclidean` and maps of norm 1",
+        bounds=(0.0, np.inf),
+        cost="none in addition to Max-Sensitivity",
+        chance="as Max-Sensitivity, divided by the length of the noise",
+        criticism="Noise of many positions has nearly the same length in every copy, so that methods rank as by "
+        "Max-Sensitivity. Its unit is that of the input: benchmarks cannot be compared.",
     ),
 )

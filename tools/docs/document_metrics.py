@@ -25,7 +25,7 @@ from absl import flags  # noqa: E402
 from attribution import cli  # noqa: E402
 from attribution.file_io.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
-from attribution_benchmarks.metrics import complexity, faithfulness, in_domain, localisation, sanity  # noqa: E402
+from attribution_benchmarks.metrics import complexity, faithfulness, in_domain, localisation, regions, sanity  # noqa: E402
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
 
 POWER = ROOT / "docs" / "metrics_power.json"
@@ -55,7 +55,7 @@ _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
         "Faithfulness",
         "Does the network's score change when the positions that a map ranks high are removed? Positions count by "
         "their evidence: signed values, summed over channels. Probabilities are of the explained class.",
-        (*faithfulness.METRICS, *in_domain.METRICS),
+        (*faithfulness.METRICS, *regions.METRICS, *in_domain.METRICS),
     ),
     (
         "Sanity",
@@ -171,6 +171,8 @@ def ranked(power: Mapping) -> list[str]:
 
 def _range(metric: Metric) -> str:
     low, high = metric.bounds
+    if np.isinf(low):
+        return f"up to {high:g}"
     return f"{low:g} upwards" if np.isinf(high) else f"{low:g} to {high:g}"
 
 

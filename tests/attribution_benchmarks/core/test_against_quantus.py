@@ -5,9 +5,10 @@ Quantus is not in the test extra: it wants the OpenCV that opens windows in plac
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from attribution_benchmarks.core.batch import Batch
-from attribution_benchmarks.metrics import complexity, faithfulness, imputation, localisation, sanity
+from attribution_benchmarks.metrics import complexity, faithfulness, imputation, localisation, regions, sanity
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 quantus = pytest.importorskip("quantus")
@@ -175,10 +176,124 @@ def test_sensitivity_n_of_quantus_draws_no_sets_but_removes_in_the_map_s_own_ord
     assert (np.diff(found[0]["att_sums"], axis=1) < 0).all()  # no two sets of an input are alike in what they hold
 
 
-@pytest.mark.parametrize("is_normalised", [True, False])
-def test_max_sensitivity_is_the_same_on_maps_normalised_by_their_second_moments(is_normalised):
-    """On the same noisy pictures. By default Quantus does not normalise, and its ratio has no bound."""
+def of_mean_one_half(*shape):
+    """Pictures whose mean colour is one half, which Quantus can be given as baseline."""
+    pictures = GENERATOR.random((6, *shape, 1))
+    return pictures - pictures.mean(axis=(1, 2, 3), keepdims=True) + 0.5
+
+
+def ours_and_theirs(name, theirs, pictures, maps, network, **parameters):
+    """Return our metric, and Quantus's with one half in place of removed positions, of the first class."""
+    batch, targets = Batch(pictures, [str(row) for row in range(6)], np.zeros(6, np.int64)), np.zeros(6, np.int64)
+    metric = getattr(quantus, theirs)(perturb_baseline=0.5, disable_warnings=True, **parameters)
+    metric.nr_channels = 1
+    interface = Network()
+    interface.predict = lambda inputs, **_: network(inputs)
+    found = metric.evaluate_batch(interface, np.moveaxis(pictures, -1, 1), targets, maps[:, np.newaxis].copy())
+    return METRIC_REGISTRY[name].measure.compute(maps, batch, network)[:, 0], np.array(found)
+
+
+def weighted(weights):
+    """Return a network of probabilities on pictures of some positions."""
+
+    def scores(pictures):
+        first = 1 / (1 + np.exp(-np.reshape(pictures, (len(pictures), -1)) @ weights))
+        return np.stack([first, 1 - first], axis=1)
+
+    return scores
+
+
+def test_faithfulness_correlation_is_the_same_on_the_same_subsets(monkeypatch):
+    batch = Batch(np.zeros((6, SIDE, SIDE, 1)), [str(row) for row in range(6)])
+    sets = faithfulness.random_sets(batch, "faithfulness_correlation", SIDE**2, [13] * 100)
+    replayed = iter([np.flatnonzero(one) for number in range(100) for one in sets[:, number]])
+    monkeypatch.setattr(np.random, "choice", lambda *_, **__: next(replayed))
+    ours, theirs = ours_and_theirs(
+        "faithfulness_correlation", "FaithfulnessCorrelation", of_mean_one_half(SIDE, SIDE),
+        GENERATOR.normal(size=MAPS.shape), weighted(WEIGHTS), subset_size=13, nr_runs=100,
+    )  # fmt: skip
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_faithfulness_estimate_is_the_same_in_parts_of_as_many_positions():
+    ours, theirs = ours_and_theirs(
+        "faithfulness_estimate", "FaithfulnessEstimate", of_mean_one_half(4, 5), GENERATOR.normal(size=(6, 4, 5)),
+        weighted(WEIGHTS[:20]), features_in_step=1,
+    )  # fmt: skip
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_monotonicity_of_quantus_inserts_nothing_and_is_true_of_every_map():
+    maps = GENERATOR.normal(size=(6, 4, 5))
+    ours, theirs = ours_and_theirs(
+        "monotonicity", "Monotonicity", of_mean_one_half(4, 5), maps, weighted(WEIGHTS[:20]), features_in_step=1
+    )
+    assert theirs.all() and (ours < 1).all()
+
+
+def test_selectivity_is_the_same_curve():
+    ours, theirs = ours_and_theirs(
+        "selectivity", "Selectivity", pictures := of_mean_one_half(16, 16), GENERATOR.normal(size=(6, 16, 16)),
+        network := weighted(GENERATOR.normal(size=256) / 4), patch_size=2,
+    )  # fmt: skip
+    curves = np.concatenate([network(pictures)[:, :1], theirs], axis=1)
+    np.testing.assert_allclose(ours, (curves[:, 1:] + curves[:, :-1]).mean(axis=1) / 2, rtol=1e-9)
+
+
+def test_irof_of_quantus_is_not_divided_by_the_number_of_segments_and_begins_after_the_first(monkeypatch):
+    pictures, network = of_mean_one_half(16, 16), weighted(GENERATOR.normal(size=256) / 4)
+    labels = np.stack([GENERATOR.permutation(np.arange(256) % (10 + row)).reshape(16, 16) for row in range(6)])
+    monkeypatch.setattr(regions, "superpixels", lambda images: labels + 1)
+    replayed, after_one = iter(labels), []
+    monkeypatch.setattr("quantus.helpers.utils.get_superpixel_segments", lambda **_: next(replayed))
+    monkeypatch.setattr(np, "trapz", trapezoid, raising=False)  # Quantus 0.6 needs it, NumPy 2.4 has it no more
+    maps = GENERATOR.normal(size=(6, 16, 16))
+    ours, theirs = ours_and_theirs("irof", "IROF", pictures, maps, network)
+    for row, picture in enumerate(pictures):
+        segments = [maps[row][labels[row] == one].mean() for one in range(labels[row].max() + 1)]
+        without = np.where(labels[row][..., np.newaxis] == np.argmax(segments), 0.5, picture)
+        after_one.append(network(without[np.newaxis])[0, 0] / network(picture[np.newaxis])[0, 0])
+    count = np.arange(10, 16)
+    np.testing.assert_allclose(theirs, count * ours + (1 + np.array(after_one)) / 2, rtol=1e-9)
+
+
+def test_nonsensitivity_of_quantus_counts_the_same_positions():
+    unused = GENERATOR.random(SIDE**2) < 0.3
+    maps = np.abs(normalised(GENERATOR.normal(size=MAPS.shape) * (GENERATOR.random(MAPS.shape) < 0.6)))
+    ours, theirs = ours_and_theirs(
+        "nonsensitivity",
+        "NonSensitivity",
+        of_mean_one_half(SIDE, SIDE),
+        maps,
+        weighted(np.where(unused, 0, WEIGHTS) / 8),
+    )
+    np.testing.assert_array_equal(theirs, np.rint(ours * SIDE**2))
+    assert 0 < ours.min() and ours.max() < 1
+
+
+def test_completeness_of_quantus_is_equality_to_the_last_bit():
+    """On whole numbers, which have no rounding; a relative error of 1e-9 is as incomplete as one of 1."""
+    pictures = GENERATOR.integers(9, size=(6, 4, 4, 1)).astype(float)
+    batch = Batch(pictures, [str(row) for row in range(6)], np.zeros(6, np.int64))
+    network = Network()
+    network.predict = lambda inputs, **_: np.reshape(inputs, (len(inputs), -1)).sum(axis=1, keepdims=True)
+    metric = quantus.Completeness(perturb_baseline=0.0, disable_warnings=True)
+    for factor, gap in ((1, 0), (1 + 1e-9, 5e-10), (3, 0.5)):
+        maps = factor * pictures[..., 0]
+        ours = METRIC_REGISTRY["completeness"].measure.compute(maps, batch, network.predict)[:, 0]
+        np.testing.assert_allclose(ours, gap, rtol=1e-6)
+        theirs = metric.evaluate_batch(network, np.moveaxis(pictures, -1, 1), batch.targets, maps[:, np.newaxis])
+        assert np.array_equal(theirs, ours == 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_normalised"),
+    [("MaxSensitivity", True), ("MaxSensitivity", False), ("AvgSensitivity", True), ("LocalLipschitzEstimate", True)],
+)
+def test_sensitivity_is_the_same_on_maps_normalised_by_their_second_moments(name, is_normalised):
+    """On the same noisy pictures. By default Quantus does not normalise sensitivity, and its ratio has no bound."""
     from quantus.functions.normalise_func import normalise_by_average_second_moment_estimate
+    from quantus.functions.similarity_func import distance_euclidean
 
     pictures, noisy = GENERATOR.random((6, SIDE, SIDE, 1)), []
 
@@ -192,9 +307,12 @@ def test_max_sensitivity_is_the_same_on_maps_normalised_by_their_second_moments(
         return explained(batch.pictures)
 
     batch = Batch(pictures, [str(row) for row in range(6)], np.zeros(6, np.int64))
-    ours = sanity.max_sensitivity(explained(pictures), batch, again)
+    function = {"MaxSensitivity": sanity.max_sensitivity, "AvgSensitivity": sanity.avg_sensitivity}
+    ours = function.get(name, sanity.local_lipschitz)(explained(pictures), batch, again)
     replayed = iter(noisy)
-    theirs = metrics.robustness.MaxSensitivity(
+    distances = {"norm_numerator": distance_euclidean, "norm_denominator": distance_euclidean}
+    theirs = getattr(quantus, name)(
+        **(distances if name == "LocalLipschitzEstimate" else {}),
         nr_samples=len(noisy),
         perturb_func=lambda arr, indices, **_: next(replayed).reshape(arr.shape),
         normalise=is_normalised,
@@ -212,7 +330,10 @@ def test_max_sensitivity_is_the_same_on_maps_normalised_by_their_second_moments(
         theirs.normalise_func(clean.copy()) if is_normalised else clean,
     )
     if is_normalised:
-        np.testing.assert_allclose(ours, found, rtol=1e-9)
+        norm = (
+            SIDE if name == "LocalLipschitzEstimate" else 1
+        )  # of their maps; the inputs below the line have their own
+        np.testing.assert_allclose(norm * ours, found, rtol=1e-9)
     else:
         assert (found > 1e8).all() and (ours <= 2).all()
 

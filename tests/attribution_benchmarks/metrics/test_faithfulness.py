@@ -9,7 +9,7 @@ import attribution
 from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import RANDOM, UNIFORM
-from attribution_benchmarks.metrics import faithfulness, imputation, model_queries
+from attribution_benchmarks.metrics import faithfulness, imputation, model_queries, regions
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 POINTS = 20
@@ -78,7 +78,11 @@ def test_probabilities_and_logits_give_the_same_curves():
     )
 
 
-@pytest.mark.parametrize("name", ["insertion", "deletion", "insertion_deletion", "sensitivity_n", "infidelity"])
+CORRELATIONS = ("sensitivity_n", "faithfulness_correlation", "faithfulness_estimate", "mu_fidelity")
+CURVES = ("insertion", "deletion", "insertion_deletion", "selectivity", "irof", "sufficiency")
+
+
+@pytest.mark.parametrize("name", [*CURVES, *CORRELATIONS, "infidelity"])
 def test_exact_contributions_are_best_and_their_opposite_worst(name):
     batch, network = block_of(signals(40)), Linear()
     exact, random = contributions(batch.pictures), RANDOM.maps(batch, 0)
@@ -91,27 +95,29 @@ def test_exact_contributions_are_best_and_their_opposite_worst(name):
 def test_sensitivity_n_and_infidelity_of_exact_contributions():
     batch = block_of(signals())
     exact = contributions(batch.pictures)
-    np.testing.assert_allclose(value("sensitivity_n", 3 * exact, batch, Linear()), 1, rtol=1e-9)
-    np.testing.assert_allclose(value("sensitivity_n", -exact, batch, Linear()), -1, rtol=1e-9)
+    for name in CORRELATIONS:
+        np.testing.assert_allclose(value(name, 3 * exact, batch, Linear()), 1, rtol=1e-9)
+        np.testing.assert_allclose(value(name, -exact, batch, Linear()), -1, rtol=1e-9)
     np.testing.assert_allclose(value("infidelity", 3 * exact, batch, Linear()), 0, atol=1e-9)
     np.testing.assert_allclose(value("infidelity", -exact, batch, Linear()), 1, rtol=1e-9)
 
 
 def test_a_uniform_map_says_nothing_of_sets_of_one_size():
     batch = block_of(signals())
-    np.testing.assert_array_equal(value("sensitivity_n", UNIFORM.maps(batch, 0), batch, Linear()), 0)
+    for name in CORRELATIONS:
+        np.testing.assert_array_equal(value(name, UNIFORM.maps(batch, 0), batch, Linear()), 0)
 
 
 def test_a_random_map_gets_nothing_from_sensitivity_n_and_the_difference():
     batch, network = block_of(signals(400)), Linear()
-    for name in ("sensitivity_n", "insertion_deletion"):
+    for name in (*CORRELATIONS, "insertion_deletion"):
         found = value(name, RANDOM.maps(batch, 0), batch, network)
         assert abs(found.mean()) < 4 * found.std() / np.sqrt(len(batch)), name
 
 
 def test_a_network_that_never_changes_leaves_them_undefined():
     batch, maps = block_of(signals()), contributions(signals())
-    for name in ("sensitivity_n", "infidelity"):
+    for name in (*CORRELATIONS, "infidelity"):
         assert np.isnan(value(name, maps, batch, lambda inputs: np.ones((len(inputs), 2)))).all()
 
 
@@ -119,13 +125,60 @@ def test_no_row_is_asked_twice_and_none_for_nothing(monkeypatch):
     """Curves cost their steps for each map and one row for each input; what knows no map is asked once a batch."""
     batch, network = block_of(signals()), Linear()
     for maps in (contributions(batch.pictures), RANDOM.maps(batch, 0)):
-        for name in ("insertion", "deletion", "insertion_deletion"):
+        for name in ("insertion", "deletion", "insertion_deletion", "monotonicity", "sufficiency"):
             value(name, maps, batch, network)
     assert (network.rows, network.requests) == (6 * (1 + 2 * 2 * 20), 1 + 2 * 2)
     for maps in (contributions(batch.pictures), RANDOM.maps(batch, 0)):
         value("sensitivity_n", maps, batch, network)
         value("infidelity", maps, batch, network)
-    assert network.rows == 6 * (1 + 2 * 2 * 20 + 48 + 32)
+    rows = 6 * (1 + 2 * 2 * 20 + 48 + 32)
+    assert network.rows == rows
+    for maps in (contributions(batch.pictures), RANDOM.maps(batch, 0)):
+        for name in ("faithfulness_correlation", "mu_fidelity", "nonsensitivity", "completeness"):
+            value(name, maps, batch, network)
+    assert network.rows == rows + 6 * (100 + 100 + POINTS + 1)
+    for name in ("faithfulness_estimate", "selectivity", "irof"):
+        value(name, maps, batch, network)
+    assert network.rows == rows + 6 * (221 + 3 * 20)
+
+
+def test_monotonicity_and_sufficiency_by_hand():
+    """Inserting positive contributions raises the score at each step; what is left is the sum of the largest."""
+    batch = block_of(signals())
+    parts = contributions(batch.pictures)
+    order = np.sort(np.abs(parts), axis=1)
+
+    def positive(inputs):
+        """A network whose exact contributions are the sizes of the linear one's."""
+        score = np.abs(inputs[..., 0] * WEIGHTS).sum(axis=1)
+        return np.stack([score, np.zeros(len(inputs))], axis=1)
+
+    means = np.zeros_like(batch.pictures)  # removed positions are worth nothing
+    assert np.abs(batch.pictures.mean(axis=1)).max() < 1e-12 and positive(means).max() == 0
+    np.testing.assert_array_equal(value("monotonicity", np.abs(parts), batch, positive), 1)
+    np.testing.assert_array_equal(value("monotonicity", -parts, batch, Linear()) > 0.2, True)
+    top = [order[:, -count:].sum(axis=1) for count in (1, 2, 4, 10, 20)]
+    *left, whole = 1 / (1 + np.exp(-np.array(top)))
+    np.testing.assert_allclose(
+        value("sufficiency", np.abs(parts), batch, positive), whole - np.mean(left, 0), rtol=1e-6
+    )
+
+
+def test_completeness_and_nonsensitivity_by_hand():
+    batch, exact = block_of(signals()), contributions(signals())
+    for maps, gap in ((exact, 0), (2 * exact, 1 / 3), (0 * exact, 1), (-exact, 1)):
+        np.testing.assert_allclose(value("completeness", maps, batch, Linear()), gap, atol=1e-9)
+    half = np.where(np.arange(POINTS) < 5, 0, exact)
+    np.testing.assert_array_equal(value("nonsensitivity", exact, batch, Linear()), 0)
+    np.testing.assert_array_equal(value("nonsensitivity", half, batch, Linear()), 5 / POINTS)
+    np.testing.assert_array_equal(value("nonsensitivity", 0 * exact, batch, Linear()), 1)
+
+
+def test_cells_of_a_grid():
+    cells = regions.grid((16, 12))
+    assert np.bincount(cells).tolist() == [2 * size for _ in range(8) for size in (2, 1, 2, 1, 2, 1, 2, 1)]
+    np.testing.assert_array_equal(regions.grid((40,)), np.arange(40))
+    assert regions.grid((640,)).max() == 63 and regions.grid((5, 5, 5)).max() == 63
 
 
 def test_steps_fill_passes_across_inputs(toy):

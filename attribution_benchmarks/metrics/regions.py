@@ -1,0 +1,247 @@
+"""Metrics of regions: cells of a grid, or superpixels, that are removed alone, at random, or one after the other.
+
+A grid has at most 8 cells along each axis of an image and at most 64 along a signal or a vector; where there are no
+more positions than that, each is a cell. Removed positions have the input's mean colour. Regions count by their
+evidence, the sum of signed values, and equals come in random order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from attribution.methods.perturbation import positions, superpixels
+from attribution.model import batching
+from attribution_benchmarks.core.batch import Batch, memoize_last
+from attribution_benchmarks.core.metric import Metric, PerSampleMetric
+from attribution_benchmarks.metrics.faithfulness import (
+    SUBSET,
+    SUBSETS,
+    area,
+    drops_without,
+    probabilities_without,
+    random_sets,
+    sums_over,
+)
+from attribution_benchmarks.metrics.in_domain import Deletions
+from attribution_benchmarks.metrics.map_values import evidence, flat, magnitude, ratio, spearman
+from attribution_benchmarks.metrics.model_queries import Scores, originals
+
+_CELLS = 64  # of a grid, at most
+_NEGLIGIBLE = 1e-5  # of the largest value: what counts as none in non-sensitivity
+_ROUNDING = 16 * float(np.finfo(np.float32).eps)  # of a score
+
+
+def grid(spatial: tuple[int, ...], cells: int = _CELLS) -> np.ndarray:
+    """Return the cell of each position, (positions,) int64 from 0, of a grid of at most ``cells`` cells."""
+    along = int(cells ** (1 / len(spatial)) + 1e-9)
+    return Deletions(tuple(min(along, size) for size in spatial), 0.0).numbered(spatial).reshape(-1)
+
+
+def _grids(batch: Batch) -> np.ndarray:
+    cells = grid(positions(batch.pictures.shape))
+    return np.broadcast_to(cells, (len(batch), len(cells)))
+
+
+def removed_in_order(values: np.ndarray, regions: np.ndarray, batch: Batch, mean: bool = False) -> np.ndarray:
+    """Return what is removed after each region, the one of most evidence first, (N, regions, positions) bool.
+
+    Parameters
+    ----------
+    values
+        (N, positions).
+    regions
+        (N, positions) int from 0. Inputs of fewer regions than others end with all positions removed.
+    batch
+        The inputs, whose names determine the order of equals.
+    mean
+        Rank by the mean of a region in place of the sum.
+    """
+    count = int(regions.max()) + 1
+    gone = np.zeros((len(values), count, values.shape[1]), bool)
+    for row, (one, numbers, key) in enumerate(zip(values, regions, batch.seeds, strict=True)):
+        sums, sizes = np.bincount(numbers, one, count), np.bincount(numbers, minlength=count)
+        score = np.where(sizes > 0, sums / np.maximum(sizes, 1) if mean else sums, -np.inf)
+        among_equals = batching.generator(0, key, "order of regions").random(count)
+        places = np.argsort(np.lexsort((among_equals, -score)))
+        gone[row] = places[numbers] <= np.arange(count)[:, np.newaxis]
+    return gone
+
+
+def selectivity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return the mean probability of the target while cells are removed, those of most evidence first, (N,) in [0, 1].
+
+    Area under the curve over the share removed. Quantus's ``Selectivity`` is the same curve without the whole input.
+    """
+    gone = removed_in_order(flat(evidence(maps, batch)), _grids(batch), batch)
+    steps = tuple(np.arange(1, gone.shape[1] + 1) / gone.shape[1])
+    return area(probabilities_without(batch, scores, gone), steps)
+
+
+def irof(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return the area over the curve of the target's probability while segments are removed, (N,) up to 1.
+
+    Segments, superpixels of an image and cells of another input, are ranked by their mean evidence. The curve is
+    relative to the unchanged input, and its area is divided by the number of segments, L. Quantus's ``IROF`` is not
+    divided, and its curve begins after the first segment, at r: it is L · ours + (1 + r) / 2.
+    """
+    values, regions = flat(evidence(maps, batch)), _segments(batch)
+    curves = probabilities_without(batch, scores, removed_in_order(values, regions, batch, mean=True))
+    relative = ratio(curves, np.broadcast_to(curves[:, :1], curves.shape))
+    counts = regions.max(axis=1) + 1
+    below = [
+        area(one[np.newaxis, : count + 1], tuple(np.arange(1, count + 1) / count))[0]
+        for one, count in zip(relative, counts, strict=True)
+    ]
+    return 1 - np.array(below)
+
+
+@memoize_last
+def _segments(batch: Batch) -> np.ndarray:
+    if len(positions(batch.pictures.shape)) != 2:
+        return _grids(batch)
+    labels = flat(superpixels(batch.pictures))
+    return np.stack([np.unique(one, return_inverse=True)[1].reshape(-1) for one in labels])
+
+
+@memoize_last
+def _drops_of_cells(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    cells = grid(positions(batch.pictures.shape))
+    sets = np.broadcast_to(cells == np.unique(cells)[:, np.newaxis], (len(batch), cells.max() + 1, len(cells)))
+    return sets, drops_without(batch, scores, sets)
+
+
+@memoize_last
+def _drops_of_subsets(batch: Batch, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    cells = grid(positions(batch.pictures.shape))
+    count = cells.max() + 1
+    sets = random_sets(batch, "mu_fidelity", count, [max(round(SUBSET * count), 1)] * SUBSETS)[:, :, cells]
+    return sets, drops_without(batch, scores, sets)
+
+
+def mu_fidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return Spearman's correlation of a map's sums over random fifths of the cells with the drops without them, (N,).
+
+    In [-1, 1]; 0 for equal sums, NaN where the score never changes. Xplique's ``MuFidelity`` with another grid, other
+    subsets and the mean colour in place of zero.
+    """
+    sets, drops = _drops_of_subsets(batch, scores)
+    sums = sums_over(sets, flat(evidence(maps, batch)))
+    size = np.abs(sums).max(axis=1, keepdims=True)
+    sums = np.where(np.ptp(sums, axis=1, keepdims=True) <= 1e-6 * size, 0.0, sums)  # equal but for rounding
+    return np.where(np.ptp(drops, axis=1) > 0, spearman(sums, drops), np.nan)
+
+
+def nonsensitivity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return the share of cells that only the map, or only the network, treats as irrelevant, (N,) in [0, 1].
+
+    A cell is irrelevant to a map if its magnitude is at most 1e-5 of the largest, and to the network if the drop
+    without it is at most 1e-5 of the largest, or rounding. Quantus's ``NonSensitivity`` counts such features, removes
+    each channel of a position alone, and takes 1e-5 as an absolute drop.
+    """
+    sets, drops = _drops_of_cells(batch, scores)
+    whole, targets = originals(batch, scores)
+    sizes, drops = sums_over(sets, flat(magnitude(maps, batch))), np.abs(drops)
+    rounding = _ROUNDING * np.abs(np.take_along_axis(whole, targets[:, np.newaxis], axis=1))
+    silent = drops <= np.maximum(_NEGLIGIBLE * drops.max(axis=1, keepdims=True), rounding)
+    return np.asarray(((sizes <= _NEGLIGIBLE * sizes.max(axis=1, keepdims=True)) != silent).mean(axis=1))
+
+
+def completeness(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
+    """Return how far a map's sum S is from the score's drop D to the input of zeros, |S - D| / (|S| + |D|), (N,).
+
+    In [0, 1]: 0 for a complete map, 1 for one of zeros or of the opposite sign, 0 where S and D are 0. Quantus's
+    ``Completeness`` is whether S equals D to the last bit, of maps that are divided by their largest value by default.
+    """
+    whole, targets = originals(batch, scores)
+    empty = _scores_of_zeros(batch, scores)
+    drop = np.take_along_axis(whole - empty, targets[:, np.newaxis], axis=1)[:, 0]
+    total = flat(evidence(maps, batch)).sum(axis=1)
+    return ratio(np.abs(total - drop), np.abs(total) + np.abs(drop), 0.0)
+
+
+@memoize_last
+def _scores_of_zeros(batch: Batch, scores: Scores) -> np.ndarray:
+    return np.asarray(scores(batch.with_pictures(np.zeros_like(batch.pictures))), np.float64)
+
+
+def _metric(name: str, function: Callable[..., np.ndarray], title: str, **described: Any) -> Metric:
+    return Metric(name, title, measure=PerSampleMetric(name, function), on_request=True, **described)
+
+
+METRICS = (
+    _metric(
+        "selectivity",
+        selectivity,
+        "Selectivity",
+        better="less",
+        about=f"The mean probability of the target while cells of a grid of at most {_CELLS} are removed, those of "
+        "most evidence first, each with the mean colour in its place. Between 0 and 1; less is better.",
+        source="Montavon, Samek and Müller, Methods for Interpreting and Understanding Deep Neural Networks, 2018; "
+        "Quantus's `Selectivity` is the same curve without the whole input",
+        bounds=(0.0, 1.0),
+        cost=f"a pass per map and cell, at most {_CELLS}",
+        chance="the same as any random order",
+        criticism="Deletion by cells: a map that is right within a cell gets no more than a blurred one.",
+    ),
+    _metric(
+        "irof",
+        irof,
+        "IROF",
+        about="The area over the curve of the target's probability, relative to the unchanged input's, while segments "
+        "are removed, those of the largest mean evidence first. Segments are superpixels of images and cells of other "
+        "inputs. At most 1; more is better.",
+        source="Rieger and Hansen, IROF: A Low Resource Evaluation Metric for Explanation Methods, 2020; Quantus's "
+        "`IROF` is not divided by the number of segments and begins after the first",
+        bounds=(-np.inf, 1.0),
+        cost="a pass per map and segment, about 50 of an image; needs the extra `superpixels` for images",
+        chance="the same as any random order",
+        criticism="Probabilities relative to that of the input are large where it is small: explain the predicted "
+        "class. Segments of equal colour follow the edges of the image, which an edge detector marks, too.",
+    ),
+    _metric(
+        "mu_fidelity",
+        mu_fidelity,
+        "μFidelity",
+        about=f"How well the sum of the map over a random fifth of the cells of a grid of at most {_CELLS} predicts "
+        "the drop of the score without them: Spearman's correlation. Between -1 and 1; more is better.",
+        source="Bhatt, Weller and Moura, Evaluating and Aggregating Feature-based Model Explanations, IJCAI 2020, as "
+        "in Xplique's `MuFidelity`",
+        bounds=(-1.0, 1.0),
+        cost=f"{SUBSETS} passes per input, shared by all maps",
+        chance="0",
+        criticism="A fifth of an image without its neighbours is unlike what the network was trained on.",
+    ),
+    _metric(
+        "nonsensitivity",
+        nonsensitivity,
+        "Non-sensitivity",
+        better="less",
+        about=f"The share of cells of a grid of at most {_CELLS} that only the map, or only the network, treats as "
+        "irrelevant: no magnitude, or no change of the score without it. Between 0 and 1; less is better.",
+        source="Nguyen and Rodríguez Martínez, On Quantitative Aspects of Model Interpretability, 2020; Quantus's "
+        "`NonSensitivity` counts them",
+        bounds=(0.0, 1.0),
+        cost=f"a pass per input and cell, at most {_CELLS}, shared by all maps",
+        chance="the share of cells without effect on the score",
+        criticism="A network on images uses every cell a little, and nearly every map has no exact zeros: then it is 0 "
+        "for all of them.",
+    ),
+    _metric(
+        "completeness",
+        completeness,
+        "Completeness",
+        better="less",
+        about="How far the map's sum S is from the drop D of the score to the input of zeros: |S - D| / (|S| + |D|). "
+        "Between 0 and 1; less is better.",
+        source="Sundararajan, Taly and Yan, Axiomatic Attribution for Deep Networks, ICML 2017; Quantus's "
+        "`Completeness` is whether S equals D to the last bit",
+        bounds=(0.0, 1.0),
+        cost="1 pass per input, shared by all maps",
+        chance="1 where the map's sum has the wrong sign, else any value",
+        criticism="The sum alone counts: permuted values are as complete. Maps with another baseline than zero, or in "
+        "other units than the score, as a gradient, are not meant to be complete.",
+    ),
+)
