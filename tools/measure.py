@@ -26,9 +26,9 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 
 # What was reached. Lower a limit when a measure falls; never raise one without a reason in the commit.
 LIMITS = {
-    "lines outside tests": 54_700,
+    "lines outside tests": 54_701,
     "files outside tests": 297,
-    "lines of tests": 30_908,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 30_911,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 89,
     "highest complexity": 20,
     "public names": 1_035,

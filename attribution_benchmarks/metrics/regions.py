@@ -85,7 +85,8 @@ def irof(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
 
     Segments, superpixels of an image and cells of another input, are ranked by their mean evidence. The curve is
     relative to the unchanged input, and its area is divided by the number of segments, L. Quantus's ``IROF`` is not
-    divided, and its curve begins after the first segment, at r: it is L · ours + (1 + r) / 2.
+    divided, and its curve begins after the first segment, at r: it is L · ours + (1 + r) / 2. It is less by half the
+    last point of the curve where another input of the batch has more segments.
     """
     values, regions = flat(evidence(maps, batch)), _segments(batch)
     curves = probabilities_without(batch, scores, removed_in_order(values, regions, batch, mean=True))
