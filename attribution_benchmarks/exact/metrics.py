@@ -69,10 +69,16 @@ def shapley_values_of_network(
     scores
         ``scores(inputs)`` returns (M, classes); it is called with 2^features inputs for each input.
     """
+    found = shapley_values_of_outputs(inputs, scores)
+    return np.take_along_axis(found, np.asarray(targets)[:, None, None], axis=1)[:, 0]
+
+
+def shapley_values_of_outputs(inputs: np.ndarray, scores: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return the Shapley values of all outputs, (N, outputs, features) float64; see ``shapley_values_of_network``."""
     members = coalitions(inputs.shape[1])
     parts = (inputs[:, np.newaxis] * members[np.newaxis]).reshape(-1, inputs.shape[1]).astype(inputs.dtype)
-    found = np.asarray(scores(parts), np.float64).reshape(len(inputs), len(members), -1)
-    return shapley_values(np.take_along_axis(found, np.asarray(targets)[:, None, None], axis=2)[..., 0])
+    worth = np.asarray(scores(parts), np.float64).reshape(len(inputs), len(members), -1)
+    return np.moveaxis(worth, 2, 1) @ _weights(inputs.shape[1]).T
 
 
 @memoize_last
