@@ -26,9 +26,10 @@ from attribution.file_io.reading import read_picture
 from attribution_benchmarks.beam.parallel_map import ParallelMap, serial_map
 from clevr_xai import layout, masks
 from clevr_xai.dataset import KINDS
-from clevr_xai.generation import questions, render, scenes
+from clevr_xai.generation import looks, questions, render, scenes
 
 MAX_WIDTH = 8192  # pixels
+_LATER = {"look": render.LOOK}  # settings that came later, with the value that a directory without them has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Settings:
         Light paths a pixel.
     stored_size
         Height and width of the stored images; 0 keeps them as rendered. Masks are never resized.
+    look
+        Lights and materials of the images, a name in ``looks.LOOKS``.
     """
 
     seed: int = 0
@@ -53,8 +56,11 @@ class Settings:
     height: int = 320
     samples: int = render.SAMPLES
     stored_size: int = 0
+    look: str = render.LOOK
 
     def __post_init__(self):
+        if self.look not in looks.LOOKS:
+            raise BadInput(f"no look {self.look!r}; these exist: {listed(looks.LOOKS)}")
         if self.width * 2 != self.height * 3 or self.width <= 0:
             raise BadInput(
                 f"no images of {self.width}x{self.height}: width to height must be 3 to 2, as 480x320 or 192x128"
@@ -174,6 +180,7 @@ def _check_settings(output_dir: pathlib.Path, settings: Settings, file: pathlib.
     found = layout.read_json(file)
     if not isinstance(found, dict) or not isinstance(found.get("num_images"), int):
         raise BadInput(f"{file} does not hold the settings of a dataset; use another directory")
+    found = _LATER | found
     for name, value in dataclasses.asdict(settings).items():
         if name != "num_images" and found.get(name) != value:
             raise BadInput(
@@ -188,7 +195,8 @@ def _check_settings(output_dir: pathlib.Path, settings: Settings, file: pathlib.
 def _claim(output_dir: pathlib.Path, settings: Settings) -> None:
     """Write the settings to a locked directory."""
     _check(output_dir, settings)  # again, since another process may have been first
-    layout.write_json(output_dir / layout.SETTINGS, dataclasses.asdict(settings))
+    written = {name: value for name, value in dataclasses.asdict(settings).items() if _LATER.get(name) != value}
+    layout.write_json(output_dir / layout.SETTINGS, written)
 
 
 def _make_image(output_dir: pathlib.Path, settings: Settings, index: int) -> str:
@@ -197,7 +205,7 @@ def _make_image(output_dir: pathlib.Path, settings: Settings, index: int) -> str
     image_file = output_dir / layout.IMAGES / scene["image_filename"]
     mask_file = output_dir / layout.MASKS / scene["mask_filename"]
     if not (image_file.exists() and mask_file.exists()):
-        image, indices = render.render(scene, settings.width, settings.height, settings.samples)
+        image, indices = render.render(scene, settings.width, settings.height, settings.samples, settings.look)
         picture = Image.fromarray(image)
         if settings.stored_size:
             picture = picture.resize((settings.stored_size,) * 2, Image.Resampling.BILINEAR)

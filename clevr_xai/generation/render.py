@@ -1,13 +1,7 @@
 """Images of scenes and pixel-exact masks, with Mitsuba 3 and Open Image Denoise.
 
 Needs the extra ``render``. One process renders with one thread; the same scene gives the same bytes in every
-process. Light and materials follow CLEVR's Blender scene: a sun, three area lamps, a pale ground, diffuse rubber and
-reflecting metal. Positions, colours and watts are CLEVR's; the sun and the materials are those of Kubric's rendition
-(Greff et al. 2022).
-
-Meshes of the bevelled cube and cylinder have the form of ``geometry.distance``. A bevelled solid is a smaller one with
-a ball rolled over it: every surface point is a point of the smaller solid plus the bevel's radius along the normal. So
-positions follow from normals, and normals are exact.
+process. Light and materials are those of a look (``looks``). Masks do not depend on it.
 """
 
 from __future__ import annotations
@@ -17,40 +11,23 @@ import ctypes
 import functools
 import importlib
 import importlib.util
-import math
 import multiprocessing
 import pathlib
 import sys
-import tempfile
 
 import numpy as np
 from PIL import Image
 
-from attribution.errors import BadInput
-from attribution.file_io.files import temporary_directory
-from clevr_xai import vocabulary
-from clevr_xai.generation import geometry, scenes
+from attribution.errors import BadInput, listed
+from clevr_xai.generation import geometry, looks, scenes
 
 SAMPLES = 16  # a pixel; four scenes of 192 x 128 came within 41 to 46 dB of their renders with 256
-# CLEVR's area lamps: watts, colour, side of the square, and a factor of distance and side, so that no lamp is visible
-# from its bright side (none in 200,000 scenes).
-_LAMPS = {
-    "key": (78.5, (1.0, 0.932, 0.817), 0.5, 1.25),
-    "fill": (23.6, (0.762, 0.818, 1.0), 0.5, 1.5),
-    "back": (39.3, (1.0, 1.0, 1.0), 1.0, 1.0),
-}
-_SUN = (11.6608, -6.62799, 25.8232)  # its position
-_SUN_IRRADIANCE = 0.45  # on a surface that faces it; only the sun reaches the ground far behind
-_SUN_ANGLE = 0.2  # diameter in radians, which softens its shadows
-_SUN_DISTANCE = 300.0  # far enough that it lights the whole ground alike
-_AMBIENT = 0.03  # with it every row of the ground is within 8 gray levels of the two real pictures measured
-_GROUND = 0.8
-_GROUND_SIZE = 60.0
-_ARC = 8  # segments of a bevel's quarter circle
-_TURN = 96  # segments around the cylinder
+LOOK = "kubric"  # of the embedded images
 
 
-def render(scene: dict, width: int, height: int, samples: int = SAMPLES) -> tuple[np.ndarray, np.ndarray]:
+def render(
+    scene: dict, width: int, height: int, samples: int = SAMPLES, look: str = LOOK
+) -> tuple[np.ndarray, np.ndarray]:
     """Render a scene.
 
     Parameters
@@ -61,6 +38,8 @@ def render(scene: dict, width: int, height: int, samples: int = SAMPLES) -> tupl
         Of the image in pixels, 3 to 2 as the original's 480 x 320.
     samples
         Light paths a pixel, a square number.
+    look
+        Lights and materials, a name in ``looks.LOOKS``. Indices do not depend on it.
 
     Returns
     -------
@@ -72,9 +51,11 @@ def render(scene: dict, width: int, height: int, samples: int = SAMPLES) -> tupl
     Raises
     ------
     BadInput
-        Without the extra ``render``.
+        For an unknown look, or without the extra ``render``.
     """
-    return _isolated(_render, scene, width, height, samples)
+    if look not in looks.LOOKS:
+        raise BadInput(f"no look {look!r}; these exist: {listed(looks.LOOKS)}")
+    return _isolated(_render, scene, width, height, samples, look)
 
 
 def render_indices(scene: dict, width: int, height: int) -> np.ndarray:
@@ -98,11 +79,16 @@ def _process() -> concurrent.futures.Executor:
     return concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
 
-def _render(scene, width, height, samples):
-    world = _load({**_world(scene), **_lights(scene)}, _sensor(scene, width, height, samples))
+def _render(scene, width, height, samples, look):
+    world = _load(_lit_world(scene, looks.LOOKS[look]), _sensor(scene, width, height, samples))
     light = _rendered(world, world.integrator(), spp=samples, seed=scene["image_index"])[..., :3]
     image = np.round(_srgb(denoise(light)) * 255).astype(np.uint8)
     return image, _render_indices(scene, width, height)
+
+
+def _lit_world(scene, look: looks.Look) -> dict:
+    transform = _mitsuba().ScalarTransform4f
+    return {**looks.world(scene, look, transform), **looks.lights(scene, look, transform)}
 
 
 def _load(world: dict, sensor: dict):
@@ -116,7 +102,8 @@ def _load(world: dict, sensor: dict):
 
 def _render_indices(scene, width, height) -> np.ndarray:
     """Trace one ray through each pixel's centre, without lamps, which would hide objects; -1 for the background."""
-    mitsuba, world = _mitsuba(), _load(_world(scene), _sensor(scene, width, height, 1))
+    mitsuba = _mitsuba()
+    world = _load(looks.world(scene, looks.LOOKS[LOOK], mitsuba.ScalarTransform4f), _sensor(scene, width, height, 1))
     sensor = mitsuba.load_dict(
         {
             **_sensor(scene, width, height, 1),
@@ -221,17 +208,6 @@ def _denoiser():
     return device, library
 
 
-@functools.cache
-def _mesh_files() -> tuple[tempfile.TemporaryDirectory, dict[str, str]]:
-    """Write the meshes once a process to a directory that is removed at its end."""
-    folder = temporary_directory("meshes")
-    files = {}
-    for name, build in (("cube", cube_mesh), ("cylinder", cylinder_mesh)):
-        files[name] = str(pathlib.Path(folder.name) / f"{name}.ply")
-        _write_ply(pathlib.Path(files[name]), *build())
-    return folder, files
-
-
 def _sensor(scene, width, height, samples) -> dict:
     mitsuba = _mitsuba()
     return {
@@ -253,77 +229,6 @@ def _sensor(scene, width, height, samples) -> dict:
     }
 
 
-def _world(scene) -> dict:
-    """Return the scene without its lamps and its camera, in the dictionary form of Mitsuba."""
-    mitsuba = _mitsuba()
-    transform = mitsuba.ScalarTransform4f
-    world = {"integrator": {"type": "volpath", "max_depth": 9}}  # the only integrator that sees lamps through lamps
-    for index, item in enumerate(scene["objects"]):
-        size = geometry.solid_scale(item["shape"], vocabulary.SIZES[item["size"]])
-        place = transform().translate(item["3d_coords"]).rotate([0, 0, 1], item["rotation"]).scale(size)
-        if item["shape"] == "sphere":
-            solid = {"type": "sphere"}
-        else:
-            solid = {"type": "ply", "filename": _mesh_files()[1][item["shape"]]}
-        world[f"object_{index}"] = {**solid, "to_world": place, "bsdf": _material(item)}
-    world["ground"] = {
-        "type": "rectangle",
-        "to_world": transform().scale([_GROUND_SIZE, _GROUND_SIZE, 1]),
-        "bsdf": {"type": "diffuse", "reflectance": {"type": "rgb", "value": _GROUND}},
-    }
-    world["ambient"] = {"type": "constant", "radiance": {"type": "rgb", "value": _AMBIENT}}
-    return world
-
-
-def _lights(scene) -> dict:
-    """Return the lamps and the sun: squares that emit light on one side and are transparent from both."""
-    lights = {}
-    for name, (watts, color, side, push) in _LAMPS.items():
-        radiance = watts / (math.pi * side**2)  # of a Lambertian lamp of that power
-        at = [component * push for component in scene["lights"][name]]
-        lights[name] = _lamp(at, side * push, [radiance * component for component in color])
-    length = math.hypot(*_SUN)
-    at = [component * _SUN_DISTANCE / length for component in _SUN]
-    solid_angle = math.pi * (_SUN_ANGLE / 2) ** 2
-    lights["sun"] = _lamp(at, _SUN_DISTANCE * math.sqrt(solid_angle), [_SUN_IRRADIANCE / solid_angle] * 3)
-    return lights
-
-
-def _lamp(at, side: float, radiance) -> dict:
-    """Return a square that emits light towards the origin and casts no shadow."""
-    transform = _mitsuba().ScalarTransform4f
-    return {
-        "type": "rectangle",
-        "to_world": transform().look_at(origin=at, target=[0, 0, 0], up=[0, 0, 1]) @ transform().scale(side / 2),
-        "bsdf": {"type": "null"},
-        "emitter": {"type": "area", "radiance": {"type": "rgb", "value": radiance}},
-    }
-
-
-def _material(item) -> dict:
-    color = [component / 255 for component in vocabulary.COLORS[item["color"]]]
-    reflectance = {"type": "rgb", "value": color}
-    if item["material"] == "rubber":
-        return {
-            "type": "principled",
-            "base_color": reflectance,
-            "roughness": 0.7,
-            "specular": 0.33,
-        }
-    conductor = {
-        "type": "roughconductor",
-        "distribution": "ggx",
-        "material": "none",
-        "specular_reflectance": reflectance,
-    }
-    return {
-        "type": "blendbsdf",
-        "weight": 0.4,
-        "rough": {**conductor, "alpha": 0.2},
-        "smooth": {**conductor, "alpha": 0.06},
-    }
-
-
 def _srgb(light: np.ndarray) -> np.ndarray:
     """Return linear light as sRGB in [0, 1] (IEC 61966-2-1)."""
     light = np.clip(light, 0.0, 1.0)
@@ -335,93 +240,3 @@ def check_available() -> None:
     for package in ("mitsuba", "oidn"):
         if importlib.util.find_spec(package) is None:
             raise BadInput(_needed(f"no module named '{package}'"))
-
-
-def _write_ply(path: pathlib.Path, vertices: np.ndarray, normals: np.ndarray, faces: np.ndarray) -> None:
-    """Write a mesh as binary PLY.
-
-    Parameters
-    ----------
-    path
-        File to write.
-    vertices, normals : (V, 3) float
-    faces : (F, 3) int
-        Indices of vertices, counter-clockwise seen from outside.
-    """
-    header = "\n".join(
-        [
-            "ply",
-            "format binary_little_endian 1.0",
-            f"element vertex {len(vertices)}",
-            *(f"property float {name}" for name in ("x", "y", "z", "nx", "ny", "nz")),
-            f"element face {len(faces)}",
-            "property list uchar int vertex_indices",
-            "end_header\n",
-        ]
-    )
-    rows = np.empty(len(faces), [("count", "u1"), ("indices", "<i4", 3)])
-    rows["count"], rows["indices"] = 3, faces
-    body = np.hstack([vertices, normals]).astype("<f4").tobytes() + rows.tobytes()
-    path.write_bytes(header.encode("ascii") + body)
-
-
-def cube_mesh() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return vertices (V, 3), normals (V, 3) and faces (F, 3) of the cube of half side 1."""
-    bevel = geometry.BEVEL["cube"]
-    angles = np.linspace(0, np.pi / 4, _ARC + 1)
-    # Along each axis of a face: the flat part's two ends, and beyond each the bevel up to its middle.
-    core = np.r_[-np.ones(_ARC + 1), np.ones(_ARC + 1)] * (1 - bevel)
-    slope = np.r_[-np.tan(angles[::-1]), np.tan(angles)]
-    rows, columns = np.meshgrid(range(len(core)), range(len(core)), indexing="ij")
-    normals = np.stack([slope[rows], slope[columns], np.ones(rows.shape)], axis=-1).reshape(-1, 3)
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    centres = np.stack([core[rows], core[columns], np.full(rows.shape, 1 - bevel)], axis=-1).reshape(-1, 3)
-    corner = (np.arange(len(core) - 1)[:, None] * len(core) + np.arange(len(core) - 1)).ravel()
-    step = len(core)
-    grid = np.concatenate(
-        [
-            np.stack([corner, corner + step, corner + step + 1], axis=1),
-            np.stack([corner, corner + step + 1, corner + 1], axis=1),
-        ]
-    )
-    vertices = centres + bevel * normals
-    sides = []
-    for axis in range(3):
-        for sign in (1, -1):
-            turn = np.zeros((3, 3))  # a rotation keeps the faces' orientation
-            turn[(axis + 1) % 3, 0], turn[(axis + 2) % 3, 1], turn[axis, 2] = sign, 1, sign
-            sides.append((vertices @ turn.T, normals @ turn.T))
-    count = len(vertices)
-    return (
-        np.concatenate([side[0] for side in sides]),
-        np.concatenate([side[1] for side in sides]),
-        np.concatenate([grid + count * number for number in range(6)]),
-    )
-
-
-def cylinder_mesh() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return vertices (V, 3), normals (V, 3) and faces (F, 3) of the cylinder of radius and half height 1."""
-    bevel = geometry.BEVEL["cylinder"]
-    arc = np.linspace(np.pi / 2, 0, _ARC + 1)
-    # The outline from the top's centre over its bevel, down the side, over the lower bevel to the centre.
-    across = np.r_[0.0, np.cos(arc), np.cos(arc[::-1]), 0.0]
-    upward = np.r_[1.0, np.sin(arc), -np.sin(arc[::-1]), -1.0]
-    core = np.r_[0.0, np.full(2 * (_ARC + 1), 1 - bevel), 0.0]
-    height = np.r_[np.full(_ARC + 2, 1 - bevel), np.full(_ARC + 2, bevel - 1)]
-    turn = np.arange(_TURN) * 2 * np.pi / _TURN
-    ring = np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    normals = np.concatenate(
-        [across[:, None, None] * ring, np.broadcast_to(upward[:, None, None], (len(core), _TURN, 1))], axis=2
-    )
-    centres = np.concatenate(
-        [core[:, None, None] * ring, np.broadcast_to(height[:, None, None], (len(core), _TURN, 1))], axis=2
-    )
-    row, column = np.meshgrid(range(len(core) - 1), range(_TURN), indexing="ij")
-    here, beside = (row * _TURN + column).ravel(), (row * _TURN + (column + 1) % _TURN).ravel()
-    faces = np.concatenate(
-        [
-            np.stack([here, here + _TURN, beside], axis=1),
-            np.stack([beside, here + _TURN, beside + _TURN], axis=1),
-        ]
-    )
-    return (centres + bevel * normals).reshape(-1, 3), normals.reshape(-1, 3), faces

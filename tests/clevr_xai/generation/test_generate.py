@@ -172,6 +172,18 @@ def test_stored_images_are_the_resized_renders(made, tmp_path):
     )
 
 
+def test_another_look_changes_the_images_alone(made, tmp_path):
+    generate.generate(tmp_path, dataclasses.replace(TINY, look="matched"))
+    before, after = content(made), content(tmp_path)
+    different = {name for name in before if before[name] != after[name]}
+    assert set(before) == set(after) and {pathlib.Path(name).parts[0] for name in different} == {
+        layout.IMAGES,
+        layout.SETTINGS,
+    }
+    assert "look" not in layout.read_json(made / layout.SETTINGS)  # as in directories of earlier versions
+    assert layout.read_json(tmp_path / layout.SETTINGS)["look"] == "matched"
+
+
 def test_without_ground_truth_files_the_masks_are_the_same(made, tmp_path):
     generate.generate(tmp_path, TINY, kinds=("complex",), ground_truth_files=False)
     assert not list(tmp_path.glob("ground_truth*"))
@@ -202,6 +214,7 @@ def test_the_other_wording_rewrites_the_questions_alone(made, tmp_path):
     [
         ({"seed": 5}, "holds images with seed 4, not 5"),
         ({"samples": 4}, "holds images with samples 1, not 4"),
+        ({"look": "matched"}, "holds images with look kubric, not matched"),
         ({"num_images": 2}, "holds 3 images already"),
     ],
 )
@@ -242,6 +255,7 @@ def test_damaged_settings_are_refused(settings, tmp_path):
         ("--questions=simple,simple", "name each kind once"),
         ("--num_images=0", "num_images"),
         ("--wording=french", "wording"),
+        ("--look=van_gogh", "look"),
     ],
 )
 def test_bad_flags_are_one_line_and_leave_nothing(flag, message, tmp_path, capsys):

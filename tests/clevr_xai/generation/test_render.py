@@ -11,7 +11,7 @@ import pytest
 
 from attribution.errors import BadInput
 from clevr_xai import masks, vocabulary
-from clevr_xai.generation import geometry, render, scenes
+from clevr_xai.generation import geometry, looks, meshes, render, scenes
 
 DIGEST = """
 import hashlib
@@ -140,7 +140,99 @@ def test_what_an_interrupt_leaves_of_a_picture_is_no_picture():
     assert done.stdout == "interrupted\n", done.stderr[-500:]
 
 
-MESHES = {"cube": render.cube_mesh, "cylinder": render.cylinder_mesh}
+def light(shapes, camera, max_depth, samples=64):
+    """Return the linear light that a scene's middle 16 pixels see, (3,)."""
+    mitsuba = render._mitsuba()
+    integrator = {"type": "volpath", "max_depth": max_depth, "rr_depth": 1000}
+    sensor = render._sensor({"camera": camera}, 96, 64, samples)
+    world = mitsuba.load_dict({"type": "scene", **shapes, "integrator": integrator, "sensor": sensor})
+    return np.array(mitsuba.render(world, spp=samples))[30:34, 46:50, :3].mean(axis=(0, 1))
+
+
+@pytest.mark.parametrize("look", looks.LOOKS)
+@pytest.mark.parametrize("lamp", ["key", "fill", "back", "sun"])
+def test_a_lamp_lights_the_ground_by_its_power(look, lamp):
+    """The inverse-square law: a Lambertian lamp of P watts gives P cos^2 / (pi r^2) above a point that it faces."""
+    scene, look = scenes.sample_scene(3, 0) | {"objects": []}, looks.LOOKS[look]
+    shapes = render._lit_world(scene, look)
+    position = scene["lights"].get(lamp)
+    shapes = {"ground": shapes["ground"], lamp: shapes[lamp]}
+    if lamp == "sun":
+        direction, irradiance = look.sun
+        irradiance *= direction[2] / np.linalg.norm(direction)
+    else:
+        distance = np.linalg.norm(position)
+        # A lamp that is pushed out by a factor has the same solid angle, hence the same irradiance.
+        irradiance = look.watts[lamp] * (position[2] / distance) / (np.pi * distance**2)
+    color = {"key": (1.0, 0.932, 0.817), "fill": (0.762, 0.818, 1.0)}.get(lamp, (1.0, 1.0, 1.0))
+    expected = 0.8 / np.pi * irradiance * np.array(color)
+    np.testing.assert_allclose(light(shapes, scene["camera"], max_depth=2), expected, rtol=0.02)
+
+
+@pytest.mark.parametrize("material", ["rubber", "metal"])
+def test_a_matched_material_conserves_energy(material):
+    """White furnace: in light of radiance 1 from everywhere, a white sphere shows at most 1.
+
+    The other look's rubber shows 1.04: Disney's model, of which it is, gains energy.
+    """
+    white = getattr(looks.LOOKS["matched"], material)([1.0, 1.0, 1.0])
+    shapes = {
+        "ball": {"type": "sphere", "bsdf": white},
+        "furnace": {"type": "constant", "radiance": {"type": "rgb", "value": 1.0}},
+    }
+    found = light(shapes, [0.0, -6.0, 1.0], max_depth=3, samples=256)
+    assert (found < 1.002).all() and (found > 0.85).all()
+
+
+@pytest.mark.parametrize("index", range(2))
+def test_a_look_changes_no_index(index):
+    scene = scenes.sample_scene(3, index, 96, 64)
+    (one, indices), (other, same) = (render.render(scene, 96, 64, 4, look) for look in looks.LOOKS)
+    np.testing.assert_array_equal(indices, same)
+    assert np.abs(one.astype(float) - other).mean() > 1
+    with pytest.raises(BadInput, match="no look 'van_gogh'; these exist: 'kubric', 'matched'"):
+        render.render(scene, 96, 64, 4, "van_gogh")
+
+
+@pytest.mark.parametrize("shape", ["cube", "cylinder"])
+def test_the_first_tangent_is_horizontal_around_the_axis(shape):
+    """So that the gloss of metal is stretched as Blender stretches it, which shows as rays on the caps of cylinders."""
+    mitsuba = render._mitsuba()
+    solid = {"type": "ply", "filename": meshes.files()[f"oriented_{shape}"]}
+    world = mitsuba.load_dict({"type": "scene", "solid": solid})
+    found = {"cap": [], "side": []}
+    for turn in np.linspace(0, 2 * np.pi, 50):
+        outward = np.array([np.cos(turn), np.sin(turn), 0.0])
+        for part, origin, direction in (
+            ("cap", 0.6 * outward + [0, 0, 3], [0, 0, -1]),
+            ("side", 3 * outward + [0, 0, 0.3], -outward),
+        ):
+            seen = world.ray_intersect(mitsuba.Ray3f(list(origin), list(direction)))
+            tangent, normal = np.array(seen.sh_frame.s), np.array(seen.sh_frame.n)
+            around = np.cross([0, 0, 1], outward)
+            expected = around if part == "cap" else around - normal * (around @ normal)
+            found[part].append(abs(tangent @ expected) / np.linalg.norm(expected))
+    assert len(found["cap"]) == 50 and np.min(found["side"]) > 0.999
+    # A triangle of the cube's cap has one tangent, and spans up to 28 degrees around the axis at this radius.
+    assert np.min(found["cap"]) > np.cos(np.deg2rad(28))
+
+
+MESHES = {"cube": meshes.cube_mesh, "cylinder": meshes.cylinder_mesh}
+
+
+def test_the_backdrop_faces_the_camera():
+    vertices, normals, faces = meshes.backdrop_mesh()
+    corners = vertices[faces]
+    area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    area /= np.linalg.norm(area, axis=1, keepdims=True)
+    assert (np.einsum("fi,fi->f", area, normals[faces].mean(axis=1)) > 0.95).all()
+    toward = np.array(geometry.CAMERA) - corners.mean(axis=1)
+    assert (np.einsum("fi,fi->f", area, toward) > 0).all()
+    np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1, rtol=1e-4)  # the turn has four digits
+    # The objects lie within 3 of the origin; there the ground is level and at most 0.035 high.
+    ahead = (vertices[:, :2] - meshes._BACKDROP_PLACE) @ meshes._BACKDROP_TURN[:, 0]
+    objects = -meshes._BACKDROP_PLACE @ meshes._BACKDROP_TURN[:, 0]
+    assert np.interp(objects + 3 * 2**0.5, ahead[:25], vertices[:25, 2]) < 0.035 and vertices[:, 2].max() > 20
 
 
 @pytest.mark.parametrize("shape", ["cube", "cylinder"])
