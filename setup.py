@@ -41,6 +41,7 @@ BEAM = ["apache-beam>=2.68,<3"]  # many processes and machines; also for the tes
 DASK = [*BEAM, "dask>=2024.4.2", "distributed>=2024.4.2"]  # Beam's DaskRunner; also for the tests
 REMOTE = ["gcsfs>=2024.2", "s3fs>=2024.2"]  # clients for gs:// and s3:// in path flags
 SUPERPIXELS = ["scikit-image>=0.22,<1"]  # segments of images, for XRAI and groups="superpixels"
+QUANTUS = ["quantus>=0.6,<0.7"]  # its metrics, --metrics=quantus:NAME
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
 setup(
@@ -113,6 +114,7 @@ setup(
         "third-party": THIRD_PARTY,
         "peers": THIRD_PARTY,  # the old name
         "docs": DOCS,
+        "quantus": QUANTUS,
         "remote": REMOTE,
         "render": RENDER,
         "superpixels": SUPERPIXELS,

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Mapping
 from attribution.errors import BadInput, listed, print_line
 from attribution.plugins import loaded_object, refuse_file_alone
 from attribution_benchmarks.core.metric import Metric
-from attribution_benchmarks.metrics import complexity, faithfulness, in_domain, localisation, regions, sanity
+from attribution_benchmarks.metrics import (
+    complexity,
+    faithfulness,
+    in_domain,
+    localisation,
+    of_quantus,
+    regions,
+    sanity,
+)
 
 METRIC_REGISTRY: dict[str, Metric] = {}  # by name
 _RENAMED = {  # former name -> name and change; a former name works for one release
@@ -66,7 +74,9 @@ def _current(name: str) -> str:
 
 
 def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
-    """Return a custom metric, ``module:NAME`` or ``file.py:NAME``."""
+    """Return a custom metric, ``module:NAME`` or ``file.py:NAME``, or a metric of Quantus, ``quantus:NAME``."""
+    if name.startswith(of_quantus.PREFIX):
+        return of_quantus.quantus_metric(name)
     refuse_file_alone(name, "--metrics", functions=False)
     if ":" not in name:
         raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")

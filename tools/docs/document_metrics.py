@@ -26,6 +26,7 @@ from attribution import cli  # noqa: E402
 from attribution.file_io.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
 from attribution_benchmarks.metrics import complexity, faithfulness, in_domain, localisation, regions, sanity  # noqa: E402
+from attribution_benchmarks.metrics.of_quantus import NAMES  # noqa: E402
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
 
 POWER = ROOT / "docs" / "metrics_power.json"
@@ -78,6 +79,17 @@ EXAMPLE
 The same flag of `scripts/reproduce_tables.py` adds them to the report. A pass is a forward pass of one input. Passes
 are batched across inputs and steps, and results that do not depend on a map are computed once. The points of curves
 (`insertion`, `deletion`) and the stages of `randomisation` are stored with the score.
+
+**Metrics of Quantus.** `--metrics=quantus:PixelFlipping` runs Quantus's class on the same maps and models, after
+`pip install 'attribution-benchmarks[quantus]'`. Parameters follow as in an address:
+`--metrics="quantus:FaithfulnessCorrelation?subset_size=4&nr_runs=50"`. Curves are averaged. Each input is scored
+alone, with its own seed, so that no value depends on the batch. A map that Quantus refuses, one of equal values or of
+negative values alone, has no value. The other classes of Quantus compare the inputs of a batch, need Keras layers or
+mosaics, or return no number for an input. These are available: OFFERED.
+
+Metrics with a published name differ from Quantus's where their entry says so. Quantus's `Monotonicity` is true of every
+map for a constant baseline. Its `Completeness` compares floating-point numbers for equality. Its
+`RelevanceMassAccuracy` divides signed sums, so that it leaves 0 to 1.
 """
 
 
@@ -119,7 +131,7 @@ def measured(images: int) -> tuple[dict, str]:
 def page(power: Mapping) -> str:
     """Return the whole page as Markdown, with the power of metrics from ``summary``."""
     lines = [
-        _HEAD.replace("EXAMPLE", power["example"]),
+        _HEAD.replace("EXAMPLE", power["example"]).replace("OFFERED", ", ".join(f"`{one}`" for one in sorted(NAMES))),
         "| name | metric | better | range | cost |",
         "|---|---|---|---|---|",
     ]
