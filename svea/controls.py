@@ -1,6 +1,6 @@
 """Windows that need no explanation: what the ROE test gives to those who know more, or nothing.
 
-The paper has one control, the whole signal. These are ours; each is a map with one peak, to be judged like a method's.
+The paper has one control, the whole signal. These are ours; each is a map with a peak, to be judged like a method's.
 They show how much of a method's score a network-free rule would get.
 """
 
@@ -15,8 +15,13 @@ from svea.mnist1d import LENGTH
 
 
 def _template_position(batch: Batch, seed: int) -> np.ndarray:
-    """Point at the middle of the true template, the point nearest to it: the best any explanation could know."""
-    return _one_peak(np.rint(batch.truth["template_centre"]).astype(np.int64))
+    """Return maps of the whole true template, (N, 40), that fall from its middle and are zero outside.
+
+    The peak is the point nearest to the middle, around which the ROE test puts its window; metrics of positions read
+    all of the template.
+    """
+    middle = np.rint(batch.truth["template_centre"])[:, np.newaxis]
+    return np.where(batch.masks["template"], 1 - np.abs(np.arange(LENGTH) - middle) / LENGTH, 0.0)
 
 
 def _argmax_abs(batch: Batch, seed: int) -> np.ndarray:
@@ -50,7 +55,7 @@ CONTROLS = (
     Control(
         "template_position",
         "True template position",
-        "the region lies where the shape really is: a bound for every method, not a rival",
+        "the map is the template itself, and the region lies around its middle: a bound for every method, not a rival",
         _template_position,
         oracle=True,
     ),

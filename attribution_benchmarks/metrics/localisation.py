@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, mask_of, of_maps
 from attribution_benchmarks.metrics.map_values import flat, magnitude, ratio
@@ -201,20 +202,45 @@ def _metric(
     return of_maps(name, of_batch, masks=True, on_request=True, cost="none: maps alone", bounds=(0.0, 1.0), **described)
 
 
-METRICS = (
-    _metric(
-        "pointing_game",
-        pointing_game,
-        title="Pointing game",
+def pointing_game_metric(share: str = "") -> Metric:
+    """Return the pointing game, ``pointing_game``, or that of another tolerance, ``pointing_game@SHARE``.
+
+    Parameters
+    ----------
+    share
+        The tolerance as a share of the longest side, from 0 to 1, as text; empty for 0.03.
+
+    Raises
+    ------
+    BadInput
+        If it is no such number.
+    """
+    name = f"pointing_game@{share}" if share else "pointing_game"
+    try:
+        tolerance = float(share or _TOLERANCE)
+        if not 0 <= tolerance <= 1:
+            raise ValueError
+    except ValueError as error:
+        raise BadInput(f"--metrics={name}: the tolerance is a share of the longest side, from 0 to 1") from error
+    percent = f"{100 * tolerance:g} %"
+    return _metric(
+        name,
+        functools.partial(pointing_game, tolerance=tolerance),
+        title=f"Pointing game, {percent}" if share else "Pointing game",
         rate=True,
-        about="How often the map's highest position lies in the mask, or no farther from it than 3 % of the longest "
-        "side. Between 0 and 1; more is better.",
+        about=f"How often the map's highest position lies in the mask, or no farther from it than {percent} of the "
+        "longest side. Between 0 and 1; more is better.",
         source="Zhang et al., Top-down Neural Attention by Excitation Backprop, IJCV 2018",
         chance="the share of positions in the mask or within the tolerance of it",
         criticism="One position decides. A spot in the middle of the image wins where objects lie in the middle, so "
         "compare it with the center prior. The tolerance, 4 pixels on a side of 128 and 1 point of 40, makes small "
-        "masks several times larger; Quantus's pointing game has none.",
-    ),
+        "masks several times larger; Quantus's pointing game has none. `pointing_game@0` has none either, and "
+        "`pointing_game@0.1` one of 10 %.",
+    )
+
+
+METRICS = (
+    pointing_game_metric(),
     _metric(
         "roc_auc",
         roc_auc,

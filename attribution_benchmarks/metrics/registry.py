@@ -74,7 +74,9 @@ def _current(name: str) -> str:
 
 
 def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
-    """Return a custom metric, ``module:NAME`` or ``file.py:NAME``, or a metric of Quantus, ``quantus:NAME``."""
+    """Return a custom metric, ``module:NAME`` or ``file.py:NAME``, ``quantus:NAME`` or ``pointing_game@TOLERANCE``."""
+    if name.startswith("pointing_game@"):
+        return localisation.pointing_game_metric(name.partition("@")[2] or "none")
     if name.startswith(of_quantus.PREFIX):
         return of_quantus.quantus_metric(name)
     refuse_file_alone(name, "--metrics", functions=False)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 from svea import controls, metrics, scoring
 
 CONTROLS = {control.name: control for control in controls.CONTROLS}
@@ -30,6 +31,15 @@ def test_the_window_at_the_true_template_holds_all_of_it_but_an_edge(data, batch
     found = starts(batch, "template_position")[4000:]
     assert (found <= data.test.template_first + 1).all()
     assert (found + metrics.WINDOW - 1 >= data.test.template_last - 1).all()
+
+
+def test_the_true_template_is_a_map_of_all_of_it(batch):
+    maps, mask = CONTROLS["template_position"].maps(batch, 0), batch.masks["template"]
+    np.testing.assert_array_equal(maps > 0, mask)
+    for name in ("roc_auc", "average_precision", "iou_at_area", "attribution_localisation", "top_k_intersection"):
+        np.testing.assert_array_equal(METRIC_REGISTRY[name].measure.compute(maps, batch, None), 1)
+    centre = np.rint(batch.truth["template_centre"]).astype(int)
+    np.testing.assert_array_equal(maps.argmax(axis=1), centre)
 
 
 def test_what_they_score(data, batch):

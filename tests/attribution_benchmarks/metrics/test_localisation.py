@@ -9,7 +9,7 @@ from attribution.errors import BadInput
 from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.controls import GROUND_TRUTH, RANDOM, UNIFORM
 from attribution_benchmarks.metrics import localisation
-from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 
 SIDE = 12
 NAMES = [metric.name for metric in localisation.METRICS]
@@ -97,6 +97,24 @@ def test_within_the_tolerance_is_a_hit():
         maps = np.zeros((1, 100, 100))
         maps[0, 50, 50 + distance] = 1
         assert values("pointing_game", maps, batch) == hit
+
+
+@pytest.mark.parametrize(("name", "reach"), [("pointing_game@0", 0), ("pointing_game@0.1", 10), ("pointing_game", 3)])
+def test_the_tolerance_is_part_of_the_name(name, reach):
+    mask = np.zeros((1, 100, 100), bool)
+    mask[0, 50, 50] = True
+    (metric,) = select_metrics([name], {}).values()
+    assert metric.name == metric.measure.name == name and metric.rate
+    for distance, hit in ((reach, 1), (reach + 1, 0)):
+        maps = np.zeros((1, 100, 100))
+        maps[0, 50, 50 + distance] = 1
+        assert metric.measure.compute(maps, block_of(mask), None) == hit
+
+
+@pytest.mark.parametrize("name", ["pointing_game@", "pointing_game@2", "pointing_game@none"])
+def test_an_invalid_tolerance_is_refused(name):
+    with pytest.raises(BadInput, match="the tolerance is a share of the longest side, from 0 to 1"):
+        select_metrics([name], {})
 
 
 @pytest.mark.parametrize("name", NAMES)
