@@ -235,7 +235,7 @@ class Results:
         if place not in columns:
             return []
         values = {**{name: group.values[name] for name in names}, other: columns[place]}
-        return compare_pairs(values, [(name, other) for name in names], group.clusters, seed=self._settings.seed)
+        return compare_pairs(values, [(name, other) for name in names], group.clusters)
 
     def plot(self) -> Figure:
         """Return a figure: a panel for each metric, methods and baselines with their 95 % intervals."""

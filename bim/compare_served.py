@@ -180,8 +180,8 @@ def time_requests(models, inputs: np.ndarray, requests: int, clock=time.perf_cou
     return seconds[:, 1:]
 
 
-def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int, seed: int = 0) -> list[dict]:
-    """Return all results in long form, with bootstrap intervals over the images.
+def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int) -> list[dict]:
+    """Return all results in long form, with intervals over the images.
 
     Parameters
     ----------
@@ -191,8 +191,6 @@ def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int, seed: i
         From ``time_requests``.
     batch_size
         Images in each of those requests.
-    seed
-        Seed of the bootstrap.
 
     Returns
     -------
@@ -208,7 +206,7 @@ def score_rows(compared: Compared, seconds: np.ndarray, batch_size: int, seed: i
     def add(model, method, metric, values, reason):
         values = np.asarray(values, np.float64)
         is_share = metric in ("accuracy", "agreement")
-        estimate = statistics.mean_interval(values, seed=seed, rate=1.0 if is_share else None, bounds=(-1.0, 1.0))
+        estimate = statistics.mean_interval(values, rate=1.0 if is_share else None, bounds=(-1.0, 1.0))
         rows.append(
             {"model": model, "method": method, "metric": metric, "value": estimate.value, "low": estimate.low,
              "high": estimate.high, "n": len(values), "paper": None, "kind": "method",

@@ -147,13 +147,13 @@ class Bim(Benchmark):
             compared = run.data.compare(metric)
             run.results += compared
             run.input_scores = table.image_scores(run.results)
-            rows = table.score_rows(compared, run.flags.compare, run.flags.seed)
+            rows = table.score_rows(compared, run.flags.compare)
             parts = [table.table(run.metrics[metric], rows, self.titles(run))]
             if metric == "rmcs" and _any_bundled(run):
                 parts.append(table.CHOSEN_BY_SCORE + "\n")
             if patches:
                 parts.append(patches.summary() + "\n")
-            yield Section(rows + table.curve_rows(compared, run.flags.seed), "\n".join(parts) + "\n")
+            yield Section(rows + table.curve_rows(compared), "\n".join(parts) + "\n")
 
     def titles(self, run: Run) -> dict[str, str]:
         """Return the titles of methods and controls by name."""
@@ -235,10 +235,13 @@ def _any_bundled(run: Run) -> bool:
     return any(os.path.commonpath([path, bundled]) == bundled for path in paths)
 
 
+_FURTHER = tuple((f"--models_dir=saved_models/bim/seed{seed}",) for seed in range(1, 5))  # pairs of networks
+
+
 def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
     """Return the commands of a quick run, or of a full run on a share of its images."""
     images, contrast_images, counterparts = (
-        (6, 4, 4) if quick else (max(6, round(60 * share)), max(4, round(10 * share)), max(4, round(10 * share)))
+        (6, 4, 4) if quick else (max(6, round(16 * share)), max(4, round(10 * share)), max(4, round(10 * share)))
     )
     seeded = (f"--seed={seed}",) if seed else ()
     return [
@@ -252,7 +255,9 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
             metrics=("MCS", "IDR", "IIR"),
             model_flag="--models=obj=",
             random_networks=True,
-            cost=45 if quick else 30 + 610 * share,
+            cost=45 if quick else 30 + 165 * share,
+            once=("IIR",),  # the patches in the directory of the sets are those of one network
+            networks=_FURTHER,
         ),
         ReportTask(
             "bim_rmcs", "bim", "BIM: relative MCS",

@@ -12,6 +12,7 @@ from PIL import Image
 
 import attribution
 from attribution.errors import BadInput, listed
+from attribution_benchmarks.cli.bundled_models import given_or_bundled
 from attribution_benchmarks.core.batch import Batch, LazyBatch, MapSource
 from attribution_benchmarks.core.evaluator import Evaluator, PredictionFilter, Results
 from attribution_benchmarks.core.explainer import Explainer
@@ -77,6 +78,7 @@ def load_classifier(models_dir: str, name: str, tensors: bool = False):
     -------
     attribution.model.model.Model
     """
+    models_dir = os.fspath(given_or_bundled(models_dir))
     path = os.path.join(models_dir, name)
     if not os.path.isdir(path):
         have = (

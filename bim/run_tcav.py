@@ -89,11 +89,11 @@ def main(flag_values: flags.FlagValues) -> None:
         found[name] = tcav.score_concept(
             model, targets[name], images, layers, seed=flag_values.seed, batch_size=flag_values.batch_size
         )
-        rows += score_rows(name, found[name], flag_values.seed)
+        rows += score_rows(name, found[name])
         printed.append(table(name, found[name], rows[-len(found[name]) :], flag_values.level, flag_values.counterparts))
         print_text(printed[-1] + "\n", flush=True)
     if len(names) == 2:
-        contrast = contrast_rows(names, found, flag_values.seed)
+        contrast = contrast_rows(names, found)
         rows += contrast
         printed.append(contrast_table(names, contrast))
         print_text(printed[-1] + "\n")
@@ -105,12 +105,12 @@ def main(flag_values: flags.FlagValues) -> None:
         tables.save(flag_values.output, rows, description, text="\n".join(printed) + "\n")
 
 
-def score_rows(model_name: str, found: list[tcav.ConceptScores], seed: int) -> list[dict]:
+def score_rows(model_name: str, found: list[tcav.ConceptScores]) -> list[dict]:
     """Return one row a layer in long form; the interval is over the random counterparts."""
     corrected = comparisons.holm([scores.p_value for scores in found])
     rows = []
     for scores, p_value in zip(found, corrected, strict=True):
-        estimate = statistics.mean_interval(scores.scores, seed=seed, bounds=(0.0, 1.0))
+        estimate = statistics.mean_interval(scores.scores, bounds=(0.0, 1.0))
         rows.append(
             {
                 "method": "tcav", "metric": "tcav", "value": estimate.value, "low": estimate.low,
@@ -123,11 +123,11 @@ def score_rows(model_name: str, found: list[tcav.ConceptScores], seed: int) -> l
     return rows
 
 
-def contrast_rows(names, found, seed: int) -> list[dict]:
+def contrast_rows(names, found) -> list[dict]:
     """Return the contrast of two models, layer by layer, paired over the random counterparts."""
     rows = []
     for first, second in zip(found[names[0]], found[names[1]], strict=True):
-        paired = comparisons.compare(first.scores, second.scores, seed=seed)
+        paired = comparisons.compare(first.scores, second.scores)
         rows.append(
             {
                 "method": "tcav", "metric": "tcav_contrast", "value": paired.difference, "low": paired.low,

@@ -55,7 +55,7 @@ def image_scores(comparisons: Sequence[Comparison]) -> list[InputScores]:
     ]
 
 
-def score_rows(comparisons: list[Comparison], compared_with: str = "random", seed: int = 0) -> list[dict]:
+def score_rows(comparisons: list[Comparison], compared_with: str = "random") -> list[dict]:
     """Return scores in long form, one dictionary per method and metric.
 
     Parameters
@@ -65,8 +65,6 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
     compared_with
         Method whose values the others' are compared with, image by image; without effect where it was not
         scored.
-    seed
-        Seed of intervals and tests.
 
     Returns
     -------
@@ -76,18 +74,18 @@ def score_rows(comparisons: list[Comparison], compared_with: str = "random", see
         rows of methods' own maps under a control, see ``core.rows.control_row``.
     """
     asked = [each for each in comparisons if each.label is None]
-    tests = _tests(asked, compared_with, seed)
+    tests = _tests(asked, compared_with)
     rows = []
     for comparison in asked:
-        row = _score_row(comparison, seed)
+        row = _score_row(comparison)
         paired = tests.get((comparison.metric, comparison.scene_model, comparison.method))
         if paired:
             row.update(compared_with=compared_with, difference=paired.difference, p_value=paired.p_value)
         rows.append(row)
-    return rows + _own_rows(comparisons, seed)
+    return rows + _own_rows(comparisons)
 
 
-def _score_row(comparison: Comparison, seed: int) -> dict:
+def _score_row(comparison: Comparison) -> dict:
     """Return the row of one comparison, without a test."""
     row: dict = {"method": comparison.method, "metric": comparison.metric}
     if comparison.scene_model is not None:
@@ -97,7 +95,7 @@ def _score_row(comparison: Comparison, seed: int) -> dict:
     if reason:
         row["reason"] = reason
     estimate = statistics.mean_interval(
-        [] if reason else values, seed=seed, clusters=None if reason else comparison.clusters,
+        [] if reason else values, clusters=None if reason else comparison.clusters,
         **_scale(comparison.metric),
     )  # fmt: skip
     row.update(
@@ -126,7 +124,7 @@ def _scale(metric: str) -> dict:
     return {"rate": known.hit if known else None, "bounds": known.bounds if known else None}
 
 
-def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
+def _own_rows(comparisons: list[Comparison]) -> list[dict]:
     """Return the scores of methods' own maps under a control, see ``core.rows.control_row``."""
     groups: dict[tuple[str, int | None], dict] = {}
     for one in comparisons:
@@ -139,7 +137,7 @@ def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
             defined = values.size and not np.isnan(values).any()
             row = control_row(
                 label, metric, values if defined else values[:, :0],
-                seed=seed, clusters=first.clusters if defined else None, **_scale(metric),
+                clusters=first.clusters if defined else None, **_scale(metric),
             )  # fmt: skip
             row["n"] = values.shape[1]
             if number is not None:
@@ -148,7 +146,7 @@ def _own_rows(comparisons: list[Comparison], seed: int) -> list[dict]:
     return rows
 
 
-def _tests(comparisons: list[Comparison], compared_with: str, seed: int) -> dict[tuple, PairComparison]:
+def _tests(comparisons: list[Comparison], compared_with: str) -> dict[tuple, PairComparison]:
     """Return the tests of methods against one of them, by metric, scene model and method."""
     groups: dict[tuple, dict[str, Comparison]] = {}
     for one in comparisons:
@@ -162,18 +160,17 @@ def _tests(comparisons: list[Comparison], compared_with: str, seed: int) -> dict
             {method: one.values for method, one in group.items()},
             [(method, compared_with) for method in group if method != compared_with],
             group[compared_with].clusters,
-            seed=seed,
         )
     }
 
 
-def curve_rows(comparisons: list[Comparison], seed: int = 0) -> list[dict]:
+def curve_rows(comparisons: list[Comparison]) -> list[dict]:
     """Return the curves behind scores in long form, one dictionary a point; see ``scoring.curves``."""
     return [
         {"method": one.method, **point, "kind": _kind_of(one.method)}
         for one in comparisons
         if one.curves is not None and one.metric in METRIC_REGISTRY and one.label is None
-        for point in curve_points(METRIC_REGISTRY[one.metric], one.curves, one.clusters, seed)
+        for point in curve_points(METRIC_REGISTRY[one.metric], one.curves, one.clusters)
     ]
 
 

@@ -54,9 +54,7 @@ class Covariates(NamedTuple):
     rows: Mapping[str, Sequence[Estimate]]
 
 
-def correlations(
-    measured: Measured, dataset: Dataset, ground_truth: str, metrics: Sequence[str], seed: int = 0
-) -> list[Covariates]:
+def correlations(measured: Measured, dataset: Dataset, ground_truth: str, metrics: Sequence[str]) -> list[Covariates]:
     """Return how each method's accuracies rise with what is known of the questions.
 
     Parameters
@@ -69,8 +67,6 @@ def correlations(
         Which masks.
     metrics
         Of ``metrics.ACCURACIES``, each in its heading's pooling.
-    seed
-        Of the draws for the intervals.
 
     Returns
     -------
@@ -97,7 +93,7 @@ def correlations(
             values = measured.counted(label)[where]
             has = np.isfinite(values)  # maps of zeros that are left out
             rows[label.name] = [
-                correlation.spearman_interval(values[has], np.asarray(column)[has], clusters=images[has], seed=seed)
+                correlation.spearman_interval(values[has], np.asarray(column)[has], clusters=images[has])
                 for column in known.values()
             ]
         found.append(Covariates(ground_truth, metric, int(counted.sum()), list(known), rows))

@@ -39,14 +39,13 @@ def long_rows(
     chosen_subsets: Sequence[str] = subsets.SUBSETS,
     confidence: float = subsets.CONFIDENCE,
     pixels: int = subsets.MASK_PIXELS,
-    seed: int = 0,
 ) -> list[dict]:
     """Return every number of a run in the long form of ``core.tables``, for all ten poolings.
 
     The value is the mean over the questions of a subset that were answered correctly and have this mask (``n``).
     ``zero_maps`` counts maps that are zero everywhere: they count as the uniform map, or are left out, and then
-    ``undefined`` counts them too. The interval is a bootstrap-t over
-    images, since questions about one image are not independent. A row of a control that is asked of a method names
+    ``undefined`` counts them too. The interval is clustered by
+    image, since questions about one image are not independent. A row of a control that is asked of a method names
     both in ``of`` and ``control``; that of several random networks is of each question's mean over them, and has the
     networks' means in ``networks``. One of Integrated Gradients has the median of its completeness error in ``gap``.
 
@@ -58,8 +57,6 @@ def long_rows(
         Which rows to make.
     confidence, pixels
         Bounds of the subsets.
-    seed
-        Of the bootstrap.
     """
     as_published = (confidence, pixels) == (subsets.CONFIDENCE, subsets.MASK_PIXELS)
     rows = []
@@ -68,7 +65,7 @@ def long_rows(
             counted = subsets.members(measured, subset, truth, confidence, pixels)
             if counted is not None:
                 has_paper = (as_published or subset == "all") and not numbers.label.control
-                rows += _rows_of_subset(measured, numbers, metrics, truth, subset, counted, has_paper, seed)
+                rows += _rows_of_subset(measured, numbers, metrics, truth, subset, counted, has_paper)
     return rows
 
 
@@ -100,12 +97,11 @@ def _rows_of_subset(
     subset: str,
     counted: np.ndarray,
     has_paper: bool,
-    seed: int,
 ) -> list[dict]:
     """Return the rows of one source, ground truth and subset, of which ``counted`` are the questions, (N,) bool."""
     label, rows = numbers.label, []
     _, cluster = np.unique(measured.images, return_inverse=True)
-    intervals = _intervals(numbers.scores, counted, cluster, seed)
+    intervals = _intervals(numbers.scores, counted, cluster)
     gap = {}
     if label.method in measured.gaps and not label.control:
         gap["gap"] = summary(measured.gaps[label.method][counted]).median
@@ -154,7 +150,7 @@ def _control_of(label: MapSource, networks: Iterable[np.ndarray]) -> dict:
     return {"of": label.method, "control": label.control, **({"networks": means} if means else {})}
 
 
-def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[dict]:
+def shared_rows(measured: Measured, ground_truth: str) -> list[dict]:
     """Return the rows of metrics of all benchmarks; like those of ``long_rows``, without pooling and of all questions.
 
     Parameters
@@ -163,8 +159,6 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
         Numbers of the questions.
     ground_truth
         The one that these metrics looked at; questions without it do not count.
-    seed
-        Of the bootstrap.
     """
     _, cluster = np.unique(measured.images, return_inverse=True)
     counted = subsets.members(measured, "all", ground_truth, 1, 0)
@@ -178,7 +172,7 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
             networks = [column[counted] for column in columns] if label not in members else []
             defined = counted & np.isfinite(values := np.mean(columns, axis=0))
             estimate = statistics.mean_interval(
-                values[defined], seed=seed, clusters=cluster[defined], bounds=known.bounds if known else None,
+                values[defined], clusters=cluster[defined], bounds=known.bounds if known else None,
                 rate=known.hit if known and len(members) == 1 else None,
             )  # fmt: skip
             found = summary(values[counted])
@@ -191,7 +185,7 @@ def shared_rows(measured: Measured, ground_truth: str, seed: int = 0) -> list[di
                 row["reason"] = "undefined for every question"
             rows.append(row)
             if known and name in measured.curves and not (label.method and label.control):
-                points = curve_points(known, measured.curves[name](label)[counted], cluster[counted], seed)
+                points = curve_points(known, measured.curves[name](label)[counted], cluster[counted])
                 rows += [
                     {"method": label.name, **point, "kind": row["kind"], **_where(measured, ground_truth)}
                     for point in points
@@ -420,9 +414,9 @@ def _reason(counted, undefined) -> str:
     return f"all {undefined} maps are zero everywhere"
 
 
-def _intervals(scores, counted, cluster, seed: int) -> np.ndarray:
+def _intervals(scores, counted, cluster) -> np.ndarray:
     """Return the ends of 95 % intervals by image of means of shares, (2, metrics, poolings); NaN without any score."""
     shape = scores.shape[1:]
     values = scores[counted].reshape(counted.sum(), int(np.prod(shape)))
-    ends = statistics.column_intervals(values, cluster[counted], seed=seed)
+    ends = statistics.means(values, cluster[counted]).intervals()
     return np.clip(ends, 0.0, 1.0).reshape(2, *shape)

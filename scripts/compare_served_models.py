@@ -81,7 +81,7 @@ def main(flag_values: flags.FlagValues) -> None:
     images = sets["obj"].images((rows * flag_values.batch_size)[: flag_values.batch_size])
     inputs = network_inputs(images, input_side(models[0]))
     seconds = compare_served.time_requests(models, inputs, flag_values.requests)
-    found = compare_served.score_rows(compared, seconds, flag_values.batch_size, flag_values.seed)
+    found = compare_served.score_rows(compared, seconds, flag_values.batch_size)
     titles = {"prediction": "prediction", **{name: method.title for name, method in methods.items()}}
     text = compare_served.report(found, compared, titles, flag_values.batch_size)
     print_text(text)

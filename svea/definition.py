@@ -11,7 +11,7 @@ from absl import flags
 
 from attribution import cli
 from attribution.errors import BadInput, listed, print_line
-from attribution_benchmarks.cli.bundled_models import default_model, shown_model
+from attribution_benchmarks.cli.bundled_models import default_model, given_or_bundled, shown_model
 from attribution_benchmarks.core.definition import Benchmark, ReportTask
 from attribution_benchmarks.core.evaluator import ShardedRun
 from attribution_benchmarks.core.input_scores import InputScores
@@ -119,7 +119,7 @@ class Svea(Benchmark):
         """Return the rows of the table, with the paper's figures."""
         from svea import table
 
-        return table.long_rows(run.results, run.metrics, run.flags.seed)
+        return table.long_rows(run.results, run.metrics)
 
     def heading(self, run: Run) -> list[str]:
         """Return a line for each network."""
@@ -169,7 +169,7 @@ def _model_paths(flag_values: flags.FlagValues) -> list[pathlib.Path]:
         return [_DEFAULT_MODEL]
     if "" in given:
         raise BadInput("--models has an empty name; write --models=first,second")
-    paths = list(map(pathlib.Path, given))
+    paths = list(map(given_or_bundled, given))
     if len({path.resolve() for path in paths}) < len(paths):
         raise BadInput("--models names a network twice")
     return paths
@@ -212,12 +212,13 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
             ("-m", "svea.benchmark", f"--rise_masks={masks}", *((f"--seed={seed}",) if seed else ())),
             METHODS,
             f"All 5,000 signals, 1,000 of them scored; RISE with {masks:,} masks. The paper's nine methods, and "
-            "methods of the other benchmarks, which the paper has no figure for. Every method but RISE is also held "
-            "against its own regions on networks with random weights.",
+            "methods of the other benchmarks, which the paper has no figure for. Every method but RISE is compared "
+            "with its own regions on networks with random weights.",
             metrics=tuple(METRICS),
             model_flag="--model=",
             random_networks=True,
             cost=30 if quick else 65,
+            networks=tuple((f"--model=saved_models/svea/baseline_seed{number}",) for number in range(1, 5)),
         )
     ]  # fmt: skip
 

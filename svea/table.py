@@ -48,7 +48,7 @@ def values_of(networks: Sequence[NetworkScores], source: MapSource, metric: str)
     return np.stack([network.sources[source].values[metric] for network in networks])
 
 
-def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], seed: int) -> list[dict]:
+def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric]) -> list[dict]:
     """Return the scores in the long form of ``core.tables``.
 
     The value is the mean over test signals and networks. The interval is over the 1,000 test signals, each taken with
@@ -63,8 +63,6 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
         Scores of one or several networks, on the same data with the same methods.
     metrics
         Which rows to make, by name.
-    seed
-        Seed of the bootstrap.
     """
     rows, of_controls = [], []
     for source, members in by_kind(networks[0].sources).items():
@@ -74,19 +72,17 @@ def long_rows(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric], 
             if source.method and source.control:
                 values = np.array([values_of(networks, member, name).mean(axis=0) for member in members])
                 defined = values[:, np.isfinite(values).all(axis=0)]
-                of_controls.append(control_row(source, name, defined, metric.hit, seed=seed, bounds=metric.bounds))
+                of_controls.append(control_row(source, name, defined, metric.hit, bounds=metric.bounds))
             else:
-                rows += _rows_of(networks, source, metric, seed)
+                rows += _rows_of(networks, source, metric)
     return rows + of_controls
 
 
-def _rows_of(networks: Sequence[NetworkScores], source: MapSource, metric: Metric, seed: int) -> list[dict]:
+def _rows_of(networks: Sequence[NetworkScores], source: MapSource, metric: Metric) -> list[dict]:
     """Return the row of a method or control by a metric, and the points of its curve."""
     values = values_of(networks, source, metric.name)
     defined = np.isfinite(values).all(axis=0)
-    estimate = statistics.mean_interval(
-        values[:, defined].mean(axis=0), seed=seed, rate=metric.hit, bounds=metric.bounds
-    )
+    estimate = statistics.mean_interval(values[:, defined].T, rate=metric.hit, bounds=metric.bounds)
     row = {
         "method": source.name, "metric": metric.name, **estimate._asdict(),
         "paper": paper_figure(source.name, metric.name), "kind": row_kind(source),
@@ -100,19 +96,19 @@ def _rows_of(networks: Sequence[NetworkScores], source: MapSource, metric: Metri
         row["zero_maps"] = 100.0 * zero_maps / (TRAIN_SIGNALS + TEST_SIGNALS)
     if metric.name not in scores[0].curves:
         return [row]
-    points = curve_points(metric, np.mean([each.curves[metric.name] for each in scores], axis=0), seed=seed)
+    points = curve_points(metric, np.mean([each.curves[metric.name] for each in scores], axis=0))
     return [row, *({"method": source.name, **point, "kind": row["kind"]} for point in points)]
 
 
 def input_scores(networks: Sequence[NetworkScores], metrics: Mapping[str, Metric]) -> list[InputScores]:
-    """Return one value per test signal, its mean over the networks, of every method and control."""
+    """Return one value per test signal and network of every method and control; per signal for one network."""
     inputs = [f"test signal {row}" for row in range(TEST_SIGNALS)]
     return [
         InputScores(
             {"metric": metric},
             inputs,
             {
-                source.name: values_of(networks, source, metric).mean(axis=0)
+                source.name: values_of(networks, source, metric).T.squeeze()
                 for source, scores in networks[0].sources.items()
                 if metric in scores.values
             },
@@ -138,17 +134,17 @@ def rank_correlation(
     Returns
     -------
     (Estimate, int) or None
-        Spearman's rank correlation with its bootstrap interval over the test signals, and the number of methods; None
-        for fewer than three methods with a figure in the paper.
+        Spearman's rank correlation with its bootstrap interval over test signals and networks, and the number of
+        methods; None for fewer than three methods with a figure in the paper.
     """
     names = [name for name in networks[0].methods if name in TABLE_1 and name not in without]
     if len(names) < 3:
         return None
     paper = [paper_figure(name, metric) for name in names]
-    columns = np.stack([values_of(networks, MapSource(name), metric).mean(axis=0) for name in names], axis=1)
+    columns = np.stack([values_of(networks, MapSource(name), metric).T for name in names], axis=-1)
     drawn = correlation.spearman(statistics.bootstrap_means(columns, seed=seed), paper)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
-    value = correlation.spearman(columns.mean(axis=0), paper)
+    value = correlation.spearman(columns.mean(axis=(0, 1)), paper)
     estimate = statistics.Estimate(value, min(float(low), value), max(float(high), value), len(columns))
     return estimate, len(names)
 
@@ -174,7 +170,7 @@ def findings(
     return [
         *_intervals(len(networks)),
         *_rank_correlations(networks, seed),
-        *(_comparisons(networks, score, titles, seed, names) if regions_scored else ()),
+        *(_comparisons(networks, score, titles, names) if regions_scored else ()),
         *(_zero_maps(rows, titles) if regions_scored else ()),
         *_random_networks(rows, titles),
         *_what_holds(score, titles),
@@ -185,8 +181,8 @@ def findings(
 def _intervals(count: int) -> list[str]:
     over = "" if count == 1 else f"; ± is the standard deviation over {count} networks"
     return [
-        "95 %: over the 1,000 test signals, Wilson's interval for ROE test (over which of them the support vector "
-        f"machines got right) and Increase, bootstrap-t for Drop; networks and machines stay as trained{over}.",
+        f"95 %: over other test signals{'' if count < statistics.MIN_NETWORKS else ' and other networks'}; support "
+        f"vector machines stay as trained{over}.",
     ]
 
 
@@ -216,30 +212,30 @@ def _compared(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in CANDIDATES] or list(names)
 
 
-def _comparisons(networks, score, titles, seed, where) -> list[str]:
+def _comparisons(networks, score, titles, where) -> list[str]:
     """Return which methods do not differ from the best one, and which beat the window that uses no network."""
     names = _compared(networks[0].methods)
-    values = {name: values_of(networks, MapSource(name), "roe_test").mean(axis=0) for name in names}
-    values["argmax_abs"] = values_of(networks, MapSource(control="argmax_abs"), "roe_test").mean(axis=0)
+    values = {name: values_of(networks, MapSource(name), "roe_test").T for name in names}
+    values["argmax_abs"] = values_of(networks, MapSource(control="argmax_abs"), "roe_test").T
     best = max(names, key=lambda name: score[name, "roe_test"])
-    against_peak = comparisons.compare_pairs(values, [(name, "argmax_abs") for name in names], seed=seed)
+    against_peak = comparisons.compare_pairs(values, [(name, "argmax_abs") for name in names])
     better = [
         titles[test.first] for test in against_peak if test.p_corrected < comparisons.LEVEL and test.difference > 0
     ]
     on = " and ".join(where) + (", averaged" if len(where) > 1 else "")
     return [
-        *(_tied_with_best(values, names, best, titles, seed) if len(names) > 1 else ()),
+        *(_tied_with_best(values, names, best, titles) if len(names) > 1 else ()),
         f"Better than the window at the largest |x|, which uses no network ({score['argmax_abs', 'roe_test']:.1f}), on "
         f"{on} (p < 0.05 after Holm for {len(names)} method{'' if len(names) == 1 else 's'}): "
         f"{', '.join(better) or 'none'}.",
     ]
 
 
-def _tied_with_best(values, names, best, titles, seed) -> list[str]:
+def _tied_with_best(values, names, best, titles) -> list[str]:
     """Return the methods that do not differ significantly from the best one in the ROE test."""
     pairs = list(itertools.combinations(names, 2))
     tied = []
-    for test in comparisons.compare_pairs(values, pairs, seed=seed):
+    for test in comparisons.compare_pairs(values, pairs):
         if best in test[:2] and test.p_corrected >= comparisons.LEVEL:
             other = test.second if test.first == best else test.first
             tied.append(f"{titles[other]} (p = {test.p_corrected:.2f})")

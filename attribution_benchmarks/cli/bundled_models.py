@@ -19,6 +19,13 @@ def default_model(name: str) -> pathlib.Path:
     return models_folder() / name
 
 
+def given_or_bundled(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Return a given directory, or the bundled model of that name, as in ``saved_models/svea/baseline``."""
+    path = pathlib.Path(path)
+    bundled = path.parts[:1] == (models_folder().name,) and not path.exists()
+    return models_folder().parent / path if bundled else path
+
+
 def shown_model(path: pathlib.Path) -> str:
     """Return a path as given by the user, or ``saved_models/svea/baseline`` for a bundled model."""
     from attribution.file_io.remote_files import origin

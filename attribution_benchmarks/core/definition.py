@@ -111,6 +111,12 @@ class ReportTask:
         Whether it takes ``--random_networks``: networks of random weights are one of its controls.
     cost
         CPU seconds that it takes, roughly: the longest begin first where several run side by side.
+    networks
+        Flags of each further trained network that the same command can score.
+    once
+        Metrics that further networks are not scored by.
+    network
+        Number of the further network that it scores; 0 for the benchmark's own.
     """
 
     name: str
@@ -128,10 +134,21 @@ class ReportTask:
     model_flag: str = ""
     random_networks: bool = False
     cost: float = 10.0
+    networks: tuple[tuple[str, ...], ...] = ()
+    once: tuple[str, ...] = ()
+    network: int = 0
 
     def with_methods(self, methods: Sequence[str]) -> ReportTask:
         """Return the unit with other methods."""
         return dataclasses.replace(self, methods=tuple(methods))
+
+    def on_network(self, number: int) -> ReportTask:
+        """Return the unit on a further network, from 1."""
+        return dataclasses.replace(
+            self, name=f"{self.name}_network{number}", title=f"{self.title}, network {number + 1}",
+            command=(*self.command, *self.networks[number - 1]), trial=self.trial or self.command, pictures=False,
+            metrics=tuple(name for name in self.metrics if name not in self.once), model_flag="", network=number,
+        )  # fmt: skip
 
     def with_model(self, path: str) -> ReportTask:
         """Return the unit with a user's own model."""
@@ -402,9 +419,8 @@ class Benchmark:
 
     def rows(self, run: Run) -> list[dict]:
         """Return the scores in the long form of ``core.tables``."""
-        seed = run.flags.seed
-        rows = score_rows(run.results.sources, run.input_scores, run.metrics, seed)
-        return rows + curve_rows(run.results, run.metrics.values(), run.data.clusters, seed)
+        rows = score_rows(run.results.sources, run.input_scores, run.metrics)
+        return rows + curve_rows(run.results, run.metrics.values(), run.data.clusters)
 
     def heading(self, run: Run) -> list[str]:
         """Return the lines above the table."""

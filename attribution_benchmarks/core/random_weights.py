@@ -1,8 +1,7 @@
-"""Networks with random weights: a trained network's weights shuffled, or sampled as before training.
+"""Networks with random weights: a trained network with each variable's values in random order.
 
 They show which part of a map depends on the architecture only (Adebayo et al., "Sanity Checks for Saliency Maps",
-NeurIPS 2018). One such network is one sample, so a control has several of both kinds. Shuffled weights keep the trained
-distribution of each variable; newly initialised ones keep nothing of the training.
+NeurIPS 2018). One such network is one sample, so a control has several, all made the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from attribution.model import batching
 from attribution_benchmarks.core.batch import MEMBER, Batch
 from attribution_benchmarks.core.controls import Control
 
-NETWORKS = 5  # of a control: three shuffled, two newly initialised
+NETWORKS = 4  # of a control
 MOST = 20  # cached in memory
 
 
@@ -64,27 +63,6 @@ def with_shuffled_weights(
         return batching.generator(seed, place, purpose).permutation(values.reshape(-1)).reshape(values.shape)
 
     return _with_weights(path, score, shuffled)
-
-
-def with_new_weights(path: str | pathlib.Path, seed: int, score: str = "logits", number: int = 1) -> Any:
-    """Return a SavedModel with newly initialised variables.
-
-    Kernels are normal with variance 2 / fan-in (He et al., "Delving Deep into Rectifiers", ICCV 2015). Variables of one
-    axis are ones if they are scales or variances of a normalisation by their name, and zeros otherwise. The fan-in of a
-    kernel named "depthwise" is that of one channel.
-
-    Parameters, result and errors as of ``with_shuffled_weights``.
-    """
-
-    def drawn(place: int, name: str, values: np.ndarray) -> np.ndarray:
-        if values.ndim < 2:
-            scale = any(word in name.lower() for word in ("gamma", "scale", "variance"))
-            return np.full(values.shape, float(scale))
-        fan_in = float(np.prod(values.shape[:-2] if "depthwise" in name.lower() else values.shape[:-1]))
-        generator = batching.generator(seed, place, f"new weights {number}")
-        return generator.normal(0.0, np.sqrt(2 / fan_in), values.shape)
-
-    return _with_weights(path, score, drawn)
 
 
 @functools.lru_cache(maxsize=1)  # loading takes as long as many maps, and networks of one file follow each other
@@ -181,7 +159,7 @@ def has_variables(path: str | pathlib.Path) -> bool:
 
 
 def network(number: int, place: int = 0) -> Control:
-    """Return the control of one random network: shuffled for odd numbers, newly initialised for even ones.
+    """Return the control of one random network.
 
     Parameters
     ----------
@@ -190,12 +168,11 @@ def network(number: int, place: int = 0) -> Control:
     place
         Index of the trained network among several whose maps are compared, so that no two share their draws.
     """
-    draw = number + 2 * MOST * place  # odd where the number is
-    how = "shuffled" if number % 2 else "newly initialised"
+    draw = number + MOST * place
     return Control(
         f"random_weights{MEMBER}{number}",
         f"random net {number}",
-        f"the method's map on a network whose weights are {how}",
+        "the method's map on a network whose weights are shuffled",
         disturb=_with_random_network(draw),
         depends_on=str(draw),
     )
@@ -216,8 +193,7 @@ def networks(controls: Iterable[Control], count: int = NETWORKS, place: int = 0)
 
 @functools.lru_cache(maxsize=MOST)  # every batch is explained on all of them
 def _random(model: Any, seed: int, number: int) -> Any:
-    randomise = with_shuffled_weights if number % 2 else with_new_weights
-    found = randomise(model.path, seed, model.score, number=number)
+    found = with_shuffled_weights(model.path, seed, model.score, number=number)
     found.live_source = model.live_source
     return found
 
@@ -225,7 +201,6 @@ def _random(model: Any, seed: int, number: int) -> Any:
 RANDOM_WEIGHTS = Control(
     "random_weights",
     "random nets",
-    "the method's maps on networks with random weights, alternately shuffled and newly initialised; a method is better "
-    "only where it is better than each",
+    "the method's maps on networks with shuffled weights",
     disturb=_with_random_network(1),
 )

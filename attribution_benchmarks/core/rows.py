@@ -46,7 +46,7 @@ def control_row(
     values : (K, N)
         Of K controls of the kind and N inputs, all of them defined.
     rate
-        See ``statistics.mean_interval``; without effect on means over several controls, which are no hits.
+        See ``statistics.mean_interval``.
     settings
         Others of ``statistics.mean_interval``.
 
@@ -58,7 +58,7 @@ def control_row(
     """
     values = np.asarray(values, np.float64)
     several = len(values) > 1
-    estimate = statistics.mean_interval(values.mean(axis=0), rate=None if several else rate, **settings)
+    estimate = statistics.mean_interval(values.T, rate=rate, **settings)
     row = {"method": source.name, "metric": metric, **estimate._asdict(), "paper": None, "kind": "control",
            "of": source.method, "control": source.control}  # fmt: skip
     if several:
@@ -67,7 +67,7 @@ def control_row(
 
 
 def score_rows(
-    sources: Iterable[MapSource], groups: Sequence[InputScores], metrics: Mapping[str, Metric], seed: int
+    sources: Iterable[MapSource], groups: Sequence[InputScores], metrics: Mapping[str, Metric]
 ) -> list[dict]:
     """Return one row for each metric and source; undefined inputs are dropped and counted in ``undefined``.
 
@@ -80,7 +80,7 @@ def score_rows(
             columns = np.array([group.values[member.name] for member in members], np.float64)
             defined = np.isfinite(columns.mean(axis=0))
             clusters = None if group.clusters is None else np.asarray(group.clusters)[defined]
-            settings = {"seed": seed, "clusters": clusters, "bounds": metric.bounds}
+            settings: dict[str, Any] = {"clusters": clusters, "bounds": metric.bounds}
             if source.method and source.control:
                 row = control_row(source, metric.name, columns[:, defined], metric.hit, **settings)
                 if source not in members:  # random networks, be it one alone
@@ -101,9 +101,7 @@ def curve_name(metric: Metric) -> str:
     return f"{metric.name}_curve"
 
 
-def curve_points(
-    metric: Metric, curves: np.ndarray, clusters: statistics.Clusters = None, seed: int = 0
-) -> list[dict[str, Any]]:
+def curve_points(metric: Metric, curves: np.ndarray, clusters: statistics.Clusters = None) -> list[dict[str, Any]]:
     """Return the mean curve of some inputs with its intervals, one row per point.
 
     Parameters
@@ -114,8 +112,6 @@ def curve_points(
         (N, points) numbers; inputs with NaN are dropped.
     clusters
         (N,) cluster of each input; None for independent inputs.
-    seed
-        Of the bootstrap.
 
     Returns
     -------
@@ -128,7 +124,8 @@ def curve_points(
     if not len(curves):
         return []
     kept = None if clusters is None else np.asarray(clusters)[known]
-    low, high = statistics.column_intervals(curves, kept, seed=seed)
+    found = statistics.means(curves, kept)
+    low, high = np.nan_to_num(found.intervals(), nan=np.inf)  # clipped below
     least, most = metric.bounds or (-np.inf, np.inf)
     means = curves.mean(axis=0)
     return [
@@ -140,9 +137,7 @@ def curve_points(
     ]  # fmt: skip
 
 
-def curve_rows(
-    results: Results, metrics: Iterable[Metric], clusters: Sequence | None = None, seed: int = 0
-) -> list[dict]:
+def curve_rows(results: Results, metrics: Iterable[Metric], clusters: Sequence | None = None) -> list[dict]:
     """Return the points of the curves of some metrics, a row each, of methods and model-independent controls."""
     return [
         {"method": source.name, **point, "kind": row_kind(source)}
@@ -150,7 +145,7 @@ def curve_rows(
         if metric.curve and metric.measure
         for source in results.sources
         if not (source.method and source.control)
-        for point in curve_points(metric, results.numbers(source, metric.measure)[:, 1:], clusters, seed)
+        for point in curve_points(metric, results.numbers(source, metric.measure)[:, 1:], clusters)
     ]
 
 

@@ -84,8 +84,8 @@ def define_flags(benchmark: Benchmark, networks: int = 0) -> flags.FlagValues:
         flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_integer(
-        "random_networks", networks, "networks of random weights, in turn shuffled and drawn again, on which methods "
-        "are tried as a control; none when 0", 0, MOST, flag_values=flag_values,
+        "random_networks", networks, "networks of shuffled weights, a control of methods; none when 0",
+        0, MOST, flag_values=flag_values,
     )  # fmt: skip
     text("save_maps", "directory to save maps in, as METHOD/INPUT.npy", "maps_dir")
     text("precomputed_maps", "directory of maps to score instead of computing them, as METHOD/INPUT.npy", "from_maps")

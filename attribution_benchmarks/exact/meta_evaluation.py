@@ -191,19 +191,19 @@ def summary(
     seed
         Of the bootstrap.
     """
-    found = {metric: figures(of_networks, errors, seed) for metric, of_networks in measured.items() if of_networks}
+    found = {metric: figures(of_networks, errors) for metric, of_networks in measured.items() if of_networks}
     found = {metric: row for metric, row in found.items() if row}
     if found.keys() - CONTROLS.keys():
         _add_ranks(found, seed)
     return found
 
 
-def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, np.ndarray], seed: int = 0) -> dict[str, Any]:
+def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Return the figures of one metric on some networks; empty where it is defined for no input or never varies."""
     first = {name: one.scores[0] for name, one in of_networks.items()}
     every = np.concatenate(list(first.values()))
     agreements = {name: agreement(scores, -errors[name]) for name, scores in first.items()}
-    correlated = estimate(agreements, seed)
+    correlated = estimate(agreements)
     if correlated is None or not _differ(every, every[:, :1] + 0 * every):
         return {}
     return {
@@ -212,16 +212,16 @@ def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, np.ndarray
                        if np.isfinite(column).any()},
         "truth": float(np.nanmean(every[:, 0])),
         "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),
-        **_figures_of_use(list(of_networks.values()), of_networks, seed),
-        **_figures_of_kinds(first, errors, seed),
+        **_figures_of_use(list(of_networks.values()), of_networks),
+        **_figures_of_kinds(first, errors),
     }  # fmt: skip
 
 
-def _figures_of_use(measured: Sequence[Measured], names: Iterable[str], seed: int) -> dict[str, Any]:
+def _figures_of_use(measured: Sequence[Measured], names: Iterable[str]) -> dict[str, Any]:
     """Return the retest reliability and the cost of a metric."""
     retest = {name: agreement(*one.scores) for name, one in zip(names, measured, strict=True)}
     return {
-        "retest": estimate(retest, seed),
+        "retest": estimate(retest),
         "deterministic": not any(_differ(*one.scores) for one in measured),
         "passes": float(np.mean([one.passes for one in measured])),
         "explanations": float(np.mean([one.explanations for one in measured])),
@@ -229,19 +229,19 @@ def _figures_of_use(measured: Sequence[Measured], names: Iterable[str], seed: in
 
 
 def _figures_of_kinds(
-    scores: Mapping[str, np.ndarray], errors: Mapping[str, np.ndarray], seed: int
+    scores: Mapping[str, np.ndarray], errors: Mapping[str, np.ndarray]
 ) -> dict[str, dict[str, list[float] | None]]:
     """Return the correlation within the grades of each corruption, and the share of maps that the truth beats."""
     found: dict[str, dict[str, list[float] | None]] = {"by_kind": {}, "wins": {}}
     for kind in KINDS:
         places = [0, *(place for place, (one, _) in enumerate(MAPS) if one == kind and place)]
         within = {name: agreement(one[:, places], -errors[name][:, places]) for name, one in scores.items()}
-        found["by_kind"][kind] = estimate(within, seed)
-        found["wins"][kind] = estimate({name: wins(one, kind) for name, one in scores.items()}, seed)
+        found["by_kind"][kind] = estimate(within)
+        found["wins"][kind] = estimate({name: wins(one, kind) for name, one in scores.items()})
     return found
 
 
-def estimate(of_inputs: Mapping[str, np.ndarray], seed: int = 0) -> list[float] | None:
+def estimate(of_inputs: Mapping[str, np.ndarray]) -> list[float] | None:
     """Return the mean of one value for each input of some networks as [value, low, high, inputs, networks].
 
     The ends are those of a 95 % interval over networks. None where all values are NaN.
@@ -251,7 +251,7 @@ def estimate(of_inputs: Mapping[str, np.ndarray], seed: int = 0) -> list[float] 
     known = np.isfinite(values)
     if not known.any():
         return None
-    found = statistics.mean_interval(values[known], clusters=names[known], seed=seed, bounds=(-1.0, 1.0))
+    found = statistics.mean_interval(values[known], clusters=names[known], bounds=(-1.0, 1.0))
     return [*(round(float(each), 4) for each in found[:3]), found.n, len(set(names[known]))]
 
 

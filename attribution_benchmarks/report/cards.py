@@ -9,13 +9,8 @@ import attribution
 from attribution_benchmarks.report.formatting import cell_score, enumeration, percentages, rank, score
 from attribution_benchmarks.report.gallery import ScoredExample
 from attribution_benchmarks.report.matrix import Matrix
-from attribution_benchmarks.report.significance import (
-    BaselineRecord,
-    ColumnTests,
-    baseline_record,
-    describe_records,
-    quoted_kinds,
-)
+from attribution_benchmarks.report.significance import MARGIN, BaselineRecord, ColumnTests, baseline_record
+from attribution_benchmarks.report.summary import describe_record
 
 _AT_MOST = 4  # metrics named in one sentence
 
@@ -70,7 +65,7 @@ def _ranks(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests]) -> dict:
             "column": column.label, "rank": rank(value), "count": counts[column.key],
             "text": cell_score(matrix.cells[name, column.key], column),
             "place": round(100 * (value - 1) / max(counts[column.key] - 1, 1)),
-            "marks": tests[column.key].marks(name) if column.key in tests else "",
+            "mark": tests[column.key].mark(name) if column.key in tests else "",
         }
         for column in matrix.columns
         if (value := matrix.ranks.get((name, column.key))) is not None
@@ -94,46 +89,32 @@ def sentences(name: str, tests: Mapping[str, ColumnTests], names: Any) -> list[s
     tested = [one for one in tests.values() if name in one.tested]
     if not tested:
         return ["No paired test: the scores of single inputs are not known."]
-    return [_best(name, tested), *_against_baselines(name, tested, names)]
-
-
-def _best(name: str, tested: Sequence[ColumnTests]) -> str:
-    naming = [one for one in tested if one.names_best()]
-    if not naming:
-        return "No metric names a best method with these inputs."
-    top = [one.column.label for one in naming if name in one.tied_with_best()]
-    best = f"Best, or tied with the best, on {len(top)} of {len(naming)} metrics that name a best method"
-    return best + (f": {enumeration(top, _AT_MOST)}." if top else ".")
-
-
-def _against_baselines(name: str, tested: Sequence[ColumnTests], names: Any) -> list[str]:
-    powered = [one for one in tested if one.has_power_for_controls()]
+    powered = [one for one in tested if one.has_power()]
     if not powered:
-        return ["The inputs are too few to find any method above every baseline."]
-    record = baseline_record(name, tested)
-    text = describe_records([record._replace(kept={})]) + _failed(name, powered, names)
-    partly = [one.column.label for one in powered if one.marks(name).endswith("°")]
-    if partly:
-        text += "; above every baseline it was compared with, which are fewer than those of others: "
-        text += enumeration(partly, _AT_MOST)
-    return [f"{text[0].upper()}{text[1:]}.", *_kept(record)]
+        return ["The inputs are too few to compare it with baselines."]
+    record = baseline_record(name, powered)
+    text = describe_record(record)
+    return [f"{text[0].upper()}{text[1:]}{_failed(name, powered, names)}.", *_kept(record), *_best(name, powered)]
+
+
+def _best(name: str, powered: Sequence[ColumnTests]) -> list[str]:
+    likely = [one.column.label for one in powered if one.ranks[name].best >= 0.5]
+    return [f"Probably the best on {enumeration(likely, _AT_MOST)}."] if likely else []
 
 
 def _failed(name: str, powered: Sequence[ColumnTests], names: Any) -> str:
-    """Return which baselines a method is not significantly above, by metric."""
-    kinds = {one.column.label: quoted_kinds(one.failed_kinds(name), names) for one in powered}
-    which = [f"{label} ({enumeration(failed, 3)})" for label, failed in kinds.items() if failed]
-    return f"; not significantly above: {enumeration(which, _AT_MOST)}" if which else ""
+    """Return which baseline a method does not beat by the margin, by metric."""
+    first = {one.column.label: one.failed(name)[:1] for one in powered}
+    which = [f"{label} (“{names(found[0].kind)}”)" for label, found in first.items() if found]
+    return f"; not on {enumeration(which, _AT_MOST)}" if which else ""
 
 
 def _kept(record: BaselineRecord) -> list[str]:
     """Return how much of its score a method keeps for a wrong class, if that is too much."""
-    if not record.kept:
+    kept = {label: share for label, share in record.kept.items() if share > MARGIN}
+    if not kept:
         return []
-    return [
-        f"Keeps {percentages(record.kept.values())} of its score for a wrong class on "
-        f"{enumeration(record.kept, _AT_MOST)}: it does not pass there, because its score hardly depends on the class."
-    ]
+    return [f"Keeps {percentages(kept.values())} of its score for a wrong class on {enumeration(kept, _AT_MOST)}."]
 
 
 def _extremes(name: str, examples: Sequence[ScoredExample], matrix: Matrix) -> dict:

@@ -6,12 +6,22 @@ Everything is computed from the documents that the benchmarks write with ``--out
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from attribution_benchmarks.core.definition import ORACLE, Column
-from attribution_benchmarks.stats.correlation import Concordance, kendalls_w, rank_correlations
+from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.stats import statistics
+from attribution_benchmarks.stats.correlation import (
+    AgreementByChance,
+    Concordance,
+    agreement_by_chance,
+    kendall_interval,
+    kendalls_w,
+    rank_correlations,
+)
 
 NOT_SCORED = "not scored in this benchmark"
 
@@ -124,6 +134,29 @@ def build(
     return Matrix(shown, order, controls, order[: len(set(names) - incomplete)], cells, ranks, blanks, networks)
 
 
+def over_networks(built: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> Matrix:
+    """Return a matrix whose scores are means over inputs and networks, where input scores of several are known.
+
+    A row gets ``networks``, the mean of each network.
+    """
+    cells = dict(built.cells)
+    for column in built.columns:
+        groups = [group for group in scores.get(column.benchmark, ()) if column.takes(group.where)]
+        for name in groups[0].values if len(groups) == 1 else ():
+            values = groups[0].by_network(name)
+            if (name, column.key) in cells and values.shape[1] > 1:
+                cells[name, column.key] = {**cells[name, column.key], **_mean_over_networks(values, groups[0], column)}
+    return dataclasses.replace(built, cells=cells, ranks=_ranks(built.columns, built.methods, cells))
+
+
+def _mean_over_networks(values: np.ndarray, group: InputScores, column: Column) -> dict:
+    hit = 100.0 if column.percent else 1.0
+    is_rate = np.isin(values[np.isfinite(values)], (0.0, hit)).all()
+    estimate = statistics.mean_interval(values, clusters=group.clusters, rate=hit if is_rate else None)
+    with np.errstate(invalid="ignore"):
+        return {**estimate._asdict(), "networks": np.nanmean(values, axis=0).tolist()}
+
+
 def _cells(documents: Iterable[Mapping], columns: Sequence[Column]) -> tuple[dict, dict, dict, dict]:
     """Return cells, blanks, name -> kind of row, and column key -> networks."""
     cells, blanks, kinds, networks = {}, {}, {}, {}
@@ -181,35 +214,22 @@ class Agreement:
 
     Attributes
     ----------
-    overall
-        Of all columns.
-    within
-        Benchmark's printed name -> of its own columns.
-    between
-        Of the benchmarks, each with the mean rank of its columns. Columns of one benchmark share their inputs, so only
-        these rankings are independent.
+    rows
+        Over what -> Kendall's W: of all columns, between benchmarks (each with the mean rank of its columns), within
+        each benchmark, and between benchmarks without one family of methods. Nothing for a single benchmark.
+    pairs
+        Two benchmarks -> Kendall's tau between their mean ranks, with its interval over families.
+    chance
+        What unrelated benchmarks give, and the power to recognise related ones.
     correlations, counts
-        Rank correlation of every two columns over the methods that both have, and their number.
+        Spearman's correlation of every two columns over the methods that both have, and their number.
     """
 
-    overall: Concordance
-    within: Mapping[str, Concordance]
-    between: Concordance
+    rows: Mapping[str, Concordance]
+    pairs: Mapping[tuple[str, str], statistics.Estimate]
+    chance: AgreementByChance
     correlations: np.ndarray
     counts: np.ndarray
-
-    def rows(self) -> list[dict]:
-        """Return Kendall's W over all columns, between and within benchmarks; nothing for a single benchmark.
-
-        ``chance`` is its expectation for independent columns.
-        """
-        if len(self.within) < 2:
-            return []
-        named = {"all columns": self.overall, "between benchmarks": self.between}
-        named |= {f"within {group}": within for group, within in self.within.items()}
-        return [
-            {"over": name, **concordance._asdict(), "chance": concordance.chance} for name, concordance in named.items()
-        ]
 
 
 def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None = None) -> Agreement:
@@ -219,19 +239,33 @@ def agreement(matrix: Matrix, seed: int = 0, families: Mapping[str, str] | None 
     """
     from scipy.stats import rankdata
 
-    scores = matrix.goodness(matrix.common)
+    correlations = rank_correlations(matrix.goodness(matrix.methods))
     groups = np.array([column.group for column in matrix.columns])
-    members = {group: np.flatnonzero(groups == group) for group in matrix.groups()}
-    of_common = [(families or {}).get(name, name) for name in matrix.common]
+    names = matrix.groups()
+    scores = matrix.goodness(matrix.common)
+    if len(names) < 2 or len(matrix.common) < 2:
+        return Agreement({}, {}, AgreementByChance(), *correlations)
+    family = np.array([(families or {}).get(name, name) for name in matrix.common])
+    ranks = rankdata(scores, axis=0)
+    means = np.stack([ranks[:, groups == name].mean(axis=1) for name in names], axis=1)
+    rankings = {"all columns": scores, "between benchmarks": means}
+    rankings |= {f"within {name}": scores[:, groups == name] for name in names}
+    rows = {over: kendalls_w(values, seed=seed, families=family.tolist()) for over, values in rankings.items()}
+    rows |= _without_families(means, family, seed)
+    pairs = {
+        (names[i], names[j]): kendall_interval(means[:, i], means[:, j], family.tolist())
+        for i, j in itertools.combinations(range(len(names)), 2)
+    }
+    chance = agreement_by_chance(len(set(family.tolist())), len(names), seed=seed)
+    return Agreement(rows, pairs, chance, *correlations)
 
-    def concordance(columns: np.ndarray) -> Concordance:
-        return kendalls_w(columns, seed=seed, families=of_common)
 
-    ranks = rankdata(scores, axis=0) if scores.size else scores
-    by_group = [ranks[:, places].mean(axis=1) for places in members.values()]
-    return Agreement(
-        concordance(scores),
-        {group: concordance(scores[:, places]) for group, places in members.items()},
-        concordance(np.stack(by_group, axis=1) if members else scores),
-        *rank_correlations(matrix.goodness(matrix.methods)),
-    )
+def _without_families(means: np.ndarray, family: np.ndarray, seed: int) -> dict[str, Concordance]:
+    """Return W between benchmarks without the methods of one family, for each family of several methods."""
+    found = {}
+    for name in dict.fromkeys(family.tolist()):
+        others = family != name
+        if (~others).sum() > 1:
+            of_others = kendalls_w(means[others], seed=seed, families=family[others].tolist())
+            found[f"between benchmarks, without {name}"] = of_others
+    return found

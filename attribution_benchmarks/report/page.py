@@ -10,7 +10,7 @@ from attribution_benchmarks.report import cards, gallery, images, sections, summ
 from attribution_benchmarks.report.formatting import enumeration
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData, Result
-from attribution_benchmarks.report.significance import ColumnTests, oracle_power
+from attribution_benchmarks.report.significance import MARGIN, ColumnTests, oracle_power
 
 _FOLDER = pathlib.Path(__file__).parent
 _LARGEST = 5_600_000  # characters of a page, about
@@ -81,7 +81,9 @@ def _findings(matrix: Matrix, agreement: Agreement, tests: Mapping[str, ColumnTe
         "groups": sections.groups(matrix),
         "families": list(dict.fromkeys(line["family"] for line in lines)),
         "lines": lines,
-        "any_untested": any(one.untested_controls(name) for one in tests.values() for name in one.tested),
+        "margin": round(100 * MARGIN),
+        "advice": [] if data.to_come else summary.advice(matrix, tests, names),
+        "kept": sections.kept_lines(matrix, tests, names),
         "controls": sections.control_lines(matrix, names),
         "blanks": sections.blanks(matrix, names),
         "concordances": sections.concordances(agreement),

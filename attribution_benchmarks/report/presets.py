@@ -11,7 +11,8 @@ from attribution_benchmarks.core.random_weights import NETWORKS, RANDOM_WEIGHTS
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
 
 ROUNDS = (0.08, 0.35, 1.0)  # shares of the inputs of a full run; each has those of the one before and more
-QUICK_NETWORKS = 2  # of random weights: one with permuted weights, one with sampled weights
+QUICK_NETWORKS = 2  # of random weights
+MOST_TRAINED = 5  # networks of a benchmark
 
 # Cheap methods of the benchmarks' papers, scored in all benchmarks, so that more columns have common methods.
 _COMPARED = (
@@ -28,8 +29,9 @@ def tasks_of(
     metrics: Sequence[str] = (),
     random_networks: int = 0,
     share: float = 1.0,
+    networks: int = 1,
 ) -> list[ReportTask]:
-    """Return the commands of a benchmark.
+    """Return the commands of a benchmark, and those of its further networks.
 
     Parameters
     ----------
@@ -46,22 +48,29 @@ def tasks_of(
     random_networks
         Number of networks of random weights; 0 for the default of a full or a quick run.
     share
-        Of the inputs of a full run, one of ``ROUNDS``. Steps, samples and masks are those of a full run.
+        Of the inputs of a full run, one of ``ROUNDS``. Steps, samples and masks are those of a full run, and further
+        networks have all inputs.
+    networks
+        Number of trained networks; those that a benchmark has beyond the first one have tasks of their own.
     """
-    networks = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
-    if benchmark.report_tasks is None:
-        tasks: Sequence[ReportTask] = [_of_one_definition(benchmark, place, quick, seed, share)]
-    else:
-        tasks = benchmark.report_tasks(quick, seed, share)
+    of_random = random_networks or (QUICK_NETWORKS if quick else NETWORKS)
+    tasks, whole = (_tasks(benchmark, place, quick, seed, each) for each in (share, 1.0))
+    further = [task.on_network(number) for task in whole for number in range(1, min(networks, len(task.networks) + 1))]
     return [
         dataclasses.replace(
             task,
-            command=(*task.command, *((f"--random_networks={networks}",) if task.random_networks else ())),
+            command=(*task.command, *((f"--random_networks={of_random}",) if task.random_networks else ())),
             methods=tuple(dict.fromkeys([*task.methods, *(_COMPARED if task.shared else ())])),
             metrics=tuple(dict.fromkeys([*task.metrics, *_default_metrics(), *metrics])) if task.metrics else (),
         )
-        for task in tasks
+        for task in (*tasks, *further)
     ]
+
+
+def _tasks(benchmark: Benchmark, place: str, quick: bool, seed: int, share: float) -> Sequence[ReportTask]:
+    if benchmark.report_tasks is None:
+        return [_of_one_definition(benchmark, place, quick, seed, share)]
+    return benchmark.report_tasks(quick, seed, share)
 
 
 def columns_of(benchmark: Benchmark, metrics: Sequence[Metric] = ()) -> list[Column]:

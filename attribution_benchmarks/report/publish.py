@@ -12,19 +12,16 @@ import json
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from attribution.file_io.files import atomic_write
-from attribution_benchmarks.core import manifest, tables
-from attribution_benchmarks.core.fingerprint import code_fingerprint
-from attribution_benchmarks.core.store import ScoreStore
+from attribution_benchmarks.core import tables
 from attribution_benchmarks.report import matrix as matrices
 from attribution_benchmarks.report import page, report_diff, sections, significance, summary
 from attribution_benchmarks.report.formatting import Names, detectable
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData
-from attribution_benchmarks.report.significance import ColumnTests
-from attribution_benchmarks.stats import comparisons
-from attribution_benchmarks.stats.comparisons import CachedTests
+from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, ColumnTests
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
@@ -34,15 +31,14 @@ FILES = (
     "index.html",
 )
 LEGEND = (
-    "* best, or not significantly different from the best (no method has it where a baseline scores higher); † not "
-    "significantly above every baseline; ° beats every baseline it was compared with, which are fewer than those of "
-    "others (no mark where the inputs are too few); ‡ no method is tested against it: it knows the truth, or its score "
-    "is fixed by definition; in brackets: rank"
+    f"{PASSES} beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score; {NOT_COMPARED}: not "
+    "compared with every baseline; ‡ no method is compared with it: it knows the truth, or its score is fixed by "
+    "definition; in brackets: rank"
 )
 
 
 def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherReport | None = None) -> str:
-    """Write ``FILES`` into a directory, each atomically; paired tests are cached in its store of scores.
+    """Write ``FILES`` into a directory, each atomically.
 
     Parameters
     ----------
@@ -58,9 +54,9 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     str
         Matrix and agreement as text.
     """
-    built = matrices.build(data.documents, data.columns, data.reasons)
+    built = matrices.over_networks(matrices.build(data.documents, data.columns, data.reasons), data.of_networks)
     agreement = matrices.agreement(built, data.seed, data.families)
-    tests = significance.compare_columns(built, data.scores, data.seed, _cache(directory, data.seed))
+    tests = significance.compare_columns(built, data.of_networks, data.seed)
     rows = long_rows(built, tests)
     described = {
         "benchmark": "all",
@@ -71,7 +67,7 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
             for result in data.results
         },
     }
-    changed = report_diff.difference(built, data.scores, other, data.names, data.seed) if other else None
+    changed = report_diff.difference(built, data.scores, other, data.names) if other else None
     scope = summary.scope(built)
     matrix_text, matrix_markdown = (
         "\n".join(_matrix_parts(built, tests, data.names, scope, markdown)) for markdown in (False, True)
@@ -96,19 +92,12 @@ def publish(directory: pathlib.Path, data: ReportData, other: report_diff.OtherR
     return "\n".join([matrix_text, agreement_text])
 
 
-def _cache(directory: pathlib.Path, seed: int) -> CachedTests:
-    """Return the cache of paired tests next to the scores."""
-    depends = {"tests": code_fingerprint(comparisons.compare_pairs), "draws": comparisons.DRAWS, "seed": seed}
-    store = ScoreStore(str(directory / "work" / "scores"))
-    return CachedTests(store.series(**depends, versions=manifest.versions()))
-
-
 def long_rows(matrix: Matrix, tests: Mapping[str, ColumnTests] | None = None) -> list[dict]:
     """Return one row per method or control and column, blanks included.
 
-    Keys are those of ``core.tables``, and ``benchmark``, ``column``, ``rank``; with paired tests also ``better_than``
-    (methods), ``level_with_best``, ``not_above`` (controls), ``marks`` and ``untested``; ``aside`` of an excluded
-    control; ``reason`` of a blank.
+    Keys are those of ``core.tables``, and ``benchmark``, ``column``, ``rank``; ``networks``, the score on each of
+    several; with paired tests also ``rank_low``, ``rank_high``, ``best`` (the chance of being so), ``mark`` and
+    ``baselines``; ``aside`` of an excluded control; ``reason`` of a blank.
     """
     return [
         _long_row(name, column, matrix, (tests or {}).get(column.key))
@@ -132,12 +121,14 @@ def _long_row(name: str, column: matrices.Column, matrix: Matrix, tests: ColumnT
         "rank": matrix.ranks.get(place),
     }
     if tests and name in tests.tested:
-        row["better_than"] = tests.beaten_by(name)
-        row["level_with_best"] = name in tests.tied_with_best()
-        row["not_above"] = tests.fails_controls(name)
-        row["marks"] = tests.marks(name)
-        if tests.untested_controls(name):
-            row["untested"] = tests.untested_controls(name)
+        row["rank_low"], row["rank_high"], row["best"] = tests.ranks[name]
+        row["mark"] = tests.mark(name)
+        row["baselines"] = [
+            {"kind": one.kind, "share": _finite(one.share), "low": _finite(one.low), "high": _finite(one.high)}
+            for one in tests.against(name)
+        ]
+    if source.get("networks"):
+        row["networks"] = source["networks"]
     if name in column.excluded:
         row["aside"] = column.excluded[name]
     if place in matrix.blanks:
@@ -160,10 +151,10 @@ def _matrix_parts(
 
 
 def wide_table(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Names, markdown: bool = False) -> str:
-    """Return a table of methods, then controls, by columns: scores, ranks in brackets, and marks as of ``LEGEND``."""
+    """Return a table of methods, then controls, by columns: scores, ranks in brackets, and a mark as of ``LEGEND``."""
 
     def text(cell: Mapping) -> str:
-        return f"{cell['text']} ({cell['rank']}){cell['marks']}" if cell["rank"] else cell["text"]
+        return f"{cell['text']} ({cell['rank']}){cell['mark']}" if cell["rank"] else cell["text"]
 
     body = [[line["title"], *map(text, line["cells"])] for line in sections.matrix_lines(matrix, tests, names)]
     body += [[]] if matrix.controls and not markdown else []
@@ -178,11 +169,13 @@ def _detectable_table(tests: Sequence[ColumnTests], markdown: bool) -> str:
             one.column.label,
             f"{one.independent_inputs():,}",
             detectable(one.detectable_between_methods(), one.column),
-            detectable(one.detectable_above_controls(), one.column),
+            detectable(one.detectable_above_baselines(), one.column),
         ]
         for one in tests
     ]
-    return _table(markdown, ["detectable differences", "independent inputs", "between methods", "above controls"], body)
+    return _table(
+        markdown, ["detectable differences", "independent inputs", "between methods", "above the margin"], body
+    )
 
 
 def _pairs_csv(tests: Sequence[ColumnTests]) -> str:
@@ -196,7 +189,7 @@ def _pairs_csv(tests: Sequence[ColumnTests]) -> str:
             "better": one.better(test),
         }
         for one in tests
-        for family, pairs in (("methods", one.methods), ("controls", one.controls))
+        for family, pairs in (("methods", one.pairs), ("baselines", [each.test for each in one.baselines]))
         for test in pairs
     ]
     stream = io.StringIO()
@@ -210,7 +203,7 @@ def _pairs_csv(tests: Sequence[ColumnTests]) -> str:
 
 
 def _agreement_parts(matrix: Matrix, agreement: Agreement, markdown: bool) -> Iterator[str]:
-    if agreement.rows():
+    if agreement.rows:
         yield agreement_table(agreement, markdown)
     yield correlation_table(matrix, agreement, markdown)
 
@@ -241,10 +234,17 @@ def agreement_document(matrix: Matrix, agreement: Agreement) -> dict:
             {**{key: value for key, value in dataclasses.asdict(column).items() if key != "where"}, **column.where}
             for column in matrix.columns
         ],
-        "kendalls_w": [{key: _finite(value) for key, value in row.items()} for row in agreement.rows()],
+        "kendalls_w": [{"over": over, **_fields(row)} for over, row in agreement.rows.items()],
+        "kendalls_tau": [{"benchmarks": pair, **_fields(tau)} for pair, tau in agreement.pairs.items()],
+        "by_chance": _fields(agreement.chance),
         "spearman": [[_finite(float(value)) for value in line] for line in agreement.correlations],
         "shared_methods": agreement.counts.tolist(),
     }
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    """Return the fields of a named tuple; None for what is not finite."""
+    return {key: _finite(value) for key, value in row._asdict().items()}
 
 
 def _finite(value):

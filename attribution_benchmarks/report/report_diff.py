@@ -60,14 +60,12 @@ class OtherReport:
         return {name for (name, _), row in self.rows.items() if row["kind"] != "control"}
 
 
-def difference(
-    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], other: OtherReport, names: Any, seed: int = 0
-) -> dict:
+def difference(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], other: OtherReport, names: Any) -> dict:
     """Return what changed since another report, by column, as plain data for the page.
 
     Custom methods are the same if their functions have the same name.
     """
-    compared = (_column(column, matrix, scores, other, names, seed) for column in matrix.columns)
+    compared = (_column(column, matrix, scores, other, names) for column in matrix.columns)
     columns = [column for column in compared if column["lines"]]
     ours, theirs = set(map(_function, matrix.methods)), other.methods()
     return {
@@ -85,14 +83,13 @@ def _column(
     scores: Mapping[str, Sequence[InputScores]],
     other: OtherReport,
     names: Any,
-    seed: int,
 ) -> dict:
     both = [
         name
         for name in (*matrix.methods, *matrix.controls)
         if (name, column.key) in matrix.cells and other.row(name, column)
     ]
-    tests = _tests(column, both, scores, other, seed)
+    tests = _tests(column, both, scores, other)
     lines = [_line(name, column, matrix, other, tests.get(name), names) for name in both]
     changed = sum(line["significant"] for line in lines)
     return {"title": column.label, "lines": lines, "tested": bool(tests), "changed": changed}
@@ -123,7 +120,6 @@ def _tests(
     names: Sequence[str],
     scores: Mapping[str, Sequence[InputScores]],
     other: OtherReport,
-    seed: int,
 ) -> dict[str, PairComparison]:
     """Return Holm-corrected paired tests of now against then; none if the inputs differ."""
     ours, theirs = group_of(column, scores), group_of(column, other.scores)
@@ -135,7 +131,7 @@ def _tests(
     common = [name for name in names if name in ours.values and f"then {_function(name)}" in then]
     values = {**ours.values, **then}
     pairs = [(name, f"then {_function(name)}") for name in common]
-    return dict(zip(common, compare_pairs(values, pairs, ours.clusters, seed=seed), strict=True))
+    return dict(zip(common, compare_pairs(values, pairs, ours.clusters), strict=True))
 
 
 def _signed(change: float, column: Column) -> str:

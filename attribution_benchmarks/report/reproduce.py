@@ -67,6 +67,11 @@ flags.DEFINE_integer(
     f"{presets.QUICK_NETWORKS} with --quick", 0, MOST, flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer(
+    "networks", 0,
+    f"trained networks of each benchmark that has several; 0: {presets.MOST_TRAINED}, or 1 with --quick or --model", 0,
+    presets.MOST_TRAINED, flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_integer(
     "jobs", 0, "commands at a time, each on one core; 0: as many as cores and memory allow; does not change the output",
     0, flag_values=FLAGS,
 )  # fmt: skip
@@ -214,6 +219,8 @@ def _fingerprints(benchmarks, methods, metrics, model: str) -> dict[str, str]:
 
 def _tasks(request: _Request, flag_values: flags.FlagValues, share: float) -> list[ReportTask]:
     """Return the tasks of a round."""
+    one_network = flag_values.quick or request.model
+    networks = flag_values.networks or (1 if one_network else presets.MOST_TRAINED)
     return [
         task
         for place, definition in request.benchmarks.items()
@@ -225,6 +232,7 @@ def _tasks(request: _Request, flag_values: flags.FlagValues, share: float) -> li
             flag_values.metrics,
             flag_values.random_networks,
             share,
+            networks,
         )
     ]
 
@@ -242,7 +250,7 @@ def _publish(
     ``to_come`` says what is still to come; the page shows it, and only benchmarks that have a table. It reloads itself
     while the run goes on.
     """
-    scores = _input_scores(runner, outcomes)
+    scores, replicates = _input_scores(runner, outcomes)
     if to_come and not any(scores.values()):
         return ""  # the matrix would be empty
     there = {outcome.task.benchmark for outcome in outcomes}
@@ -254,7 +262,7 @@ def _publish(
         "footer": "Made by scripts/reproduce_tables.py; every figure on this page was computed by it.",
     }
     data = ReportData(
-        results=[outcome.result for outcome in outcomes],
+        results=[outcome.result for outcome in outcomes if not outcome.task.network],
         scores=scores,
         definitions=definitions,
         columns=[column for one in definitions for column in presets.columns_of(one, metrics)],
@@ -265,19 +273,25 @@ def _publish(
         notes=_notes(outcomes),
         seed=flag_values.seed,
         families=families(definitions, request.methods),
+        replicates=replicates,
         to_come=to_come,
         goes_on=goes_on,
     )
     return publish.publish(request.directory, data, request.other)
 
 
-def _input_scores(runner: TaskRunner, outcomes: Sequence[Outcome]) -> dict[str, list]:
-    """Return benchmark -> scores of its inputs."""
+def _input_scores(runner: TaskRunner, outcomes: Sequence[Outcome]) -> tuple[dict[str, list], dict[str, list[list]]]:
+    """Return benchmark -> scores of its inputs, on its own network and on each further one."""
     scores: dict[str, list] = {outcome.task.benchmark: [] for outcome in outcomes}
+    further: dict[str, dict[int, list]] = {name: {} for name in scores}
     for outcome in outcomes:
-        if outcome.task.input_scores and outcome.result.document:
-            scores[outcome.task.benchmark] += input_scores.load(runner.values_file(outcome.task))
-    return scores
+        task = outcome.task
+        if task.input_scores and outcome.result.document:
+            found = input_scores.load(runner.values_file(task))
+            (further[task.benchmark].setdefault(task.network, []) if task.network else scores[task.benchmark]).extend(
+                found
+            )
+    return scores, {name: list(each.values()) for name, each in further.items()}
 
 
 def _reasons(definitions: Sequence[Benchmark], outcomes: Sequence[Outcome]) -> dict[tuple[str, str], str]:

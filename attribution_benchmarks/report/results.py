@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from attribution_benchmarks.core.definition import Benchmark, Column
-from attribution_benchmarks.core.input_scores import InputScores
+from attribution_benchmarks.core.input_scores import InputScores, stack
 from attribution_benchmarks.report.formatting import Names
 
 
@@ -56,7 +56,7 @@ class ReportData:
     results
         In the order of the page.
     scores
-        Benchmark -> its input scores.
+        Benchmark -> input scores of its main network.
     definitions
         Benchmarks, in the order of the page.
     columns
@@ -72,9 +72,11 @@ class ReportData:
     notes
         Sentences for the top of the page, such as why a custom method does not fit.
     seed
-        Of permutations and bootstrap samples.
+        Of permutations and of draws of inputs.
     families
         As of ``matrix.agreement``.
+    replicates
+        Benchmark -> input scores of each further network.
     to_come
         A sentence on what is still to come; empty if nothing is.
     goes_on
@@ -92,6 +94,7 @@ class ReportData:
     notes: Sequence[str] = ()
     seed: int = 0
     families: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    replicates: Mapping[str, Sequence[Sequence[InputScores]]] = dataclasses.field(default_factory=dict)
     to_come: str = ""
     goes_on: bool = False
 
@@ -99,6 +102,22 @@ class ReportData:
     def names(self) -> Names:
         """Return the printed names."""
         return Names(self.titles, self.custom, self.families)
+
+    @property
+    def of_networks(self) -> dict[str, list[InputScores]]:
+        """Return benchmark -> input scores over all networks that have them."""
+        return {
+            name: [
+                stack(
+                    [
+                        group,
+                        *(one for more in self.replicates.get(name, ()) for one in more if one.where == group.where),
+                    ]
+                )
+                for group in groups
+            ]
+            for name, groups in self.scores.items()
+        }
 
     @property
     def documents(self) -> list[Mapping]:

@@ -67,7 +67,8 @@ class Rounds:
 
     def __init__(self, runner: TaskRunner, rounds: Sequence[Sequence[ReportTask]], methods: Sequence[str], model: str):
         self._runner, self._methods, self._model = runner, methods, model
-        # A task whose command is the same in all rounds runs in the first.
+        self._rounds = len(rounds)
+        # A task whose command is the same in all rounds runs in the first, on a further network in the last.
         distinct = [list({task.command: task for task in tasks}.values()) for tasks in zip(*rounds, strict=True)]
         self._finished: list[tuple[int, ReportTask]] = []  # the last of each task that is
         self._last = [tasks[-1] for tasks in distinct]
@@ -125,7 +126,11 @@ class Rounds:
         self._finished += [(place, tasks[number]) for number in done[-1:]]
         before = [0.0, *(task.cost for task in tasks)]
         return [
-            (number, tasks[number].cost - before[number], (place, tasks[number]))
+            (
+                self._rounds - 1 if tasks[number].network else number,
+                tasks[number].cost - before[number],
+                (place, tasks[number]),
+            )
             for number in range(done[-1] + 1 if done else 0, len(tasks))
         ]
 
@@ -220,7 +225,7 @@ class Rounds:
                 pictures=sorted(pictures.glob("*.png")) if task.pictures else (),
                 examples=examples if task.pictures and examples.exists() else None,
             )
-        if place not in self._outcomes or outcome.last:
+        if not task.network and (place not in self._outcomes or outcome.last):
             text = result.printed or result.failed
             print_text(f"{result.title}\n{result.note}\n\n{text}\n\n", flush=True)
         self._outcomes[place] = outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column, Trend
@@ -22,14 +22,7 @@ from attribution_benchmarks.report.formatting import (
 )
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import Result
-from attribution_benchmarks.report.significance import (
-    ColumnTests,
-    OraclePower,
-    condition_of,
-    kind_of,
-    quoted_kinds,
-)
-from attribution_benchmarks.stats.comparisons import PairComparison
+from attribution_benchmarks.report.significance import MARGIN, Baseline, ColumnTests, OraclePower
 
 _EXCLUDED = "‡"  # mark of an excluded control
 _REASONS = {ORACLE: "an oracle", TRIVIAL_MAX: "a trivial maximum"}
@@ -47,13 +40,13 @@ def matrix_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -
     def cell(name: str, column: Column) -> dict:
         row = matrix.cells.get((name, column.key))
         if row is None:
-            return {"text": "–", "value": "", "rank": "", "marks": ""}
+            return {"text": "–", "value": "", "rank": "", "mark": ""}
         place, count = matrix.ranks[name, column.key], counts[column.key]
         return {
             "text": cell_score(row, column),
             "value": repr(row["value"] if column.higher_is_better else -row["value"]),
             "rank": rank(place),
-            "marks": tests[column.key].marks(name) if column.key in tests else "",
+            "mark": tests[column.key].mark(name) if column.key in tests else "",
             "heat": round(100 * (count - place) / max(count - 1, 1)),
         }
 
@@ -110,48 +103,68 @@ def _details(
     if tests is None or name not in tests.tested:
         yield "not tested: the scores of single inputs are not known"
     else:
-        yield from _test_details(name, row, column, tests, names)
+        yield from _test_details(name, column, tests, names)
 
 
-def _test_details(name: str, row: Mapping, column: Column, tests: ColumnTests, names: Any) -> Iterator[str]:
-    beaten = tests.beaten_by(name)
-    which = f": {', '.join(map(names, beaten))}" if 0 < len(beaten) <= 6 else ""
-    yield f"significantly better than {len(beaten)} of {len(tests.tested) - 1} other methods{which}"
-    if tests.names_best() and name in tests.tied_with_best():
-        yield "best of the column, or not significantly different from it"
-    if tests.has_power_for_controls():
-        yield from _control_details(name, row, column, tests, names)
-    else:
-        yield "the inputs are too few to find any method above every control"
+def _test_details(name: str, column: Column, tests: ColumnTests, names: Any) -> Iterator[str]:
+    low, high, best = tests.ranks[name]
+    yield f"rank {rank(low)} to {rank(high)} in 95 % of draws of inputs and networks; best in {100 * best:.0f} %"
+    if not tests.has_power():
+        yield "the inputs are too few to compare it with baselines"
+        return
+    for one in tests.against(name):
+        yield f"{_baseline(one, names)}{'' if one not in tests.failed(name) else ': not beaten by the margin'}"
+    missing = tests.not_compared(name)
+    if missing:
+        yield f"not compared with its map under {', '.join(f'“{names(kind)}”' for kind in missing)}: too expensive"
+    if tests.passes(name):
+        yield f"beats every baseline: each reaches at most {100 * MARGIN:.0f} % of its score"
 
 
-def _control_details(name: str, row: Mapping, column: Column, tests: ColumnTests, names: Any) -> Iterator[str]:
-    """Yield scores under control conditions, and the controls that a method fails or was not tested against."""
-    for kind, values in tests.scores_under_controls(name, row["value"]).items():
-        low, high = score(min(values), column), score(max(values), column)
-        if len(values) > 1:
-            yield f"its maps under {len(values)} “{names(kind)}”: {low} to {high}"
-        else:
-            yield f"its map under “{names(kind)}”: {low}"
-    failed = [test for test in tests.controls if test.first == name and tests.better(test) != name]
-    for kind, counts in tests.failed_kinds(name).items():
-        yield _failed_kind(kind, counts, failed, names)
-    untested = quoted_kinds(tests.untested_kinds(name), names)
-    if untested:
-        yield f"not tested against its map under {', '.join(untested)}: too expensive"
-    if not failed:
-        yield f"significantly above every control{' it was tested against' if untested else ''}"
+def _baseline(one: Baseline, names: Any) -> str:
+    """Return "“Random map” reaches 43 % (41 to 46)" of a method's score."""
+    if not math.isfinite(one.share):
+        return f"“{names(one.kind)}”: no share, because the score is not positive"
+    return f"“{names(one.kind)}” reaches {_share(one)}"
 
 
-def _failed_kind(kind: str, counts: tuple[int, int], failed: Sequence[PairComparison], names: Any) -> str:
-    """Return the least significant test of a method against a kind of control."""
-    of_kind = [test for test in failed if kind_of(condition_of(test) or test.second) == kind]
-    worst = max(of_kind, key=lambda test: test.p_corrected)
-    (words,) = quoted_kinds({kind: counts}, names)
-    return (
-        f"not significantly above {words}: difference {number(worst.difference, 3)}, p = "
-        f"{number(worst.p_corrected, 3)} after Holm" + (", the largest of these" if len(of_kind) > 1 else "")
-    )
+def _share(one: Baseline) -> str:
+    return f"{100 * one.share:.0f} % ({100 * one.low:.0f} to {100 * one.high:.0f})"
+
+
+def kept_lines(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list[dict]:
+    """Return the table of shares: what a baseline reaches of each method's score, a line per method and kind.
+
+    A cell is the share with its interval; ``heat`` is 100 for a baseline that reaches nothing. Kinds are the conditions
+    of the method's own map, and the best map that uses no network.
+    """
+    kinds = sorted({one.kind for each in tests.values() for one in each.baselines if one.own})
+    lines = []
+    for name in matrix.methods:
+        for kind in [*kinds, ""]:
+            found = [_worst(tests.get(column.key), name, kind) for column in matrix.columns]
+            if any(found):
+                title = names(kind) if kind else "best map without a network"
+                lines.append({"title": names(name), "kind": title, "cells": [_share_cell(one) for one in found]})
+    return lines
+
+
+def _worst(tests: ColumnTests | None, name: str, kind: str) -> Baseline | None:
+    """Return the comparison with a kind of own baseline, or with the model-independent one that reaches most."""
+    found = [one for one in tests.against(name) if (one.kind == kind if kind else not one.own)] if tests else []
+    found = [one for one in found if math.isfinite(one.share)]
+    return max(found, key=lambda one: one.share, default=None)
+
+
+def _share_cell(one: Baseline | None) -> dict:
+    if one is None:
+        return {"text": "–", "interval": "", "heat": 0, "equal": False}
+    return {
+        "text": f"{100 * one.share:.0f} %",
+        "interval": f"{100 * one.low:.0f} to {100 * one.high:.0f}",
+        "heat": round(100 * max(0.0, 1 - one.share)),
+        "equal": one.low > MARGIN,
+    }
 
 
 def power_lines(found: Sequence[OraclePower], names: Any) -> list[dict]:
@@ -205,13 +218,14 @@ def concordances(agreement: Agreement) -> list[dict]:
     """Return the lines of the table of Kendall's W."""
     return [
         {
-            **row,
-            "w": number(row["w"]),
-            "interval": interval(row["low"], row["high"]),
-            "chance": number(row["chance"]),
-            "p": number(row["p_value"], 4),
+            **row._asdict(),
+            "over": over,
+            "w": number(row.w),
+            "interval": interval(row.low, row.high),
+            "chance": number(row.chance),
+            "p": number(row.p_value, 4),
         }
-        for row in agreement.rows()
+        for over, row in agreement.rows.items()
     ]
 
 
@@ -285,7 +299,7 @@ def _controls(
     """Return the printed name of each control that a benchmark has or applies to methods, and its description."""
     keys = {column.key for column in columns}
     scored = {name for name, key in matrix.cells if key in keys}
-    conditions = {kind_of(condition_of(test)) for key in keys & set(tests) for test in tests[key].controls}
+    conditions = {one.kind for key in keys & set(tests) for one in tests[key].baselines if one.own}
     about = {control.name: control.about for control in definition.controls}
     shown = [*filter(scored.__contains__, matrix.controls), *sorted(conditions)]
     return [(names(control), about[control]) for control in filter(about.get, shown)]
@@ -334,7 +348,6 @@ def _metric(column: Column, matrix: Matrix, tests: ColumnTests | None, names: An
         "inputs": count_range(row["n"] for row in rows.values()),
         "papers": any(line["paper"] for line in lines),
         "tested": tests is not None,
-        "beats": _beats(rows, tests, names) if tests else [],
         "power": _power(tests) if tests else "",
         "reference": None if reference is None else score(reference, column),
     }
@@ -361,10 +374,11 @@ def _strongest(column: Column, rows: Mapping[str, Mapping]) -> float | None:
 
 
 def _test_cells(name: str, tests: ColumnTests | None) -> dict:
-    """Return the number of methods that a method beats, and its marks; empty text if it was not tested."""
-    if tests is None or name not in tests.tested:
-        return {"better_than": "", "marks": ""}
-    return {"better_than": len(tests.beaten_by(name)), "marks": tests.marks(name)}
+    """Return the range of a method's rank, its chance of being best, and its mark; empty text if it was not tested."""
+    if tests is None or name not in tests.ranks:
+        return {"ranks": "", "best": "", "mark": ""}
+    low, high, best = tests.ranks[name]
+    return {"ranks": f"{rank(low)}–{rank(high)}", "best": f"{100 * best:.0f} %", "mark": tests.mark(name)}
 
 
 def _line(name: str, row: Mapping, column: Column, names: Any) -> dict:
@@ -381,19 +395,6 @@ def _line(name: str, row: Mapping, column: Column, names: Any) -> dict:
     }
 
 
-def _beats(methods: Iterable[str], tests: ColumnTests, names: Any) -> list[tuple[str, str, str]]:
-    """Return each tested method, the methods that it beats, and the controls that it fails."""
-    return [
-        (
-            names(name),
-            ", ".join(map(names, tests.beaten_by(name))),
-            ", ".join(quoted_kinds(tests.failed_kinds(name), names)),
-        )
-        for name in methods
-        if name in tests.tested
-    ]
-
-
 def _excluded(name: str, columns: Sequence[Column]) -> str:
     """Return why a control is excluded from the tests of these columns; empty unless it is the same for all."""
     reasons = {column.excluded.get(name, "") for column in columns}
@@ -408,7 +409,7 @@ def _power(tests: ColumnTests) -> str:
         else f"no {what} can be found, however large"
         for what, value in (
             ("differences between methods", tests.detectable_between_methods()),
-            ("leads over controls", tests.detectable_above_controls()),
+            ("leads over the margin", tests.detectable_above_baselines()),
         )
         if not math.isnan(value)
     ]

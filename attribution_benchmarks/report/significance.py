@@ -1,75 +1,112 @@
-"""Paired tests of all methods and controls on each column, and how well each metric ranks the truth above controls.
+"""What the scores of all inputs and networks say about each column: baselines, ranks, and pairs of methods.
 
-Tests are paired over inputs. All pairs of methods of a column are one family. "Better than every control" is one claim
-per method; the claims of a column's methods are another family (``stats.comparisons``).
+The effect comes first. A method passes against a baseline where the baseline reaches at most ``MARGIN`` of its score,
+and a test over inputs and networks supports that. Baselines are maps that use no network, and the method's own maps for
+a wrong class and on networks with random weights.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from attribution_benchmarks.core.batch import MEMBER
 from attribution_benchmarks.core.controls import WRONG_CLASS
 from attribution_benchmarks.core.definition import ORACLE
 from attribution_benchmarks.core.input_scores import InputScores
-from attribution_benchmarks.report.formatting import count_of, percentages
 from attribution_benchmarks.report.matrix import Column, Matrix
 from attribution_benchmarks.stats import statistics
 from attribution_benchmarks.stats.comparisons import (
     LEVEL,
-    CachedTests,
+    MIN_INPUTS,
     PairComparison,
     better_than_every,
     compare_pairs,
     holm_corrected,
     minimum_detectable_difference,
-    smallest_p_value,
 )
 
-INSENSITIVE = 0.8  # a map that keeps a larger share of its score for a wrong class hardly depends on the class
+MARGIN = 0.8  # a baseline that reaches a larger share of a method's score is not beaten
+PASSES, NOT_COMPARED = "✓", "n/a"  # marks
+_DRAWS = 1000  # for ranks
+
+Array = npt.NDArray[np.float64]
 
 
-def condition_of(test: PairComparison) -> str:
-    """Return the control condition of the method's own map that it is tested against; empty for other controls."""
-    own = f"{test.first}/"
-    return test.second.removeprefix(own) if test.second.startswith(own) else ""
-
-
-def kind_of(control: str) -> str:
-    """Return a control's name without its number, "random_weights" for "random_weights#2"."""
-    return control.partition(MEMBER)[0]
-
-
-def quoted_kinds(kinds: Mapping[str, tuple[int, int]], names: Any) -> list[str]:
-    """Return the printed names of kinds of controls, each with its count if a kind has several."""
-    return [f"“{names(kind)}”" + (f" ({count} of {total})" if total > 1 else "")
-            for kind, (count, total) in kinds.items()]  # fmt: skip
-
-
-class ColumnTests(NamedTuple):
-    """Paired tests of one column.
+class Baseline(NamedTuple):
+    """A method against one kind of baseline.
 
     Attributes
     ----------
-    column, matrix
-        The column, and the matrix that it is of.
+    method, kind
+        Method; name of a control without its number, "random_weights" for all networks of random weights.
+    own
+        Whether the baseline is the method's own map under a control condition.
+    share
+        Share of the method's score that the baseline reaches, or the inverse where less is better; NaN where the better
+        of the two scores is not positive.
+    low, high
+        Its 95 % interval.
+    test
+        Comparison of ``MARGIN`` times the better score with the other one.
+    """
+
+    method: str
+    kind: str
+    own: bool
+    share: float
+    low: float
+    high: float
+    test: PairComparison
+
+    @property
+    def claim(self) -> float:
+        """The p-value of the claim that at most ``MARGIN`` is reached; 1 where more is."""
+        return self.test.p_value if self.share < MARGIN and self.test.difference > 0 else 1.0
+
+
+class RankRange(NamedTuple):
+    """95 % interval of a method's rank, and its chance of being best, over inputs and networks drawn again."""
+
+    low: float
+    high: float
+    best: float
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnTests:
+    """Comparisons of one column.
+
+    Attributes
+    ----------
+    column
+        The column.
     tested
-        Methods that took part.
-    methods, controls
-        All pairs of methods; all pairs of a method and a control that is not excluded. A difference is first minus
-        second, in the metric's direction. The corrected p-value of a pair with a control is that of the claim that the
-        method is better.
+        Methods that took part, the best first.
+    pairs
+        All pairs of methods, first minus second.
+    baselines
+        Each method against each baseline.
+    p_values
+        Method -> corrected p-value of the claim that it passes against every baseline.
+    ranks
+        Method -> range of its rank.
+    networks
+        Number of trained networks.
     """
 
     column: Column
-    matrix: Matrix
     tested: Sequence[str]
-    methods: Sequence[PairComparison]
-    controls: Sequence[PairComparison]
+    pairs: Sequence[PairComparison]
+    baselines: Sequence[Baseline]
+    p_values: Mapping[str, float]
+    ranks: Mapping[str, RankRange]
+    networks: int
 
     def better(self, test: PairComparison) -> str | None:
         """Return the better one of a pair; None if they do not differ significantly."""
@@ -77,105 +114,57 @@ class ColumnTests(NamedTuple):
             return None
         return test.first if (test.difference > 0) == self.column.higher_is_better else test.second
 
-    def beaten_by(self, method: str) -> list[str]:
-        """Return the methods that this one is significantly better than."""
-        return [
-            test.second if test.first == method else test.first
-            for test in self.methods
-            if method in test[:2] and self.better(test) == method
-        ]
+    def against(self, method: str) -> list[Baseline]:
+        """Return a method's comparisons with baselines."""
+        return [one for one in self.baselines if one.method == method]
 
-    def fails_controls(self, method: str) -> list[str]:
-        """Return the controls that a method is not significantly better than."""
-        return [test.second for test in self.controls if test.first == method and self.better(test) != method]
+    def failed(self, method: str) -> list[Baseline]:
+        """Return the baselines that a method does not beat by the margin, the one that is hardest to beat first."""
+        if self.p_values.get(method, 1.0) < LEVEL:
+            return []
+        ordered = sorted(self.against(method), key=lambda one: -one.claim)
+        return [one for one in ordered if not one.claim < LEVEL] or ordered[:1]
 
-    def failed_kinds(self, method: str) -> dict[str, tuple[int, int]]:
-        """Return kind of control -> how many of it a method fails, and how many there are."""
-        failed = set(self.fails_controls(method))
-        tests = [(kind_of(condition_of(test) or test.second), test) for test in self.controls if test.first == method]
-        counts = {kind: sum(test.second in failed for one, test in tests if one == kind) for kind, _ in tests}
-        return {kind: (count, sum(one == kind for one, _ in tests)) for kind, count in counts.items() if count}
+    def not_compared(self, method: str) -> list[str]:
+        """Return the control conditions that other methods of the column were compared under, but not this one."""
+        return sorted({one.kind for one in self.baselines if one.own} - {one.kind for one in self.against(method)})
 
-    def untested_controls(self, method: str) -> list[str]:
-        """Return the control conditions that other methods of the column were tested under, but not this one."""
-        tested = {(test.first, condition_of(test)) for test in self.controls if condition_of(test)}
-        return sorted({control for _, control in tested if (method, control) not in tested})
+    def passes(self, method: str) -> bool:
+        """Return whether a method beats every baseline by the margin, and was compared with all of them."""
+        return self.has_power() and self.mark(method) == PASSES
 
-    def untested_kinds(self, method: str) -> dict[str, tuple[int, int]]:
-        """Return kind of control -> how many of it a method was not tested against, and how many others were."""
-        tested = {condition_of(test) for test in self.controls} - {""}
-        missing = list(map(kind_of, self.untested_controls(method)))
-        return {
-            kind: (missing.count(kind), sum(kind_of(one) == kind for one in tested)) for kind in sorted(set(missing))
-        }
+    def mark(self, method: str) -> str:
+        """Return ``PASSES``, ``NOT_COMPARED`` if that cannot be said for want of a comparison, or nothing."""
+        if method not in self.tested or not self.has_power() or self.failed(method) or not self.against(method):
+            return ""
+        return NOT_COMPARED if self.not_compared(method) else PASSES
 
-    def scores_under_controls(self, method: str, value: float) -> dict[str, list[float]]:
-        """Return kind of control -> mean scores of the method's maps under it, given the method's own score."""
-        found: dict[str, list[float]] = {}
-        for test in self.controls:
-            if test.first == method and condition_of(test):
-                found.setdefault(kind_of(condition_of(test)), []).append(value - test.difference)
-        return found
-
-    def wrong_class_share(self, method: str) -> float | None:
-        """Return the share of a method's score that remains when another class is explained.
-
-        It is the wrong class's score over the method's own, or the inverse if less is better: 1 for a map that does
-        not depend on the class. None if it is unknown or the method's own score is not positive.
-        """
-        own = self.matrix.cells[method, self.column.key]["value"]
-        others = self.scores_under_controls(method, own).get(WRONG_CLASS.name)
-        if not others:
-            return None
-        part, whole = (others[0], own) if self.column.higher_is_better else (own, others[0])
-        return max(part / whole, 0.0) if whole > 0 else None
-
-    def beats_every_baseline(self, method: str) -> bool:
-        """Return whether a method is significantly better than every control, and was tested against all of them."""
-        return method in self.tested and not self.fails_controls(method) and not self.untested_controls(method)
+    def wrong_class(self, method: str) -> Baseline | None:
+        """Return a method's comparison with its map for a wrong class."""
+        return next((one for one in self.against(method) if one.kind == WRONG_CLASS.name), None)
 
     def tied_with_best(self) -> list[str]:
-        """Return the best method of the column and those not significantly different from it, by rank."""
-        ranked = sorted(self.tested, key=lambda name: self.matrix.ranks[name, self.column.key])
-        best = ranked[:1]
-        tied = {name for test in self.methods if best[0] in test[:2] and not self.better(test) for name in test[:2]}
-        return best + [name for name in ranked[1:] if name in tied]
-
-    def has_power(self) -> bool:
-        """Return whether at least half of the other methods differ significantly from the best one.
-
-        Otherwise the inputs are too few for "tied with the best" to be informative.
-        """
-        others = len(self.tested) - 1
-        return others > 0 and 2 * (len(self.tied_with_best()) - 1) <= others
-
-    def names_best(self) -> bool:
-        """Return whether the best method differs from most others, and no model-independent control scores higher."""
-        return self.has_power() and self.matrix.baseline_on_top(self.column) is None
-
-    def has_power_for_controls(self) -> bool:
-        """Return whether the inputs are enough for any method to be significantly better than every control."""
-        clusters = [test.clusters for test in self.controls if test.n]
-        return bool(clusters) and smallest_p_value(max(clusters)) * len(self.tested) < LEVEL
-
-    def marks(self, method: str) -> str:
-        """Return a method's marks in the matrix, as ``publish.LEGEND`` explains them."""
-        found = "*" if self.names_best() and method in self.tied_with_best() else ""
-        if not self.has_power_for_controls():
-            return found
-        return found + ("†" if self.fails_controls(method) else "°" if self.untested_controls(method) else "")
-
-    def detectable_between_methods(self) -> float:
-        """Return the smallest difference of two methods that is found with 80 % power; infinite if none is."""
-        return minimum_detectable_difference(self.methods)
-
-    def detectable_above_controls(self) -> float:
-        """Return the smallest lead over a control that is found with 80 % power; infinite if none is."""
-        return minimum_detectable_difference(self.controls, claims=max(len(self.tested), 1))
+        """Return the best method and those not significantly different from it, Holm-corrected for these tests."""
+        best = self.tested[:1]
+        tests = holm_corrected([test for test in self.pairs if best[0] in test[:2]])
+        tied = {name for test in tests if not self.better(test) for name in test[:2]}
+        return [*best, *(name for name in self.tested[1:] if name in tied)]
 
     def independent_inputs(self) -> int:
         """Return the number of independent groups of inputs."""
-        return max((test.clusters for test in (*self.methods, *self.controls)), default=0)
+        return max((test.clusters for test in (*self.pairs, *(one.test for one in self.baselines))), default=0)
+
+    def has_power(self) -> bool:
+        """Return whether there are enough inputs for claims."""
+        return self.independent_inputs() >= MIN_INPUTS
+
+    def detectable_between_methods(self) -> float:
+        """Return the smallest difference of two methods that is found with 80 % power; infinite if none is."""
+        return minimum_detectable_difference(self.pairs)
+
+    def detectable_above_baselines(self) -> float:
+        """Return the smallest lead over the margin that is found with 80 % power; infinite if none is."""
+        return minimum_detectable_difference([one.test for one in self.baselines], claims=max(len(self.tested), 1))
 
 
 class BaselineRecord(NamedTuple):
@@ -183,110 +172,141 @@ class BaselineRecord(NamedTuple):
 
     Attributes
     ----------
-    beats
-        Number of metrics on which it beats every baseline.
-    metrics
-        Number of metrics with enough inputs.
+    passed, compared
+        Labels of the metrics on which it passes, and of those on which it was compared with every baseline.
     kept
-        Metric's label -> share of the score that remains for a wrong class, if that is more than ``INSENSITIVE`` and
-        the score is better than that of every model-independent control.
-    known
-        Whether any such share is known.
-    few
-        Whether other metrics have too few inputs.
+        Metric's label -> share of the score that remains for a wrong class, where that is known.
     """
 
-    beats: int
-    metrics: int
+    passed: Sequence[str]
+    compared: Sequence[str]
     kept: Mapping[str, float]
-    known: bool
-    few: bool
 
 
 def baseline_record(method: str, tests: Iterable[ColumnTests]) -> BaselineRecord:
-    """Return a method's record over some columns."""
-    tests = list(tests)
-    powered = [one for one in tests if one.has_power_for_controls()]
-    shares = {
-        one.column.label: one.wrong_class_share(method)
-        for one in tests
-        if one.matrix.above_baselines(method, one.column)
-    }
-    known = {label: share for label, share in shares.items() if share is not None}
-    return BaselineRecord(
-        sum(one.beats_every_baseline(method) for one in powered),
-        len(powered),
-        {label: share for label, share in known.items() if share > INSENSITIVE},
-        bool(known),
-        len(powered) < len(tests),
-    )
-
-
-def describe_records(records: Sequence[BaselineRecord]) -> str:
-    """Return "beats every baseline on 8 of 10 metrics, but keeps 98 % of its score for a wrong class on 4 metrics".
-
-    Several records are those of methods that beat every baseline equally often; the verb is then plural.
-    """
-    several, one = len(records) > 1, records[0]
-    if not one.beats:
-        return f"{'do' if several else 'does'} not beat every baseline on {describe_count(one, 'any of ')}"
-    text = f"beat{'' if several else 's'} every baseline on {describe_count(one)}"
-    kept = [share for each in records for share in each.kept.values()]
-    if kept:
-        keep, their = ("keep", "their") if several else ("keeps", "its")
-        text += f", but {keep} {percentages(kept)} of {their} score for a wrong class"
-        text += "" if several else f" on {count_of(len(kept), 'metric')}"
-    return text
-
-
-def describe_count(one: BaselineRecord, any_of: str = "") -> str:
-    """Return "8 of 10 metrics", "all 10 metrics" or "the one metric"; after ``any_of``, the number of metrics."""
-    metrics = f"metric{'' if one.metrics == 1 else 's'}{' with enough inputs' if one.few else ''}"
-    if one.metrics == 1:
-        return f"the one {metrics}"
-    if any_of:
-        return f"{any_of}{one.metrics} {metrics}"
-    return f"all {one.metrics} {metrics}" if one.beats == one.metrics else f"{one.beats} of {one.metrics} {metrics}"
+    """Return a method's record over the columns with enough inputs."""
+    passed, compared, kept = [], [], {}
+    for one in tests:
+        if method not in one.tested or not one.has_power():
+            continue
+        label, wrong = one.column.label, one.wrong_class(method)
+        if one.passes(method):
+            passed.append(label)
+        if one.against(method) and one.mark(method) != NOT_COMPARED:
+            compared.append(label)
+        if wrong is not None and np.isfinite(wrong.share):
+            kept[label] = wrong.share
+    return BaselineRecord(passed, compared, kept)
 
 
 def compare_columns(
-    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int = 0, cache: CachedTests | None = None
+    matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int = 0
 ) -> dict[str, ColumnTests]:
-    """Return column key -> paired tests, of each column whose input scores are known.
+    """Return column key -> comparisons, of each column whose input scores are known.
 
     Parameters
     ----------
     matrix
         From ``matrix.build``.
     scores
-        Benchmark -> groups of input scores. A method is tested against the matrix's controls, and against its own
-        maps under control conditions, "method/control".
+        Benchmark -> groups of input scores, of one network or of several.
     seed
-        Of permutations and bootstrap samples.
-    cache
-        As of ``comparisons.compare_pairs``.
+        Of the draws of ranks.
     """
-    found = {}
-    for column in matrix.columns:
-        group = group_of(column, scores)
-        if group is None:
-            continue
-        methods = [name for name in matrix.methods if name in group.values and (name, column.key) in matrix.cells]
-        pairs = list(itertools.combinations(methods, 2))
-        against = [
-            (method, control)
-            for method in methods
-            for control in (
-                *rivals(column, matrix, group),
-                *(name for name in group.values if name.startswith(f"{method}/")),
-            )
-        ]
-        # Tested together, because they share random numbers; each family is corrected by itself.
-        tests = compare_pairs(group.values, [*pairs, *against], group.clusters, seed=seed, cache=cache)
-        compared, controls = holm_corrected(tests[: len(pairs)]), tests[len(pairs) :]
-        above = better_than_every(controls, column.higher_is_better)
-        found[column.key] = ColumnTests(column, matrix, methods, compared, above)
+    groups = {column.key: group_of(column, scores) for column in matrix.columns}
+    return {
+        column.key: _compare_column(column, matrix, group, seed)
+        for column in matrix.columns
+        if (group := groups[column.key]) is not None
+    }
+
+
+def _compare_column(column: Column, matrix: Matrix, group: InputScores, seed: int) -> ColumnTests:
+    methods = [name for name in matrix.methods if name in group.values and (name, column.key) in matrix.cells]
+    methods.sort(key=lambda name: matrix.ranks[name, column.key])
+    values = {name: group.by_network(name) for name in methods}
+    baselines = _baselines(column, matrix, group, methods)
+    networks = next(iter(values.values())).shape[1] if values else 0
+    return ColumnTests(
+        column,
+        methods,
+        compare_pairs(values, list(itertools.combinations(methods, 2)), group.clusters),
+        baselines,
+        better_than_every([one.method for one in baselines], [one.claim for one in baselines]),
+        _rank_ranges(values, column, group, seed) if methods else {},
+        networks,
+    )
+
+
+def _baselines(column: Column, matrix: Matrix, group: InputScores, methods: Sequence[str]) -> list[Baseline]:
+    """Return each method's comparison with each baseline of a column."""
+    independent = rivals(column, matrix, group)
+    values = {name: group.by_network(name) for name in (*methods, *independent)}
+    pairs = [(method, name) for method in methods for name in independent]
+    found = []
+    for method in methods:
+        for kind, members in _conditions(method, group).items():
+            name, stacked = f"{method}/{kind}", np.stack([group.by_network(member) for member in members], axis=-1)
+            if len(members) < statistics.MIN_NETWORKS or stacked.shape[1] >= statistics.MIN_NETWORKS:
+                values[name] = stacked.mean(axis=-1)
+                pairs.append((method, name))
+            else:  # of few trained networks those of random weights are the ones that vary
+                repeated = np.repeat(values[method], len(members), axis=1)
+                flat = {method: repeated, name: stacked.reshape(len(stacked), -1)}
+                found += _shares(flat, [(method, name)], group, column)
+    return _shares(values, pairs, group, column) + found
+
+
+def _conditions(method: str, group: InputScores) -> dict[str, list[str]]:
+    """Return kind of control condition -> names of the method's own maps under it."""
+    found: dict[str, list[str]] = {}
+    for name in group.values:
+        if name.startswith(f"{method}/"):
+            found.setdefault(kind_of(name.removeprefix(f"{method}/")), []).append(name)
     return found
+
+
+def _shares(
+    values: Mapping[str, Array], pairs: Sequence[tuple[str, str]], group: InputScores, column: Column
+) -> list[Baseline]:
+    """Return the comparisons of pairs of a method and a baseline, of (N, networks) values."""
+    # The mean of share times the better score minus the other one is zero: its interval is that of the share.
+    ordered = pairs if column.higher_is_better else [(second, first) for first, second in pairs]
+    means = [_common_means(values[good], values[poor]) for good, poor in ordered]
+    shares = [max(poor / good, 0.0) if good > 0 else np.nan for good, poor in means]
+    margins = compare_pairs(values, ordered, group.clusters, [(MARGIN, 1.0)] * len(pairs))
+    around = compare_pairs(values, ordered, group.clusters, [(np.nan_to_num(share), 1.0) for share in shares])
+    found = []
+    for (method, other), (good, _), share, margin, test in zip(pairs, means, shares, margins, around, strict=True):
+        low, high = (share - end / good if good > 0 else np.nan for end in (test.high, test.low))
+        own = other.startswith(f"{method}/")
+        found.append(Baseline(method, other.removeprefix(f"{method}/"), own, share, max(low, 0.0), high, margin))
+    return found
+
+
+def _common_means(first: Array, second: Array) -> tuple[float, float]:
+    both = np.isfinite(first) & np.isfinite(second)
+    return (float(first[both].mean()), float(second[both].mean())) if both.any() else (np.nan, np.nan)
+
+
+def _rank_ranges(values: Mapping[str, Array], column: Column, group: InputScores, seed: int) -> dict[str, RankRange]:
+    """Return method -> range of its rank, over draws of inputs and networks."""
+    from scipy.stats import rankdata
+
+    table = np.stack(list(values.values()), axis=-1)
+    drawn = statistics.bootstrap_means(table, group.clusters, _DRAWS, seed)
+    drawn = np.nan_to_num(drawn if column.higher_is_better else -drawn, nan=-np.inf)
+    ranks = rankdata(-drawn, axis=1)
+    low, high = np.quantile(ranks, [0.025, 0.975], axis=0, method="nearest")
+    best = drawn == drawn.max(axis=1, keepdims=True)
+    chance = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    ends = zip(low.tolist(), high.tolist(), chance.tolist(), strict=True)
+    return {name: RankRange(*end) for name, end in zip(values, ends, strict=True)}
+
+
+def kind_of(control: str) -> str:
+    """Return a control's name without its number, "random_weights" for "random_weights#2"."""
+    return control.partition(MEMBER)[0]
 
 
 def group_of(column: Column, scores: Mapping[str, Sequence[InputScores]]) -> InputScores | None:
@@ -296,7 +316,7 @@ def group_of(column: Column, scores: Mapping[str, Sequence[InputScores]]) -> Inp
 
 
 def rivals(column: Column, matrix: Matrix, group: InputScores) -> list[str]:
-    """Return the controls that methods of a column are tested against."""
+    """Return the model-independent baselines that methods of a column are compared with."""
     return [name for name in matrix.controls if name in group.values and name not in column.excluded]
 
 
@@ -331,39 +351,37 @@ class OraclePower(NamedTuple):
     shares: tuple[ControlShare, ...]
 
 
-def oracle_power(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]], seed: int = 0) -> list[OraclePower]:
+def oracle_power(matrix: Matrix, scores: Mapping[str, Sequence[InputScores]]) -> list[OraclePower]:
     """Return the columns with an oracle, by decreasing share of the control that is hardest to distinguish.
 
     Parameters
     ----------
     matrix, scores
-        As of ``compare_columns``.
-    seed
-        Of the bootstrap.
+        As of ``compare_columns``, of one network.
     """
     groups = [(column, group_of(column, scores)) for column in matrix.columns]
-    found = [_power(column, group, matrix, seed) for column, group in groups if group]
+    found = [_power(column, group, matrix) for column, group in groups if group]
     return sorted(
         (one for one in found if one and one.shares),
         key=lambda one: (-one.shares[0].share, -float(np.mean([each.share for each in one.shares]))),
     )
 
 
-def _power(column: Column, group: InputScores, matrix: Matrix, seed: int) -> OraclePower | None:
+def _power(column: Column, group: InputScores, matrix: Matrix) -> OraclePower | None:
     """Return the power of a column; None if it has no oracle."""
     oracles = [name for name, why in column.excluded.items() if why == ORACLE and name in group.values]
     if not oracles:
         return None
     values = np.asarray(group.values[oracles[0]], np.float64)
-    shares = [_share_above(group, values, name, column, seed) for name in rivals(column, matrix, group)]
+    shares = [_share_above(group, values, name, column) for name in rivals(column, matrix, group)]
     known = sorted((one for one in shares if one.n), key=lambda one: (one.share, one.control))
     return OraclePower(column, oracles[0], float(np.nanmean(values)), tuple(known))
 
 
-def _share_above(group: InputScores, truth: np.ndarray, name: str, column: Column, seed: int) -> ControlShare:
+def _share_above(group: InputScores, truth: np.ndarray, name: str, column: Column) -> ControlShare:
     lead = truth - np.asarray(group.values[name], np.float64)
     known = np.isfinite(lead)
     won = (1 + np.sign(lead[known] if column.higher_is_better else -lead[known])) / 2
     clusters = None if group.clusters is None else np.asarray(group.clusters)[known]
-    estimate = statistics.mean_interval(won, seed=seed, clusters=clusters, bounds=(0.0, 1.0))
+    estimate = statistics.mean_interval(won, clusters=clusters, bounds=(0.0, 1.0))
     return ControlShare(name, estimate.value, estimate.low, estimate.high, int(known.sum()))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import collections
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+import attribution
 from attribution_benchmarks.report.formatting import (
     cell_score,
     count_of,
@@ -19,81 +19,72 @@ from attribution_benchmarks.report.formatting import (
     interval,
     number,
     ordinal,
-    percentages,
+    rank,
 )
 from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
-from attribution_benchmarks.report.significance import (
-    INSENSITIVE,
-    BaselineRecord,
-    ColumnTests,
-    baseline_record,
-    describe_count,
-    describe_records,
-)
-from attribution_benchmarks.stats.comparisons import LEVEL
+from attribution_benchmarks.report.significance import MARGIN, BaselineRecord, ColumnTests, baseline_record
+from attribution_benchmarks.stats.comparisons import MIN_INPUTS
 from attribution_benchmarks.stats.correlation import Concordance
+from attribution_benchmarks.stats.statistics import MIN_NETWORKS
 
 _AT_MOST = 4  # names in one sentence
-_TIED_WITH = (
-    f"“Tied with” means not significantly different in paired tests, Holm-corrected, p ≥ {LEVEL}; it is stated only if "
-    "at least half of the other methods do differ."
-)
-_COUNTS = {2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}
-_AGREE_WELL = 0.6  # mean rank correlation
+_FAITHFULNESS = "in_domain_deletion"
 
 
 def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any, custom: Sequence[str]) -> tuple[str, str]:
     """Return the main result, and a sentence that qualifies it or an empty one.
 
-    It is about the first custom method, or else about the methods that beat every baseline on most metrics. Methods
-    that keep their score for a wrong class are named in the qualification.
+    It is about the first custom method, or else about the methods that pass on most metrics.
     """
     if not matrix.methods:
         return "Nothing has been scored", ""
     if custom:
         return _about(custom[0], matrix, tests, names)
-    if not any(one.has_power_for_controls() for one in tests.values()):
+    if not any(one.has_power() for one in tests.values()):
         return "A first look: the inputs are too few to compare methods with the baselines", ""
-    return _best_methods({name: baseline_record(name, tests.values()) for name in matrix.methods}, names)
+    records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
+    first = _most_passes(records)
+    if not first:
+        return f"No method beats every baseline by {_margin()} on any metric", ""
+    text = f"{_methods(first, names)} {describe_record(records[first[0]], len(first) > 1)}"
+    return text, "No method passes on more metrics." if len(records[first[0]].passed) < len(tests) else ""
 
 
-def _best_methods(records: Mapping[str, BaselineRecord], names: Any) -> tuple[str, str]:
-    """Return which methods beat every baseline on most metrics, and which of them keep their score."""
-    top = _top(records)
-    best = records[top[0]]
-    if best.beats == 0:
-        return f"No method beats every baseline on {describe_count(best, 'any of ')}", ""
-    passing = [name for name in top if not records[name].kept]
-    named = passing or top
-    text = f"{_methods(named, names)} {describe_records([records[name] for name in named])}"
-    if not passing:
-        return text, _best_passing(records, names)
-    if best.beats < best.metrics:
-        text += ", the most of any method"
-    return text, " ".join([*_keeping(top, records, names), *_untested(passing, records, names)])
+def _margin() -> str:
+    return f"{100 * (1 - MARGIN):.0f} %"
 
 
-def _top(records: Mapping[str, BaselineRecord]) -> list[str]:
-    """Return the methods that beat every baseline on most metrics."""
-    most = max((one.beats for one in records.values()), default=0)
-    return [name for name, one in records.items() if one.beats == most]
+def _most_passes(records: Mapping[str, BaselineRecord]) -> list[str]:
+    """Return the methods that pass on most metrics; none if no method passes."""
+    most = max((len(one.passed) for one in records.values()), default=0)
+    return [name for name, one in records.items() if most and len(one.passed) == most]
+
+
+def describe_record(record: BaselineRecord, plural: bool = False) -> str:
+    """Return "beats every baseline by 20 % on 5 of 9 metrics"."""
+    passed, compared = len(record.passed), len(record.compared)
+    if not compared:
+        return f"{'were' if plural else 'was'} compared with every baseline on no metric"
+    verb = ("beat" if plural else "beats") if passed else f"{'do' if plural else 'does'} not beat"
+    metrics = count_of(compared, "metric")
+    where = f"{passed} of {metrics}" if passed else f"any of {metrics}"
+    if passed == compared or compared == 1:
+        where = f"all {metrics}" if compared > 1 else "the one metric"
+    return f"{verb} every baseline by {_margin()} on {where}"
 
 
 def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> tuple[str, str]:
-    """Return on how many metrics a method beats every baseline, and its best and worst rank."""
-    record = baseline_record(name, (one for one in tests.values() if name in one.tested))
+    """Return on how many metrics a method passes, and its best and worst rank."""
+    record = baseline_record(name, tests.values())
     ends = _extreme_columns(name, matrix)
     if not ends:
         return f"{names(name)} fits none of the benchmarks", ""
     counts = matrix.rank_counts()
     ranks = [f"{ordinal(math.floor(matrix.ranks[name, one.key]))} of {counts[one.key]} on {one.label}" for one in ends]
     text = f"Best rank: {'; worst: '.join(ranks)}."
-    silent = [one.label for one in ends if one.key not in tests or not tests[one.key].has_power()]
-    if silent:
-        text += f" The inputs are too few to distinguish methods on {enumeration(silent)}."
-    if not record.metrics:
+    if not record.compared:
         return f"{names(name)}: a first look, with too few inputs to compare it with the baselines", text
-    return f"{names(name)} {describe_records([record])}", text
+    return f"{names(name)} {describe_record(record)}", text
 
 
 def _extreme_columns(name: str, matrix: Matrix) -> list[Column]:
@@ -102,33 +93,6 @@ def _extreme_columns(name: str, matrix: Matrix) -> list[Column]:
     ranked = [column for column in matrix.columns if (name, column.key) in matrix.ranks]
     ranked.sort(key=lambda column: matrix.ranks[name, column.key] / counts[column.key])
     return ranked if len(ranked) < 2 else [ranked[0], ranked[-1]]
-
-
-def _keeping(methods: Sequence[str], records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
-    """Return which methods keep how much of their score for a wrong class."""
-    keeping = [name for name in methods if records[name].kept]
-    if not keeping:
-        return []
-    shares = percentages(share for name in keeping for share in records[name].kept.values())
-    do, keep, their = ("does", "keeps", "its") if len(keeping) == 1 else ("do", "keep", "their")
-    return [f"{_methods(keeping, names)} {do} so too, but {keep} {shares} of {their} score for a wrong class."]
-
-
-def _untested(methods: Sequence[str], records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
-    """Return which methods were not compared with a wrong class, if any method was."""
-    known = {name for name, one in records.items() if one.known}
-    unknown = [name for name in methods if known and name not in known]
-    return [f"Not compared with another class: {_methods(unknown, names)}."] if unknown else []
-
-
-def _best_passing(records: Mapping[str, BaselineRecord], names: Any) -> str:
-    """Return the best methods among those that are not known to keep their score for a wrong class."""
-    passing = {name: one for name, one in records.items() if not one.kept}
-    first = _top(passing)
-    if not first or passing[first[0]].beats == 0:
-        return f"Every method that beats all baselines on a metric keeps more than {100 * INSENSITIVE:.0f} % on one."
-    text = f"{_methods(first, names)} {describe_records([passing[name] for name in first])}"
-    return " ".join([f"Of the methods that do not, {text}, the most.", *_untested(first, records, names)])
 
 
 def _methods(methods: Sequence[str], names: Any) -> str:
@@ -146,6 +110,69 @@ def sizes(matrix: Matrix) -> list[tuple[str, str]]:
     }  # fmt: skip
     found = [(str(count), noun if count == 1 else f"{noun}s") for noun, count in counts.items()]
     return [*found, (least if least == most else f"{least}–{most}", "inputs per score")]
+
+
+def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list[str]:
+    """Return which method to use, with what the results leave open; empty for too few inputs.
+
+    Methods are recommended that pass on most metrics. Their ranks by in-domain deletion and their cost follow.
+    """
+    tested = [one for one in tests.values() if one.has_power()]
+    records = {name: baseline_record(name, tested) for name in matrix.methods}
+    first = _most_passes(records)
+    if not tested or not matrix.methods:
+        return []
+    if not first:
+        return [f"None of these methods: each has a baseline that reaches more than {100 * MARGIN:.0f} % of its score."]
+    return [
+        *(_recommend(name, records[name], tested, names) for name in first[:_AT_MOST]),
+        *_class_blind(records, names),
+        *_caveats(tested),
+    ]
+
+
+def _recommend(name: str, record: BaselineRecord, tested: Sequence[ColumnTests], names: Any) -> str:
+    text = f"{names(name)} passes on {enumeration(record.passed, _AT_MOST)}"
+    missed = [label for label in record.compared if label not in record.passed]
+    text += f", not on {enumeration(missed, _AT_MOST)}" if missed else ""
+    for one in tested:
+        if one.column.metric == _FAITHFULNESS and name in one.ranks:
+            low, high, _ = one.ranks[name]
+            text += f". Its rank on {one.column.label} is {_range(low, high)} of {len(one.tested)}"
+    card = attribution.METHODS[name].card if name in attribution.METHODS else None
+    return f"{text}. Cost of an input: {card.cost}." if card else f"{text}."
+
+
+def _range(low: float, high: float) -> str:
+    return rank(low) if low == high else f"{rank(low)} to {rank(high)}"
+
+
+def _class_blind(records: Mapping[str, BaselineRecord], names: Any) -> list[str]:
+    """Return which methods' maps hardly depend on the class."""
+    blind = {
+        name: min(one.kept.values())
+        for name, one in records.items()
+        if one.kept and all(share > MARGIN for share in one.kept.values())
+    }
+    if not blind:
+        return []
+    keep, their = ("keeps", "its") if len(blind) == 1 else ("keep", "their")
+    return [
+        f"{enumeration(map(names, blind), 6)} {keep} at least {100 * min(blind.values()):.0f} % of {their} score for a "
+        "wrong class on every metric: such maps show what the network looks at, not why it prefers a class."
+    ]
+
+
+def _caveats(tested: Sequence[ColumnTests]) -> list[str]:
+    fixed = list(dict.fromkeys(one.column.group for one in tested if one.networks < MIN_NETWORKS))
+    several = list(dict.fromkeys(one.column.group for one in tested if one.networks >= MIN_NETWORKS))
+    found = []
+    if several:
+        found.append(f"On {enumeration(several)} this holds for networks trained alike")
+    if fixed:
+        this = "on" if several else "On"
+        found.append(f"{this} {enumeration(fixed)} this holds for the networks that were scored")
+    return [f"{', '.join(found)}. Another architecture or task may order the methods otherwise."]
 
 
 def summary(
@@ -169,12 +196,11 @@ def summary(
     if not matrix.methods:
         return [("Nothing scored", ["No benchmark has given a score."])]
     found = [
-        ("What was scored", [f"{scope(matrix)} {_TIED_WITH}"]),
         *((f"Best on {group}", list(_leaders(group, matrix, tests, names))) for group in matrix.groups()),
-        ("Against the baselines", list(filter(None, (_controls(one, matrix, names) for one in tests.values())))),
-        ("Do the benchmarks agree?", _agreement(matrix, agreement) if len(matrix.groups()) > 1 else []),
-        ("All-rounders", list(_all_rounders(matrix, list(tests.values()), names))),
+        ("Against the baselines", [text for one in tests.values() if (text := _baselines(one, names))]),
+        ("Do the benchmarks agree?", _agreement(agreement) + _extreme_pairs(matrix, agreement)),
         ("Compared with the papers", list(_papers(matrix, reasons or {}))),
+        ("What was scored", [scope(matrix)]),
     ]
     return [(heading, texts) for heading, texts in found if texts]
 
@@ -194,29 +220,29 @@ def scope(matrix: Matrix) -> str:
 def _leaders(group: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> Iterator[str]:
     """Yield which methods are best on each metric of a benchmark."""
     for column in matrix.columns:
-        ranked = sorted((rank, name) for (name, key), rank in matrix.ranks.items() if key == column.key)
+        ranked = sorted((place, name) for (name, key), place in matrix.ranks.items() if key == column.key)
         if column.group == group and ranked:
             baseline = matrix.baseline_on_top(column)
-            best = ranked[0][1]
             if baseline:
-                yield _no_best(column, baseline, best, matrix, names)
+                yield _no_best(column, baseline, ranked[0][1], matrix, names)
             else:
-                yield _best(column, best, tests.get(column.key), matrix, names)
+                yield _best(column, ranked[0][1], tests.get(column.key), matrix, names)
 
 
 def _best(column: Column, best: str, tests: ColumnTests | None, matrix: Matrix, names: Any) -> str:
-    tied: list[str] = []
-    if tests:
-        best, *tied = tests.tied_with_best()
     text = f"{column.title}: {names(best)} ({cell_score(matrix.cells[best, column.key], column)})"
-    if tests is None:
+    if tests is None or best not in tests.ranks:
         return f"{text}."
-    if not tied:
-        return f"{text}, significantly better than all others."
+    likely = sorted(tests.ranks, key=lambda name: -tests.ranks[name].best)
+    others = [
+        f"{names(name)} {100 * tests.ranks[name].best:.0f} %" for name in likely if tests.ranks[name].best >= 0.05
+    ]
+    text += f". Chance of being best: {enumeration(others, _AT_MOST)}"
     if tests.has_power():
-        return f"{text}, tied with {enumeration(map(names, tied), _AT_MOST)}."
-    others = f"{len(tied)} of the {len(tests.tested) - 1} others"
-    return f"{text}, not significantly different from {others}: {_too_few(tests)}."
+        return (
+            f"{text}; {len(tests.tied_with_best()) - 1} of {len(tests.tested) - 1} others do not differ significantly."
+        )
+    return f"{text}; {tests.independent_inputs():,} independent inputs are too few for tests."
 
 
 def _no_best(column: Column, baseline: str, best: str, matrix: Matrix, names: Any) -> str:
@@ -229,59 +255,44 @@ def _no_best(column: Column, baseline: str, best: str, matrix: Matrix, names: An
     )
 
 
-def _too_few(tests: ColumnTests) -> str:
-    """Return what the inputs of a column are too few for."""
-    smallest = tests.detectable_between_methods()
-    what = "to distinguish any two methods"
-    if not math.isinf(smallest):
-        what = f"for differences below {detectable(smallest, tests.column)}"
-    return f"{tests.independent_inputs():,} independent inputs are too few {what}"
-
-
-def _controls(tests: ColumnTests, matrix: Matrix, names: Any) -> str:
-    """Return how many methods are not above every baseline of a column; empty if it has no controls."""
-    if not tests.controls or not tests.tested:
+def _baselines(tests: ColumnTests, names: Any) -> str:
+    """Return how many methods pass on a column, and which baseline stops most others; empty without baselines."""
+    label, compared = tests.column.label, [name for name in tests.tested if tests.against(name)]
+    if not compared:
         return ""
-    label, count = tests.column.label + _on_networks(matrix, tests.column), len(tests.tested)
-    if not tests.has_power_for_controls():
-        inputs = f"{tests.independent_inputs():,} independent inputs"
-        return f"{label}: {inputs} are too few to find any of {count} methods above every baseline."
-    failing = [failed for failed in map(tests.failed_kinds, tests.tested) if failed]
-    if not failing:
-        return f"{label}: all {count} methods are above every baseline."
-    smallest = detectable(tests.detectable_above_controls(), tests.column)
-    return f"{label}: {_failing(failing, count, names)}; leads below {smallest} are not detected."
+    if not tests.has_power():
+        return f"{label}: {tests.independent_inputs():,} independent inputs are too few; {MIN_INPUTS} are needed."
+    passing = [name for name in compared if tests.passes(name)]
+    stopped = collections.Counter(names(one.kind) for name in compared for one in tests.failed(name)[:1])
+    text = f"{label}: {len(passing)} of {len(compared)} methods pass"
+    if stopped:
+        control, times = min(stopped.items(), key=lambda item: (-item[1], item[0]))
+        text += f"; for {times} the baseline that is hardest to beat is “{control}”"
+    smallest = detectable(tests.detectable_above_baselines(), tests.column)
+    return f"{text}. Leads below {smallest} over the margin are not detected."
 
 
-def _failing(failing: Sequence[Mapping], count: int, names: Any) -> str:
-    """Return how many of a number of methods fail which controls."""
-    often = collections.Counter(names(kind) for failed in failing for kind in failed)
-    control, times = min(often.items(), key=lambda item: (-item[1], item[0]))
-    if times == count:
-        whom = enumeration(f"“{name}”" for name, failed in sorted(often.items()) if failed == count)
-        return f"none of the {count} methods is significantly above {whom}"
-    whom = f"“{control}”" if times == len(failing) else f"every baseline, {times} of them not above “{control}”"
-    return f"{len(failing)} of {count} methods are not significantly above {whom}"
-
-
-def _on_networks(matrix: Matrix, column: Column) -> str:
-    """Return ", on the network saved_models/mine/first": tests hold for the networks that were scored."""
-    networks = matrix.networks.get(column.key, ())
-    if not networks:
-        return ""
-    return f", on the network{'' if len(networks) == 1 else 's'} {enumeration(networks, _AT_MOST)}"
-
-
-def _agreement(matrix: Matrix, agreement: Agreement) -> list[str]:
-    overall, between = agreement.overall, agreement.between
-    if not math.isfinite(overall.w):
-        return ["Too few methods were scored on all metrics to tell."]
-    found = [
-        f"Over the {overall.methods} methods that they all rank, the {overall.judges} metrics {describe(overall)}."
+def _agreement(agreement: Agreement) -> list[str]:
+    """Return how well benchmarks agree, what chance gives, and what a family of methods changes."""
+    between = agreement.rows.get("between benchmarks")
+    if between is None or not math.isfinite(between.w):
+        return []
+    pairs = [
+        f"{' and '.join(pair)} {number(tau.value)} ({interval(tau.low, tau.high)})"
+        for pair, tau in agreement.pairs.items()
     ]
-    if math.isfinite(between.w):
-        found.append(f"The {between.judges} benchmarks, equally weighted, {describe(between)}. {predictive(between)}")
-    return found + _extreme_pairs(matrix, agreement)
+    chance = agreement.chance
+    found = [
+        f"Kendall's tau between the benchmarks' mean ranks of {between.methods} methods: {'; '.join(pairs)}. Unrelated "
+        f"rankings stay within ±{number(chance.tau)} in 95 % of cases.",
+        f"Kendall's W of the {between.judges} benchmarks is {number(between.w)} ({describe(between)}). Rankings with a "
+        f"correlation of 0.5 would be told from unrelated ones in {100 * chance.power:.0f} % of such comparisons.",
+    ]
+    without = {key.rpartition("without ")[2]: one.w for key, one in agreement.rows.items() if "without" in key}
+    if without:
+        changes = [f"{number(w)} without {family}" for family, w in without.items()]
+        found.append(f"W changes with the families of methods: {enumeration(changes)}.")
+    return found
 
 
 def _extreme_pairs(matrix: Matrix, agreement: Agreement) -> list[str]:
@@ -303,61 +314,10 @@ def _extreme_pairs(matrix: Matrix, agreement: Agreement) -> list[str]:
 
 
 def describe(found: Concordance) -> str:
-    """Return how well rankings agree: by their mean rank correlation, and whether by chance.
-
-    The mean correlation of every two of m rankings is (m W - 1) / (m - 1). W itself is 1 / m for independent rankings,
-    which would look like agreement if they are few.
-    """
-    mean = _mean_correlation(found, found.w)
-    steps = ((0.2, "hardly agree"), (0.4, "agree little"), (0.6, "agree in part"), (0.8, "agree well"))
-    words = next((words for limit, words in steps if mean < limit), "agree very well")
-    chance = "" if found.p_value < LEVEL else ", no more than by chance"
-    bounds = f" (95 % {interval(found.low, found.high)})" if math.isfinite(found.low) else ""
+    """Return the interval of W, its expectation by chance, and the p-value."""
+    bounds = f"95 % {interval(found.low, found.high)}, " if math.isfinite(found.low) else ""
     p = "p < 0.001" if found.p_value < 0.001 else f"p = {number(found.p_value, 3)}"
-    return (
-        f"{words}{chance} (mean rank correlation {number(mean)}, Kendall's W = {number(found.w)}{bounds}, "
-        f"{number(found.chance)} expected by chance, {p})"
-    )
-
-
-def predictive(found: Concordance) -> str:
-    """Return whether a rank on one benchmark predicts that on another, or that this cannot be tested."""
-    if found.p_value < LEVEL:
-        return "A method's rank on one benchmark predicts its rank on another better than chance."
-    if _mean_correlation(found, found.high) < _AGREE_WELL:
-        return "A method's rank on one benchmark does not reliably predict its rank on another."
-    return f"{_COUNTS.get(found.judges, found.judges)} benchmarks are too few to test whether they rank methods alike."
-
-
-def _mean_correlation(found: Concordance, w: float) -> float:
-    return (found.judges * w - 1) / (found.judges - 1)
-
-
-def _all_rounders(matrix: Matrix, tests: Sequence[ColumnTests], names: Any) -> Iterator[str]:
-    """Yield which metrics name no best method, and which methods are tied with the best on most others."""
-    if len(tests) < 2 or not matrix.common:
-        return
-    naming = list(filter(ColumnTests.names_best, tests))
-    silent = list(itertools.filterfalse(ColumnTests.names_best, tests))
-    if silent:
-        listed = enumeration((one.column.label for one in silent), _AT_MOST)
-        yield f"{len(silent)} of {len(tests)} metrics name no best method and are not counted: {listed}."
-    if naming:
-        metrics = f"all {len(naming)} metrics" if len(naming) > 1 else "the one metric"
-        yield _most_often_best(naming, matrix, f"{metrics} that do" if silent else metrics, names)
-
-
-def _most_often_best(naming: Sequence[ColumnTests], matrix: Matrix, metrics: str, names: Any) -> str:
-    counts = collections.Counter(dict.fromkeys(matrix.common, 0))
-    for one in naming:
-        counts.update(name for name in one.tied_with_best() if name in counts)
-    top = max(counts.values())
-    best = [names(name) for name, count in counts.items() if count == top]
-    listed = enumeration(best, _AT_MOST)
-    if top == len(naming):
-        return f"Best, or tied with the best, on {metrics}: {listed}."
-    are = "is" if len(best) == 1 else "are"
-    return f"No method is best or tied with the best on {metrics}. {listed} {are} so on {top}."
+    return f"{bounds}{number(found.chance)} expected by chance, {p}"
 
 
 def _papers(matrix: Matrix, reasons: Mapping[str, str]) -> Iterator[str]:
@@ -372,7 +332,7 @@ def _papers(matrix: Matrix, reasons: Mapping[str, str]) -> Iterator[str]:
         elif why:
             yield f"{group}: the paper has no comparable score.{why}"
     if compared:
-        yield "The intervals cover other inputs, not other networks; ours are not the papers' networks."
+        yield "Our networks are not the papers' networks."
 
 
 def _rows(matrix: Matrix, group: str) -> list[Mapping]:

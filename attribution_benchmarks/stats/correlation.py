@@ -8,15 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attribution_benchmarks.stats import resampling
-from attribution_benchmarks.stats.resampling import Array
-from attribution_benchmarks.stats.statistics import CONFIDENCE, Clusters, Estimate, finite_column
+from attribution_benchmarks.stats.statistics import CONFIDENCE, Array, Clusters, Estimate, finite_column
 
 _PERMUTATIONS = 10_000
 _MIN_FAMILIES = 5  # fewer do not show a spread
-_MIN_CLUSTERS = 10  # of a bootstrap
-_RESAMPLES = 1000
-_NUMBERS_AT_ONCE = 500_000  # bounds the memory
+_MIN_CLUSTERS = 10
+_GROUPS = 200  # of clusters that a jackknife leaves out together, at most
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> Any:
@@ -69,18 +66,10 @@ def kendall_tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     return float(kendalltau(first, second, method="asymptotic" if len(first) > 2 else "auto").statistic)
 
 
-def spearman_interval(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    *,
-    clusters: Clusters = None,
-    seed: int = 0,
-    resamples: int = _RESAMPLES,
-) -> Estimate:
-    """Return Spearman's rank correlation with its 95 % bootstrap interval.
+def spearman_interval(first: npt.ArrayLike, second: npt.ArrayLike, *, clusters: Clusters = None) -> Estimate:
+    """Return Spearman's rank correlation with its 95 % interval.
 
-    Each draw of inputs is ranked again. The standard deviation of the draws on Fisher's scale, artanh, gives the
-    interval (Efron and Tibshirani, 1993, chapter 12).
+    A jackknife over groups of clusters on Fisher's scale, artanh (Efron and Tibshirani, 1993, chapter 11).
 
     Parameters
     ----------
@@ -88,8 +77,6 @@ def spearman_interval(
         (N,) finite numbers.
     clusters
         (N,) cluster of each input; None for independent inputs.
-    seed, resamples
-        Of the bootstrap.
 
     Returns
     -------
@@ -102,48 +89,91 @@ def spearman_interval(
     ValueError
         If a number is not finite or the lengths differ.
     """
-    from scipy import special
-
     value = float(spearman(first, second))
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     n = len(first)
     _, group = np.unique(np.arange(n) if clusters is None else np.asarray(clusters), return_inverse=True)
-    count = int(group.max(initial=-1)) + 1
-    if count < _MIN_CLUSTERS and not np.isnan(value):
+    if group.max(initial=-1) + 1 < _MIN_CLUSTERS and not np.isnan(value):
         return Estimate(value, -1.0, 1.0, n)
     if np.isnan(value) or abs(value) == 1:
         return Estimate(value, value, value, n)
-    at_once = max(1, _NUMBERS_AT_ONCE // n)
-    draws = [
-        _weighted_spearman(first, second, counts[start : start + at_once, group])
-        for counts in resampling.bootstrap_counts(count, resamples, seed)
-        for start in range(0, len(counts), at_once)
-    ]
-    limit = 1 - 1e-9  # a draw of few distinct inputs may be in perfect order
-    spread = np.nanstd(np.arctanh(np.clip(np.concatenate(draws), -limit, limit)), ddof=1)
-    half = special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * spread
-    low, high = np.tanh(np.arctanh(value) + np.array([-half, half]))
+    group = group.reshape(-1) % _GROUPS
+    others = [spearman(first[group != one], second[group != one]) for one in range(group.max() + 1)]
+    low, high = np.tanh(_jackknife(np.arctanh(value), np.arctanh(others)))
     return Estimate(value, float(low), float(high), n)
 
 
-def _weighted_spearman(first: Array, second: Array, weights: Array) -> Array:
-    """Return Spearman's correlation where input i counts ``weights[:, i]`` times, (draws,); NaN for a constant side."""
-    middle = (weights.sum(axis=1, keepdims=True) + 1) / 2
-    ranks, other = (_weighted_ranks(values, weights) - middle for values in (first, second))
-    norm = np.sqrt((weights * ranks**2).sum(axis=1) * (weights * other**2).sum(axis=1))
-    found = np.full(len(weights), np.nan)
-    np.divide((weights * ranks * other).sum(axis=1), norm, out=found, where=norm > 0)
-    return found
+def _jackknife(value: float, others: npt.ArrayLike) -> tuple[float, float]:
+    """Return the 95 % interval of a statistic, given its values with one group left out at a time."""
+    from scipy import special
+
+    others = np.asarray(others, np.float64)
+    count = len(others)
+    error = np.sqrt((count - 1) ** 2 / count * others.var(ddof=1))
+    half = float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error)
+    return value - half, value + half
 
 
-def _weighted_ranks(values: Array, weights: Array) -> Array:
-    """Return each input's average rank among the drawn inputs, (draws, N)."""
-    _, group = np.unique(values, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(group.max() + 1))
-    copies = np.add.reduceat(weights[:, order], starts, axis=1)  # of each distinct value
-    ranks: Array = np.cumsum(copies, axis=1) - (copies - 1) / 2
-    return ranks[:, group]
+def kendall_interval(first: npt.ArrayLike, second: npt.ArrayLike, families: Sequence[Hashable]) -> Estimate:
+    """Return Kendall's tau-b of two rankings of methods, with a 95 % interval that generalises to other families.
+
+    Parameters
+    ----------
+    first, second
+        (N,) finite numbers, one per method.
+    families
+        (N,) family of each method; a jackknife leaves out one at a time.
+
+    Returns
+    -------
+    Estimate
+        ``n`` is the number of methods. The interval is [-1, 1] for fewer than five families.
+    """
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    value = kendall_tau(first, second)
+    names = np.array([str(name) for name in families])
+    others = [kendall_tau(first[names != one], second[names != one]) for one in np.unique(names)]
+    if len(others) < _MIN_FAMILIES or not np.isfinite(others).all():
+        return Estimate(value, -1.0, 1.0, len(first))
+    low, high = _jackknife(value, others)
+    return Estimate(value, max(low, -1.0), min(high, 1.0), len(first))
+
+
+class AgreementByChance(NamedTuple):
+    """The 95 % quantiles of abs(tau) and of W for unrelated rankings, and the power to recognise related ones by W."""
+
+    tau: float = float("nan")
+    w: float = float("nan")
+    power: float = float("nan")
+
+
+def agreement_by_chance(
+    n: int, judges: int = 2, correlation: float = 0.5, draws: int = 2000, seed: int = 0
+) -> AgreementByChance:
+    """Return what unrelated rankings give, and how often related ones are recognised.
+
+    Parameters
+    ----------
+    n
+        Number of independent methods: of families.
+    judges
+        Number of rankings.
+    correlation
+        Of every two related rankings, whose scores are normal.
+    draws, seed
+        Of the simulation.
+    """
+    if n < 2 or judges < 2:
+        return AgreementByChance()
+    generator = np.random.default_rng(seed)
+    common, own, unrelated = (generator.normal(size=(n, draws, count)) for count in (1, judges, judges))
+    related = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own
+    of_unrelated, of_related = (
+        _ranks(scores).sum(axis=2).var(axis=0) / (judges**2 * (n**2 - 1) / 12) for scores in (unrelated, related)
+    )
+    limit = float(np.quantile(of_unrelated, CONFIDENCE))
+    taus = [abs(kendall_tau(unrelated[:, draw, 0], unrelated[:, draw, 1])) for draw in range(min(draws, 500))]
+    return AgreementByChance(float(np.quantile(taus, CONFIDENCE)), limit, float((of_related > limit).mean()))
 
 
 def rank_correlations(scores: npt.ArrayLike) -> tuple[Array, npt.NDArray[np.int64]]:
@@ -240,7 +270,7 @@ def kendalls_w(
     ranks = _ranks(scores)
     means = np.stack([ranks[family == number].mean(axis=0) for number in range(len(index))])
     p_value = _permutation_p_value(_ranks(means), permutations, seed)
-    return Concordance(w, p_value, m, n, *_jackknife(w, scores, family), len(index))
+    return Concordance(w, p_value, m, n, *_interval_of_w(w, scores, family), len(index))
 
 
 def _ranks(scores: Array) -> Array:
@@ -271,16 +301,11 @@ def _permutation_p_value(ranks: Array, permutations: int, seed: int) -> float:
     return float((as_large + 1) / (permutations + 1))
 
 
-def _jackknife(w: float, scores: Array, family: npt.NDArray[np.int64]) -> tuple[float, float]:
+def _interval_of_w(w: float, scores: Array, family: npt.NDArray[np.int64]) -> tuple[float, float]:
     """Return the 95 % interval of W from leaving out one family at a time, within [0, 1]."""
-    from scipy import special
-
     count = int(family.max()) + 1
-    if count < _MIN_FAMILIES:
-        return float("nan"), float("nan")
     others = np.array([_w(scores[family != number]) for number in range(count)])
-    if not np.isfinite(others).all():
+    if count < _MIN_FAMILIES or not np.isfinite(others).all():
         return float("nan"), float("nan")
-    error = np.sqrt((count - 1) ** 2 / count * others.var(ddof=1))
-    half = float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error)
-    return max(w - half, 0.0), min(w + half, 1.0)
+    low, high = _jackknife(w, others)
+    return max(low, 0.0), min(high, 1.0)

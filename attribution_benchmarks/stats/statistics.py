@@ -1,8 +1,15 @@
-"""Means and rates with their intervals.
+"""Means over inputs and networks, with intervals and tests that generalise to other inputs and other networks.
 
-Means have a bootstrap-t interval (Efron, 1981), which follows skewness and equals Student's where there is none. Rates,
-means of zeros and ones, have Wilson's interval (1927), which holds its level near 0 and 1. Inputs that belong together
-count by cluster. An interval covers other inputs of the same kind, not other networks.
+**Two factors.** A score belongs to an input and a trained network. Both are samples, so the mean of all scores varies
+with both. Its variance is that of clusters of inputs plus that of networks minus that of the residuals, which both
+contain (Cameron, Gelbach and Miller, "Robust Inference with Multiway Clustering", JBES 2011), and at least the larger
+of the first two. Satterthwaite's formula gives the degrees of freedom; heavy tails lower those of the inputs.
+
+**Skewness.** Hall's transformation ("On the Removal of Skewness by Transformation", JRSS B 1992) corrects Student's t
+for the skewness of the mean. It is monotonic, so interval and test agree.
+
+**Few networks.** From ``MIN_NETWORKS`` networks on, a t test of the networks' means alone has to agree: the interval
+contains both intervals, the p-value is the larger one. Fewer networks count as fixed: results then hold for them only.
 """
 
 from __future__ import annotations
@@ -13,13 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attribution_benchmarks.stats import resampling
-from attribution_benchmarks.stats.resampling import Array
+Array = npt.NDArray[np.float64]
+Clusters = Sequence[Any] | npt.NDArray[Any] | None
 
 CONFIDENCE = 0.95
-RESAMPLES = 2000
-
-Clusters = Sequence[Any] | npt.NDArray[Any] | None
+MIN_NETWORKS = 3
+_ROUNDING = 1e-12  # relative spread of values that differ by rounding only
+_ADDED = 2  # hits and misses added to a rate (Agresti and Coull, 1998)
 
 
 class Estimate(NamedTuple):
@@ -31,28 +38,165 @@ class Estimate(NamedTuple):
     n: int
 
 
+class Means(NamedTuple):
+    """Means of P columns, (P,) float64 each, with what their intervals and tests need.
+
+    Attributes
+    ----------
+    mean, error, freedom
+        Mean, its standard error (0 without variation, NaN for a single cluster) and degrees of freedom.
+    skewness
+        Of the distribution of the mean.
+    network_error
+        Standard error from the networks' means alone; 0 for fewer than ``MIN_NETWORKS`` networks.
+    networks, clusters, n
+        Numbers of networks, of independent groups of inputs, and of inputs.
+    """
+
+    mean: Array
+    error: Array
+    freedom: Array
+    skewness: Array
+    network_error: Array
+    networks: Array
+    clusters: Array
+    n: Array
+
+    def intervals(self) -> Array:
+        """Return the ends of the 95 % intervals, (2, P)."""
+        from scipy import special
+
+        tail = (1 + CONFIDENCE) / 2
+        quantile = special.stdtrit(self.freedom, tail)
+        ends = [self.error * self._inverse(quantile), self.error * self._inverse(-quantile)]
+        half = self.network_error * special.stdtrit(np.maximum(self.networks - 1, 1), tail)
+        return np.stack([self.mean - np.maximum(ends[0], half), self.mean - np.minimum(ends[1], -half)])
+
+    def p_values(self) -> Array:
+        """Return the two-sided p-values of the hypotheses that a mean is zero, (P,); 1 without variation."""
+        from scipy import special
+
+        with np.errstate(invalid="ignore", divide="ignore"):
+            t = self.mean / self.error
+            skewness = self.skewness
+            t = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+            p_values = 2 * special.stdtr(self.freedom, -np.abs(t))
+            of_networks = 2 * special.stdtr(np.maximum(self.networks - 1, 1), -np.abs(self.mean) / self.network_error)
+        p_values = np.where(self.network_error > 0, np.maximum(p_values, of_networks), p_values)
+        return np.where(self.error > 0, np.minimum(p_values, 1.0), 1.0)
+
+    def decisive_errors(self) -> tuple[Array, Array]:
+        """Return the standard errors, and their degrees of freedom, of the wider interval: (P,) each."""
+        from scipy import special
+
+        tail, of_networks = (1 + CONFIDENCE) / 2, np.maximum(self.networks - 1, 1)
+        wider = self.network_error * special.stdtrit(of_networks, tail) > self.error * special.stdtrit(
+            self.freedom, tail
+        )
+        return np.where(wider, self.network_error, self.error), np.where(wider, of_networks, self.freedom)
+
+    def _inverse(self, quantile: Array) -> Array:
+        """Return the t value whose transformation is a quantile."""
+        skewness = np.where(np.abs(self.skewness) < 1e-8, 1e-8, self.skewness)
+        return (np.cbrt(1 + skewness * (quantile - skewness / 6)) - 1) * 3 / skewness
+
+
+def means(
+    values: npt.ArrayLike, clusters: Clusters = None, scale: npt.ArrayLike = 0.0, added: npt.ArrayLike | None = None
+) -> Means:
+    """Return the means of P columns over inputs and networks.
+
+    Parameters
+    ----------
+    values
+        (N, P) numbers, or (N, K, P) of K networks. NaN values are dropped.
+    clusters
+        (N,) cluster of each input, such as the image of a question; None for independent inputs.
+    scale
+        (P,) magnitude of the numbers that the values were computed from; smaller spreads are rounding.
+    added
+        (M, P) values of inputs to add to columns of hits and misses, NaN for other columns. Each is a cluster of the
+        mean size. Columns with added values are not corrected for skewness and tails.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ.
+    """
+    values = np.asarray(values, np.float64)
+    values = values[:, None] if values.ndim == 2 else values
+    rates: npt.NDArray[np.bool_] = np.zeros(values.shape[2], bool)
+    if added is not None:
+        rates = np.logical_and.reduce(np.isfinite(np.asarray(added, np.float64)), axis=0)
+        values, clusters = _with_added(values, clusters, np.asarray(added, np.float64))
+    known = np.isfinite(values)
+    largest = np.abs(np.where(known, values, 0.0)).max(axis=(0, 1), initial=0.0)
+    least = _ROUNDING * np.maximum(np.asarray(scale, np.float64), largest)
+    # Differences from one of the values: rounding leaves no spread where all values are equal.
+    flat = values.reshape(-1, values.shape[2])
+    pivot = np.take_along_axis(flat, np.isfinite(flat).argmax(axis=0)[None], axis=0)[0] if len(flat) else 0.0
+    sums = _cluster_sums(np.where(known, values - pivot, 0.0), clusters)
+    sizes = _cluster_sums(known, clusters)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = sizes.sum(axis=(0, 1))
+        mean = sums.sum(axis=(0, 1)) / total
+        residuals = (sums - sizes * mean) / total
+        rows, count = residuals.sum(axis=1), np.count_nonzero(sizes.any(axis=1), axis=0).astype(np.float64)
+        squares = (rows**2).sum(axis=0)
+        kurtosis = np.where(rates | (squares == 0), 1.0, count * (rows**4).sum(axis=0) / squares**2)
+        freedom = np.minimum(count - 1, 2 * count / np.maximum(kurtosis - 1, 1e-9))
+        of_inputs = count / (count - 1) * squares
+        networks = np.count_nonzero(sizes.any(axis=0), axis=0)
+        of_networks, of_residuals = _network_variances(residuals, sizes, count, networks)
+        variance = np.maximum(of_inputs + of_networks - of_residuals, np.maximum(of_inputs, of_networks))
+        parts = of_inputs**2 / freedom + of_networks**2 / np.maximum(networks - 1, 1)
+        freedom = np.where(parts > 0, variance**2 / parts, freedom)
+        error = np.where(variance <= least**2, 0.0, np.sqrt(variance))
+        skewness = np.where((error > 0) & ~rates, (rows**3).sum(axis=0) / error**3, 0.0)
+    n = known.any(axis=1).sum(axis=0)
+    return Means(pivot + mean, error, np.maximum(freedom, 1.0), skewness, np.sqrt(of_networks), networks, count, n)
+
+
+def _with_added(values: Array, clusters: Clusters, added: Array) -> tuple[Array, npt.NDArray[np.int64]]:
+    """Return (N, K, P) values with (M, P) added ones, each repeated to the mean size of a cluster, and all clusters."""
+    names = np.arange(len(values)) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
+    names = names.reshape(-1)
+    size = max(round(len(values) / (names.max() + 1)), 1)
+    more = np.repeat(np.broadcast_to(added[:, None], (len(added), *values.shape[1:])), size, axis=0)
+    return np.concatenate([values, more]), np.concatenate([names, names.max() + 1 + np.arange(len(more)) // size])
+
+
+def _network_variances(residuals: Array, sizes: Array, count: Array, networks: Array) -> tuple[Array, Array]:
+    """Return the variances of networks and of residuals, (P,) each; zero for columns of too few networks."""
+    columns, rows = residuals.sum(axis=0), residuals.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        in_rows = np.nan_to_num(sizes / sizes.sum(axis=1, keepdims=True)) * rows[:, None]
+        in_columns = np.nan_to_num(sizes / sizes.sum(axis=0, keepdims=True)) * columns
+        cells = residuals - in_rows - in_columns
+        correction = count * networks / ((count - 1) * (networks - 1))
+        found = networks / (networks - 1) * (columns**2).sum(axis=0), correction * (cells**2).sum(axis=(0, 1))
+    enough = networks >= MIN_NETWORKS
+    return np.where(enough, found[0], 0.0), np.where(enough, found[1], 0.0)
+
+
 def mean_interval(
     values: npt.ArrayLike,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
     *,
     clusters: Clusters = None,
     rate: float | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Estimate:
-    """Return the mean of one value per input, with its 95 % interval.
+    """Return the mean of one value per input, or per input and network, with its 95 % interval.
 
     Parameters
     ----------
     values
-        (N,) finite numbers or booleans.
-    resamples, seed
-        Of the bootstrap; the same seed and N draw the same inputs, whatever the values.
+        (N,) finite numbers or booleans; (N, K) of K networks, NaN where a network has no score of an input.
     clusters
         (N,) cluster of each input, such as the image of a question; None for independent inputs.
     rate
         Value of a hit where the metric is a rate: 1, or 100 for percent; 1 for booleans. Values that are all 0 or
-        ``rate`` have Wilson's interval. Means over networks lie between and have a bootstrap-t interval.
+        ``rate`` are hits and misses. Two of each are added for the interval, which holds its level near 0 and 1.
     bounds
         Least and greatest value of the metric; the interval ends there. ``(0, rate)`` for a rate.
 
@@ -60,72 +204,53 @@ def mean_interval(
     -------
     Estimate
         In the unit of the values; NaN with ``n=0`` without values. The interval contains the mean. It has no width
-        where all values are equal or there is a single cluster.
+        where all values are equal, but for a rate, or where there is a single cluster.
 
     Raises
     ------
     ValueError
-        If a value is not finite, or the lengths differ.
+        If a value of (N,) is not finite, or the lengths differ.
     """
     if np.asarray(values).dtype == bool and rate is None:
         rate = 1.0
-    values = finite_column(values, "values")
-    if not len(values):
+    values = np.asarray(values, np.float64)
+    values = finite_column(values, "values")[:, None] if values.ndim < 2 else values
+    known = np.isfinite(values)
+    if not known.any():
         return Estimate(np.nan, np.nan, np.nan, 0)
-    if rate is None:
-        least, greatest = bounds or (-np.inf, np.inf)
-    else:
-        least, greatest = 0.0, rate
-    if rate is not None and np.isin(values, (0.0, rate)).all():
-        low, high = (rate * end for end in _wilson(values / rate, clusters))
-    else:
-        low, high = column_intervals(values[:, None], clusters, resamples, seed)[:, 0].tolist()
-    mean = float(values[0] + (values - values[0]).mean())  # exact where all values are equal
-    return Estimate(mean, min(max(low, least), mean), max(min(high, greatest), mean), len(values))
+    least, greatest = bounds or ((-np.inf, np.inf) if rate is None else (0.0, rate))
+    found = means(values[..., None], clusters)
+    mean, n = float(found.mean[0]), int(found.n[0])
+    if rate is not None and np.isin(values[known], (0.0, rate)).all():
+        found = means(values[..., None], clusters, added=np.array([[rate], [0.0]]).repeat(_ADDED, axis=0))
+    low, high = found.intervals()[:, 0].tolist() if np.isfinite(found.error[0]) else (mean, mean)
+    return Estimate(mean, min(max(low, least), mean), max(min(high, greatest), mean), n)
 
 
-def column_intervals(
-    values: npt.ArrayLike, clusters: Clusters = None, resamples: int = RESAMPLES, seed: int = 0
-) -> Array:
-    """Return the bootstrap-t intervals of the means of several columns.
+def bootstrap_means(values: npt.ArrayLike, clusters: Clusters = None, draws: int = 1000, seed: int = 0) -> Array:
+    """Return the means of columns over inputs, and networks, that are drawn with replacement, (draws, P) float64.
 
     Parameters
     ----------
-    values
-        (N, K) numbers; NaN values are dropped from their column.
-    clusters, resamples, seed
-        As for ``mean_interval``.
-
-    Returns
-    -------
-    np.ndarray
-        (2, K) float64, ends low and high; NaN for a column without a value.
+    values, clusters
+        As of ``means``. Networks are drawn if there are at least ``MIN_NETWORKS``.
+    draws, seed
+        Their number and seed.
     """
     values = np.asarray(values, np.float64)
+    values = values[:, None] if values.ndim == 2 else values
     known = np.isfinite(values)
-    scored = known.any(axis=0)
-    ends = np.full((2, values.shape[1]), np.nan)
-    if not scored.any():
-        return ends
-    values, known = values[:, scored], known[:, scored]
-    # Differences from one of the values: rounding leaves no spread where all values are equal.
-    pivots = np.take_along_axis(values, known.argmax(axis=0)[None], axis=0)[0]
-    centred = np.where(known, values - pivots, 0.0)
-    means = centred.sum(axis=0) / known.sum(axis=0)
-    centred = np.where(known, centred - means, 0.0)
-    sums, sizes = resampling.cluster_sums(centred, clusters), resampling.cluster_sums(known, clusters)
-    errors, t_values = resampling.bootstrap_t(sums, sizes, resamples, seed)
-    tail = max(int((1 - CONFIDENCE) / 2 * (resamples + 1)), 1) - 1
-    ordered = np.partition(t_values, (tail, resamples - 1 - tail), axis=0)
-    quantiles = np.stack([ordered[resamples - 1 - tail], ordered[tail]])
-    ends[:, scored] = pivots + means - np.where(np.isfinite(errors), errors, 0.0) * quantiles
-    return ends
+    sums, sizes = _cluster_sums(np.where(known, values, 0.0), clusters), _cluster_sums(known, clusters)
+    generator = np.random.default_rng(seed)
 
+    def times(count: int) -> Array:
+        return generator.multinomial(count, np.full(count, 1 / count), draws).astype(np.float64)
 
-def bootstrap_means(columns: npt.ArrayLike, resamples: int = RESAMPLES, seed: int = 0) -> Array:
-    """Return the means of (N, K) columns over the same bootstrap draws, (resamples, K) float64."""
-    columns = np.asarray(columns, np.float64)
-    return resampling.bootstrap_sums(columns, resamples, seed) / len(columns)
+    of_inputs = times(len(sums))
+    of_networks = times(values.shape[1]) if values.shape[1] >= MIN_NETWORKS else np.ones((draws, values.shape[1]))
+    total, count = (np.einsum("dg,dk,gkp->dp", of_inputs, of_networks, each, optimize=True) for each in (sums, sizes))
+    drawn: Array = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return drawn
 
 
 def finite_column(values: npt.ArrayLike, name: str) -> Array:
@@ -144,28 +269,14 @@ def finite_column(values: npt.ArrayLike, name: str) -> Array:
     return values
 
 
-def _wilson(hits: Array, clusters: Clusters) -> tuple[float, float]:
-    """Return Wilson's interval of a share for the effective number of inputs.
-
-    A share that clusters make v times as variable as independent inputs counts 1 / v of the inputs, and never more than
-    all (the design effect; Korn and Graubard, 1998). A share of 0 or 1 shows no variance: each cluster then counts as
-    if its members agreed. The variance is estimated from the clusters, so Student's quantile replaces the normal one.
-    """
-    from scipy import special
-
-    share, n = float(hits.mean()), float(len(hits))
-    quantile = float(special.ndtri((1 + CONFIDENCE) / 2))
-    if clusters is not None:
-        residuals, sizes = resampling.cluster_sums(np.stack([hits - share, np.ones_like(hits)], axis=1), clusters).T
-        count = len(sizes)
-        if count == 1 < n:
-            return 0.0, 1.0
-        if count < n:
-            spread = (residuals**2).sum()
-            effective = n * share * (1 - share) * n / spread if spread > 0 else 0.0
-            n = min(max(effective, n * n / (sizes**2).sum()), n)
-            quantile = float(special.stdtrit(count - 1, (1 + CONFIDENCE) / 2))
-    weight = quantile**2 / n
-    centre = (share + weight / 2) / (1 + weight)
-    half = quantile * np.sqrt(share * (1 - share) / n + weight / (4 * n)) / (1 + weight)
-    return max(centre - half, 0.0), min(centre + half, 1.0)
+def _cluster_sums(values: npt.ArrayLike, clusters: Clusters) -> Array:
+    """Return the sums of (N, ...) values by cluster, (clusters, ...); the values themselves without clusters."""
+    values = np.asarray(values, np.float64)
+    if clusters is None:
+        return values
+    if len(clusters) != len(values):
+        raise ValueError(f"{len(values)} values, but {len(clusters)} clusters")
+    _, group = np.unique(np.asarray(clusters), return_inverse=True)
+    sums = np.zeros((group.max(initial=-1) + 1, *values.shape[1:]))
+    np.add.at(sums, group.reshape(-1), values)
+    return sums

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from attribution.errors import BadInput
 from attribution.plotting import no_mathtext
 from attribution_benchmarks.core import tables
-from attribution_benchmarks.stats import correlation, resampling, statistics
+from attribution_benchmarks.stats import correlation, statistics
 from attribution_benchmarks.stats.statistics import Estimate
 from clevr_xai import controls as known_controls
 from clevr_xai import methods, paper_table, subsets
@@ -122,7 +122,7 @@ def compare(
     ordered = sorted([label.name for label in labels if label.method], key=lambda name: -of_first[name].mean())
     estimates = {
         network: {
-            name: statistics.mean_interval(column, seed=seed, clusters=images, bounds=(0.0, 1.0))
+            name: statistics.mean_interval(column, clusters=images, bounds=(0.0, 1.0))
             for name, column in columns.items()
         }
         for network, columns in values.items()
@@ -144,9 +144,7 @@ def _agreement(values, ordered, images, where, seed) -> dict[tuple[str, str], Es
     for network, columns in values.items():
         table = np.stack([columns[name] for name in ordered], axis=1)
         means[network] = table.mean(axis=0)
-        sums = resampling.cluster_sums(np.column_stack([table, np.ones(len(table))]), images)
-        totals = resampling.bootstrap_sums(sums, DRAWS, seed)
-        draws[network] = totals[:, :-1] / totals[:, -1:]
+        draws[network] = statistics.bootstrap_means(table, images, DRAWS, seed)
 
     def tau(network, other_means, other_draws, chosen=slice(None)):
         taus = [

@@ -11,7 +11,7 @@ from attribution_benchmarks.core.batch import MapSource
 from attribution_benchmarks.core.controls import runner_up
 from attribution_benchmarks.core.explainer import Explainer
 from attribution_benchmarks.core.metric import mask_of, of_maps
-from attribution_benchmarks.core.random_weights import with_new_weights, with_shuffled_weights
+from attribution_benchmarks.core.random_weights import with_shuffled_weights
 from attribution_benchmarks.core.store import ScoreStore
 from clevr_xai import controls, methods
 from clevr_xai.answering import Answering
@@ -100,7 +100,11 @@ def test_the_numbers_are_those_of_maps_explained_and_scored_by_hand(measured, ne
         MapSource("gradient", "wrong_class"): (network.model, inputs, wrong),
         MapSource("gradient", "permuted_question"): (network.model, network.inputs(batch.images, others), targets),
         MapSource("gradient", "random_weights#1"): (with_shuffled_weights(network.model.path, 0), inputs, targets),
-        MapSource("gradient", "random_weights#2"): (with_new_weights(network.model.path, 0, number=2), inputs, targets),
+        MapSource("gradient", "random_weights#2"): (
+            with_shuffled_weights(network.model.path, 0, number=2),
+            inputs,
+            targets,
+        ),
     }
     masses = {}
     for label, arguments in asked.items():

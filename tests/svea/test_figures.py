@@ -55,7 +55,7 @@ def test_a_network_without_mistakes_has_no_wrong_examples():
 
 
 def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, titles, data, tmp_path):
-    rows = table.long_rows([network], METRICS, 0)
+    rows = table.long_rows([network], METRICS)
     written = figures.save_figures(tmp_path / "plots", data, network, maps, rows, titles)
     assert [path.name for path in written] == ["examples.png", "roe_test_scores.png", "positions.png"]
     assert sorted((tmp_path / "plots").iterdir()) == sorted(written)
@@ -66,7 +66,7 @@ def test_all_figures_are_written_and_nothing_else_twice_the_same(network, maps, 
 
 def test_methods_of_other_libraries_have_a_colour_of_their_own(network, titles):
     rows = [
-        {**row, "kind": "peer"} if row["method"] == "my:own" else row for row in table.long_rows([network], METRICS, 0)
+        {**row, "kind": "peer"} if row["method"] == "my:own" else row for row in table.long_rows([network], METRICS)
     ]
     figure = figures.roe_figure(rows, titles)
     scored = sorted((row for row in rows if row["metric"] == "roe_test"), key=lambda row: row["value"])
@@ -79,7 +79,7 @@ def test_methods_of_other_libraries_have_a_colour_of_their_own(network, titles):
 
 
 def test_the_places_of_windows_are_drawn_for_all_that_have_windows(network, titles, data):
-    figure = figures.positions_figure(data, network, table.long_rows([network], METRICS, 0), titles)
+    figure = figures.positions_figure(data, network, table.long_rows([network], METRICS), titles)
     mesh = np.asarray(figure.axes[0].collections[0].get_array())
     windows = [one for one in (*network.methods.values(), *network.controls.values()) if one.starts is not None]
     assert mesh.shape[0] == len(figure.axes[0].get_yticklabels()) == len(windows)

@@ -10,6 +10,7 @@ from scipy import stats
 from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
+from attribution_benchmarks.core.input_scores import InputScores, stack
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.report import matrix, publish, significance
 from attribution_benchmarks.report.formatting import Names
@@ -79,15 +80,19 @@ def test_two_rows_of_one_place_are_refused(documents, columns):
 def test_nothing_scored_is_an_empty_matrix(columns):
     empty = matrix.build([], columns)
     assert (empty.columns, empty.methods, empty.common) == ((), (), ())
-    assert np.isnan(matrix.agreement(empty).overall.w)
+    assert matrix.agreement(empty).rows == {}
 
 
 def test_agreement_is_over_common_methods_and_turns_the_lower_is_better_columns(built):
     found = matrix.agreement(built)
-    assert (found.overall.w, found.overall.judges, found.overall.methods) == (pytest.approx(1.0), 4, 3)
-    assert (found.between.w, found.between.judges) == (pytest.approx(1.0), 3)
-    assert found.within["SVEA"].w == pytest.approx(1.0)
-    assert np.isnan(found.within["BIM"].w)  # one column agrees with nobody
+    overall, between = found.rows["all columns"], found.rows["between benchmarks"]
+    assert (overall.w, overall.judges, overall.methods) == (pytest.approx(1.0), 4, 3)
+    assert (between.w, between.judges) == (pytest.approx(1.0), 3)
+    assert found.rows["within SVEA"].w == pytest.approx(1.0)
+    assert np.isnan(found.rows["within BIM"].w)  # one column agrees with nobody
+    assert {pair: tau.value for pair, tau in found.pairs.items()} == {
+        ("SVEA", "BIM"): 1, ("SVEA", "CLEVR-XAI"): 1, ("BIM", "CLEVR-XAI"): 1,
+    }  # fmt: skip
 
 
 def test_between_benchmarks_each_counts_once(documents, columns):
@@ -96,8 +101,9 @@ def test_between_benchmarks_each_counts_once(documents, columns):
     for row in turned[1]["rows"]:
         row["value"] = -row["value"]
     found = matrix.agreement(matrix.build(turned, columns))
-    assert found.between.w == pytest.approx(0.0)
-    assert found.overall.w > 0.1
+    assert found.rows["between benchmarks"].w == pytest.approx(0.0)
+    assert found.rows["all columns"].w > 0.1
+    assert found.pairs["SVEA", "BIM"].value == -1
 
 
 def test_correlations_are_scipys_over_shared_methods(built):
@@ -107,13 +113,92 @@ def test_correlations_are_scipys_over_shared_methods(built):
     assert found.correlations[0, 1] == pytest.approx(stats.spearmanr(scores[:, 0], scores[:, 1]).statistic)
 
 
-def test_the_verdicts_know_better_level_and_not_above(built, judged):
-    verdict = judged["svea roe_test"]
-    assert verdict.tied_with_best() == ["best"]
-    assert set(verdict.beaten_by("best")) == {"good", "twin", "bad"}
-    assert set(verdict.beaten_by("good")) == {"bad"}  # its twin has the same shift
-    assert verdict.fails_controls("good") == []  # the template's position is a bound, no control to beat
-    assert verdict.fails_controls("bad") == ["random"]
+def test_tests_know_shares_ranks_and_what_passes(judged, groups):
+    tests = judged["svea roe_test"]
+    assert tests.tied_with_best() == ["best"] and tests.tested[0] == "best" and tests.networks == 1
+    values = groups["svea"][0].values
+    (baseline,) = tests.against("best")  # the template's position is an oracle, not a baseline
+    share = values["random"].mean() / values["best"].mean()
+    assert (baseline.kind, baseline.own, baseline.share) == ("random", False, pytest.approx(share))
+    assert baseline.low < share < baseline.high < significance.MARGIN
+    assert tests.passes("best") and tests.mark("best") == "✓" and tests.failed("best") == []
+    assert tests.mark("bad") == "" and [one.kind for one in tests.failed("bad")] == ["random"]
+    assert tests.ranks["best"] == (1, 1, 1.0) and tests.ranks["bad"] == (4, 4, 0.0)
+    assert tests.ranks["good"].low == 2 and tests.ranks["good"].high == 3
+
+
+def of_methods(own, **baselines):
+    """Return the tests of one method, "own", against baselines; ``own_x`` is its map under the condition "x"."""
+    values = {"own": own, **{name.replace("own_", "own/"): column for name, column in baselines.items()}}
+    rows = [
+        {"method": name, "metric": "m", "value": float(np.mean(column)), "low": 0, "high": 1, "n": len(own),
+         "paper": None, "kind": "method" if name == "own" else "control"}
+        for name, column in values.items() if "/" not in name
+    ]  # fmt: skip
+    column = Column("mine", "m", "M", "Mine")
+    built = matrix.build([{"benchmark": "mine", "rows": rows}], [column])
+    group = InputScores({"metric": "m"}, [str(place) for place in range(len(own))], values)
+    return significance.compare_columns(built, {"mine": [group]})["mine m"]
+
+
+def test_margin_decides_what_passes():
+    """A difference that is certain but small is no claim."""
+    generator = np.random.default_rng(0)
+    own = generator.normal(1.0, 0.1, 100)
+    for share, mark in ((0.5, "✓"), (0.75, "✓"), (0.9, ""), (0.99, ""), (1.1, "")):
+        tests = of_methods(own, edges=share * own + generator.normal(0, 0.01, 100))
+        (found,) = tests.against("own")
+        assert found.share == pytest.approx(share, abs=0.01) and tests.mark("own") == mark
+        assert (found.low > significance.MARGIN) == (share >= 0.9)  # equivalence is shown
+    few = of_methods(own[:9], edges=0.1 * own[:9])
+    assert few.mark("own") == "" and not few.has_power()
+
+
+def test_random_networks_of_one_trained_network_are_the_sample():
+    """Their mean is far below, but they differ so much that another one could be above."""
+    generator = np.random.default_rng(1)
+    own = generator.normal(1.0, 0.05, 200)
+
+    def network(level):
+        return level + generator.normal(0, 0.05, 200)
+
+    alike = {f"own_random_weights#{place}": network(level) for place, level in enumerate((0.30, 0.35, 0.32, 0.33), 1)}
+    unlike = {f"own_random_weights#{place}": network(level) for place, level in enumerate((0.0, 1.3, 0.1, 0.4), 1)}
+    assert of_methods(own, **alike).mark("own") == "✓"
+    tests = of_methods(own, **unlike)
+    assert tests.mark("own") == "" and tests.against("own")[0].share == pytest.approx(0.45, abs=0.01)
+
+
+def test_score_that_is_not_positive_passes_nothing():
+    generator = np.random.default_rng(2)
+    tests = of_methods(generator.normal(-1, 0.1, 50), edges=generator.normal(-3, 0.1, 50))
+    assert np.isnan(tests.against("own")[0].share) and tests.mark("own") == ""
+
+
+def test_method_without_a_comparison_that_others_have_is_not_praised(built, groups):
+    group = groups["svea"][0]
+    more = replace(group, values={**group.values, "best/wrong_class": 0.1 * group.values["best"]})
+    tests = significance.compare_columns(built, {"svea": [more]})["svea roe_test"]
+    assert tests.mark("best") == "✓" and tests.wrong_class("best").share == pytest.approx(0.1)
+    assert tests.not_compared("good") == ["wrong_class"] and tests.mark("good") == "n/a"
+    assert tests.mark("bad") == ""  # it fails another baseline
+
+
+def test_networks_are_averaged_and_widen_the_interval(built, groups):
+    further = [
+        replace(group, values={name: column + level for name, column in group.values.items()})
+        for level in (0.1, -0.2, 0.15)
+        for group in groups["svea"][:1]
+    ]
+    stacked = {"svea": [stack([groups["svea"][0], *further])]}
+    found = matrix.over_networks(built, stacked)
+    alone, several = (one.cells["best", "svea roe_test"] for one in (built, found))
+    assert several["value"] == pytest.approx(alone["value"] + 0.0125)
+    assert several["networks"] == pytest.approx([alone["value"] + level for level in (0, 0.1, -0.2, 0.15)])
+    assert several["high"] - several["low"] > 3 * (alone["high"] - alone["low"])
+    assert found.cells["best", "bim mcs"] == built.cells["best", "bim mcs"]
+    tests = significance.compare_columns(found, stacked)["svea roe_test"]
+    assert tests.networks == 4 and tests.tied_with_best() == ["best"]  # paired: all methods move together
 
 
 def test_a_control_set_aside_is_shown_and_tested_by_nobody(documents, groups, columns):
@@ -121,8 +206,8 @@ def test_a_control_set_aside_is_shown_and_tested_by_nobody(documents, groups, co
     found = matrix.build(documents, aside)
     assert ("random", "bim mcs") in found.cells
     by_key = significance.compare_columns(found, groups)
-    assert by_key["bim mcs"].controls == [] and by_key["bim mcs"].fails_controls("bad") == []
-    assert by_key["bim mcs"].marks("bad") == ""
+    assert by_key["bim mcs"].against("bad") == by_key["bim mcs"].against("best") == []
+    assert by_key["bim mcs"].mark("best") == ""
     rows = [row for row in publish.long_rows(found) if row["method"] == "random"]
     assert {row["aside"] for row in rows} == {"ceiling"}
 
@@ -143,27 +228,32 @@ def test_bounds_and_ceilings_come_from_the_controls_of_a_definition():
 
 
 def test_agreement_counts_the_methods_of_one_family_once(built):
-    assert matrix.agreement(built).overall.families == len(built.common) == 3
-    assert matrix.agreement(built, families={"best": "cam", "good": "cam"}).overall.families == 2
+    assert matrix.agreement(built).rows["all columns"].families == len(built.common) == 3
+    found = matrix.agreement(built, families={"best": "cam", "good": "cam"}).rows
+    assert found["all columns"].families == 2
+    assert found["between benchmarks, without cam"].methods == 1
 
 
-def test_the_verdicts_follow_the_metrics_direction(judged):
+def test_tests_follow_the_metrics_direction(judged):
     assert list(judged) == KEYS
-    for verdict in judged.values():
-        assert verdict.fails_controls("bad") == ["random"] and verdict.fails_controls("best") == []
-        assert "bad" in verdict.beaten_by("best")
+    for tests in judged.values():
+        assert tests.tested[0] == "best" and tests.tested[-1] == "bad"
+        assert tests.ranks["best"].best == 1
+    drop = judged["svea drop"]
+    (baseline,) = drop.against("bad")
+    assert baseline.test.first == "random"  # less is better
 
 
 def test_clusters_make_the_tests_of_questions_more_careful(built, groups):
     alone = {"clevr_xai": [replace(group, clusters=None) for group in groups["clevr_xai"]]}
     naive = significance.compare_columns(built, alone)[KEYS[3]]
     honest = significance.compare_columns(built, {"clevr_xai": groups["clevr_xai"]})[KEYS[3]]
-    assert [test.difference for test in naive.methods] == pytest.approx([test.difference for test in honest.methods])
-    assert [test.low for test in naive.methods] != [test.low for test in honest.methods]
+    assert [test.difference for test in naive.pairs] == pytest.approx([test.difference for test in honest.pairs])
+    assert [test.low for test in naive.pairs] != [test.low for test in honest.pairs]
 
 
 def test_without_scores_of_inputs_there_are_no_verdicts(built):
-    assert publish.long_rows(built)[0].keys() & {"better_than", "not_above"} == set()
+    assert publish.long_rows(built)[0].keys() & {"baselines", "mark", "rank_low"} == set()
     assert significance.compare_columns(built, {}) == {}
 
 
@@ -174,11 +264,10 @@ def test_long_rows_hold_every_place_once(built, judged):
     assert blank["value"] is None and blank["reason"] == "too slow"
 
 
-def test_the_wide_table_marks_the_best_and_those_that_beat_no_control(built, judged):
+def test_wide_table_marks_what_passes(built, judged):
     lines = publish.wide_table(built, judged, Names({"best": "The best"})).splitlines()
     best, bad = (next(line for line in lines if line.startswith(name)) for name in ("The best", "bad"))
-    assert best.count("(1)*") == 4 and "†" not in best
-    assert bad.count("†") == 4
+    assert best.count("(1)✓") == 3 and "✓" not in bad  # of negative scores there is no share
     truth = next(line for line in lines if line.startswith("template_position"))
     assert truth.count("‡") == 2 and not any("‡" in line for line in lines if not line.startswith("template"))
     assert publish.wide_table(built, judged, Names({}), markdown=True).startswith("| method | SVEA ROE test % |")

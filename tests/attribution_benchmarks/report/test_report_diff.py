@@ -26,9 +26,10 @@ def other(tmp_path, built, groups):
             row["value"] += 0.1
     document = {"manifest": {"command": "python scripts/reproduce_tables.py"}, "rows": rows}
     (tmp_path / "tables" / "matrix.json").write_text(json.dumps(document))
+    drawn = np.random.default_rng(0).normal(0.1, 0.02, len(groups["svea"][0].inputs))
     lifted = [
         InputScores(group.where, group.inputs[::-1], {
-            name: (np.asarray(column) + 0.1 * (name == "bad" and group.where["metric"] == "roe_test"))[::-1]
+            name: (np.asarray(column) + drawn * (name == "bad" and group.where["metric"] == "roe_test"))[::-1]
             for name, column in group.values.items()
         }) for group in groups["svea"]
     ]  # fmt: skip
