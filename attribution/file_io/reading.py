@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import stat
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -37,9 +38,11 @@ _DAMAGED = (
     KeyError,
     SyntaxError,
     RuntimeError,
+    tokenize.TokenError,  # from an array's header, which NumPy reads as Python
     zipfile.BadZipFile,
     zlib.error,
 )
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes; no other decompressor runs
 
 
 @contextmanager
@@ -134,6 +137,8 @@ def read_arrays(path: str | os.PathLike, most: int = _LARGEST_ARCHIVE) -> dict[s
             raise ValueError("it is one array")
         if sum(member.file_size for member in archive.zip.infolist()) > most:
             raise ValueError(f"it has more than {most:,} bytes")
+        if not all(member.compress_type in _COMPRESSIONS for member in archive.zip.infolist()):
+            raise ValueError("a member is compressed in a way that NumPy does not write")
         arrays = dict(archive)
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
             raise ValueError("a member is not an array")
