@@ -26,7 +26,8 @@ from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.core.metric import Metric
 from attribution_benchmarks.core.registry import REPORTED, benchmark_named
 from attribution_benchmarks.core.runner import Run
-from attribution_benchmarks.report.presets import tasks_of
+from attribution_benchmarks.metrics.registry import select_metrics
+from attribution_benchmarks.report.presets import columns_of, tasks_of
 from attribution_benchmarks.stats.comparisons import PairComparison, compare_pairs
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ class Part:
 
     Attributes
     ----------
-    title
-        Title of the table.
+    benchmark, title
+        Name of the benchmark, and title of the table.
     rows
         Scores in the long form of ``core.tables``.
     input_scores
@@ -112,6 +113,7 @@ class Part:
         The table as the benchmark's command prints it.
     """
 
+    benchmark: str
     title: str
     rows: list[dict[str, Any]]
     input_scores: Sequence[InputScores]
@@ -212,6 +214,26 @@ class Results:
             raise BadInput(f"nothing to compare with '{other}'; scored are {listed(self._names())}")
         header = ["table", "metric", "better", "method", f"minus {title}", "95 %", "p", "inputs"]
         return Table(rows, tables.text_table(header, body))
+
+    def advice(self) -> str:
+        """Return which of the methods to use, in plain sentences.
+
+        They say by how much baselines are beaten, ranks by in-domain deletion, costs, and what remains open; as the
+        report does, for one network per benchmark. Empty for too few inputs.
+        """
+        from attribution_benchmarks.report import matrix, significance, summary
+        from attribution_benchmarks.report.formatting import Names
+
+        names = self._settings.benchmarks
+        added = list(select_metrics(self._settings.metrics, {}).values()) if self._settings.metrics else []
+        columns = [column for place in names for column in columns_of(benchmark_named(place), added)]
+        built = matrix.build([{"benchmark": part.benchmark, "rows": part.rows} for part in self.parts], columns)
+        scores: dict[str, list[InputScores]] = {}
+        for part in self.parts:
+            scores.setdefault(part.benchmark, []).extend(part.input_scores)
+        titles = {name: title for part in self.parts for name, title in part.titles.items()}
+        tests = significance.compare_columns(built, scores, self._settings.seed)
+        return "\n".join(summary.advice(built, tests, Names(titles)))
 
     def _columns_of(self, other: str) -> tuple[dict[tuple[Any, ...], Any], str]:
         """Return the scores of one method or baseline by table and column, and its title; score it if it is missing."""
@@ -330,7 +352,7 @@ class _Settings:
         sections = list(run.benchmark.sections(run))
         rows = [row for section in sections for row in section.rows]
         text = "\n".join(section.text for section in sections)
-        return Part(task.title, rows, run.input_scores, run.metrics, run.benchmark.titles(run), text)
+        return Part(task.benchmark, task.title, rows, run.input_scores, run.metrics, run.benchmark.titles(run), text)
 
 
 @contextlib.contextmanager

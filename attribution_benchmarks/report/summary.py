@@ -126,6 +126,7 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list
         return [f"None of these methods: each has a baseline that reaches more than {100 * MARGIN:.0f} % of its score."]
     return [
         *(_recommend(name, records[name], tested, names) for name in first[:_AT_MOST]),
+        "F is a forward pass, G a gradient.",
         *_class_blind(records, names),
         *_caveats(tested),
     ]

@@ -1,8 +1,8 @@
 """Paired tests of many pairs of methods, corrected for their number.
 
-**One pair.** The mean difference over inputs and networks is tested as ``stats.statistics`` says. Differences that do
-not vary show nothing about other inputs: they give no claim. Rates are compared with one difference of each sign added,
-which holds the level where hits and misses hardly differ (Agresti and Min, 2005).
+**One pair.** The mean difference over inputs and networks is tested as ``stats.statistics`` says. Rates are
+compared with one difference of each sign added (Agresti and Min, 2005), and so are differences that do not vary: that
+all of a few inputs agree does not show that all others do.
 
 **Many pairs.** Holm's correction (1979) bounds the chance that even one claim is wrong, whatever the dependence of the
 tests. "Better than every baseline" is one claim per method, an intersection of hypotheses (Berger, 1982): its p-value
@@ -135,12 +135,13 @@ def _compare(table: Array, hits: Array, places: npt.NDArray[np.int64], factors: 
     plain = found = means(differences, clusters, magnitude)
     least, hit = np.sort(hits[places], axis=0)
     rates = (hit > 0) & ((least == 0) | (least == hit))
-    if rates.any():
-        added = np.where(rates, hit * np.array([1, -1])[:, None] * factors, np.nan)
-        found = means(differences, clusters, magnitude, added)
+    constant = (plain.error == 0) & (np.abs(plain.mean) > 0) & ~rates
+    if rates.any() or constant.any():
+        size = np.where(constant, np.abs(plain.mean), np.where(rates, hit * factors, np.nan))
+        found = means(differences, clusters, magnitude, size * np.array([1, -1])[:, None])
     (low, high), p_values = found.intervals(), found.p_values()
     error, freedom = found.decisive_errors()
-    unknown = ~(error > 0) & ~((plain.error == 0) & (plain.mean == 0))  # no spread, or a single cluster
+    unknown = np.isnan(plain.error)  # a single cluster
     low = np.where(unknown, -np.inf, np.minimum(low, plain.mean))
     high = np.where(unknown, np.inf, np.maximum(high, plain.mean))
     results = np.stack([plain.mean, low, high, p_values, plain.n, error, plain.clusters, freedom])

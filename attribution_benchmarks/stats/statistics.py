@@ -152,6 +152,7 @@ def means(
         parts = of_inputs**2 / freedom + of_networks**2 / np.maximum(networks - 1, 1)
         freedom = np.where(parts > 0, variance**2 / parts, freedom)
         error = np.where(variance <= least**2, 0.0, np.sqrt(variance))
+        error[count < 2] = np.nan
         skewness = np.where((error > 0) & ~rates, (rows**3).sum(axis=0) / error**3, 0.0)
     n = known.any(axis=1).sum(axis=0)
     return Means(pivot + mean, error, np.maximum(freedom, 1.0), skewness, np.sqrt(of_networks), networks, count, n)

@@ -55,6 +55,14 @@ def test_compare_is_the_mean_difference_of_the_same_inputs(results):
         results.compare("no_such_method")
 
 
+def test_advice_names_the_method_that_beats_its_baselines(results):
+    """The absolute gradient is on the truth alone; a uniform map reaches half of its score."""
+    *recommended, cost, caveat = results.advice().splitlines()
+    assert [line.split(" passes on ")[0] for line in recommended] == ["absolute", "Integrated Gradients"]
+    assert cost.startswith("F is a forward pass")
+    assert caveat.startswith("On Toy this holds for the networks that were scored.")
+
+
 def test_compare_scores_a_method_that_is_missing(results):
     table = results.compare("Gradient x Input")
     assert {row["method"] for row in table} == {"absolute", "inputs", "integrated_gradients"}

@@ -106,11 +106,16 @@ def test_scales_test_a_margin():
     assert scaled.p_value < 0.05 and scaled.difference == pytest.approx(0.8 * own.mean() - other.mean())
 
 
-def test_differences_without_variation_give_no_claim():
+def test_differences_without_variation_count_as_hits():
     hard = np.random.default_rng(6).normal(size=15)
-    for first, second in ((np.full(15, 0.15), np.zeros(15)), (hard + 0.25, hard), (hard[:1], hard[:1] - 1)):
+    hits = compare(np.ones(15), np.zeros(15))
+    for first, second, size in ((np.full(15, 0.15), np.zeros(15), 0.15), (hard + 0.25, hard, 0.25)):
         found = compare(first, second)
-        assert found.p_value == 1.0 and (found.low, found.high) == (-np.inf, np.inf)
+        assert found.p_value == pytest.approx(hits.p_value) and found.low == pytest.approx(size * hits.low)
+        assert found.low < 0.7 * size  # other inputs may differ
+    assert compare(hard[:4] + 1, hard[:4]).p_value > 0.01
+    alone = compare(hard[:1] + 1, hard[:1])
+    assert alone.p_value == 1.0 and (alone.low, alone.high) == (-np.inf, np.inf)
 
 
 def test_networks_that_disagree_on_the_sign_give_no_claim():
