@@ -58,7 +58,7 @@ def load_model(
         Directory of the SavedModel, or its parent with numbered versions; or a built ``keras.Model``, which is exported
         to a temporary directory. Its maps are those of the exported file. Later changes of its weights have no effect.
     keras_model
-        The live Keras network of a SavedModel, for methods that need one (``passes.keras_model``): a ``keras.Model``,
+        The live Keras network of a SavedModel, for methods that need one (``queries.keras_model``): a ``keras.Model``,
         a function that builds it, ``"module:function"``, ``"file.py:function"`` or the path of a ``.keras`` file. It
         is built when a method needs it and given the file's weights. A live ``model`` is its own live network.
     trust
