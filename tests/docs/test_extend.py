@@ -78,14 +78,14 @@ def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_noth
     assert run(folder, printed("python bright_half.py")).returncode == 0
     source = (folder / "bright_half.py").read_text().replace('"Bright half"', '"GridPG"').replace('"Mass"', '"GridPG"')
     (folder / "gridpg.py").write_text(source)
-    (folder / "mine.py").write_text("def sharpened(passes):\n    return abs(passes.input_gradient()) * passes.inputs\n")
+    (folder / "mine.py").write_text("def sharpened(queries):\n    return abs(queries.input_gradient()) * queries.inputs\n")
     command = printed("reproduce_tables", "bright_half").replace("svea,bright_half.py:", "gridpg.py:")
     done = run(folder, command, f"--methods={folder / 'mine.py'}:sharpened", "--output_dir=one")
     assert done.returncode == 0, done.stderr
     assert "Kendall" not in done.stdout and "GridPG GridPG" not in done.stdout
     page = (folder / "one" / "index.html").read_text()
     shown = html.unescape(re.sub(r"<(script|style).*?</\1>|<[^>]+>", "\n", page, flags=re.DOTALL))
-    assert "sharpened beats every baseline on the one metric" in shown
+    assert "sharpened beats every baseline by 20 % on the one metric" in shown
     assert "on 1 benchmark." in shown and "three benchmarks" not in shown
     assert "GridPG GridPG" not in shown and "GridPG: GridPG" not in shown
     assert "Kendall" not in shown and "Do the benchmarks agree?" not in shown
