@@ -9,10 +9,11 @@ import importlib.util
 import os
 import pathlib
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from attribution.errors import BadInput
 
@@ -39,7 +40,9 @@ def imported(name: str, what: str) -> Callable[..., Any]:
         raise BadInput(f"{what} '{name}': write module:function or path/to/file.py:function, with both names")
     try:
         module = module_at(module_name)
-    except (Exception, SystemExit) as error:  # a user's code may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's code may raise anything
         raise BadInput(f"{what} '{name}': cannot import '{module_name}' ({_where(error)})") from error
     function: Callable[..., Any] | None = getattr(module, function_name, None)
     if not callable(function):
@@ -79,7 +82,9 @@ def _custom_module(place: str, what: str) -> ModuleType:
         raise BadInput(f"{what}: there is no file {path}")
     try:
         return module_at(str(path.resolve()), path.stem) if place.endswith(".py") else module_at(place)
-    except (Exception, SystemExit) as error:  # a user's own code may raise whatever it likes
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise BadInput(f"{what}: cannot import '{place}' ({type(error).__name__}: {error})") from error
 
 
@@ -130,7 +135,7 @@ def module_at(place: str, known_as: str | None = None) -> ModuleType:
     known_as
         Name under which the module of a file is found by what looks it up, as dataclasses do; None for none.
     """
-    with working_directory_kept():
+    with user_code():
         if not place.endswith(".py"):
             if os.getcwd() not in sys.path:
                 sys.path.insert(0, os.getcwd())
@@ -145,18 +150,31 @@ def module_at(place: str, known_as: str | None = None) -> ModuleType:
 
 
 @contextlib.contextmanager
-def working_directory_kept() -> Iterator[None]:
-    """Restore the working directory after a user's code, so that relative paths of outputs stay valid."""
+def user_code() -> Iterator[None]:
+    """Run a user's code: restore the working directory afterwards, and turn ``os._exit`` into ``SystemExit``.
+
+    Relative paths of outputs stay valid. ``os._exit`` would end a command with the code 0 and without its files. In
+    other threads and processes, such as the workers of ``multiprocessing``, it stays as it is.
+    """
+    end, here = os._exit, (os.getpid(), threading.get_ident())
+
+    def end_elsewhere(status: int) -> NoReturn:
+        if (os.getpid(), threading.get_ident()) == here:
+            raise SystemExit(f"os._exit({status}) was called")
+        end(status)
+
     try:
         before = os.open(".", os.O_RDONLY)
     except OSError:  # deleted or not readable
-        yield
-        return
+        before = None
+    os._exit = end_elsewhere
     try:
         yield
     finally:
-        os.fchdir(before)
-        os.close(before)
+        os._exit = end
+        if before is not None:
+            os.fchdir(before)
+            os.close(before)
 
 
 def _where(error: BaseException) -> str:

@@ -37,6 +37,10 @@ for name in obj scene scene_only scene{1..10}; do
         echo "error: $archive does not hold $name/saved_model.pb" >&2
         exit 2
     fi
+    if [[ -n "$(find "$unpacked" ! -type f ! -type d -print -quit)" ]]; then
+        echo "error: $archive holds a link or a device; nothing of it was taken" >&2
+        exit 2
+    fi
     rm -rf "${models:?}/$name"
     mv "$unpacked/$name" "$models/$name"
     rm -rf "$unpacked"

@@ -28,7 +28,7 @@ OURS = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")  # 
 LIMITS = {
     "lines outside tests": 55_777,
     "files outside tests": 303,
-    "lines of tests": 32_001,  # with the stand-in for TensorFlow Serving
+    "lines of tests": 32_124,  # with the stand-in for TensorFlow Serving
     "functions of complexity > 10": 89,
     "highest complexity": 20,
     "public names": 1_063,

@@ -18,7 +18,7 @@ from attribution.methods.protocols import Inputs, ScoredModel
 from attribution.methods.queries import BatchPosition, ModelQueries, RequiredQueries
 from attribution.methods.registry import resolve_method
 from attribution.model.batching import checked_targets
-from attribution.plugins import working_directory_kept
+from attribution.plugins import user_code
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -317,15 +317,15 @@ def _called(method: Method, queries: ModelQueries, parameters: Mapping[str, Any]
     Raises
     ------
     BrokenContract
-        If a custom method raises anything but ``BadInput``, ``SystemExit`` included; the exception is its cause. An
+        If a custom method raises anything but ``BadInput``, or calls ``os._exit``; the exception is its cause. An
         exception of a method of this project is raised unchanged.
     """
     try:
-        with working_directory_kept():
+        with user_code():
             return method.function(queries, **parameters)
-    except BadInput:
+    except (BadInput, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         file = _file(method)
         if file is None or any(pathlib.Path(file).resolve().is_relative_to(folder) for folder in _INSTALLED):
             raise

@@ -59,9 +59,13 @@ class ScoreStore:
 
     def contents(self) -> dict[str, dict[str, Any]]:
         """Return the key of each series, as JSON, to its records by input."""
-        keys = [json.loads(key) for (key,) in self.query("SELECT key FROM series ORDER BY name")]
-        every = [self.series(**key) for key in keys]
-        return {series.header: dict(zip(series, series.records(series), strict=True)) for series in every}
+        every = {}
+        for name, header in self.query("SELECT name, key FROM series ORDER BY name"):
+            if name != _name(header):
+                raise self.damaged("the key of a series")
+            series = self.series(**json.loads(header))
+            every[header] = dict(zip(series, series.records(series), strict=True))
+        return every
 
     def query(self, statement: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query; none if nothing was written yet.
@@ -92,6 +96,10 @@ class ScoreStore:
                 database.execute("BEGIN IMMEDIATE")
                 database.execute("INSERT OR IGNORE INTO series VALUES (?, ?)", (series.name, series.header))
                 database.executemany("INSERT OR IGNORE INTO records VALUES (?, ?, ?, ?)", rows)
+
+    def damaged(self, part: str) -> BadInput:
+        """Return the error for a damaged part of the store."""
+        return BadInput(f"{part} in {self.path} is damaged; remove the file to compute again")
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
@@ -135,7 +143,7 @@ class Series:
         except (TypeError, ValueError) as error:
             raise BadInput(f"the key of a series must be plain JSON: {error}") from error
         self.key = json.loads(self.header)
-        self.name = hashlib.sha256(self.header.encode()).hexdigest()[:24]
+        self.name = _name(self.header)
         self.path = store.path
         self._store = store
 
@@ -151,7 +159,10 @@ class Series:
 
     def __iter__(self) -> Iterator[str]:
         rows = self._store.query("SELECT input FROM records WHERE series = ? ORDER BY rowid", (self.name,))
-        return iter([json.loads(name) for (name,) in rows])
+        try:
+            return iter([json.loads(name) for (name,) in rows])
+        except (TypeError, ValueError) as error:
+            raise self._store.damaged("the name of an input") from error
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Return the inputs without a record, in their order."""
@@ -171,7 +182,7 @@ class Series:
             for name in batch:
                 line, checksum = rows[name]
                 if not isinstance(line, str) or checksum != self.checksum(name, line):
-                    raise self._damaged(f"the score of {name!r}")
+                    raise self._store.damaged(f"the score of {name!r}")
                 yield json.loads(line)
 
     def append(self, records: Mapping[str, object]) -> None:
@@ -180,7 +191,7 @@ class Series:
         if lines:
             self._store.insert(self, lines)
             if self.missing(lines):
-                raise self._damaged("the table of records")
+                raise self._store.damaged("the table of records")
 
     def checksum(self, name: str, line: str) -> bytes:
         """Return the checksum of an input's record."""
@@ -199,11 +210,13 @@ class Series:
                 (self.name, *inputs),
             )
             if any(name not in inputs for name, _, _ in rows):  # the index does not match the table
-                raise self._damaged("an index")
+                raise self._store.damaged("an index")
             yield batch, {inputs[name]: (line, checksum) for name, line, checksum in rows}
 
-    def _damaged(self, part: str) -> BadInput:
-        return BadInput(f"{part} in {self.path} is damaged; remove the file to compute again")
+
+def _name(header: Any) -> str:
+    """Return the name of the series with a key in JSON."""
+    return hashlib.sha256(str(header).encode(errors="surrogatepass")).hexdigest()[:24]
 
 
 def _write_ahead(database: sqlite3.Connection) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 import pathlib
 
 import pytest
@@ -37,6 +38,14 @@ def ends_well(passes):
     raise SystemExit(0)
 
 
+def ends_at_once(passes):
+    import os; os._exit(0)
+
+
+def stops(passes):
+    raise BaseException("stop")
+
+
 def refuses(passes):
     from attribution.errors import BadInput
 
@@ -59,6 +68,8 @@ def own(tmp_path):
         ("silent", 17, "AssertionError"),
         ("ends", 21, "SystemExit: bye"),
         ("ends_well", 25, "SystemExit: 0"),
+        ("ends_at_once", 29, "SystemExit: os._exit(0) was called"),
+        ("stops", 33, "BaseException: stop"),
     ],
 )
 def test_the_line_of_the_users_file_is_named(own, models, inputs, name, line, words):
@@ -93,3 +104,14 @@ def test_the_working_directory_stays(tmp_path, monkeypatch, models, inputs):
     with pytest.raises(BadInput):
         attribution.explain("moves.py:fails", models["signal"], inputs["signal"])
     assert pathlib.Path.cwd() == tmp_path
+
+
+def test_processes_and_threads_of_users_code_end_as_they_like(tmp_path, models, inputs):
+    (tmp_path / "forks.py").write_text(
+        "import os\n\ndef forks(passes):\n"
+        "    child = os.fork()\n    if not child:\n        os._exit(7)\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n    return passes.inputs\n"
+    )
+    end = os._exit
+    attribution.explain(f"{tmp_path}/forks.py:forks", models["signal"], inputs["signal"])
+    assert os._exit is end
