@@ -10,7 +10,6 @@ import dataclasses
 import filecmp
 import functools
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -298,9 +297,8 @@ def _images_per_class(data_dir: str, set_name: str) -> int | None:
 def completeness(data_dir: str) -> bool | str:
     """Return True for finished sets, ``LISTED`` if their images are drawn when they are read, False otherwise."""
     try:
-        with open(os.path.join(data_dir, RECORD), encoding="utf-8") as file:
-            complete = json.load(file).get("complete")
-    except (OSError, ValueError, AttributeError, RecursionError):
+        complete = read_json(os.path.join(data_dir, RECORD)).get("complete")
+    except (BadInput, AttributeError):
         return False
     return complete if complete is True or complete == LISTED else False
 

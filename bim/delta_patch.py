@@ -16,6 +16,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_directory, atomic_write, locked_directory
 from attribution.file_io.paths import check_directory
+from attribution.file_io.reading import read_json
 from bim import layout
 from bim.dataset import BimSet, load_set, read_images
 from bim.evaluate import PATCH_SET, BimRun
@@ -259,9 +260,8 @@ def read_record(directory: str) -> PatchRecord | None:
     if not os.path.isfile(path):
         return None
     try:
-        with open(path, encoding="utf-8") as file:
-            return PatchRecord(**json.load(file))
-    except (OSError, ValueError, TypeError) as error:
+        return PatchRecord(**read_json(path))
+    except (BadInput, TypeError) as error:
         raise BadInput(f"{path} is damaged; make the patches again with scripts/construct_delta_patch.py") from error
 
 

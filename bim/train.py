@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from attribution.errors import BadInput, listed, print_line
 from attribution.file_io.paths import check_directory
+from attribution.file_io.reading import read_json
 from bim import layout
 from bim.dataset import RECORD
 
@@ -130,10 +130,9 @@ def _construction(data_dir: str) -> dict:
     """Return what the sets were constructed with."""
     path = os.path.join(data_dir, RECORD)
     try:
-        with open(path, encoding="utf-8") as file:
-            record = json.load(file)
+        record = read_json(path)
         return {key: record[key] for key in ("seed", "num_train", "num_val")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (BadInput, KeyError, TypeError) as error:
         raise BadInput(f"no {path} as scripts/construct_bim_dataset.py writes it; construct the sets first") from error
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
+from attribution.file_io.reading import read_json
 from attribution_benchmarks.core.saved_maps import load_array
 from clevr_xai.vocabulary import answer_text
 
@@ -47,9 +48,9 @@ def read_predictions(directory: str) -> dict[str, str] | None:
     if not path.exists():
         return None
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = read_json(path)
         return {str(int(entry["question_index"])): answer_text(entry["answer"]) for entry in entries}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise BadInput(
             f'{path} is no list of answers ({error}); expected [{{"answer": "red", "question_index": 0}}, ...]'
         ) from None

@@ -22,6 +22,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import find_saved_model
+from attribution.file_io.reading import read_json
 from attribution.methods.perturbation import positions
 from attribution_benchmarks.cli.bundled_models import shown_model
 from attribution_benchmarks.core.batch import Batch, memoize_last
@@ -89,7 +90,7 @@ def deletions_of(model: Any) -> Deletions:
             f"{FILE.as_posix()} (docs/metrics.md#in_domain_deletion)"
         )
     try:
-        declared = json.loads(path.read_text(encoding="utf-8"))
+        declared = read_json(path)
         found = Deletions(tuple(map(int, declared["segments"])), float(declared["fill"]))
         if min(found.segments) < 1 or found.count < 3:
             raise ValueError("fewer than three segments have no order to compare")
