@@ -99,7 +99,6 @@ class ExactExplain:
 
     def __init__(self, network: KnownNetwork, kind: str, grade: float):
         self.network, self.kind, self.grade, self.model = network, kind, grade, network.model
-        self.calls = 0  # explained inputs
 
     def scores(self, inputs: Any) -> np.ndarray:
         """Return the scores of all outputs, (N, outputs)."""
@@ -107,7 +106,6 @@ class ExactExplain:
 
     def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
         """Return the corrupted exact maps of a batch, (N, positions...) float64, of this model or another."""
-        self.calls += len(batch)
         return corrupted(*self.network.exact(batch, model), batch, self.kind, self.grade)
 
 

@@ -12,10 +12,8 @@ Cost: some ten minutes on one core for all metrics and ten inputs of each of 24 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pathlib
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,16 +22,22 @@ import tqdm
 from absl import flags
 
 from attribution import cli
-from attribution.errors import BadInput, print_text
+from attribution.errors import print_text
 from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import check_directory
-from attribution.model import batching
-from attribution_benchmarks.core.batch import Batch
 from attribution_benchmarks.core.metric import Metric, of_maps
-from attribution_benchmarks.exact.corruptions import GRADES, KINDS, corrupted
-from attribution_benchmarks.exact.known_networks import ExactExplain, KnownNetwork, known_networks
-from attribution_benchmarks.exact.metrics import OVERALL, distance
-from attribution_benchmarks.metrics.map_values import flat
+from attribution_benchmarks.exact.corruptions import GRADES, KINDS
+from attribution_benchmarks.exact.known_networks import KnownNetwork, known_networks
+from attribution_benchmarks.exact.metric_scores import (
+    MAPS,
+    Measured,
+    TrueErrors,
+    known_maps,
+    measure,
+    random_score,
+    true_errors,
+)
+from attribution_benchmarks.exact.metrics import OVERALL
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 from attribution_benchmarks.stats import correlation, statistics
 
@@ -43,110 +47,11 @@ flags.DEFINE_integer("inputs", 10, "inputs of each network", 1, 100, flag_values
 flags.DEFINE_string("output_dir", "", "directory for which_metric.json, .md and .png", flag_values=FLAGS)
 flags.DEFINE_integer("seed", 0, "of the inputs and of the bootstrap", flag_values=FLAGS)
 
-MAPS = (("noise", 0.0), *((kind, grade) for kind in KINDS for grade in GRADES))  # the first is the truth
-REPEATS = 2  # seeds of a metric
-_DIGITS = 6  # of a score; a smaller difference is rounding in single precision
-
-
-def random_score(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
-    """Return a random number for each map, (N,)."""
-    places = [zlib.crc32(np.asarray(one).tobytes()) for one in maps]
-    keys = zip(places, batch.seeds, strict=True)
-    return np.array([batching.generator(place, key, "random score").random() for place, key in keys])
-
 
 CONTROLS = {  # of the meta-evaluation itself
     "random_score": of_maps("random_score", random_score, title="Random number"),
     **{metric.name: metric for metric in OVERALL},
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Measured:
-    """The scores of one metric on one network.
-
-    Attributes
-    ----------
-    scores
-        (repeats, N, maps) float64, more is better; NaN where undefined.
-    passes, explanations
-        Forward passes and explanations that the metric needs for one map alone.
-    """
-
-    scores: np.ndarray
-    passes: float
-    explanations: float
-
-
-class _Counted:
-    """Counts the inputs that are scored."""
-
-    def __init__(self, scores):
-        self.scores, self.rows = scores, 0
-
-    def __call__(self, inputs: np.ndarray) -> np.ndarray:
-        self.rows += len(inputs)
-        return np.asarray(self.scores(inputs))
-
-
-def measure(metric: Metric, network: KnownNetwork) -> Measured | None:
-    """Return the scores of all corrupted maps of a network's inputs; None where the metric is not defined."""
-    assert metric.measure is not None
-    try:
-        found = np.stack([_scores(metric, network, repeat) for repeat in range(REPEATS)])
-    except BadInput:
-        return None
-    counted, explain = _Counted(network.scores), _CountedExplain(network)
-    maps, batch = network.exact(network.batch)[0], _batch(metric, network, "alone")
-    metric.measure.compute(maps, batch, explain if metric.measure.needs_explainer else counted)
-    rows = (counted.rows + explain.rows) / len(batch)
-    sign = 1 if metric.better == "more" else -1
-    return Measured(sign * found, rows, explain.calls / len(batch))
-
-
-class _CountedExplain(ExactExplain):
-    """Counts the inputs that are scored, too."""
-
-    rows = 0
-
-    def __init__(self, network: KnownNetwork):
-        super().__init__(network, *MAPS[0])
-
-    def scores(self, inputs: Any) -> np.ndarray:
-        self.rows += len(inputs)
-        return super().scores(inputs)
-
-
-def _batch(metric: Metric, network: KnownNetwork, repeat: object) -> Batch:
-    """Return a network's inputs with names that the metric's random numbers depend on."""
-    assert metric.measure is not None
-    batch = network.batch if metric.measure.needs_explainer else network.of_classes
-    return dataclasses.replace(batch, seeds=[f"{key} {repeat}" for key in batch.truth["key"]])
-
-
-def _scores(metric: Metric, network: KnownNetwork, repeat: int) -> np.ndarray:
-    """Return the scores of all corrupted maps, (N, maps) float64, rounded."""
-    assert metric.measure is not None
-    batch, found = _batch(metric, network, repeat), []
-    for kind, grade in MAPS:
-        maps = corrupted(*network.exact(network.batch), batch, kind, grade)
-        queries = ExactExplain(network, kind, grade) if metric.measure.needs_explainer else network.scores
-        found.append(metric.measure.compute(maps, batch, queries)[:, 0])
-    return rounded(np.stack(found, axis=1))
-
-
-def rounded(values: np.ndarray) -> np.ndarray:
-    """Return numbers, (N, maps), rounded to a millionth of the largest of each row, so that equal scores are equal."""
-    largest = np.nanmax(np.abs(values), axis=1, keepdims=True, initial=0, where=np.isfinite(values))
-    unit = 10.0 ** (np.floor(np.log10(np.where(largest > 0, largest, 1.0))) - _DIGITS + 1)
-    return np.where(np.isfinite(values), np.round(values / unit) * unit, np.nan)
-
-
-def true_errors(network: KnownNetwork) -> np.ndarray:
-    """Return the distances of all corrupted maps from the truth, (N, maps) in [0, 1]."""
-    truth, other = network.exact(network.batch)
-    maps = (corrupted(truth, other, network.batch, kind, grade) for kind, grade in MAPS)
-    return rounded(np.stack([distance(flat(each), flat(truth)) for each in maps], axis=1))
 
 
 def agreement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -178,7 +83,7 @@ def wins(scores: np.ndarray, kind: str) -> np.ndarray:
 
 
 def summary(
-    measured: Mapping[str, Mapping[str, Measured]], errors: Mapping[str, np.ndarray], seed: int = 0
+    measured: Mapping[str, Mapping[str, Measured]], errors: Mapping[str, TrueErrors], seed: int = 0
 ) -> dict[str, dict]:
     """Return the figures of each metric on a group of networks, metric -> ``figures``.
 
@@ -198,11 +103,11 @@ def summary(
     return found
 
 
-def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueErrors]) -> dict[str, Any]:
     """Return the figures of one metric on some networks; empty where it is defined for no input or never varies."""
-    first = {name: one.scores[0] for name, one in of_networks.items()}
+    first = {name: one.of_corruptions[0] for name, one in of_networks.items()}
     every = np.concatenate(list(first.values()))
-    agreements = {name: agreement(scores, -errors[name]) for name, scores in first.items()}
+    agreements = {name: agreement(scores, -errors[name].of_corruptions) for name, scores in first.items()}
     correlated = estimate(agreements)
     if correlated is None or not _differ(every, every[:, :1] + 0 * every):
         return {}
@@ -212,17 +117,19 @@ def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, np.ndarray
                        if np.isfinite(column).any()},
         "truth": float(np.nanmean(every[:, 0])),
         "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),
+        "methods": estimate({name: agreement(one.of_methods, -errors[name].of_methods)
+                             for name, one in of_networks.items()}),
         **_figures_of_use(list(of_networks.values()), of_networks),
-        **_figures_of_kinds(first, errors),
+        **_figures_of_kinds(first, {name: one.of_corruptions for name, one in errors.items()}),
     }  # fmt: skip
 
 
 def _figures_of_use(measured: Sequence[Measured], names: Iterable[str]) -> dict[str, Any]:
     """Return the retest reliability and the cost of a metric."""
-    retest = {name: agreement(*one.scores) for name, one in zip(names, measured, strict=True)}
+    retest = {name: agreement(*one.of_corruptions) for name, one in zip(names, measured, strict=True)}
     return {
         "retest": estimate(retest),
-        "deterministic": not any(_differ(*one.scores) for one in measured),
+        "deterministic": not any(_differ(*one.of_corruptions) for one in measured),
         "passes": float(np.mean([one.passes for one in measured])),
         "explanations": float(np.mean([one.explanations for one in measured])),
     }
@@ -263,9 +170,7 @@ def _add_ranks(rows: dict[str, dict], seed: int) -> None:
     ranked = [name for name in rows if name not in CONTROLS]
     networks = sorted({network for name in ranked for network in rows[name]["by_network"]})
     means = np.array([[rows[name]["by_network"].get(network, np.nan) for name in ranked] for network in networks])
-    known = np.isfinite(means)
-    sums, counts = (statistics.bootstrap_means(each, seed=seed) for each in (np.where(known, means, 0), known))
-    drawn = np.divide(sums, counts, out=np.full(sums.shape, -np.inf), where=counts > 0)
+    drawn = np.nan_to_num(statistics.bootstrap_means(means, seed=seed), nan=-np.inf)
     ranks = 1 + (drawn[:, np.newaxis, :] > drawn[:, :, np.newaxis]).sum(axis=2)
     place = 1 + (-np.nanmean(means, axis=0)).argsort().argsort()
     for column, name in enumerate(ranked):
@@ -348,10 +253,11 @@ def run(metrics: Mapping[str, Metric], networks: Iterable[KnownNetwork], seed: i
     measured: dict[str, dict[str, dict[str, Measured]]] = {}
     errors = {}
     for network in tqdm.tqdm(list(networks), unit="network"):
-        errors[network.name] = true_errors(network)
+        maps = known_maps(network)
+        errors[network.name] = true_errors(network, maps)
         of_group = measured.setdefault(network.group, {name: {} for name in metrics})
         for name, metric in metrics.items():
-            if found := measure(metric, network):
+            if found := measure(metric, network, maps):
                 of_group[name][network.name] = found
     return {group: summary(of_group, errors, seed) for group, of_group in measured.items()}
 

@@ -78,7 +78,9 @@ def test_a_report_of_one_benchmark_with_one_metric_says_each_thing_once_and_noth
     assert run(folder, printed("python bright_half.py")).returncode == 0
     source = (folder / "bright_half.py").read_text().replace('"Bright half"', '"GridPG"').replace('"Mass"', '"GridPG"')
     (folder / "gridpg.py").write_text(source)
-    (folder / "mine.py").write_text("def sharpened(queries):\n    return abs(queries.input_gradient()) * queries.inputs\n")
+    (folder / "mine.py").write_text(
+        "def sharpened(queries):\n    return abs(queries.input_gradient()) * queries.inputs\n"
+    )
     command = printed("reproduce_tables", "bright_half").replace("svea,bright_half.py:", "gridpg.py:")
     done = run(folder, command, f"--methods={folder / 'mine.py'}:sharpened", "--output_dir=one")
     assert done.returncode == 0, done.stderr

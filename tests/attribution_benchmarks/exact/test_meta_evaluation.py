@@ -10,6 +10,7 @@ from attribution_benchmarks.core.metric import of_maps
 from attribution_benchmarks.exact import meta_evaluation, metrics
 from attribution_benchmarks.exact.corruptions import GRADES, KINDS, corrupted
 from attribution_benchmarks.exact.known_networks import ExactExplain, known_networks
+from attribution_benchmarks.exact.metric_scores import known_maps, measure
 from attribution_benchmarks.metrics import sanity
 
 COUNTS = {"vectors": (48, 16), "images": (24, 8)}  # inputs and networks
@@ -54,6 +55,7 @@ def test_the_true_error_has_correlation_1_and_chance_is_in_the_interval_of_a_ran
     for group, counts in COUNTS.items():
         assert found[group]["distance"]["correlation"][:3] == [1, 1, 1]
         assert found[group]["opposite"]["correlation"][:3] == [-1, -1, -1]
+        assert found[group]["distance"]["methods"][:3] == [1, 1, 1]
         assert "constant" not in found[group]
         value, low, high, inputs, count = found[group]["random_score"]["correlation"]
         assert low < 0 < high and abs(value) < 0.1 and (inputs, count) == counts
@@ -71,7 +73,8 @@ def test_agreement_ignores_undefined_scores_and_equal_scores_rank_nothing():
 
 def test_passes_are_those_of_one_map_alone(networks):
     tested = meta_evaluation.chosen(["insertion", "deletion", "sensitivity_n", "max_sensitivity", "other_class"])
-    found = {name: meta_evaluation.measure(metric, networks[0]) for name, metric in tested.items()}
+    maps = known_maps(networks[0])
+    found = {name: measure(metric, networks[0], maps) for name, metric in tested.items()}
     assert found["insertion"].passes == found["deletion"].passes == 21 and found["sensitivity_n"].passes == 49
     assert found["max_sensitivity"].explanations == 10 and found["other_class"].explanations == 1
 
@@ -84,8 +87,10 @@ def test_exact_maps_of_random_networks_are_theirs(networks):
     sums = explain(network.batch, random).sum(axis=1)
     np.testing.assert_allclose(sums, ends[np.arange(3), network.batch.targets], atol=2e-5)
     images = next(each for each in networks if each.group == "images")
-    assert meta_evaluation.measure(meta_evaluation.chosen(["randomisation"])["randomisation"], images) is None
-    assert meta_evaluation.measure(meta_evaluation.chosen(["max_sensitivity"])["max_sensitivity"], images)
+    maps = known_maps(images)
+    tested = meta_evaluation.chosen(["randomisation", "max_sensitivity"])
+    assert measure(tested["randomisation"], images, maps) is None
+    assert measure(tested["max_sensitivity"], images, maps) is not None
 
 
 def test_the_command_writes_its_files_twice_the_same(tmp_path, capsys, monkeypatch):

@@ -1,0 +1,163 @@
+"""Scores of metrics for maps whose true error is known: corrupted exact maps, and the maps of attribution methods."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import attribution
+from attribution.errors import BadInput
+from attribution.model import batching
+from attribution_benchmarks.core.batch import Batch, MapSource
+from attribution_benchmarks.core.explainer import Explainer
+from attribution_benchmarks.core.metric import Metric
+from attribution_benchmarks.exact.corruptions import GRADES, KINDS, corrupted
+from attribution_benchmarks.exact.definition import METHODS
+from attribution_benchmarks.exact.known_networks import ExactExplain, KnownNetwork
+from attribution_benchmarks.exact.metrics import distance
+from attribution_benchmarks.metrics.map_values import flat
+
+MAPS = (("noise", 0.0), *((kind, grade) for kind in KINDS for grade in GRADES))  # the first is the truth
+REPEATS = 2  # seeds of a metric
+_DIGITS = 6  # of a score; a smaller difference is rounding in single precision
+_ROWS = 4096  # of one request
+
+
+class KnownMap(NamedTuple):
+    """Maps of a network's inputs, (N, positions...), and what explains other inputs in the same way."""
+
+    values: np.ndarray
+    explain: Any
+
+
+class KnownMaps(NamedTuple):
+    """The maps of ``MAPS``, and those of ``METHODS``."""
+
+    of_corruptions: Sequence[KnownMap]
+    of_methods: Sequence[KnownMap]
+
+
+class TrueErrors(NamedTuple):
+    """Distances from the truth, (N, maps) in [0, 1], of ``KnownMaps``."""
+
+    of_corruptions: np.ndarray
+    of_methods: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The scores of one metric on one network; more is better, NaN is undefined.
+
+    Attributes
+    ----------
+    of_corruptions
+        (repeats, N, maps) float64, each repeat with other random numbers of the metric.
+    of_methods
+        (N, methods).
+    passes, explanations
+        Forward passes and explanations that the metric needs for one map alone.
+    """
+
+    of_corruptions: np.ndarray
+    of_methods: np.ndarray
+    passes: float
+    explanations: float
+
+
+def known_maps(network: KnownNetwork) -> KnownMaps:
+    """Return the corrupted exact maps of a network's inputs, and the maps of attribution methods."""
+    batch = network.batch
+    corruptions = [
+        KnownMap(corrupted(*network.exact(batch), batch, kind, grade), ExactExplain(network, kind, grade))
+        for kind, grade in MAPS
+    ]
+    explainer = Explainer(network.model, {name: attribution.METHODS[name] for name in METHODS}, batch_size=_ROWS)
+    found = explainer.maps(explainer.sources, batch)
+    return KnownMaps(
+        corruptions, [KnownMap(maps, explainer.explain_function(MapSource(source.method))) for source, maps in found]
+    )
+
+
+def true_errors(network: KnownNetwork, maps: KnownMaps) -> TrueErrors:
+    """Return the distances of all maps from the truth."""
+    truth = flat(network.exact(network.batch)[0])
+    return TrueErrors(
+        *(
+            rounded(np.stack([distance(flat(each.values).astype(np.float64), truth) for each in part], axis=1))
+            for part in maps
+        )
+    )
+
+
+def measure(metric: Metric, network: KnownNetwork, maps: KnownMaps) -> Measured | None:
+    """Return the scores of all maps; None where the metric is not defined."""
+    try:
+        repeats = np.stack([_scores(metric, network, maps.of_corruptions, repeat) for repeat in range(REPEATS)])
+        of_methods = _scores(metric, network, maps.of_methods, 0)
+    except BadInput:
+        return None
+    sign = 1 if metric.better == "more" else -1
+    return Measured(sign * repeats, sign * of_methods, *_cost(metric, network, maps.of_corruptions[0]))
+
+
+def _scores(metric: Metric, network: KnownNetwork, maps: Sequence[KnownMap], repeat: int) -> np.ndarray:
+    """Return the scores of some maps, (N, maps) float64, rounded."""
+    assert metric.measure is not None
+    batch, found = _batch(metric, network, repeat), []
+    for one in maps:
+        queries = one.explain if metric.measure.needs_explainer else network.scores
+        found.append(metric.measure.compute(one.values, batch, queries)[:, 0])
+    return rounded(np.stack(found, axis=1))
+
+
+def _batch(metric: Metric, network: KnownNetwork, repeat: object) -> Batch:
+    """Return a network's inputs with names that the metric's random numbers depend on."""
+    assert metric.measure is not None
+    batch = network.batch if metric.measure.needs_explainer else network.of_classes
+    return dataclasses.replace(batch, seeds=[f"{key} {repeat}" for key in batch.truth["key"]])
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    """Return numbers, (N, maps), rounded to a millionth of the largest of each row, so that equal scores are equal."""
+    largest = np.nanmax(np.abs(values), axis=1, keepdims=True, initial=0, where=np.isfinite(values))
+    unit = 10.0 ** (np.floor(np.log10(np.where(largest > 0, largest, 1.0))) - _DIGITS + 1)
+    return np.where(np.isfinite(values), np.round(values / unit) * unit, np.nan)
+
+
+def _cost(metric: Metric, network: KnownNetwork, one: KnownMap) -> tuple[float, float]:
+    """Return the forward passes and the explanations that one map of an input needs alone."""
+    assert metric.measure is not None
+    counted, batch = _Counted(network, one.explain), _batch(metric, network, "alone")
+    metric.measure.compute(one.values, batch, counted if metric.measure.needs_explainer else counted.passes_of_classes)
+    return counted.passes / len(batch), counted.explanations / len(batch)
+
+
+class _Counted:
+    """Counts what a metric queries: scores of inputs, and explanations."""
+
+    def __init__(self, network: KnownNetwork, explain: Any):
+        self.network, self.explain, self.model = network, explain, network.model
+        self.passes, self.explanations = 0, 0
+
+    def passes_of_classes(self, inputs: Any) -> np.ndarray:
+        self.passes += len(inputs)
+        return self.network.scores(inputs)
+
+    def scores(self, inputs: Any) -> np.ndarray:
+        self.passes += len(inputs)
+        return np.asarray(self.explain.scores(inputs))
+
+    def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
+        self.explanations += len(batch)
+        return np.asarray(self.explain(batch, model))
+
+
+def random_score(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
+    """Return a random number for each map, (N,)."""
+    places = [zlib.crc32(np.asarray(one).tobytes()) for one in maps]
+    keys = zip(places, batch.seeds, strict=True)
+    return np.array([batching.generator(place, key, "random score").random() for place, key in keys])
