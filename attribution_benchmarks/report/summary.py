@@ -160,13 +160,13 @@ def _class_blind(records: Mapping[str, BaselineRecord], names: Any) -> list[str]
     keep, their = ("keeps", "its") if len(blind) == 1 else ("keep", "their")
     return [
         f"{enumeration(map(names, blind), 6)} {keep} at least {100 * min(blind.values()):.0f} % of {their} score for a "
-        "wrong class on every metric: such maps show what the network looks at, not why it prefers a class."
+        "wrong class wherever that was tested: such maps show what the network looks at, not why it prefers a class."
     ]
 
 
 def _caveats(tested: Sequence[ColumnTests]) -> list[str]:
-    fixed = list(dict.fromkeys(one.column.group for one in tested if one.networks < MIN_NETWORKS))
     several = list(dict.fromkeys(one.column.group for one in tested if one.networks >= MIN_NETWORKS))
+    fixed = list(dict.fromkeys(one.column.group for one in tested if one.column.group not in several))
     found = []
     if several:
         found.append(f"On {enumeration(several)} this holds for networks trained alike")
