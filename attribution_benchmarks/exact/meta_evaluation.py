@@ -181,23 +181,27 @@ def _add_ranks(rows: dict[str, dict], seed: int) -> None:
 def table(found: Mapping[str, Mapping[str, Mapping]], group: str, metrics: Mapping[str, Metric]) -> list[str]:
     """Return the Markdown table of one group of networks, the best metric first."""
     lines = [
-        "| rank | metric | correlation with the true error | retest | passes | maps | right map | random map | wins |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|",
+        "| rank | metric | corrupted exact maps | maps of methods | retest | passes | maps | right map | random map |",
+        "|---|---|---|---|---:|---:|---:|---:|---:|",
     ]
     rows = found[group]
     for name in sorted(rows, key=lambda name: -rows[name]["correlation"][0]):
-        row, metric = rows[name], metrics[name]
-        value, low, high, *_ = row["correlation"]
-        place = "{} ({}–{})".format(*row["rank"]) if "rank" in row else ""
-        sign = 1 if metric.better == "more" else -1
-        retest = "1" if row["deterministic"] else f"{row['retest'][0]:.2f}" if row["retest"] else ""
+        row, sign = rows[name], 1 if metrics[name].better == "more" else -1
+        place = "{} ({}–{})".format(*row["rank"]) if "rank" in row else "control"
+        retest = "1" if row["deterministic"] else shown(row["retest"], interval=False)
         cells = (
-            place, f"`{name}`", f"{value:.2f} ({low:.2f} to {high:.2f})", retest, f"{row['passes']:.3g}",
-            f"{row['explanations']:.3g}", f"{sign * row['truth']:.3g}", f"{sign * row['chance']:.3g}",
-            f"{row['wins']['noise'][0]:.2f}" if row["wins"]["noise"] else "",
+            place, f"`{name}`", shown(row["correlation"]), shown(row["methods"]), retest, f"{row['passes']:.3g}",
+            f"{row['explanations']:.3g}", f"{sign * row['truth'] + 0:.3g}", f"{sign * row['chance'] + 0:.3g}",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def shown(found: Sequence[float] | None, interval: bool = True) -> str:
+    """Return an estimate as "0.85 (0.71 to 0.96)"; empty where there is none."""
+    if found is None:
+        return ""
+    return "{:.2f} ({:.2f} to {:.2f})".format(*found) if interval else f"{found[0]:.2f}"
 
 
 def draw(found: Mapping[str, Mapping[str, Mapping]]) -> Any:

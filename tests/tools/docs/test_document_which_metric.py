@@ -1,0 +1,42 @@
+"""The page on metrics says what was measured, and its findings follow from the figures."""
+
+import json
+
+from attribution_benchmarks.metrics.registry import METRIC_REGISTRY
+from tools.docs import document_which_metric
+
+RECORD = json.loads(document_which_metric.FIGURES.read_text())
+IMAGES, VECTORS = (RECORD["groups"][group] for group in ("images", "vectors"))
+PAGE = document_which_metric.ROOT / "docs" / "which_metric.md"
+
+
+def test_the_page_is_up_to_date():
+    assert PAGE.read_text() == document_which_metric.page(RECORD), "run python tools/docs/document_which_metric.py"
+
+
+def test_enough_inputs_and_every_metric_were_measured():
+    inputs, networks = (sum(rows["distance"]["correlation"][place] for rows in (IMAGES, VECTORS)) for place in (3, 4))
+    assert inputs >= 150 and networks == 24
+    assert set(METRIC_REGISTRY) - {*IMAGES, *VECTORS} == {"in_domain_deletion"}  # needs a network trained for it
+
+
+def test_controls_are_as_they_must_be():
+    for rows in (IMAGES, VECTORS):
+        assert rows["distance"]["correlation"][:3] == rows["distance"]["methods"][:3] == [1, 1, 1]
+        _, low, high, *_ = rows["random_score"]["correlation"]
+        assert low < 0 < high
+
+
+def test_findings_follow_from_the_figures():
+    difference = document_which_metric.difference
+    assert difference(IMAGES, "faithfulness_correlation", "insertion_deletion")[1] > 0
+    assert difference(IMAGES, "faithfulness_correlation", "insertion_deletion_road")[1] > 0
+    assert difference(IMAGES, "sensitivity_n", "deletion")[1] > 0
+    assert IMAGES["deletion"]["retest"][1] > IMAGES["sensitivity_n"]["retest"][2]
+    assert all(rows["avg_sensitivity"]["methods"][2] < 0 for rows in (IMAGES, VECTORS))
+    assert all(rows["max_sensitivity"]["correlation"][2] < 0 for rows in (IMAGES, VECTORS))
+    assert difference(VECTORS, "sparseness", "randomisation")[1] > 0
+    assert VECTORS["randomisation"]["methods"][1] < 0 < VECTORS["randomisation"]["methods"][2]
+    low, high = IMAGES["completeness"]["methods"][1:3]
+    assert low < IMAGES["faithfulness_correlation"]["methods"][0] < high
+    assert IMAGES["pointing_game"]["correlation"][1] < 0 and IMAGES["pointing_game"]["truth"] < 0.7

@@ -1,0 +1,170 @@
+"""Write docs/which_metric.md from docs/which_metric.json.
+
+    python -m attribution_benchmarks.exact.meta_evaluation --inputs=7 --output_dir=meta
+    cp meta/which_metric.json docs/ && cp meta/which_metric.png docs/pictures/
+    python tools/docs/document_which_metric.py
+
+Cost: seconds; the first command some twenty minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+from collections.abc import Mapping
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+from absl import flags  # noqa: E402
+
+from attribution import cli  # noqa: E402
+from attribution.file_io.files import atomic_write  # noqa: E402
+from attribution_benchmarks.exact.corruptions import GRADES, KINDS  # noqa: E402
+from attribution_benchmarks.exact.definition import METHODS  # noqa: E402
+from attribution_benchmarks.exact.meta_evaluation import CONTROLS, chosen, shown, table  # noqa: E402
+from attribution_benchmarks.stats import correlation, statistics  # noqa: E402
+
+FIGURES = ROOT / "docs" / "which_metric.json"
+FLAGS = flags.FlagValues()
+flags.DEFINE_string("output", str(ROOT / "docs" / "which_metric.md"), "file to write", flag_values=FLAGS)
+
+_PAGE = """# Which metric to use
+
+Generated from docs/which_metric.json by `python tools/docs/document_which_metric.py`; do not edit.
+
+A metric of attribution maps should give a right map a better score than a wrong one. Here the truth is known: {inputs}
+inputs of {networks} networks whose exact Shapley values are counted ([Exact truth](benchmarks.md#exact-truth)), sixteen
+networks of twelve features and eight of 8 x 8 pixels.
+
+- **Corrupted exact maps.** Each exact map is corrupted in {kinds} ways: {kinds_about}. Each has {grades} grades.
+  With the exact map itself these are {maps} maps of every input. Their distance from the truth is known and grows with
+  the grade.
+- **Maps of methods.** The maps of {methods} attribution methods for the same inputs, from the gradient to DeepLIFT.
+- **Figures.** Spearman's correlation between a metric's score and the true error, over the maps of one input, averaged
+  over inputs. It is 1 if a metric ranks all maps by their error, the smallest first, and 0 by chance. Intervals (95 %)
+  and ranks are over networks.
+- **Retest.** The same correlation between two runs of a metric with other random numbers. 1 is a metric without any.
+- **Cost.** Forward passes and further maps that the metric needs for one map alone.
+- **Right map, random map.** The mean score of the exact map and of Gaussian noise, the level of chance.
+- **Controls** are the distance, the rank correlation and the share of wrong signs, which know the truth, and a random
+  number.
+
+![Correlation of metrics with the true error, and by corruption](pictures/which_metric.png)
+
+*Left: correlation with the true error over corrupted exact maps, with 95 % intervals over networks. Right: the
+correlation within the grades of one corruption.*
+
+## What we find
+
+{findings}
+
+## Networks of 8 x 8 pixels
+
+{images}
+
+## Networks of twelve features
+
+{vectors}
+
+## Limits
+
+- The truth is the Shapley value with zero as an absent feature. Metrics that compare sums of a map with the effects of
+  single features or random sets are near to it by definition. Metrics that remove features in order judge an order,
+  which is one part of the truth: a map of the right order and wrong values has an error here.
+- Removed features have the input's mean value in most metrics, and zero in the truth.
+- The networks are small, with one or two hidden layers. Metrics that compare networks are tried on twelve features
+  only: exact maps of images on random networks cannot be counted. Blur and ROAD need images.
+- Ranks depend on the choice of corruptions; the maps of methods do not. Over metrics, the two correlations have a rank
+  correlation of {transfer_images} for images and {transfer_vectors} for vectors.
+
+```bash
+{command}
+```
+"""
+
+
+def main(values: flags.FlagValues) -> None:
+    """Write the page."""
+    atomic_write(pathlib.Path(values.output), page(json.loads(FIGURES.read_text(encoding="utf-8"))))
+
+
+def page(record: Mapping) -> str:
+    """Return the page as Markdown."""
+    groups = record["groups"]
+    metrics = chosen([*dict.fromkeys(name for rows in groups.values() for name in rows if name not in CONTROLS)])
+    counts = [rows["distance"]["correlation"][3:] for rows in groups.values()]
+    return _PAGE.format(
+        inputs=sum(count for count, _ in counts),
+        networks=sum(count for _, count in counts),
+        kinds=len(KINDS),
+        kinds_about="; ".join(KINDS.values()),
+        grades=len(GRADES),
+        maps=1 + len(KINDS) * len(GRADES),
+        methods=len(METHODS),
+        findings="\n".join(f"{number}. {finding}" for number, finding in enumerate(findings(groups), 1)),
+        images="\n".join(table(groups, "images", metrics)),
+        vectors="\n".join(table(groups, "vectors", metrics)),
+        transfer_images=f"{transfer(groups['images']):.2f}",
+        transfer_vectors=f"{transfer(groups['vectors']):.2f}",
+        command="python -m attribution_benchmarks.exact.meta_evaluation "
+        f"--inputs={record['inputs_per_network']} --output_dir=meta",
+    )
+
+
+def transfer(rows: Mapping[str, Mapping]) -> float:
+    """Return the rank correlation, over metrics, of the correlations on corrupted maps and on maps of methods."""
+    names = [name for name in rows if name not in CONTROLS and rows[name]["methods"]]
+    return float(correlation.spearman(*([rows[name][key][0] for name in names] for key in ("correlation", "methods"))))
+
+
+def difference(rows: Mapping[str, Mapping], first: str, second: str) -> tuple[float, float, float]:
+    """Return the mean difference of two metrics' correlations over networks, with its 95 % interval."""
+    one, other = rows[first]["by_network"], rows[second]["by_network"]
+    shared = [name for name in one if name in other]
+    return statistics.mean_interval(np.array([one[name] - other[name] for name in shared]))[:3]
+
+
+def findings(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
+    """Return the findings with their figures; a test checks that they follow from them."""
+    images, vectors = groups["images"], groups["vectors"]
+
+    def value(rows: Mapping[str, Mapping], name: str, key: str = "correlation") -> str:
+        return shown(rows[name][key])
+
+    sets, curves, road = "faithfulness_correlation", "insertion_deletion", "insertion_deletion_road"
+    return [
+        "**Random sets tell right maps from wrong ones better than curves of removal.** On images Faithfulness "
+        f"Correlation reaches {value(images, sets)}, Sensitivity-n {value(images, 'sensitivity_n')}, and the area "
+        f"between insertion and deletion {value(images, curves)}. ROAD's imputation does not help: {value(images, road)}. "
+        f"Faithfulness Correlation is above insertion and deletion by {shown(difference(images, sets, curves))}, and "
+        f"above ROAD by {shown(difference(images, sets, road))}.",
+        "**A repeatable metric is not a valid one.** Deletion on images repeats its order of maps almost exactly, "
+        f"retest {value(images, 'deletion', 'retest')}, and has {value(images, 'deletion')}. Sensitivity-n repeats it "
+        f"less, {value(images, 'sensitivity_n', 'retest')}, and its correlation is higher by "
+        f"{shown(difference(images, 'sensitivity_n', 'deletion'))}.",
+        "**Robustness prefers wrong maps.** Over the maps of methods, Avg-Sensitivity has "
+        f"{value(images, 'avg_sensitivity', 'methods')} on images and {value(vectors, 'avg_sensitivity', 'methods')} "
+        f"on vectors. Over corrupted maps, Max-Sensitivity has {value(images, 'max_sensitivity')} and "
+        f"{value(vectors, 'max_sensitivity')}. Errors that ignore the input are stable.",
+        "**Checks with random weights do not rank methods by correctness.** The correlation of `randomisation` is "
+        f"{value(vectors, 'randomisation')} over corrupted maps and {value(vectors, 'randomisation', 'methods')} over "
+        "maps of methods. Sparseness, which queries no network, is higher over corrupted maps by "
+        f"{shown(difference(vectors, 'sparseness', 'randomisation'))}. Such checks find methods that ignore the network; "
+        "they do not order the others.",
+        "**Completeness is a cheap guide to methods.** With two passes it reaches "
+        f"{value(images, 'completeness', 'methods')} over the maps of methods on images; Faithfulness Correlation with "
+        f"{images[sets]['passes']:.0f} passes reaches {value(images, sets, 'methods')}. A wrong map can be complete: over "
+        f"corrupted maps it has {value(images, 'completeness')}.",
+        "**The mask of the class evidence is not the truth about the network.** The tetrominoes are the only evidence in "
+        f"the images. Yet the pointing game has {value(images, 'pointing_game')} and average precision "
+        f"{value(images, 'average_precision')}. The highest pixel of exact maps is in the mask in "
+        f"{100 * images['pointing_game']['truth']:.0f} % of the images: the networks also use pixels that share the "
+        "noise.",
+    ]
+
+
+if __name__ == "__main__":
+    cli.run(main, FLAGS, __doc__)
