@@ -18,6 +18,7 @@ import dataclasses
 import importlib
 import urllib.parse
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,16 +59,13 @@ def quantus_metric(name: str) -> Metric:
     BadInput
         If Quantus is not installed, the class is not offered, or it does not take the parameters.
     """
-    kind, _, query = name.removeprefix(PREFIX).partition("?")
-    if kind not in NAMES:
-        raise BadInput(f"--metrics={name}: no such metric of Quantus is offered; choose of {listed(sorted(NAMES))}")
+    kind, parameters = parsed(name, "Quantus", NAMES)
     try:
         quantus: Any = importlib.import_module("quantus")
     except ImportError as error:
         raise BadInput(
             f"--metrics={name} needs Quantus: pip install 'attribution-benchmarks[quantus]' ({error})"
         ) from error
-    parameters = {key: _value(text) for key, text in urllib.parse.parse_qsl(query, keep_blank_values=True)}
     scorer = QuantusScorer(kind, parameters)
     try:
         direction = scorer.metric(quantus).score_direction.value
@@ -79,12 +77,26 @@ def quantus_metric(name: str) -> Metric:
         name,
         f"{kind} (Quantus)",
         better=better,  # type: ignore[arg-type]
-        about=f"Quantus's {kind}{f' with {query}' if query else ''}. {better.capitalize()} is better.",
+        about=f"Quantus's {name.removeprefix(PREFIX)}. {better.capitalize()} is better.",
         source=f"Quantus {quantus.__version__}",
         measure=PerSampleMetric(name, scorer, digits=6, of_controls=not explaining, needs_explainer=explaining),
         masks=kind in _OF_MASKS,
         on_request=True,
     )
+
+
+def parsed(name: str, library: str, offered: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the class and the parameters of ``library:CLASS?parameter=value&...``.
+
+    Raises
+    ------
+    BadInput
+        If the class is not offered.
+    """
+    kind, _, query = name.partition(":")[2].partition("?")
+    if kind not in offered:
+        raise BadInput(f"--metrics={name}: no such metric of {library} is offered; choose of {listed(sorted(offered))}")
+    return kind, {key: _value(text) for key, text in urllib.parse.parse_qsl(query, keep_blank_values=True)}
 
 
 def _value(text: str) -> Any:

@@ -14,6 +14,7 @@ from attribution_benchmarks.metrics import (
     in_domain,
     localisation,
     of_quantus,
+    of_xplique,
     regions,
     sanity,
 )
@@ -79,6 +80,8 @@ def _custom_metric(name: str, known: Mapping[str, Metric]) -> Metric:
         return localisation.pointing_game_metric(name.partition("@")[2] or "none")
     if name.startswith(of_quantus.PREFIX):
         return of_quantus.quantus_metric(name)
+    if name.startswith(of_xplique.PREFIX):
+        return of_xplique.xplique_metric(name)
     refuse_file_alone(name, "--metrics", functions=False)
     if ":" not in name:
         raise BadInput(f"--metrics has no '{name}'; choose of {listed(known)}, or name your own as file.py:NAME")
