@@ -241,7 +241,7 @@ _FURTHER = tuple((f"--models_dir=saved_models/bim/seed{seed}",) for seed in rang
 def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]:
     """Return the commands of a quick run, or of a full run on a share of its images."""
     images, contrast_images, counterparts = (
-        (6, 4, 4) if quick else (max(6, round(16 * share)), max(4, round(10 * share)), max(4, round(10 * share)))
+        (6, 4, 4) if quick else (max(6, round(24 * share)), max(4, round(10 * share)), max(4, round(10 * share)))
     )
     seeded = (f"--seed={seed}",) if seed else ()
     return [
@@ -255,7 +255,7 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
             metrics=("MCS", "IDR", "IIR"),
             model_flag="--models=obj=",
             random_networks=True,
-            cost=45 if quick else 30 + 165 * share,
+            cost=45 if quick else 30 + 245 * share,
             once=("IIR",),  # the patches in the directory of the sets are those of one network
             networks=_FURTHER,
         ),
