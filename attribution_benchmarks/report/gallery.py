@@ -15,7 +15,7 @@ from attribution_benchmarks.core.input_scores import InputScores
 from attribution_benchmarks.report import images
 from attribution_benchmarks.report.formatting import score
 from attribution_benchmarks.report.matrix import Column, Matrix
-from attribution_benchmarks.report.significance import ColumnTests, group_of, rivals
+from attribution_benchmarks.report.significance import ColumnTests, group_of, independent_baselines
 
 _BUDGET = 3_600_000  # characters of pictures and maps; the rest of a page takes under half as much again
 _QUALITIES = (70, 50, 35, 22)  # of WebP
@@ -225,7 +225,7 @@ def _scores(column: Column, group: InputScores, matrix: Matrix, tested: bool) ->
     numbers = np.full(table.shape, _MISSING, np.uint16)
     numbers[np.isfinite(table)] = np.rint((finite - low) / step).astype(np.uint16)
     best = max if column.higher_is_better else min
-    controls = rivals(column, matrix, group) if tested else []
+    controls = independent_baselines(column, matrix, group) if tested else []
     return {
         "column": column.key, "title": column.label, "names": names, "low": low,
         "step": step, "less": not column.higher_is_better, "digits": 1 if column.percent else 3,

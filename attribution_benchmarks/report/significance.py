@@ -240,7 +240,7 @@ def _compare_column(column: Column, matrix: Matrix, group: InputScores, seed: in
 
 def _baselines(column: Column, matrix: Matrix, group: InputScores, methods: Sequence[str]) -> list[Baseline]:
     """Return each method's comparison with each baseline of a column."""
-    independent = rivals(column, matrix, group)
+    independent = independent_baselines(column, matrix, group)
     values = {name: group.by_network(name) for name in (*methods, *independent)}
     pairs = [(method, name) for method in methods for name in independent]
     found = []
@@ -315,7 +315,7 @@ def group_of(column: Column, scores: Mapping[str, Sequence[InputScores]]) -> Inp
     return found[0] if len(found) == 1 else None
 
 
-def rivals(column: Column, matrix: Matrix, group: InputScores) -> list[str]:
+def independent_baselines(column: Column, matrix: Matrix, group: InputScores) -> list[str]:
     """Return the model-independent baselines that methods of a column are compared with."""
     return [name for name in matrix.controls if name in group.values and name not in column.excluded]
 
@@ -373,7 +373,7 @@ def _power(column: Column, group: InputScores, matrix: Matrix) -> OraclePower | 
     if not oracles:
         return None
     values = np.asarray(group.values[oracles[0]], np.float64)
-    shares = [_share_above(group, values, name, column) for name in rivals(column, matrix, group)]
+    shares = [_share_above(group, values, name, column) for name in independent_baselines(column, matrix, group)]
     known = sorted((one for one in shares if one.n), key=lambda one: (one.share, one.control))
     return OraclePower(column, oracles[0], float(np.nanmean(values)), tuple(known))
 

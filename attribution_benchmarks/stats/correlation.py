@@ -104,7 +104,7 @@ def spearman_interval(first: npt.ArrayLike, second: npt.ArrayLike, *, clusters: 
 
 
 def _jackknife(value: float, others: npt.ArrayLike) -> tuple[float, float]:
-    """Return the 95 % interval of a statistic, given its values with one group left out at a time."""
+    """Return the 95 % interval of a statistic, given its values without one group at a time."""
     from scipy import special
 
     others = np.asarray(others, np.float64)
