@@ -138,7 +138,8 @@ def findings(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
     return [
         "**Random sets tell right maps from wrong ones better than curves of removal.** On images Faithfulness "
         f"Correlation reaches {value(images, sets)}, Sensitivity-n {value(images, 'sensitivity_n')}, and the area "
-        f"between insertion and deletion {value(images, curves)}. ROAD's imputation does not help: {value(images, road)}. "
+        f"between insertion and deletion {value(images, curves)}. ROAD's imputation does not help: "
+        f"{value(images, road)}. "
         f"Faithfulness Correlation is above insertion and deletion by {shown(difference(images, sets, curves))}, and "
         f"above ROAD by {shown(difference(images, sets, road))}.",
         "**A repeatable metric is not a valid one.** Deletion on images repeats its order of maps almost exactly, "
@@ -152,14 +153,14 @@ def findings(groups: Mapping[str, Mapping[str, Mapping]]) -> list[str]:
         "**Checks with random weights do not rank methods by correctness.** The correlation of `randomisation` is "
         f"{value(vectors, 'randomisation')} over corrupted maps and {value(vectors, 'randomisation', 'methods')} over "
         "maps of methods. Sparseness, which queries no network, is higher over corrupted maps by "
-        f"{shown(difference(vectors, 'sparseness', 'randomisation'))}. Such checks find methods that ignore the network; "
-        "they do not order the others.",
+        f"{shown(difference(vectors, 'sparseness', 'randomisation'))}. Such checks find methods that ignore the "
+        "network; they do not order the others.",
         "**Completeness is a cheap guide to methods.** With two passes it reaches "
         f"{value(images, 'completeness', 'methods')} over the maps of methods on images; Faithfulness Correlation with "
-        f"{images[sets]['passes']:.0f} passes reaches {value(images, sets, 'methods')}. A wrong map can be complete: over "
-        f"corrupted maps it has {value(images, 'completeness')}.",
-        "**The mask of the class evidence is not the truth about the network.** The tetrominoes are the only evidence in "
-        f"the images. Yet the pointing game has {value(images, 'pointing_game')} and average precision "
+        f"{images[sets]['passes']:.0f} passes reaches {value(images, sets, 'methods')}. A wrong map can be complete: "
+        f"over corrupted maps it has {value(images, 'completeness')}.",
+        "**The mask of the class evidence is not the truth about the network.** The tetrominoes are the only evidence "
+        f"in the images. Yet the pointing game has {value(images, 'pointing_game')} and average precision "
         f"{value(images, 'average_precision')}. The highest pixel of exact maps is in the mask in "
         f"{100 * images['pointing_game']['truth']:.0f} % of the images: the networks also use pixels that share the "
         "noise.",
