@@ -374,11 +374,11 @@ def _strongest(column: Column, rows: Mapping[str, Mapping]) -> float | None:
 
 
 def _test_cells(name: str, tests: ColumnTests | None) -> dict:
-    """Return the range of a method's rank, its chance of being best, and its mark; empty text if it was not tested."""
+    """Return the 95 % range of a method's rank, and its mark; empty text if it was not tested."""
     if tests is None or name not in tests.ranks:
-        return {"ranks": "", "best": "", "mark": ""}
-    low, high, best = tests.ranks[name]
-    return {"ranks": f"{rank(low)}–{rank(high)}", "best": f"{100 * best:.0f} %", "mark": tests.mark(name)}
+        return {"ranks": "", "mark": ""}
+    low, high, _ = tests.ranks[name]
+    return {"ranks": f"{rank(low)}–{rank(high)}", "mark": tests.mark(name)}
 
 
 def _line(name: str, row: Mapping, column: Column, names: Any) -> dict:
