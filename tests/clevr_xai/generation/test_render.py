@@ -1,6 +1,7 @@
 """Renders: masks that agree with the ray marcher, pictures that repeat to the bit, one line without the extra."""
 
 import hashlib
+import json
 import os
 import pathlib
 import subprocess
@@ -94,13 +95,10 @@ def test_the_light_casts_a_shadow():
 
 @pytest.mark.parametrize("missing", ["mitsuba", "oidn"])
 def test_without_the_extra_one_line_names_it(missing, monkeypatch):
-    render._mitsuba.cache_clear()
     monkeypatch.setitem(sys.modules, missing, None)  # importing it raises ImportError
     with pytest.raises(BadInput, match=r"the extra 'render'") as error:
         render.check_available()
     assert missing in str(error.value) and "\n" not in str(error.value)
-    monkeypatch.undo()
-    render._mitsuba.cache_clear()
 
 
 def test_a_process_with_tensorflow_renders_elsewhere_and_ends_well(tmp_path):
@@ -140,47 +138,40 @@ def test_what_an_interrupt_leaves_of_a_picture_is_no_picture():
     assert done.stdout == "interrupted\n", done.stderr[-500:]
 
 
-def light(shapes, camera, max_depth, samples=64):
-    """Return the linear light that a scene's middle 16 pixels see, (3,)."""
-    mitsuba = render._mitsuba()
-    integrator = {"type": "volpath", "max_depth": max_depth, "rr_depth": 1000}
-    sensor = render._sensor({"camera": camera}, 96, 64, samples)
-    world = mitsuba.load_dict({"type": "scene", **shapes, "integrator": integrator, "sensor": sensor})
-    return np.array(mitsuba.render(world, spp=samples))[30:34, 46:50, :3].mean(axis=(0, 1))
+@pytest.fixture(scope="module")
+def of_mitsuba():
+    """What ``measure_light`` prints."""
+    script = pathlib.Path(__file__).with_name("measure_light.py")
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[3])}
+    command = [sys.executable, str(script)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout)
 
 
 @pytest.mark.parametrize("look", looks.LOOKS)
 @pytest.mark.parametrize("lamp", ["key", "fill", "back", "sun"])
-def test_a_lamp_lights_the_ground_by_its_power(look, lamp):
+def test_a_lamp_lights_the_ground_by_its_power(look, lamp, of_mitsuba):
     """The inverse-square law: a Lambertian lamp of P watts gives P cos^2 / (pi r^2) above a point that it faces."""
-    scene, look = scenes.sample_scene(3, 0) | {"objects": []}, looks.LOOKS[look]
-    shapes = render._lit_world(scene, look)
-    position = scene["lights"].get(lamp)
-    shapes = {"ground": shapes["ground"], lamp: shapes[lamp]}
+    found = of_mitsuba["lamps"][look][lamp]
+    look = looks.LOOKS[look]
     if lamp == "sun":
         direction, irradiance = look.sun
         irradiance *= direction[2] / np.linalg.norm(direction)
     else:
+        position = scenes.sample_scene(3, 0)["lights"][lamp]
         distance = np.linalg.norm(position)
         # A lamp that is pushed out by a factor has the same solid angle, hence the same irradiance.
         irradiance = look.watts[lamp] * (position[2] / distance) / (np.pi * distance**2)
     color = {"key": (1.0, 0.932, 0.817), "fill": (0.762, 0.818, 1.0)}.get(lamp, (1.0, 1.0, 1.0))
-    expected = 0.8 / np.pi * irradiance * np.array(color)
-    np.testing.assert_allclose(light(shapes, scene["camera"], max_depth=2), expected, rtol=0.02)
+    np.testing.assert_allclose(found, 0.8 / np.pi * irradiance * np.array(color), rtol=0.02)
 
 
 @pytest.mark.parametrize("material", ["rubber", "metal"])
-def test_a_matched_material_conserves_energy(material):
+def test_a_matched_material_conserves_energy(material, of_mitsuba):
     """White furnace: in light of radiance 1 from everywhere, a white sphere shows at most 1.
 
     The other look's rubber shows 1.04: Disney's model, of which it is, gains energy.
     """
-    white = getattr(looks.LOOKS["matched"], material)([1.0, 1.0, 1.0])
-    shapes = {
-        "ball": {"type": "sphere", "bsdf": white},
-        "furnace": {"type": "constant", "radiance": {"type": "rgb", "value": 1.0}},
-    }
-    found = light(shapes, [0.0, -6.0, 1.0], max_depth=3, samples=256)
+    found = np.array(of_mitsuba["furnace"][material])
     assert (found < 1.002).all() and (found > 0.85).all()
 
 
@@ -195,26 +186,22 @@ def test_a_look_changes_no_index(index):
 
 
 @pytest.mark.parametrize("shape", ["cube", "cylinder"])
-def test_the_first_tangent_is_horizontal_around_the_axis(shape):
+def test_the_first_tangent_is_horizontal_around_the_axis(shape, of_mitsuba):
     """So that the gloss of metal is stretched as Blender stretches it, which shows as rays on the caps of cylinders."""
-    mitsuba = render._mitsuba()
-    solid = {"type": "ply", "filename": meshes.files()[f"oriented_{shape}"]}
-    world = mitsuba.load_dict({"type": "scene", "solid": solid})
-    found = {"cap": [], "side": []}
-    for turn in np.linspace(0, 2 * np.pi, 50):
-        outward = np.array([np.cos(turn), np.sin(turn), 0.0])
-        for part, origin, direction in (
-            ("cap", 0.6 * outward + [0, 0, 3], [0, 0, -1]),
-            ("side", 3 * outward + [0, 0, 0.3], -outward),
-        ):
-            seen = world.ray_intersect(mitsuba.Ray3f(list(origin), list(direction)))
-            tangent, normal = np.array(seen.sh_frame.s), np.array(seen.sh_frame.n)
-            around = np.cross([0, 0, 1], outward)
-            expected = around if part == "cap" else around - normal * (around @ normal)
-            found[part].append(abs(tangent @ expected) / np.linalg.norm(expected))
-    assert len(found["cap"]) == 50 and np.min(found["side"]) > 0.999
+    frames = {
+        part: [np.array(frame[field]) for field in ("tangents", "normals")]
+        for part, frame in of_mitsuba["frames"][shape].items()
+    }
+    turns = np.linspace(0, 2 * np.pi, 50)
+    around = np.stack([-np.sin(turns), np.cos(turns), np.zeros(50)], axis=1)
+    tangents, normals = frames["side"]
+    expected = around - normals * np.sum(around * normals, axis=1, keepdims=True)
+    along = np.abs(np.sum(tangents * expected, axis=1)) / np.linalg.norm(expected, axis=1)
+    assert along.shape == (50,) and along.min() > 0.999
+    tangents, _ = frames["cap"]
+    along = np.abs(np.sum(tangents * around, axis=1))
     # A triangle of the cube's cap has one tangent, and spans up to 28 degrees around the axis at this radius.
-    assert np.min(found["cap"]) > np.cos(np.deg2rad(28))
+    assert along.shape == (50,) and along.min() > np.cos(np.deg2rad(28))
 
 
 MESHES = {"cube": meshes.cube_mesh, "cylinder": meshes.cylinder_mesh}
