@@ -25,7 +25,7 @@ class MethodCard:
     requirements
         Properties that the model must have.
     cost
-        Passes per input: F is a forward pass, G a forward and backward pass (about 2.6 F).
+        What an input takes; a gradient is a forward and a backward pass, about 2.6 forward passes.
     randomness
         Random quantities and their seed.
     weaknesses

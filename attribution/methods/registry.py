@@ -48,7 +48,7 @@ _ABSORBED = "biases and other inputs take relevance, and so does ε where values
 _ABSORBED_POSITIVE = f"{_ABSORBED}; rules of positive parts lose that of negative sums"
 _SELF_ATTENTION = "Self-attention among all tokens, computed by Softmax operations; square patches on a grid."
 _LAYER = "A layer that keeps positions; by default the last one before pooling and head."
-_TO_THE_LAYER = "1 F + the backward pass down to the layer"
+_TO_THE_LAYER = "1 forward pass, and the backward pass down to the layer"
 
 
 def _method(
@@ -78,7 +78,7 @@ def _lrp(
         title,
         "relevance",
         citation=citation,
-        cost="about 2 G",
+        cost="about 2 gradients",
         weaknesses=weaknesses,
         requirements=_RULES + more,
         sum_law=law,
@@ -106,7 +106,7 @@ _METHODS = [
         "Vanilla Gradient",
         "gradient",
         citation="Simonyan, Vedaldi and Zisserman, Deep Inside Convolutional Networks, ICLR workshop 2014",
-        cost="1 G",
+        cost="1 gradient",
         weaknesses="Noisy; blind where the score saturates; shows what would change the score, not what produced it.",
         query="input gradient",
     ),
@@ -115,7 +115,7 @@ _METHODS = [
         "Gradient x Input",
         "path",
         citation="Shrikumar, Greenside, Shcherbina and Kundaje, Not Just a Black Box, 2016",
-        cost="1 G",
+        cost="1 gradient",
         weaknesses="Zero wherever the input is zero, even if the model uses that zero; depends on how inputs were "
         "centred.",
         query="input gradient",
@@ -125,7 +125,7 @@ _METHODS = [
         "Integrated Gradients",
         "path",
         citation="Sundararajan, Taly and Yan, Axiomatic Attribution for Deep Networks, ICML 2017",
-        cost="points G",
+        cost="1 gradient per point",
         weaknesses="Depends on the baseline; parts of the input that equal it get nothing; few points leave a gap "
         "between the map's sum and f(x) - f(baseline).",
         requirements=_PATH,
@@ -137,7 +137,7 @@ _METHODS = [
         "gradient",
         citation="Smilkov, Thorat, Kim, Viégas and Wattenberg, SmoothGrad, 2017; squared: Hooker, Erhan, Kindermans "
         "and Kim, A Benchmark for Interpretability Methods, NeurIPS 2019",
-        cost="samples G, and 1 G for targets to be predicted",
+        cost="1 gradient per sample, and 1 more to predict the target",
         weaknesses="Explains the model around the input rather than at it; the result depends on the noise level.",
         randomness=f"Gaussian noise, {_SEED_PER_INPUT}.",
     ),
@@ -157,7 +157,7 @@ _METHODS = [
         "path",
         citation="Erion, Janizek, Sturmfels, Lundberg and Lee, Improving Performance of Deep Learning Models with "
         "Axiomatic Attribution Priors and Expected Gradients, Nature Machine Intelligence 2021",
-        cost="samples G, and 1 G for targets to be predicted",
+        cost="1 gradient per sample, and 1 more to predict the target",
         weaknesses="Explains the difference from the references: with the default, zero, it is Integrated Gradients "
         "at random points, and noisier. The sum is correct only in expectation.",
         requirements=f"{_DIFFERENTIABLE} References to compare inputs with, preferably training data.",
@@ -169,7 +169,7 @@ _METHODS = [
         "Guided Integrated Gradients",
         "path",
         citation="Kapishnikov, Venugopalan, Avci, Wedin, Terry and Bolukbasi, Guided Integrated Gradients, CVPR 2021",
-        cost="steps G, one after another, and 1 G for targets to be predicted",
+        cost="1 gradient per step, one after another, and 1 more to predict the target",
         weaknesses="The path depends on the input: where two inputs get different maps, the path may be the cause. "
         "Depends on the baseline as Integrated Gradients do.",
         requirements=_PATH,
@@ -181,7 +181,7 @@ _METHODS = [
         "path",
         citation="Yang, Wang and Bilgic, IDGI: A Framework to Eliminate Explanation Noise from Integrated Gradients, "
         "CVPR 2023",
-        cost="(points - 1) G + 1 F, and 1 G for targets to be predicted",
+        cost="points - 1 gradients and 1 forward pass, and 1 more gradient to predict the target",
         weaknesses="The signs of a step's values are all that of the step's change of the score, so that evidence for "
         "and against the class is mixed. Depends on the baseline as Integrated Gradients do.",
         requirements=_PATH,
@@ -192,7 +192,7 @@ _METHODS = [
         "Blur IG",
         "path",
         citation="Xu, Venugopalan and Sundararajan, Attribution in Scale and Space, CVPR 2020",
-        cost="(steps + 1) G",
+        cost="steps + 1 gradients",
         weaknesses="What a blur leaves in place, such as a uniform color, gets nothing; the strongest blur is dark, "
         "since zeros lie outside the input.",
         requirements=f"{_DIFFERENTIABLE} Signals or images.",
@@ -203,7 +203,7 @@ _METHODS = [
         "XRAI",
         "path",
         citation="Kapishnikov, Bolukbasi, Viégas and Terry, XRAI: Better Attributions Through Regions, ICCV 2019",
-        cost="2 points G",
+        cost="2 gradients per point",
         weaknesses="Borders come from the image's segments, whatever the model uses; whole regions share one value. "
         "The scales of its segments are made for photographs.",
         requirements=f"{_DIFFERENTIABLE} Images; needs scikit-image.",
@@ -214,7 +214,7 @@ _METHODS = [
         "FullGrad",
         "full gradient",
         citation="Srinivas and Fleuret, Full-Gradient Representation for Neural Network Visualization, NeurIPS 2019",
-        cost="1 G",
+        cost="1 gradient",
         weaknesses="Has no sign; a layer's share does not depend on the size of its term, only on how it is spread; "
         "layers without positions are left out. Made for convolutional networks of ReLUs.",
         requirements="Linear operations, pooling, normalisation by constants and activations of one variable; others "
@@ -227,7 +227,7 @@ _METHODS = [
         "relevance",
         citation="Shrikumar, Greenside and Kundaje, Learning Important Features Through Propagating Activation "
         "Differences, ICML 2017; products and maxima: Lundberg and Lee, NeurIPS 2017",
-        cost="1 G + 1 F",
+        cost="1 gradient and 1 forward pass",
         weaknesses="Depends on the baseline, and on how the network computes its function: two networks with the same "
         "scores may get different maps.",
         requirements="Linear operations, functions of one variable, products, quotients, maxima and softmax; others "
@@ -239,7 +239,7 @@ _METHODS = [
         "Guided Backprop",
         "changed ReLU",
         citation="Springenberg, Dosovitskiy, Brox and Riedmiller, Striving for Simplicity, ICLR workshop 2015",
-        cost="1 G",
+        cost="1 gradient",
         weaknesses="Close to a reconstruction of the input: it changes little with the class or with the upper "
         "layers' weights (Adebayo et al. 2018; Nie et al. 2018).",
         requirements=_RECTIFIERS,
@@ -249,7 +249,7 @@ _METHODS = [
         "Deconvnet",
         "changed ReLU",
         citation=_DECONVNET,
-        cost="1 G",
+        cost="1 gradient",
         weaknesses="Ignores which ReLUs were active, so that without max-pooling it hardly depends on the input.",
         requirements=_RECTIFIERS,
     ),
@@ -349,7 +349,7 @@ _METHODS = [
         "Guided Grad-CAM",
         "changed ReLU",
         citation=_GRAD_CAM,
-        cost=f"1 G + {_TO_THE_LAYER}",
+        cost=f"1 gradient, {_TO_THE_LAYER}",
         weaknesses="Fine detail comes from Guided Backprop, which is not specific to the class; the location comes "
         "from Grad-CAM.",
         requirements=f"{_LAYER} {_RECTIFIERS}",
@@ -393,7 +393,7 @@ _METHODS = [
         "Ablation-CAM",
         "Desai and Ramaswamy, Ablation-CAM, WACV 2020",
         "Slow for wide layers; a channel of zeros may be unlike any the model was trained on.",
-        "channels passes from the layer to the score + 1 F + 1 G",
+        "1 pass from the layer to the score per channel, 1 forward pass and 1 gradient",
     ),
     _cam(
         cam.score_cam,
@@ -401,7 +401,7 @@ _METHODS = [
         "Wang, Wang, Du, Yang, Zhang, Ding, Mardziel and Hu, Score-CAM, CVPR workshops 2020",
         "Slow for wide layers; with probabilities the softmax over channels is nearly flat; masked inputs are unlike "
         "any the model was trained on.",
-        "live channels F + 1 G",
+        "1 forward pass per live channel, and 1 gradient",
     ),
     _cam(
         cam.score_cam_constant_masks,
@@ -410,7 +410,7 @@ _METHODS = [
         "and Plataniotis, SVEA, ICCV workshops 2021",
         "A mask does not depend on where a channel is active; weights are the gain in score when the whole input is "
         "dimmed. Not for comparison with other methods.",
-        "channels F + 1 F + 1 G",
+        "1 forward pass per channel, and 1 more, and 1 gradient",
     ),
     _cam(
         cam.sise,
@@ -419,14 +419,14 @@ _METHODS = [
         "Attribution-Based Input Sampling, AAAI 2021",
         "Here on one layer, without the fusion of several blocks; masked inputs are unlike any the model was trained "
         "on. Where all their scores are negative, as logits may be, the map is zero.",
-        "channels with a positive gradient F + 1 G",
+        "1 forward pass per channel with a positive gradient, and 1 gradient",
     ),
     _method(
         attention.attention_rollout,
         "Attention rollout",
         "attention",
         citation="Abnar and Zuidema, Quantifying Attention Flow in Transformers, ACL 2020",
-        cost="1 F + a backward pass down to the first attention, whose gradients it does not use",
+        cost="1 forward pass, and a backward pass down to the first attention, whose gradients it does not use",
         weaknesses="The same map for every class; weights all heads equally and ignores values and other layers.",
         requirements=_SELF_ATTENTION,
         drops_channels=True,
@@ -436,7 +436,7 @@ _METHODS = [
         "Gradient x rollout",
         "attention",
         citation="Chefer, Gur and Wolf, Generic Attention-model Explainability, ICCV 2021",
-        cost="1 F + the backward pass down to the first attention",
+        cost="1 forward pass, and the backward pass down to the first attention",
         weaknesses="Drops evidence against the class; ignores values and other layers.",
         requirements=_SELF_ATTENTION,
         drops_channels=True,
@@ -446,7 +446,7 @@ _METHODS = [
         "RISE",
         "masks",
         citation="Petsiuk, Das and Saenko, RISE, BMVC 2018",
-        cost="masks F + 1 F",
+        cost="1 forward pass per mask, and 1 more",
         weaknesses="Slow; noisy below about 1,000 masks; cannot be finer than its cells or groups; with logits that "
         "may be negative the map loses its meaning.",
         requirements="Scores only; made for probabilities.",
@@ -458,7 +458,7 @@ _METHODS = [
         "Occlusion",
         "masks",
         citation=_DECONVNET,
-        cost="patches or groups F + 1 F",
+        cost="1 forward pass per patch or group, and 1 more",
         weaknesses="Depends on the patch and on its value; misses evidence that is present twice.",
         requirements="Scores only.",
         drops_channels=True,
@@ -469,7 +469,7 @@ _METHODS = [
         "masks",
         citation="Castro, Gómez and Tejada, Polynomial Calculation of the Shapley Value Based on Sampling, 2009; "
         "antithetic: Mitchell, Cooper, Frank and Holmes, JMLR 2022",
-        cost="permutations (groups - 1) F + 2 F",
+        cost="permutations x (groups - 1) forward passes, and 2 more",
         weaknesses="Slow; noisy with few permutations where groups interact. Depends on the baseline and the groups; "
         "mixtures of input and baseline are unlike any input the model was trained on.",
         requirements="Scores only.",
@@ -483,7 +483,7 @@ _METHODS = [
         "masks",
         citation="Lundberg and Lee, A Unified Approach to Interpreting Model Predictions, NeurIPS 2017; pairs: Covert "
         "and Lee, AISTATS 2021",
-        cost="samples F + 2 F",
+        cost="1 forward pass per sample, and 2 more",
         weaknesses="Noisy where the samples are few for the number of groups; otherwise as Shapley sampling.",
         requirements="Scores only.",
         randomness=f"Coalitions, {_SEED_PER_INPUT}; none where all are scored.",
@@ -495,7 +495,7 @@ _METHODS = [
         "LIME",
         "masks",
         citation="Ribeiro, Singh and Guestrin, Why Should I Trust You?, KDD 2016",
-        cost="samples F + 1 F",
+        cost="1 forward pass per sample, and 1 more",
         weaknesses="Depends on the groups, the kernel's width and the penalty, for which there is no rule; with many "
         "groups nearly all samples have the same weight.",
         requirements="Scores only.",
@@ -549,27 +549,28 @@ def _library_method(
 _LIBRARY_METHODS = [
     _library_method(library, function, title, cost, difference, *randomness)
     for library, function, title, cost, difference, *randomness in (
-        ("tf-keras-vis", libraries.tf_keras_vis_gradient, "Saliency", "1 G",
+        ("tf-keras-vis", libraries.tf_keras_vis_gradient, "Saliency", "1 gradient",
          f"The largest channel of |gradient|. {_SCALED}"),
-        ("tf-keras-vis", libraries.tf_keras_vis_smoothgrad, "SmoothGrad", "samples G",
+        ("tf-keras-vis", libraries.tf_keras_vis_smoothgrad, "SmoothGrad", "1 gradient per sample",
          f"The largest channel of |mean gradient|. {_SCALED} The noise depends on the batch.",
          "Gaussian noise, from a seed per batch of inputs."),
-        ("tf-keras-vis", libraries.tf_keras_vis_guided_backprop, "Guided Backprop", "1 G",
+        ("tf-keras-vis", libraries.tf_keras_vis_guided_backprop, "Guided Backprop", "1 gradient",
          f"The largest channel of |guided gradient|. {_SCALED}"),
-        ("tf-keras-vis", libraries.tf_keras_vis_grad_cam, "Grad-CAM", "1 F + a backward pass", _SPLINES),
-        ("tf-keras-vis", libraries.tf_keras_vis_grad_cam_plus_plus, "Grad-CAM++", "1 F + a backward pass", _SPLINES),
-        ("tf-keras-vis", libraries.tf_keras_vis_score_cam, "Score-CAM", "channels F", _SPLINES),
-        ("tf-explain", libraries.tf_explain_gradient, "Vanilla Gradient", "1 G", _ABSOLUTE),
-        ("tf-explain", libraries.tf_explain_gradient_x_input, "Gradient x Input", "1 G", _ABSOLUTE),
-        ("tf-explain", libraries.tf_explain_integrated_gradients, "Integrated Gradients", "points G",
+        ("tf-keras-vis", libraries.tf_keras_vis_grad_cam, "Grad-CAM", "1 forward and 1 backward pass", _SPLINES),
+        ("tf-keras-vis", libraries.tf_keras_vis_grad_cam_plus_plus, "Grad-CAM++", "1 forward and 1 backward pass",
+         _SPLINES),
+        ("tf-keras-vis", libraries.tf_keras_vis_score_cam, "Score-CAM", "1 forward pass per channel", _SPLINES),
+        ("tf-explain", libraries.tf_explain_gradient, "Vanilla Gradient", "1 gradient", _ABSOLUTE),
+        ("tf-explain", libraries.tf_explain_gradient_x_input, "Gradient x Input", "1 gradient", _ABSOLUTE),
+        ("tf-explain", libraries.tf_explain_integrated_gradients, "Integrated Gradients", "1 gradient per point",
          "Never multiplied by the input, hence not complete; absolute values, summed over channels."),
-        ("tf-explain", libraries.tf_explain_smoothgrad, "SmoothGrad", "samples G",
+        ("tf-explain", libraries.tf_explain_smoothgrad, "SmoothGrad", "1 gradient per sample",
          "Differentiates the cross-entropy instead of the score; the noise has a fixed standard deviation, whatever "
          "the input's range.", f"Gaussian noise, {_SEED_PER_INPUT}."),
-        ("tf-explain", libraries.tf_explain_grad_cam, "Grad-CAM", "1 F + a backward pass",
+        ("tf-explain", libraries.tf_explain_grad_cam, "Grad-CAM", "1 forward and 1 backward pass",
          "Gradients count only where activation and gradient are positive, before they are averaged; the map has no "
          "final ReLU."),
-        ("tf-explain", libraries.tf_explain_occlusion, "Occlusion", "patches F",
+        ("tf-explain", libraries.tf_explain_occlusion, "Occlusion", "1 forward pass per patch",
          "Covers with the value 127.5 whatever the input's range, and returns 1 - score, as if scores were "
          "probabilities."),
     )

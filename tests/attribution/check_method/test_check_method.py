@@ -194,10 +194,12 @@ def test_a_kind_of_input_that_is_refused_is_named_and_all_of_them_is_a_failure(f
 
 
 def test_pass_counts_are_told(file):
-    assert outcomes(file, "good")["images", "passes_per_input"].words == "0 F and 1 G for each input"
+    assert (
+        outcomes(file, "good")["images", "passes_per_input"].words == "0 forward and 1 gradient passes for each input"
+    )
     found = attribution.check_method("integrated_gradients", parameters={"points": 4}, show=False)
     words = {finding.words for finding in found if finding.check == "passes_per_input"}
-    assert words == {"0 F and 4 G for each input"}
+    assert words == {"0 forward and 4 gradient passes for each input"}
 
 
 @pytest.mark.parametrize("name", ["gradient", "smoothgrad", "grad_cam", "guided_backprop", "lrp_epsilon", "occlusion"])
