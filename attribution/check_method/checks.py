@@ -323,10 +323,7 @@ def passes_per_input(trial: Trial) -> str:
         return counts["forward"], counts["backward"], counts["forward_passes"] + counts["backward_passes"]
 
     forward, backward, passes = counted(trial.largest_batch)
-
-    def shown(forward: int, backward: int) -> str:
-        return f"{forward / trial.total:g} forward and {backward / trial.total:g} gradient passes"
-
+    shown = f"{forward / trial.total:g} forward and {backward / trial.total:g} gradient passes for each input"
     if not passes:
         return "it makes no query"
     if trial.specimen.model.batch_size(1) == 1:
@@ -334,10 +331,10 @@ def passes_per_input(trial: Trial) -> str:
         # The last pass of a block may be filled up: by fewer rows than passes.
         if abs(alone[0] + alone[1] - forward - backward) > passes:
             raise Failed(
-                f"{shown(forward, backward)} for each input in batches of 8, {shown(*alone[:2])} in batches of 1; "
+                f"{shown} in batches of 8, {alone[0] / trial.total:g} and {alone[1] / trial.total:g} in batches of 1; "
                 "results that depend on the model alone are recomputed for every batch"
             )
-    return f"{shown(forward, backward)} for each input"
+    return shown
 
 
 def prints_nothing(trial: Trial) -> str:
