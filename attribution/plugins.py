@@ -140,6 +140,8 @@ def module_at(place: str, known_as: str | None = None) -> ModuleType:
             if os.getcwd() not in sys.path:
                 sys.path.insert(0, os.getcwd())
             return importlib.import_module(place)
+        if os.path.exists(place) and not os.path.isfile(place):  # a pipe would block
+            raise OSError(f"{place} is not a regular file")
         specification = importlib.util.spec_from_file_location(known_as or "custom_method", place)
         assert specification is not None and specification.loader is not None  # the name ends in .py
         module = importlib.util.module_from_spec(specification)

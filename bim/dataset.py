@@ -378,11 +378,13 @@ def link(source: str, target: str) -> None:
 
 def is_whole(path: str) -> bool:
     """Return whether a JPEG or PNG exists and is not truncated, as after a full disk or a power failure."""
+    if not os.path.isfile(path):  # also of a pipe, which would block
+        return False
     try:
         with open(path, "rb") as file:
             file.seek(-12, os.SEEK_END)
             end = file.read()
-    except OSError:  # missing, or shorter than that
+    except OSError:  # shorter than that
         return False
     return end.endswith(b"\xff\xd9") or end == b"\0\0\0\0IEND\xaeB`\x82"
 

@@ -73,8 +73,8 @@ def read_entries(path: pathlib.Path, name: str, keys: Mapping[str, type | tuple[
 
 def read_info(path: pathlib.Path) -> dict:
     """Return the ``info`` of a JSON file that ``write_entries`` wrote, compressed or not, without reading the rest."""
-    with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-        head = file.read(10_000).decode(errors="replace")
+    with reading.opened(path, "JSON file") as file:
+        head = (gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file).read(10_000).decode(errors="replace")
     info = json.JSONDecoder().raw_decode(head, len('{"info":'))[0] if head.startswith('{"info":') else {}
     return info if isinstance(info, dict) else {}
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attribution.errors import BadInput
+from attribution.file_io.reading import opened
 
 PADDING, UNKNOWN = 0, 1
 FIRST_WORD = 2  # token of the first word of the list
@@ -79,8 +80,9 @@ def read_assets(path: str | pathlib.Path) -> tuple[list[str], list[str]]:
     for name in (WORDS_FILE, ANSWERS_FILE):
         file = path / "assets" / name
         try:
-            found.append(file.read_text(encoding="utf-8").split())
-        except (OSError, UnicodeDecodeError):
+            with opened(file) as stream:
+                found.append(stream.read().decode("utf-8").split())
+        except BadInput:
             raise BadInput(
                 f"no readable {file}; a network for these questions carries its {WORDS_FILE} and {ANSWERS_FILE} "
                 "as assets, one entry a line"

@@ -26,6 +26,7 @@ import numpy as np
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import cache_directory
+from attribution.file_io.reading import opened
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 
 CLASSES = 10
@@ -95,7 +96,7 @@ def load() -> Mnist1D:
     depends = hashlib.sha256("\n".join([code_fingerprint(generate), *versions]).encode()).hexdigest()[:16]
     path = cache_directory("mnist1d") / f"{depends}.npz"
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with opened(path) as file, np.load(file, allow_pickle=False) as kept:
             splits = [Split(*(kept[f"{split}_{field.name}"] for field in fields(Split))) for split in ("train", "test")]
         data = Mnist1D(*map(_read_only, splits))
         if fingerprint(data) == FINGERPRINT:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attribution.file_io.files import UNFINISHED, atomic_write
+from attribution.file_io.reading import opened
 from attribution_benchmarks.beam.work import Results, Task
 
 FAILED = ".failed"  # suffix of the file with the reason why a block has no results
@@ -106,6 +107,9 @@ def read(path: str) -> bytes | None:
 
     if not FileSystems.exists(path):
         return None
+    if FileSystems.get_scheme(path) is None:
+        with opened(path, "block") as file:
+            return file.read()
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         return bytes(file.read())
 

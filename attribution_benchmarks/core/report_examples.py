@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
+from attribution.file_io.reading import opened
 from attribution_benchmarks.core.batch import LazyBatch
 from attribution_benchmarks.core.evaluator import Evaluator
 from attribution_benchmarks.core.input_scores import InputScores
@@ -266,7 +267,7 @@ def load(path: str | os.PathLike) -> tuple[list[Example], list[InputPictures]]:
         If the file is damaged.
     """
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with opened(path) as file, np.load(file, allow_pickle=False) as arrays:
             index = json.loads(str(arrays["index"]))
 
             def array(name: str | None) -> Any:

@@ -50,11 +50,11 @@ class MapsDirectory:
         self.directory, self._reduced = pathlib.Path(directory), reduced
         self._origin = json.dumps(dict(origin), sort_keys=True) + "\n"
         known = self.directory / _ORIGIN
-        try:
-            if known.exists() and known.read_text(encoding="utf-8") != self._origin:
+        if known.exists():
+            with reading.opened(known, "origin of maps") as file:
+                same = file.read().decode("utf-8") == self._origin
+            if not same:
                 raise BadInput(f"{directory} holds maps of another network, seed or setting; name another directory")
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{known} cannot be read ({error}); name another directory") from error
 
     def path(self, method: str, name: str) -> pathlib.Path:
         """Return the file of an input's map."""

@@ -103,10 +103,12 @@ class ScoreStore:
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
+            for ending in ("", "-journal", "-wal", "-shm") if self.path else ():
+                if os.path.exists(self.path + ending) and not os.path.isfile(self.path + ending):
+                    raise OSError(f"{FILE}{ending} is not a regular file")  # SQLite would wait for a pipe
             database = sqlite3.connect(
                 self.path or ":memory:", timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
             )
-            database.execute("PRAGMA trusted_schema = OFF")
             _write_ahead(database)
             database.execute("PRAGMA synchronous = NORMAL")  # a power failure may lose a batch, never damage one
             database.executescript(_TABLES)
@@ -181,7 +183,7 @@ class Series:
         for batch, rows in self._rows(names):
             for name in batch:
                 line, checksum = rows[name]
-                if not isinstance(line, str) or checksum != self.checksum(name, line):
+                if checksum != self.checksum(name, line):
                     raise self._store.damaged(f"the score of {name!r}")
                 yield json.loads(line)
 

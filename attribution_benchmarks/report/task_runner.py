@@ -28,7 +28,8 @@ from typing import IO
 
 from attribution.errors import BadInput, print_line
 from attribution.file_io.files import atomic_write
-from attribution.file_io.paths import reason
+from attribution.file_io.paths import check_file, reason
+from attribution.file_io.reading import read_json
 from attribution_benchmarks.cli.bundled_models import default_model
 from attribution_benchmarks.core import manifest, tables
 from attribution_benchmarks.core.definition import ReportTask
@@ -51,6 +52,8 @@ def only_run(directory: pathlib.Path) -> Iterator[int]:
     """
     work = directory / "work"
     work.mkdir(parents=True, exist_ok=True)
+    for name in ("lock", "commands.lock"):
+        check_file("output_dir", work / name)
     with open(work / "lock", "a") as run, open(work / "commands.lock", "a") as commands:
         try:
             if not _locked(run):
@@ -107,8 +110,8 @@ class TaskRunner:
         files += [self.values_file(task)] if task.input_scores else []
         files += [self.pictures(task)] if task.pictures else []
         try:
-            record = json.loads(self._done_file(task).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            record = read_json(self._done_file(task))
+        except BadInput:
             return False
         return record == self._record(task) and all(path.exists() for path in files)
 
@@ -178,7 +181,7 @@ class TaskRunner:
     def known_refusal(self, task: ReportTask, methods: Sequence[str]) -> str | None:
         """Return what an earlier ``attempt`` returned; None if there was none."""
         path = self._attempt_file(task, methods)
-        return json.loads(path.read_text(encoding="utf-8"))["refused"] if path.exists() else None
+        return read_json(path)["refused"] if path.exists() else None
 
     def values_file(self, task: ReportTask) -> pathlib.Path:
         """Return the file of a task's input scores."""
@@ -202,9 +205,9 @@ class TaskRunner:
         """
         path = self._table(task, "json")
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{path} cannot be read ({error}); remove it to compute it again") from error
+            return read_json(path)
+        except BadInput as error:
+            raise BadInput(f"{error}; remove it to compute it again") from error
 
     def _done_file(self, task: ReportTask) -> pathlib.Path:
         return self.directory / "work" / f"{task.name}.done.json"

@@ -23,6 +23,7 @@ from keras import ops
 
 from attribution.errors import BadInput, print_line
 from attribution.file_io.files import atomic_write
+from attribution.file_io.reading import opened
 from clevr_xai.training.batches import Batch
 from clevr_xai.training.learner import LOSSES
 
@@ -175,7 +176,7 @@ def _restore(file: pathlib.Path, model: keras.Model, optimizer: Muon) -> int:
     if not file.exists():
         return 0
     variables = _state(model, optimizer)
-    with np.load(file, allow_pickle=False) as state:
+    with opened(file, "checkpoint") as stream, np.load(stream, allow_pickle=False) as state:
         if {*state.files} != {*variables, "step"} or any(
             state[name].shape != tuple(variable.shape) for name, variable in variables.items()
         ):

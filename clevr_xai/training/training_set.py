@@ -21,7 +21,7 @@ from PIL import Image
 
 from attribution.errors import BadInput
 from attribution.file_io.files import atomic_write
-from attribution.file_io.reading import inside, read_picture
+from attribution.file_io.reading import inside, opened, read_picture
 from attribution_benchmarks.cli.workers import available_cores, processes
 from attribution_benchmarks.core.fingerprint import code_fingerprint
 from clevr_xai import layout, masks, programs, tokens
@@ -205,7 +205,7 @@ def cached_arrays(file: pathlib.Path, described: str, compute: Callable[[], dict
     """Return the arrays of ``file`` if it holds what is described, undamaged; otherwise compute and write them."""
     damage = (OSError, EOFError, ValueError, KeyError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error)
     with contextlib.suppress(*damage):
-        with np.load(file, allow_pickle=False) as stored:
+        with opened(file) as stream, np.load(stream, allow_pickle=False) as stored:
             if str(stored["described"]) == described:
                 return {name: stored[name] for name in stored.files if name != "described"}
     values = compute()

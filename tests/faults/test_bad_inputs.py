@@ -71,6 +71,13 @@ def fifo(path) -> None:
     os.mkfifo(path)
 
 
+def fifo_in_network(path) -> None:
+    """Put a pipe in place of an asset of a network."""
+    shutil.copytree(MODELS / "clevr_xai/relation_network/1", path.parent.parent, dirs_exist_ok=True)
+    path.unlink()
+    os.mkfifo(path)
+
+
 def loop(path) -> None:
     """Put a link to itself in place of a file."""
     os.symlink(path, path)
@@ -412,6 +419,28 @@ def cases_of_later_commands() -> list[tuple]:
     }.items():
         add(f"exact, maps {what}", "exact", ["--precomputed_maps=maps"], files)
     add("exact, maps and a model", "exact", ["--precomputed_maps=maps", "--model=model"], word="--precomputed_maps")
+
+    # pipes and devices in place of any other file
+    for flag in ("methods", "metrics", "benchmark"):
+        add(f"exact --{flag}, a pipe", "exact", [f"--{flag}=pipe.py:f"], {"pipe.py": fifo}, "pipe.py")
+    for value in ("pipe", "/dev/zero", "/dev/stdin", "pipe/1"):
+        for command in ("svea", "exact", "clevr_xai", "export"):
+            output = ["--output=out"] if command == "export" else []
+            add(f"{command} --model={value}", command, [f"--model={value}", *output], {"pipe": fifo}, value)
+    for ending in ("", "-journal", "-wal", "-shm"):
+        files = {f"scores/scores.sqlite{ending}": fifo}
+        add(f"svea, scores{ending} a pipe", "svea", ["--methods=gradient", "--scores_dir=scores"], files, "regular")
+    add("svea, origin a pipe", "svea", ["--methods=gradient", "--save_maps=maps"], {"maps/origin.json": fifo}, "origin")
+    for name in ("lock", "commands.lock"):
+        files = {f"out/work/{name}": fifo}
+        add(f"report, {name} a pipe", "report", ["--output_dir=out"], files, "--output_dir=")
+    add("clevr_xai, images a pipe", "clevr_xai", ASK, {**CLEVR, "data/images/a.png": fifo}, "a.png")
+    add("clevr_xai, masks a pipe", "clevr_xai", ASK, {**CLEVR, "data/masks/a.png": fifo}, "a.png")
+    add("bim, val.txt a pipe", "bim", SCORE, {"{set}/obj/val.txt": fifo}, "val.txt")
+    add("bim, picture a pipe", "bim", SCORE, {"{set}/obj/val/*.jpg": fifo}, ".jpg")
+    for name in ("question_words.txt", "answers.txt"):
+        files = {f"model/assets/{name}": fifo_in_network}
+        add(f"clevr_xai, {name} a pipe", "clevr_xai", ["--model=model"], files, name)
 
     # data to describe
     for what, files in {

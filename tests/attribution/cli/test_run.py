@@ -1,6 +1,7 @@
 """Commands answer bad input in one line with exit code 2, and help without work."""
 
 import ctypes
+import errno
 import gc
 import os
 import shlex
@@ -81,6 +82,23 @@ def test_a_full_disk_that_tensorflow_meets_is_one_line_and_its_other_errors_are_
     assert last == "error: /dev/full: No space left on device; make room, or name a place that can be used"
     with pytest.raises(tf.errors.InvalidArgumentError):
         command(lambda values: tf.zeros((2, 3)) @ tf.zeros((2, 3)))()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EIO, errno.ENAMETOOLONG])
+def test_errors_of_the_file_system_are_one_line(number, capsys):
+    def fail(values):
+        raise OSError(number, os.strerror(number), "a\x1b[2J.json")
+
+    assert command(fail)() == 2
+    remedy = "make room, or name a place that can be used"
+    assert capsys.readouterr().err == f"error: a\\x1b[2J.json: {os.strerror(number)}; {remedy}\n"
+
+
+@pytest.mark.parametrize("argument", ["--no\x1b[2J=1", "--seed=\x1b[2J", "a\nb\x9b", "--num_imgs=\u202e"])
+def test_control_characters_of_arguments_are_escaped(argument, capsys):
+    assert command()(argument) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.removesuffix("\n").isprintable()
 
 
 def test_help_shows_description_flags_and_defaults(capsys):

@@ -155,6 +155,15 @@ def test_bad_input_is_one_line_and_nothing_is_written(options, message, run, exp
     assert not (pictures / "maps.png").exists()
 
 
+@pytest.mark.parametrize("flag", ["--output=file/maps.png", "--maps=file/maps.npz", "--output=/proc/new/maps.png"])
+def test_outputs_are_checked_before_anything_is_loaded(flag, run, tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "own.py").write_text("raise SystemExit('it ran')\n")
+    code, out, err = run("--model=missing", "--image=missing.png", "--method=own.py:f", flag)
+    assert (code, out) == (2, "") and err.startswith(f"error: {flag.partition('/')[0].partition('file')[0]}")
+    assert err.count("\n") == 1
+
+
 def test_the_module_is_the_command_and_says_nothing_of_python(exported, pictures):
     done = subprocess.run(
         [sys.executable, "-m", "attribution.explain", f"--model={exported['image']}", "--image=left.png",

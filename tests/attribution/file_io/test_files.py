@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from attribution.errors import BadInput
-from attribution.file_io import paths
+from attribution.file_io import files, paths
 from attribution.file_io.files import (
     LOCK,
     UNFINISHED,
@@ -59,6 +59,46 @@ def test_text_bytes_and_what_a_function_writes_arrive_as_they_are(tmp_path):
     atomic_write(tmp_path / "below" / "array.npy", lambda file: np.save(file, array))
     np.testing.assert_array_equal(np.load(tmp_path / "below" / "array.npy"), array)
     assert sorted(os.listdir(tmp_path)) == ["below", "file.txt"] and os.listdir(tmp_path / "below") == ["array.npy"]
+
+
+def record_calls(monkeypatch, path):
+    """Record calls that order writes: name, size of the file that is flushed, and whether ``path`` exists already."""
+    calls = []
+
+    def recording(name):
+        function = getattr(os, name)
+
+        def call(*arguments):
+            size = os.fstat(arguments[0]).st_size if name == "fsync" else None
+            calls.append((name, size, os.path.lexists(path)))
+            return function(*arguments)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in ("fsync", "sync", "replace", "rename"):
+        recording(name)
+    return calls
+
+
+def test_a_file_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    path = tmp_path / "file.txt"
+    calls = record_calls(monkeypatch, path)
+    atomic_write(path, b"0123456789")
+    assert calls == [("fsync", 10, False), ("replace", None, False)]
+    calls.clear()
+    before = os.open(path, os.O_RDONLY)
+    atomic_write(path, b"other", durable=False)
+    assert calls == [("replace", None, True)]
+    assert os.read(before, 99) == b"0123456789"  # a reader of the old file is not disturbed
+    os.close(before)
+
+
+def test_a_directory_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    path = tmp_path / "set"
+    calls = record_calls(monkeypatch, path)
+    with atomic_directory(path) as unfinished:
+        (unfinished / "file").write_text("x")
+    assert calls == [("sync", None, False), ("rename", None, False)]
 
 
 def test_names_that_are_no_text_are_written_as_escapes(tmp_path):
@@ -218,6 +258,52 @@ def test_the_next_writer_removes_what_a_killed_one_left(kind, tmp_path, monkeypa
     killed.wait()
 
 
+def test_only_unfinished_paths_are_stale(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").write_text("x")
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in (".hidden", "table.csv.unfinished", ".gitignore"):
+        (here / name).write_text("x")
+    (here / ".link.unfinished").symlink_to(tmp_path / "outside" / "file")
+    (here / ".folder.unfinished").symlink_to(tmp_path / "outside")
+    before = sorted(os.listdir(here))
+    remove_stale(here)
+    assert sorted(os.listdir(here)) == before and (tmp_path / "outside" / "file").read_text() == "x"
+    (here / ".file.unfinished").write_text("x")
+    remove_stale(here)
+    assert sorted(os.listdir(here)) == before
+
+
+def test_a_pipe_with_the_name_of_a_stale_file_blocks_nobody(tmp_path):
+    code = "import sys; from attribution.file_io.files import atomic_write; atomic_write(sys.argv[1], 'x')"
+    os.mkfifo(tmp_path / ".table.csv.0.unfinished")
+    subprocess.run([sys.executable, "-c", code, tmp_path / "table.csv"], check=True, timeout=10)
+    assert os.listdir(tmp_path) == ["table.csv"]
+
+
+def test_a_path_that_is_removed_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    """Another process can take a new path for stale until it is locked."""
+    lock, locked = files._lock, []
+
+    def lock_late(path, exclusive=False):
+        if not exclusive and not locked:
+            files._remove(path)
+        locked.append(path)
+        return lock(path, exclusive)
+
+    monkeypatch.setattr(files, "_lock", lock_late)
+    atomic_write(tmp_path / "file.txt", "text")
+    assert (tmp_path / "file.txt").read_text() == "text" and len(locked) == 2
+    locked.clear()
+    with atomic_directory(tmp_path / "set") as made:
+        (made / "a").write_text("text")
+    assert sorted(os.listdir(tmp_path)) == ["file.txt", "set"]
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    locked.clear()
+    assert os.path.isdir(temporary_directory("solids").name)
+
+
 def test_a_second_process_waits_for_a_locked_directory_and_says_so(tmp_path):
     directory = tmp_path / "new" / "data"
     first = start_writer("locked", directory)
@@ -282,3 +368,19 @@ def test_a_directory_is_complete_or_absent(tmp_path):
         (unfinished / "other").write_text("two")
         assert (path / "file").read_text() == "one"
     assert os.listdir(path) == ["other"] and os.listdir(tmp_path / "above") == ["set"]
+
+
+def test_a_directory_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
+    path, rename = tmp_path / "set", os.rename
+    with atomic_directory(path) as unfinished:
+        (unfinished / "file").write_text("one")
+
+    def failing(source, target):
+        if os.listdir(source) == ["other"]:
+            raise OSError(5, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(BadInput, match="Input/output error"), atomic_directory(path, replace=True) as unfinished:
+        (unfinished / "other").write_text("two")
+    assert os.listdir(path) == ["file"] and os.listdir(tmp_path) == ["set"]

@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
 from attribution.errors import BadInput
-from attribution.model import loader, saved_model
+from attribution.model import loader, saved_model, used_parts
 
 KERAS2 = ("image", "image_legacy", "lstm", "bidirectional_gru", "masked_tokens", "normalized", "text", "words")
 
@@ -211,6 +211,27 @@ def test_a_table_is_not_filled_through_a_link_out_of_the_model(keras2, tmp_path)
         asset.symlink_to(tmp_path / "outside")
     with pytest.raises(BadInput, match="'InitializeTableFromTextFileV2'"):
         attribution.load_model(directory)
+
+
+def test_assets_are_the_models_own(tmp_path):
+    assets = tmp_path / "model" / "assets"
+    assets.mkdir(parents=True)
+    for path in (assets / "words", tmp_path / "model" / "other", tmp_path / "outside"):
+        path.write_text("x")
+    (assets / "inner").symlink_to("words")
+    (assets / "outer").symlink_to(tmp_path / "outside")
+    own = ["words", "inner"]
+    foreign = [
+        "outer",
+        "../other",
+        "../../outside",
+        str(assets / "words"),
+        str(tmp_path / "outside"),
+        "absent",
+        "",
+        ".",
+    ]
+    assert [name for name in [*own, *foreign] if used_parts._is_own(name, tmp_path / "model")] == own
 
 
 @pytest.fixture

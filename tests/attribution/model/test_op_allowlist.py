@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.compiler.mlir.stablehlo import stablehlo
 from tensorflow.compiler.tf2xla.python import xla
+from tensorflow.core.framework import node_def_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 import attribution
@@ -150,6 +151,24 @@ def test_a_text_that_a_function_takes_from_its_caller_is_refused(tmp_path):
     with pytest.raises(BadInput, match="'PrintV2' with the output_stream"):
         saved_model.load(path).signatures["serving_default"](tf.zeros((1, 3)))
     assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("name", ["NoSuchOperation", "WriteFile2", "function_of_another_file"])
+def test_an_unknown_operation_is_refused(name):
+    node = node_def_pb2.NodeDef(name="a", op=name)
+    op_allowlist.check("model", {"the graph": [node]}, {name})  # a function of this file
+    with pytest.raises(BadInput, match=f"'model' uses the operations '{name}' \\(in the graph\\)"):
+        op_allowlist.check("model", {"the graph": [node]}, set())
+
+
+def test_an_unknown_text_is_refused(monkeypatch):
+    """An attribute that a later TensorFlow adds may be a path."""
+    node = node_def_pb2.NodeDef(name="a", op="Einsum")
+    node.attr["equation"].s = b"ij->ji"
+    op_allowlist.check("model", {"the graph": [node]}, set())
+    monkeypatch.setattr(op_allowlist, "TEXTS", op_allowlist.TEXTS - {"equation"})
+    with pytest.raises(BadInput, match="'Einsum'"):
+        op_allowlist.check("model", {"the graph": [node]}, set())
 
 
 def test_what_only_computes_is_loaded(tmp_path):

@@ -1,5 +1,6 @@
 """Worker processes give results in order and end with their parent."""
 
+import concurrent.futures
 import multiprocessing
 import os
 import signal
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from attribution.errors import BadInput
+from attribution_benchmarks.cli import workers
 from attribution_benchmarks.cli.workers import processes
 
 PARENT = """
@@ -27,6 +29,9 @@ WORK = """
 import os, signal, time
 def process(task):
     return os.getpid()
+def busy(task):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
 def killed(task):
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -72,11 +77,27 @@ def test_they_end_with_their_parent_however_it_ends(tmp_path, number):
     (tmp_path / "parent.py").write_text(PARENT.format(module="work", function="process"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), str(tmp_path)])}
     parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"], env=environment, stdout=-1, text=True)
-    workers = {int(parent.stdout.readline()) for _ in range(4)}
-    assert parent.stdout.readline() == "all\n" and all(map(alive, workers)) and parent.pid not in workers
+    started = {int(parent.stdout.readline()) for _ in range(4)}
+    assert parent.stdout.readline() == "all\n" and all(map(alive, started)) and parent.pid not in started
     parent.send_signal(number)
     parent.wait()
-    assert ended(workers)
+    assert ended(started)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
+def test_busy_workers_end_with_a_killed_parent(tmp_path):
+    (tmp_path / "work.py").write_text(WORK)
+    (tmp_path / "parent.py").write_text(PARENT.format(module="work", function="busy"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), str(tmp_path)])}
+    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"], env=environment, stdout=-1, text=True)
+    busy = {int(parent.stdout.readline()) for _ in range(2)}
+    parent.kill()
+    parent.wait()
+    try:
+        assert len(busy) == 2 and ended(busy)
+    finally:
+        for worker in filter(alive, busy):
+            os.kill(worker, signal.SIGKILL)
 
 
 def test_a_worker_that_the_system_ends_is_one_line(tmp_path, monkeypatch):
@@ -86,3 +107,33 @@ def test_a_worker_that_the_system_ends_is_one_line(tmp_path, monkeypatch):
 
     with pytest.raises(BadInput, match="the system ended a worker process"), processes(2) as mapped:
         list(mapped(mortal.killed, range(4)))
+
+
+def run_code(code):
+    """Run Python in another process; return its exit code and output."""
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout
+
+
+def test_workers_ignore_interruptions(interruptible):
+    """Also while they start, and when a thread starts them, which cannot change what they inherit."""
+    with workers._interrupts_ignored():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with concurrent.futures.ThreadPoolExecutor(1) as thread, processes(2) as mapped:
+        found = thread.submit(lambda: list(mapped(signal.getsignal, [signal.SIGINT]))).result()
+    assert found == [signal.SIG_IGN]
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_worker_whose_parent_has_ended_ends(platform):
+    """Elsewhere than on Linux, a thread watches the parent."""
+    start = f"import os, sys, time; sys.platform = {platform!r}\nfrom attribution_benchmarks.cli import workers\n"
+    assert run_code(f"{start}workers.end_with_parent(1 << 22); print('it goes on')") == (1, "")
+    code = f"{start}workers.end_with_parent(os.getppid()); time.sleep(0.5); print('it goes on')"
+    assert run_code(code) == (0, "it goes on\n")
+    if platform != "linux":
+        orphaned = "os.getppid = lambda parent=os.getppid(): parent if time.monotonic() < end else 1"
+        code = f"{start}end = time.monotonic() + 0.5; {orphaned}; workers.end_with_parent(os.getppid())\n"
+        assert run_code(f"{code}time.sleep(10); print('it goes on')") == (1, "")

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 
@@ -103,6 +104,17 @@ def test_writers_that_begin_together_lose_nothing(tmp_path):
     assert [series[f"image-{number}"] for number in range(16)] == list(range(16))
 
 
+def test_a_writer_waits_for_another_that_makes_the_database(tmp_path):
+    other = sqlite3.connect(tmp_path / FILE, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    timer = threading.Timer(0.3, other.close)
+    timer.start()
+    series = ScoreStore(tmp_path).series(**KEY)
+    series.append({"a": 1})
+    timer.join()
+    assert series["a"] == 1
+
+
 def test_threads_share_a_store(tmp_path):
     series = ScoreStore(tmp_path).series(**KEY)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -175,6 +187,54 @@ def test_a_changed_record_is_named(tmp_path):
         list(store.series(**KEY).records(RECORDS))
 
 
+@pytest.mark.parametrize("column", ["input", "series"])
+def test_a_record_of_another_input_or_series_is_refused(tmp_path, column):
+    """Two records that have changed places have valid content, but not the checksum of their place."""
+    store = written(tmp_path, 12)
+    other = store.series(**{**KEY, "seed": 1})
+    other.append({"image-0": 5})
+    if column == "input":
+        store.query("UPDATE records SET input = '\"image-99\"' WHERE input = '\"image-3\"'")
+        series, name = store.series(**KEY), "image-99"
+    else:
+        store.query("DELETE FROM records WHERE input = '\"image-0\"' AND series != ?", (other.name,))
+        store.query("UPDATE records SET series = ? WHERE series = ?", (store.series(**KEY).name, other.name))
+        series, name = store.series(**KEY), "image-0"
+    with pytest.raises(BadInput, match=f"the score of '{name}' in .* is damaged"):
+        series[name]
+
+
+@pytest.mark.parametrize("value", ["7", "x'5b5d'", "CAST(record AS BLOB)"])
+def test_a_record_of_another_type_is_refused(tmp_path, value):
+    store = written(tmp_path, 12)
+    store.query(f"UPDATE records SET record = {value}")
+    with pytest.raises(BadInput, match=r"the score of 'image-0' in .* is damaged"):
+        store.series(**KEY)["image-0"]
+
+
+def test_a_batch_is_written_whole_or_not_at_all(tmp_path):
+    store = ScoreStore(tmp_path)
+    series = store.series(**KEY)
+    with pytest.raises(BadInput, match="cannot write scores to"):
+        store.insert(series, {"a": "1", "b": object()})
+    assert len(series) == 0 and store.contents() == {}
+    series.append({"b": 2})
+    assert store.contents() == {series.header: {"b": 2}}
+
+
+def test_a_record_that_was_not_taken_is_no_success(tmp_path):
+    store = written(tmp_path, 12)
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as database:  # after the schema was checked
+        database.execute("CREATE TRIGGER skip BEFORE INSERT ON records BEGIN SELECT RAISE(IGNORE); END")
+    with pytest.raises(BadInput, match=r"the table of records in .* is damaged"):
+        store.series(**KEY).append({"new": 1})
+
+
+def test_a_transaction_reaches_the_disk(tmp_path):
+    store = written(tmp_path, 12)
+    assert store.query("PRAGMA journal_mode") == [("wal",)] and store.query("PRAGMA synchronous") == [(1,)]
+
+
 @pytest.mark.parametrize(
     "change",
     ["UPDATE series SET key = replace(key, 'abc', 'abd')", "UPDATE series SET key = 'x'",
@@ -198,6 +258,16 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
     os.makedirs(tmp_path / "folder" / FILE)
     with pytest.raises(BadInput, match="cannot read scores from"):
         len(ScoreStore(tmp_path / "folder").series(**KEY))
+
+
+@pytest.mark.parametrize("ending", ["", "-journal", "-wal", "-shm"])
+def test_a_pipe_in_place_of_a_file_of_the_database_is_refused(tmp_path, ending):
+    if ending:
+        written(tmp_path, 12)
+    (tmp_path / f"{FILE}{ending}").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / f"{FILE}{ending}")
+    with pytest.raises(BadInput, match=f"cannot read scores from .*: {FILE}{ending} is not a regular file"):
+        len(ScoreStore(tmp_path).series(**KEY))
 
 
 @pytest.mark.parametrize(

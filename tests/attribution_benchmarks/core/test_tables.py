@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from attribution.errors import BadInput
+from attribution.errors import BadInput, printable
 from attribution_benchmarks.core import tables
 
 ROWS = [
@@ -131,6 +131,34 @@ def test_text_in_markdown_stays_in_its_block(tmp_path):
     tables.save(str(tmp_path / "a.md"), ROWS, MANIFEST, "a `name`\n```\n<b>\n")
     block = (tmp_path / "a.md").read_text().split("\n\n")[0].splitlines()
     assert block == ["````text", "a `name`", "```", "<b>", "````"]
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "=cmd|' /C calc'!A0",
+    "@SUM(A1)",
+    "-1+1",
+    "a|b",
+    "a\nb",
+    "\x1b[2J",
+    "\u202e",
+    "\t=1",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_stay_text(name):
+    """A name ends no cell, begins no tag or formula, and moves no cursor."""
+    rows = [{**ROWS[0], "method": name}, {**ROWS[1], "method": name}]
+    (_, line, _) = csv.reader(io.StringIO(tables.to_csv(rows)))
+    assert not line[0].startswith(("=", "+", "-", "@", "\t", "\r")) and line[0].isprintable()
+    assert line[0].removeprefix("'") == printable(name) and float(line[2]) == 64.94
+    for markdown in (True, False):
+        table = tables.wide(rows, {"roe": "ROE %"}, markdown=markdown)
+        assert all(text.isprintable() for text in table.splitlines()) and len(table.splitlines()) == 3
+    markdown = tables.markdown_table([name], [[name]])
+    assert "<" not in markdown and markdown.replace(r"\|", "").count("|") == 6
+    assert json.loads(tables.to_json(rows, MANIFEST))["rows"][0]["method"] == name
 
 
 def test_markdown_of_ones_own_replaces_the_block(tmp_path):
