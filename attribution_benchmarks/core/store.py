@@ -103,8 +103,9 @@ class ScoreStore:
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
-            for ending in ("", "-journal", "-wal", "-shm") if self.path else ():
-                if os.path.exists(self.path + ending) and not os.path.isfile(self.path + ending):
+            for ending in ("", "-journal", "-wal", "-shm"):
+                path = f"{self.path}{ending}"
+                if self.path and os.path.exists(path) and not os.path.isfile(path):
                     raise OSError(f"{FILE}{ending} is not a regular file")  # SQLite would wait for a pipe
             database = sqlite3.connect(
                 self.path or ":memory:", timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
