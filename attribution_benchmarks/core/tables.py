@@ -86,7 +86,9 @@ def save(
 
 def report(heading: Sequence[str], table: str, notes: Sequence[str], width: int | None) -> str:
     """Return heading, table and notes; notes as wrapped text, or as a Markdown list where width is None."""
+    heading, notes = ([printable(line) for line in lines] for lines in (heading, notes))
     if width is None:
+        heading, notes = ([line.replace("<", "&lt;") for line in lines] for lines in (heading, notes))
         return "\n\n".join(heading) + f"\n\n{table}\n" + "".join(f"- {note}\n" for note in notes)
     wrapped = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
     return "\n".join(["\n".join(heading), "", table, *wrapped]) + "\n"
@@ -114,11 +116,11 @@ def to_json(rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> s
     return f'{{\n "benchmark": {json.dumps(benchmark)},\n "rows": {rows_text},\n "manifest": {manifest_text}\n}}\n'
 
 
-def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return comma-separated values with a header line; missing values are empty."""
+def to_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = COLUMNS) -> str:
+    """Return comma-separated values with a header line; missing values are empty, other keys follow ``columns``."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows([[_no_formula(cell) for cell in line] for line in _cells(rows)])
+    writer.writerows([[_no_formula(cell) for cell in line] for line in _cells(rows, columns)])
     return stream.getvalue()
 
 
@@ -286,11 +288,10 @@ def _not_finite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return header and lines as text: ``COLUMNS``, then the benchmark's keys."""
+def _cells(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[list[str]]:
+    """Return header and lines as text: the columns, then the benchmark's keys."""
     rows = [_plain(row) for row in rows]
-    extra = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
-    columns = [*COLUMNS, *extra]
+    columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
 
     def cell(value: object) -> str:
         if value is None:

@@ -5,9 +5,7 @@ They are computed from the files of the tasks, so they can be written again with
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 import math
 import pathlib
@@ -192,14 +190,8 @@ def _pairs_csv(tests: Sequence[ColumnTests]) -> str:
         for family, pairs in (("methods", one.pairs), ("baselines", [each.test for each in one.baselines]))
         for test in pairs
     ]
-    stream = io.StringIO()
-    names = list(rows[0]) if rows else ["benchmark", "column", "family", "first", "second"]
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {name: "" if value != value or value is None else value for name, value in row.items()} for row in rows
-    )
-    return stream.getvalue()
+    known = [{name: None if value != value else value for name, value in row.items()} for row in rows]
+    return tables.to_csv(known, list(rows[0]) if rows else ["benchmark", "column", "family", "first", "second"])
 
 
 def _agreement_parts(matrix: Matrix, agreement: Agreement, markdown: bool) -> Iterator[str]:

@@ -181,6 +181,8 @@ class Attack:
             shutil.copytree(self.data, out)
         else:
             out.mkdir()
+        for model in targets.TARGETS[name].models:
+            shutil.copytree(targets.MODELS / model, out / model)
         return out
 
     def _forget(self, out: pathlib.Path) -> None:

@@ -24,10 +24,13 @@ class Target:
         After ``python``; ``{out}`` is the directory, ``{data}`` a finished small set of BIM's.
     begins_with_data
         Whether the directory begins as a copy of that set.
+    models
+        Models that the directory begins with, as ``benchmark/model``.
     """
 
     arguments: Sequence[str]
     begins_with_data: bool = False
+    models: Sequence[str] = ()
 
 
 CONSTRUCT = ("scripts/construct_bim_dataset.py", "--drawn", "--num_train=1", "--num_val=2", "--jobs=2")
@@ -83,6 +86,10 @@ TARGETS = {
             "--output={out}/table.md",
             "--save_maps={out}/maps",
         ),
+    ),
+    "serve": Target(
+        ("-m", "attribution_benchmarks.serving.serve", "--export_only", "--models={out}"),
+        models=("svea/baseline", "svea/baseline_seed1"),
     ),
 }
 

@@ -159,6 +159,9 @@ def test_names_stay_text(name):
     markdown = tables.markdown_table([name], [[name]])
     assert "<" not in markdown and markdown.replace(r"\|", "").count("|") == 6
     assert json.loads(tables.to_json(rows, MANIFEST))["rows"][0]["method"] == name
+    for width in (118, None):
+        text = tables.report([name], "a table", [f"{name} is your method"], width)
+        assert all(line.isprintable() for line in text.splitlines()) and (width or "<" not in text)
 
 
 def test_markdown_of_ones_own_replaces_the_block(tmp_path):

@@ -1,12 +1,15 @@
 """The matrix shows what the documents say, ranks it, and says why a place is blank."""
 
 import copy
+import csv
+import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from attribution.errors import printable
 from attribution_benchmarks.core import registry
 from attribution_benchmarks.core.controls import Control
 from attribution_benchmarks.core.definition import ORACLE, TRIVIAL_MAX, Benchmark, Column
@@ -281,3 +284,14 @@ def test_tables_of_agreement_show_numbers_and_dashes(built):
     document = publish.agreement_document(built, found)
     assert document["common_methods"] == ["best", "good", "bad"]
     assert document["columns"][3]["questions"] == "simple"
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "@SUM(A1)", "a,b", "a\nb", "\x1b[2J", '"'])
+def test_names_in_the_csv_of_pairs_stay_text(name, judged):
+    tests = next(iter(judged.values()))
+    renamed = replace(tests, pairs=[test._replace(first=name, p_value=float("nan")) for test in tests.pairs])
+    (header, *rows) = csv.reader(io.StringIO(publish._pairs_csv([renamed])))
+    assert len(rows) >= len(tests.pairs) and all(len(row) == len(header) for row in rows)
+    cell = rows[0][header.index("first")]
+    assert cell.isprintable() and cell.removeprefix("'") == printable(name) and not cell.startswith(("=", "@"))
+    assert rows[0][header.index("p_value")] == ""

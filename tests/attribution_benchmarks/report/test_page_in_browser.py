@@ -5,6 +5,7 @@ chromium). Where there is none these tests are left out, and the summary says so
 """
 
 import copy
+import json
 import os
 import pathlib
 import re
@@ -60,6 +61,37 @@ def address(judged, documents, columns, groups, drawn_inputs, tmp_path_factory, 
     page = directory / "index.html"
     page.write_text(text, encoding="utf-8")
     return page.as_uri()
+
+
+ATTACK = "\"'><img src=x onerror=\"attacked = 1\"><script>attacked = 1</script></script><svg onload='attacked = 1'>"
+
+
+def test_names_are_shown_and_not_run(browser, documents, columns, drawn_inputs, definitions, tmp_path):
+    renamed = json.loads(json.dumps(documents).replace('"twin"', json.dumps(ATTACK)))
+    built = matrix.build(renamed, columns)
+    results = [
+        Result(document["benchmark"], ATTACK, ATTACK, ATTACK, document, ATTACK, [],
+               examples=drawn_inputs[document["benchmark"]])
+        for document in renamed
+    ]  # fmt: skip
+    settings = {"command": ATTACK, "lead": ATTACK, "footer": ATTACK}
+    titles = {"best": ATTACK}
+    data = ReportData(results, {}, definitions, columns, titles, settings, custom=[ATTACK], notes=[ATTACK])
+    (tmp_path / "index.html").write_text(render_page(built, matrix.agreement(built), {}, data), encoding="utf-8")
+    page, said, requests = browser.new_page(), [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((tmp_path / "index.html").as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    for selector in ("#matrix-table button.cell", "#matrix-table th button"):
+        if page.locator(selector).count():
+            page.locator(selector).first.click()
+    page.wait_for_timeout(200)
+    assert page.evaluate("typeof attacked") == "undefined" and said == []
+    assert ATTACK in page.evaluate("document.body.textContent")
+    assert [url for url in requests if not url.startswith("data:")] == [page.url.partition("#")[0]]
+    page.close()
 
 
 @pytest.fixture
