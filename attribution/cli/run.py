@@ -287,9 +287,15 @@ def _interruptions() -> Iterator[list[int]]:
         if not issubclass(ignored.exc_type, KeyboardInterrupt):
             report(ignored)
             return
-        timers.append(threading.Timer(_RESEND_AFTER, _interrupt_main_thread))
-        timers[-1].daemon = True
-        timers[-1].start()
+        delay, started = _RESEND_AFTER, False
+        while not started:
+            try:
+                timers.append(threading.Timer(delay, _interrupt_main_thread))
+                timers[-1].daemon = True
+                timers[-1].start()
+                started = True
+            except KeyboardInterrupt:  # on a busy machine it comes before this function ends
+                delay = max(2 * delay, 1e-3)
 
     sys.unraisablehook = send_again
     signal.signal(signal.SIGINT, note)
