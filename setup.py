@@ -4,11 +4,13 @@ A wheel holds the SavedModels that the commands explain by themselves, so that i
 """
 
 import pathlib
+import re
 import shutil
 
 from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
+TOP = pathlib.Path(__file__).resolve().parent
 PACKAGES = ("attribution", "attribution_benchmarks", "bim", "clevr_xai", "svea")
 SHIPPED_MODELS = (
     "svea",
@@ -25,10 +27,9 @@ class BuildWithModels(build_py):
         """Build as ever, and copy the models unless the checkout itself is what is installed."""
         super().run()
         if not self.editable_mode:
-            top = pathlib.Path(__file__).resolve().parent / "saved_models"
             for name in SHIPPED_MODELS:
                 target = pathlib.Path(self.build_lib) / "attribution_benchmarks" / "saved_models" / name
-                shutil.copytree(top / name, target, dirs_exist_ok=True)
+                shutil.copytree(TOP / "saved_models" / name, target, dirs_exist_ok=True)
 
 
 THIRD_PARTY = [  # libraries whose methods are scored beside this project's
@@ -44,13 +45,26 @@ SUPERPIXELS = ["scikit-image>=0.22,<1"]  # segments of images, for XRAI and grou
 QUANTUS = ["quantus>=0.6,<0.7"]  # its metrics, --metrics=quantus:NAME
 SERVING = ["tensorflow-serving-api>=2.20,<2.22"]  # stubs of gRPC; also for the tests
 
+VERSION = re.search(r'^__version__ = "(.+?)"', (TOP / "attribution/__init__.py").read_text("utf-8"), re.MULTILINE)[1]
+# A package page shows no pictures of the repository, and no links into it.
+README = re.sub(r"(?ms)^!\[.*?\]\(docs/.*?\)\n\n(\*.*?\*\n\n)?", "", (TOP / "README.md").read_text("utf-8"))
+README = re.sub(r"\[([^]]+)\]\((?!https?:)[^)]*\)", r"\1", README)
+
 setup(
     name="attribution-benchmarks",
-    version="0.2.0",
-    description="Attribution methods for SavedModels, judged against known truth: SVEA, BIM and CLEVR-XAI",
-    long_description=(pathlib.Path(__file__).resolve().parent / "README.md").read_text(encoding="utf-8"),
+    version=VERSION,
+    description="Attribution methods for SavedModels, scored against known ground truth: SVEA, BIM and CLEVR-XAI",
+    long_description=README,
     long_description_content_type="text/markdown",
+    author="The authors of attribution-benchmarks",
     license="Apache-2.0",
+    keywords="attribution saliency explainability interpretability benchmark TensorFlow Keras SavedModel LRP Shapley",
+    classifiers=[
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=[pattern for name in PACKAGES for pattern in (name, f"{name}.*")])
     + ["attribution.inspect"],

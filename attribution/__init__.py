@@ -11,7 +11,6 @@ Examples
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +27,7 @@ if TYPE_CHECKING:  # they import TensorFlow
 
     from attribution.model.model import Model
 
-try:
-    __version__ = importlib.metadata.version("attribution-benchmarks")
-except importlib.metadata.PackageNotFoundError:  # this folder alone was copied
-    __version__ = "0.2.0"
+__version__ = "0.3.0"  # setup.py reads it here
 
 __all__ = [
     "METHODS",

@@ -113,23 +113,10 @@ def test_text_is_printed_with_control_characters_escaped():
     assert found == PRINTS, "print with errors.print_line or print_text"
 
 
-def setup_says(argument: str):
-    return ast.literal_eval(
-        next(
-            keyword.value
-            for node in ast.walk(ast.parse((ROOT / "setup.py").read_text()))
-            if isinstance(node, ast.Call)
-            for keyword in node.keywords
-            if keyword.arg == argument
-        )
-    )
-
-
-def test_setup_changelog_and_citation_tell_one_version():
-    version = setup_says("version")
+def test_package_changelog_and_citation_have_one_version():
+    (version,) = re.findall('^__version__ = "(.+)"', (ROOT / "attribution/__init__.py").read_text(), re.MULTILINE)
     changelog = (ROOT / "CHANGELOG.md").read_text().replace("## Unreleased\n", "", 1)
     headings = re.findall(r"^## (\S+)(?: \((\S+)\))?$", changelog, re.MULTILINE)
-    assert f'__version__ = "{version}"' in (ROOT / "attribution" / "__init__.py").read_text()
     citation = (ROOT / "CITATION.cff").read_text()
     assert headings[0][0] == version
     assert f"\nversion: {version}\n" in citation

@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,17 @@ def run(installed, cwd, *arguments):
     return subprocess.run(
         [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )
+
+
+def test_it_describes_itself(wheel, installed, tmp_path):
+    assert wheel.name == f"attribution_benchmarks-{attribution.__version__}-py3-none-any.whl"
+    (information,) = installed.glob("attribution_benchmarks-*.dist-info")
+    described = importlib.metadata.Distribution.at(information).metadata
+    assert "SavedModel" in described["Keywords"]
+    assert "Programming Language :: Python :: 3.13" in described.get_all("Classifier")
+    assert not re.findall(r"\]\((?!https?:)", described["Description"] or described.get_payload()), "a relative link"
+    done = run(installed, tmp_path, str(installed / "bin" / "attribution-benchmarks"), "--version")
+    assert done.stdout == f"{attribution.__version__}\n"
 
 
 def test_it_holds_the_packages_and_nothing_else(wheel):

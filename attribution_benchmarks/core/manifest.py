@@ -9,8 +9,9 @@ from importlib import metadata
 
 from absl import flags
 
+from attribution import __version__
+
 _PACKAGES = (
-    "attribution-benchmarks",
     "keras",
     "numpy",
     "pillow",  # draws images
@@ -56,8 +57,8 @@ def describe_run(
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the installed packages that numbers depend on, without importing any."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python, this project and the installed packages that numbers depend on."""
+    found = {"python": platform.python_version(), "attribution-benchmarks": __version__}
     for package in _PACKAGES:
         try:
             found[package] = metadata.version(package)

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -38,8 +37,3 @@ def test_the_folder_alone_explains_a_saved_model(tmp_path):
     file, version = run.stdout.split()[-2:]
     assert pathlib.Path(file).resolve() == (tmp_path / "attribution/__init__.py").resolve()
     assert version == attribution.__version__
-
-
-def test_the_version_of_the_folder_alone_is_that_of_the_distribution():
-    (declared,) = re.findall(r'version="([^"]+)"', (ROOT / "setup.py").read_text())
-    assert f'__version__ = "{declared}"' in (ROOT / "attribution/__init__.py").read_text()
