@@ -124,6 +124,10 @@ def test_threads_share_a_store(tmp_path):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: series.append({str(number): number}), range(50)))
         assert list(pool.map(lambda number: series[str(number)], range(50))) == list(range(50))
+        with series._store._lock:
+            waiting = pool.submit(len, series)
+            assert concurrent.futures.wait([waiting], 0.2).not_done
+        assert waiting.result() == 50
 
 
 def test_not_a_number_is_refused_and_leaves_no_trace(tmp_path):
