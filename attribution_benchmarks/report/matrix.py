@@ -63,11 +63,6 @@ class Matrix:
             len(methods), len(self.columns)
         )
 
-    def above_baselines(self, method: str, column: Column) -> bool:
-        """Return whether a method's score is better than that of every control that is not excluded."""
-        others = (self._good(name, column) for name in self.controls if name not in column.excluded)
-        return self._good(method, column) > max(others, default=-np.inf)
-
     def baseline_on_top(self, column: Column) -> str | None:
         """Return the control that no method beats on a column; None if a method is best.
 
