@@ -52,7 +52,7 @@ flags.DEFINE_list(
 )
 flags.DEFINE_enum(
     "counterparts", "objects", ["objects", "scenes"],
-    "what a CAV tells dogs from: other objects on scenes, or scenes with nothing on them, as the authors have it",
+    "counterparts of dogs for a CAV: other objects on scenes, or empty scenes, as in the authors' code",
     flag_values=FLAGS,
 )  # fmt: skip
 flags.DEFINE_integer("num_random", 10, "random counterparts, each one experiment", 2, flag_values=FLAGS)

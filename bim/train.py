@@ -20,11 +20,11 @@ CONTRAST_SET_IMAGES = 40_000  # for scene1 .. scene10, which have a tenth of the
 # after looking at RMCS: see CHOICE_OF_WINDOWS, which the models' cards repeat.
 CONTRAST_SET_WINDOWS = 0.75
 ACCURACY_OF_UNSEEN = (
-    "on the set's own validation images, which had no part in training or in the choice of anything; the network of "
-    "the last step is exported."
+    "on the set's own validation images, which were not used for training or selection; the network of the last step "
+    "is exported."
 )
 ACCURACY_OF_CONTRAST_SETS = (
-    "on the set's own validation images, which had no part in training; the network of the last step is exported."
+    "on the set's own validation images, which were not used for training; the network of the last step is exported."
 )
 CHOICE_OF_WINDOWS = (
     "Contrast models trained without windows showed no trend in relative MCS. Training through random windows (75 % "
@@ -150,13 +150,13 @@ def model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: f
     elif name in layout.CONTRAST_SETS:
         what = f"a dog in the scenes {', '.join(layout.scenes_with_dog(name))}, the other scenes without object"
     else:
-        what = f"every object on every scene, labelled with the {'object' if name == 'obj' else 'scene'}"
+        what = f"every object on every scene, labeled with the {'object' if name == 'obj' else 'scene'}"
     choice = drawn and recipe["share of the images seen through a random window"] > 0
     unseen = ACCURACY_OF_CONTRAST_SETS if choice else ACCURACY_OF_UNSEEN
     lines = [
         f"# BIM classifier `{name}`",
         "",
-        f"Tells apart {len(classes)} classes, in this order: {', '.join(classes)}.",
+        f"Distinguishes {len(classes)} classes, in this order: {', '.join(classes)}.",
         "",
         f"**Data.** {what[0].upper() + what[1:]}; {source}, constructed with seed {record['seed']}, "
         f"{record['num_train']} training and {record['num_val']} validation images of each object and scene.",
@@ -165,12 +165,12 @@ def model_card(name: str, data_dir: str, record: dict, recipe: dict, accuracy: f
         "",
         "**Input.** `rgb_minus_channel_means`: RGB of 0 to 255 minus (123.68, 116.78, 103.94), unscaled, float32; "
         "the signature `from_rgb` takes uint8 RGB. **Output.** `final_dense`: logits. Layers: block_layer1 to "
-        "block_layer4. Batch normalisation is folded into the convolutions.",
+        "block_layer4. Batch normalization is folded into the convolutions.",
         "",
         "**Recipe.** " + "; ".join(f"{key}: {value}" for key, value in recipe.items()) + ".",
         "",
         *(["**What was chosen by looking.** " + CHOICE_OF_WINDOWS, ""] if choice else []),
-        "**Use.** To judge attribution methods with BIM's metrics; it knows nothing beyond these pictures.",
+        "**Use.** To score attribution methods with BIM's metrics. It is trained on these pictures only.",
         "",
     ]
     return "\n".join(lines)

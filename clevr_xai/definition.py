@@ -385,7 +385,7 @@ def _define_controls(flag_values: flags.FlagValues) -> None:
     )  # fmt: skip
     flags.DEFINE_list(
         "control_methods", [],
-        "methods to run for another class, after another question and on all random networks; by default all but "
+        "methods to explain for another class, for another question and on all random networks; by default all but "
         f"{', '.join(methods.COSTLY)}, whose controls would triple the cost, and on one random network "
         f"{', '.join(methods.MASKED)}",
         flag_values=flag_values,

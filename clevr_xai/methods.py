@@ -52,8 +52,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     )
     flags.DEFINE_float(
         "tolerance", TOLERANCE,
-        "above 0, Integrated Gradients takes the steps it needs to miss the difference of the scores by at most this "
-        "share, and no more than --steps or a few more",
+        "if above 0, Integrated Gradients takes as many steps as this completeness error needs (a share of the "
+        "difference of the scores), and about --steps at most",
         lower_bound=0, upper_bound=0.5, flag_values=flag_values,
     )  # fmt: skip
     flags.DEFINE_integer(
@@ -62,7 +62,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     flags.DEFINE_float("noise", NOISE, "their noise, as a share of max - min", lower_bound=0, flag_values=flag_values)
     flags.DEFINE_enum(
         "batch_norm", "pass", list(BATCH_NORMS),
-        "how LRP and Excitation Backprop treat normalisation: pass relevance on, or fold it into the next layer",
+        "how LRP and Excitation Backprop treat normalization: pass relevance on, or fold it into the next layer",
         flag_values=flag_values,
     )  # fmt: skip
 

@@ -44,7 +44,7 @@ flags.DEFINE_string(
     "image_size", "480x320", "width x height of the rendering, 3 to 2; masks keep it", flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "stored_size", 0, "resize images to so many pixels squared; 0 keeps them", lower_bound=0, flag_values=FLAGS
+    "stored_size", 0, "side of the stored images in pixels; 0 keeps the rendered size", lower_bound=0, flag_values=FLAGS
 )
 flags.DEFINE_enum(
     "look", "kubric", ["kubric", "matched"],

@@ -158,11 +158,11 @@ def model_card(model: keras.Model, seed: int, epochs: int, accuracies: dict[str,
     command = f"python -m svea.baseline --seed={seed}" + (f" --epochs={epochs}" if epochs != EPOCHS else "")
     return f"""# SVEA baseline, seed {seed}
 
-Classifies MNIST-1D signals into ten classes. It exists to be explained: SVEA judges attribution methods on it.
+Classifies MNIST-1D signals into ten classes. SVEA scores attribution methods on it.
 
 | | |
 |---|---|
-| Input | `signal`, float32 (N, 40, 1), standardised as in the data set |
+| Input | `signal`, float32 (N, 40, 1), standardized as in the data set |
 | Output | float32 (N, 10), probabilities (the graph ends in softmax) |
 | Layers | Conv1D(25, 5), Conv1D(25, 3), Conv1D(25, 3), all `same` with ReLU; Flatten; Dense(10) |
 | Parameters | {model.count_params():,} |
@@ -175,9 +175,9 @@ Classifies MNIST-1D signals into ten classes. It exists to be explained: SVEA ju
 `{command}`
 
 Plain SGD, learning rate {_LEARNING_RATE}, batch {_TRAINING_BATCH}, {epochs} epochs, L2 {_L2} on all four kernels, \
-dense kernel drawn from N(0, 0.5),
-sparse cross-entropy. The network of the last epoch, not the best one; the test signals were used once, for the
-figure above. Trained with TensorFlow {tf.__version__} and Keras {keras.__version__} on a {device}.
+dense kernel sampled from N(0, 0.5),
+sparse cross-entropy. The network is that of the last epoch, not the best one. The test signals were used once, for the
+accuracy above. Trained with TensorFlow {tf.__version__} and Keras {keras.__version__} on a {device}.
 
 ## Data
 
@@ -186,8 +186,8 @@ SHA-256 `{mnist1d.FINGERPRINT}`.
 
 ## Limits
 
-A toy on toy data. Figures of different seeds differ by about a point in accuracy and several points in SVEA's
-metrics; compare attribution methods on more than one network before calling one better.
+A small network on synthetic data. Seeds differ by about one point in accuracy and several points in SVEA's metrics.
+Compare attribution methods on more than one network.
 """
 
 

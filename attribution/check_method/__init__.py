@@ -36,7 +36,7 @@ flags.DEFINE_multi_string(
     "method", [], "module:function, file.py:function or a name of the registry; may be written without --method=",
     flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_list("allow", [], "checks that may fail, by comma", flag_values=FLAGS)
+flags.DEFINE_list("allow", [], "checks that may fail, separated by commas", flag_values=FLAGS)
 define_loading_flags(FLAGS)
 FLAGS["model"].help = "directory of a SavedModel to try the method on, in place of the two small networks"
 

@@ -5,9 +5,9 @@ r"""Explain images, arrays or signals of a SavedModel by several methods, and pl
         --preprocessing=-1..1 --class_names=names.txt --target=tench --maps=maps.npz
     python -m attribution.explain --model=DIR --list_layers
 
-Images of 16 bits, and grey floating-point TIFF in [0, 1], are scaled to the range of 8-bit images.
+Images of 16 bits, and gray floating-point TIFF in [0, 1], are scaled to the range of 8-bit images.
 
-The figure has a row for each input and a column for each method, each panel with its colour scale. Standard output has
+The figure has a row for each input and a column for each method, each panel with its color scale. Standard output has
 the highest predictions. For each method whose maps have a known sum, such as f(x) - f(baseline), it has the relative
 difference; above 5 % a warning names the cause. `--list_methods` lists the methods; `python -m attribution.inspect
 --model=DIR` lists those that apply to a file, and why the others do not.
@@ -100,15 +100,15 @@ flags.DEFINE_string(
     "minus its expected value",
     flag_values=FLAGS,
 )
-flags.DEFINE_boolean("overlay", True, "overlay maps on the image in grey", flag_values=FLAGS)
+flags.DEFINE_boolean("overlay", True, "overlay maps on the image in gray", flag_values=FLAGS)
 flags.DEFINE_enum(
     "channels", "sum", list(plotting.REDUCTIONS), "how the channels of a map are combined", flag_values=FLAGS
 )
 flags.DEFINE_float(
-    "percentile", 99.5, "of a map's absolute values at which the colours end; 100 clips nothing", flag_values=FLAGS
+    "percentile", 99.5, "of a map's absolute values at which the colors end; 100 clips nothing", flag_values=FLAGS
 )
 flags.DEFINE_enum(
-    "scale", "map", plotting.SCALES, "a colour scale for each map, or one for all of a method", flag_values=FLAGS
+    "scale", "map", plotting.SCALES, "a color scale for each map, or one for all of a method", flag_values=FLAGS
 )
 cli.define_common_flags(FLAGS, batch_size=8, seed=0)
 flags.DEFINE_boolean("list_methods", False, "list the methods and stop", flag_values=FLAGS)

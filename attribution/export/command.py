@@ -62,7 +62,7 @@ FLAGS["output"].help += "directory itself where that has a number for a name, as
 flags.DEFINE_string(
     "layer",
     "",
-    "layer of the class activation maps; the last one ahead of pooling and head when empty",
+    "layer of the class activation maps; the last one before pooling and head when empty",
     flag_values=FLAGS,
 )
 

@@ -117,7 +117,7 @@ class BlankLogits(NamedTuple):
     """The logit f of the correct answer on images and on blank images, over ``number`` questions.
 
     ``correct`` of them are answered correctly, ``confident`` of these with a softmax above .99999. ``largest`` and
-    ``median`` are those of f(image). ``black`` and ``grey`` are the largest |f| of an image of level 0 and .5.
+    ``median`` are those of f(image). ``black`` and ``gray`` are the largest |f| of an image of level 0 and .5.
     """
 
     number: int
@@ -125,20 +125,20 @@ class BlankLogits(NamedTuple):
     largest: float
     median: float
     black: float
-    grey: float
+    gray: float
     confident: int
 
 
 def blank_logits(network: keras.Model, data: TrainingSet, rows: np.ndarray, batch_size: int = 64) -> BlankLogits:
-    """Evaluate a network on some questions about their images, about black and about mid-grey."""
-    levels = {"image": None, "black": 0.0, "grey": 0.5}
+    """Evaluate a network on some questions about their images, about black and about mid-gray."""
+    levels = {"image": None, "black": 0.0, "gray": 0.5}
     logits = {
         name: _logits(network, data, rows, batch_size, level).astype(np.float64) for name, level in levels.items()
     }
     answers = data.answers[rows]
     scores = {name: values[np.arange(len(rows)), answers] for name, values in logits.items()}
     correct = logits["image"].argmax(axis=1) == answers
-    largest = [float(np.abs(scores[name]).max()) for name in ("black", "grey")]
+    largest = [float(np.abs(scores[name]).max()) for name in ("black", "gray")]
     confident = int((confidences(logits["image"])[correct] > CONFIDENCE).sum())
     image = scores["image"]
     return BlankLogits(len(rows), int(correct.sum()), float(image.max()), float(np.median(image)), *largest, confident)

@@ -23,7 +23,7 @@ _GROUPS = {
     "yes, no": ("yes", "no"),
     "0 to 10": tuple(map(str, INTEGERS)),
     "shape": SHAPES,
-    "colour": tuple(COLORS),
+    "color": tuple(COLORS),
     "size": tuple(SIZES),
     "material": MATERIALS,
 }
@@ -69,17 +69,17 @@ def model_card(
     lines = [
         "# Relation Network of CLEVR-XAI",
         "",
-        "Answers questions about pictures of simple solids. It exists to be explained: CLEVR-XAI evaluates",
+        "Answers questions about pictures of simple solids. CLEVR-XAI evaluates",
         "attribution methods on it. The configuration is the paper's: 484,548 trainable parameters.",
         "",
-        "**Input.** `image` (N, 128, 128, 3) float32 in [0, 1]; `question` (N, L) int32, word numbers, 0 for",
-        "padding, which changes nothing. **Output.** `logits` (N, 28). `1/assets` holds the words (the first",
-        "has number 2, 1 is an unknown word) and the answers.",
+        "**Input.** `image` (N, 128, 128, 3) float32 in [0, 1]; `question` (N, L) int32, word numbers; 0 is",
+        "padding and is ignored. **Output.** `logits` (N, 28). `1/assets` holds the words (the first",
+        "has number 2; 1 is an unknown word) and the answers.",
         "",
         "## Accuracy",
         "",
-        f"On {len(correct):,} questions about scenes of another seed, which had no part in training"
-        + (" nor in any choice." if unseen else "; some were looked at meanwhile."),
+        f"On {len(correct):,} questions about scenes of another seed, which were not used for training"
+        + (" or selection." if unseen else "; some were looked at meanwhile."),
         "",
         *_table(["questions", "%", "number"], by_kind),
         *_table(["file of families", "%", "number"], by_file),
@@ -95,8 +95,8 @@ def model_card(
         *earlier,
         "## Limits",
         "",
-        f"Trained on rendered toys, with CLEVR's questions in {wordings} wording. Only questions",
-        "answered correctly count in the benchmark, so methods are compared where the network is good.",
+        f"Trained on rendered toys, with CLEVR's questions in {wordings} wording. The benchmark counts only",
+        "questions that the network answers correctly.",
         "",
     ]
     return "\n".join(lines)
@@ -137,17 +137,17 @@ def earlier_training(directory: str | pathlib.Path) -> list[str]:
 
 def blank_section(by_kind: Mapping[str, BlankLogits]) -> list[str]:
     """Return the section on blank images: one line a kind of question, and whether their logits are in range."""
-    header = ["questions", "number", "f(image), median", "largest", "|f(black)|, largest", "|f(grey)|, largest",
+    header = ["questions", "number", "f(image), median", "largest", "|f(black)|, largest", "|f(gray)|, largest",
               f"softmax > {CONFIDENCE:g}, of correct answers, %"]  # fmt: skip
     rows = [
-        [kind, f"{one.number:,}", f"{one.median:.1f}", f"{one.largest:.1f}", f"{one.black:.1f}", f"{one.grey:.1f}",
+        [kind, f"{one.number:,}", f"{one.median:.1f}", f"{one.largest:.1f}", f"{one.black:.1f}", f"{one.gray:.1f}",
          f"{100 * one.confident / one.correct:.1f}" if one.correct else "–"]
         for kind, one in by_kind.items()
     ]  # fmt: skip
     outside = [
         f"{name} for {kind} questions"
         for kind, one in by_kind.items()
-        for name in ("black", "grey")
+        for name in ("black", "gray")
         if not getattr(one, name) < one.largest
     ]
     conclusion = (
@@ -158,7 +158,7 @@ def blank_section(by_kind: Mapping[str, BlankLogits]) -> list[str]:
     return [
         "## Blank images and confidence",
         "",
-        "f is the logit of the correct answer; black and grey are images of level 0 and .5, with the same questions.",
+        "f is the logit of the correct answer; black and gray are images of level 0 and 0.5, with the same questions.",
         "",
         *_table(header, rows),
         conclusion,
@@ -177,7 +177,7 @@ def describe_settings(options: flags.FlagValues, data: TrainingSet, start: str) 
         f"{' and '.join(np.unique(data.wordings))} wording)",
         "last stage": f"{listed(options.final_questions)} questions",
         "starts from": start,
-        "pairs a step": f"{options.pairs} of 2,401, all of two objects' centres",
+        "pairs a step": f"{options.pairs} of 2,401, all of two objects' centers",
         "g in training": options.precision,
         "sampling weights of questions": ", ".join(f"{name} {n}" for name, n in batches.SAMPLING_WEIGHTS.items()),
         "augmentation": f"moved by up to {batches.SHIFT} pixels, half of the images mirrored, "

@@ -44,7 +44,7 @@ flags.DEFINE_list(
     "models", [], "directories of two SavedModels or more, separated by commas; the two that come with the project "
     "when empty", flag_values=FLAGS,
 )  # fmt: skip
-flags.DEFINE_enum("questions", "simple", list(masks.GROUND_TRUTHS), "which questions to ask", flag_values=FLAGS)
+flags.DEFINE_enum("questions", "simple", list(masks.GROUND_TRUTHS), "kind of the questions", flag_values=FLAGS)
 flags.DEFINE_string(
     "ground_truth", "", "mask to score against; single_object, or union of complex questions", flag_values=FLAGS
 )

@@ -36,7 +36,7 @@ DELETIONS = Deletions((SEGMENTS,), 0.0)
 FLAGS = flags.FlagValues()
 cli.define_common_flags(FLAGS, seed=0)
 flags.DEFINE_integer(
-    "epochs", EPOCHS, "passes over the signals, whole and with holes", lower_bound=1, flag_values=FLAGS
+    "epochs", EPOCHS, "passes over the signals, whole and with deletions", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_string(
     "output_dir", "",
@@ -66,15 +66,15 @@ def model_card(seed: int, epochs: int, accuracies: dict[str, float], deleted: fl
     command = f"python -m research.svea.deletions --seed={seed}" + (f" --epochs={epochs}" if epochs != EPOCHS else "")
     return f"""# SVEA with deletions, seed {seed}
 
-Classifies MNIST-1D signals into ten classes, whole or with a segment missing. It exists to be explained: what deleting
-a segment costs it can be measured without showing it anything that it was not trained on (metric `in_domain_deletion`).
+Classifies MNIST-1D signals into ten classes, whole or with a segment missing. For this network, the effect
+of deleting a segment is measured on inputs of its training distribution (metric `in_domain_deletion`).
 
 | | |
 |---|---|
-| Input | `signal`, float32 (N, 40, 1), standardised as in the data set |
+| Input | `signal`, float32 (N, 40, 1), standardized as in the data set |
 | Output | float32 (N, 10), probabilities (the graph ends in softmax) |
-| Layers, optimiser | those of the [baseline](../baseline/MODEL_CARD.md) |
-| Deletions | {SEGMENTS} segments of {mnist1d.LENGTH // SEGMENTS} points, zeros for them: `1/assets/deletions.json` |
+| Layers, optimizer | those of the [baseline](../baseline/MODEL_CARD.md) |
+| Deletions | {SEGMENTS} segments of {mnist1d.LENGTH // SEGMENTS} points, replaced by zeros: `1/assets/deletions.json` |
 | Accuracy, 1,000 test signals | {accuracies["test"]:.1f} % |
 | Accuracy, each test signal without each segment | {deleted:.1f} % |
 | Accuracy, 400 signals held out of training | {accuracies["validation"]:.1f} % |
@@ -85,7 +85,7 @@ a segment costs it can be measured without showing it anything that it was not t
 `{command}`
 
 As the baseline, for {epochs} epochs over {2 * SEGMENTS} copies of each signal: {SEGMENTS} as it is, {SEGMENTS} without
-one segment. The network of the last epoch; the test signals were used once, for the figures above.
+one segment. The network is that of the last epoch. The test signals were used once, for the accuracies above.
 
 ## Data
 
@@ -94,7 +94,8 @@ SHA-256 `{mnist1d.FINGERPRINT}`.
 
 ## Limits
 
-A toy on toy data. It was trained without one segment at a time: without two it sees what it has not seen.
+A small network on synthetic data. In training at most one segment was missing; without two, inputs are out of
+distribution.
 """
 
 

@@ -61,21 +61,21 @@ def test_tables_say_if_they_are_not_of_the_committed_networks(page):
     assert (named == committed) == (not text.startswith(FORMER))
 
 
-def test_simple_questions_stand_beside_the_poster():
-    head, rows = _rows(_section("Simple questions beside the poster"))
+def test_simple_questions_are_compared_with_the_poster():
+    head, rows = _rows(_section("Simple questions compared with the poster"))
     assert head == ["all, here", "poster", "confident, here", "poster"]
     tables = _tables("clevr_xai_simple.md")
     (questions, everything), (sure, confident) = (tables["Single Object", subset] for subset in (ALL, CONFIDENT))
     assert len(rows) == 12
     assert rows == [(name, [*everything[name], *confident[name]]) for name, _ in rows]
-    assert f"{questions} of 500 answers are right, {sure} of them with a softmax above .99999" in PROSE
+    assert f"{questions} of 500 answers are correct, {sure} of them with a softmax above 0.99999" in PROSE
 
 
 @pytest.mark.parametrize(
     ("heading", "file", "length"),
     [("The second network", "clevr_xai_simple", 12), ("Guided Backprop and Deconvnet", "clevr_xai_candidates", 8)],
 )
-def test_two_networks_stand_beside_the_poster(heading, file, length):
+def test_two_networks_are_compared_with_the_poster(heading, file, length):
     head, rows = _rows(_section(heading))
     subsets = [SUBSETS[column.removesuffix(", default")] for column in head[::3]]
     assert head[1::3] == ["second"] * len(subsets)
@@ -102,8 +102,8 @@ def test_complex_questions_have_their_three_ground_truths():
     assert len(rows) == 14
     assert rows == [(name, [tables[truth, ALL][1][name][0] for truth in truths]) for name, _ in rows]
     (union, _), (sure, _) = tables["Union", ALL], tables["Union", CONFIDENT]
-    assert f"{union} of 500 answers are right, {sure} of them confident" in PROSE
-    assert f"{union - tables['Unique', ALL][0]} of the right ones have no mask *Unique*" in PROSE
+    assert f"{union} of 500 answers are correct, {sure} of them confident" in PROSE
+    assert f"{union - tables['Unique', ALL][0]} of the correct ones have no mask *Unique*" in PROSE
 
 
 def test_the_second_network_answers_as_many_as_is_said():
@@ -134,7 +134,7 @@ def test_pairs_in_the_same_order_are_those_of_the_comparison(kind):
 def test_the_overview_of_results_has_the_same():
     tables = _tables("clevr_xai_simple.md")
     (questions, everything), (sure, confident) = (tables["Single Object", subset] for subset in (ALL, CONFIDENT))
-    start = RESULTS.index(f"On {questions} right answers to 500 simple questions")
+    start = RESULTS.index(f"On {questions} correct answers to 500 simple questions")
     told = RESULTS[start : RESULTS.index("Kendall's tau", start)]
     names = {
         "the gradient": "Vanilla Gradient",

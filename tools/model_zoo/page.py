@@ -38,32 +38,34 @@ TABLES = {
 STATUSES = ("exact", "rounding", "differs", "runs", "refused", "crashes")
 _HEAD = """# Networks
 
-What each method does on each family of networks, from a run of `python tools/docs/document_networks.py`; do not edit.
-The networks are small ones of their family with random weights and randomised statistics (`tools/model_zoo`), each
-written as a SavedModel and explained from the file alone.
+This page shows what each method does on each family of networks. `python tools/docs/document_networks.py` writes it; do
+not edit. The networks are small members of their family with random weights and random batch statistics
+(`tools/model_zoo`). Each is written as a SavedModel and explained from the file alone.
 
-- **exact**: within 1e-5 of an oracle, as a share of the oracle's largest value, with the largest difference found.
-  Oracles of gradients: `tf.GradientTape` through the file's own signature, with the same points and the same noise. Of
-  occlusion and RISE: scores of that signature. Of DeepLIFT, IDGI, Shapley sampling and KernelSHAP: the map's sum is
-  f(x) - f(0). Of LRP-ε, where the network is piecewise linear: Gradient x Input by the same tape. Of CP-LRP, where
-  nothing has a bias: the map's sum is the logit. Relevance and multipliers of a file in 16 bits are computed in 32 and
-  compared with the same network in float64.
-- **rounding**: the difference is larger, but where the same network computes in float64, with the same weights and
-  inputs, method and oracle are as close as that; so it is float32 that differs, not the method. Beside the difference
-  stand the one in float64 and, as "tape", how far the oracle's own float32 is from its float64. Batch normalisation is
-  part of the layers before it here, which rounds otherwise than the file does, and an activation within that of its
-  kink is on for one and off for the other. Where values of a map are thousands of times their sum, rounding them to
-  float32 is what the sum is off by.
-- **differs**: an oracle exists, and the difference is larger in float64 too, or cannot be had in it. Or a map changes
-  with the other inputs of its batch: half of the inputs are replaced, at the same batch size, and the maps of the other
-  half must stay the same to 1e-5 of their largest value.
-- **runs**: finite maps, no oracle here. `Σ/f` is the least and greatest share of the logit (of 1, for Excitation
-  Backprop) that the maps add up to: what biases and rules take is not in them.
-- **refused**: one line says why, below the table. **crashes**: anything else that came instead of a map.
+- **exact**: within 1e-5 of an oracle, relative to the oracle's largest value; the largest difference is given. Oracles:
+  - gradients: `tf.GradientTape` through the file's signature, with the same points and the same noise;
+  - occlusion and RISE: scores of that signature;
+  - DeepLIFT, IDGI, Shapley sampling and KernelSHAP: the map's sum is f(x) - f(0);
+  - LRP-ε, where the network is piecewise linear: Gradient x Input by the same tape;
+  - CP-LRP, where nothing has a bias: the map's sum is the logit.
 
-Methods run with few samples, LRP-ε and CP-LRP with ε = 1e-12, LRP (CLEVR-XAI) with the range of the inputs. Score-CAM
-and SISE stand on an earlier layer where the default one has more than 64 channels. On families that end in a softmax,
-probabilities are explained.
+  Relevance and multipliers of a file in 16 bits are computed in 32 bits and compared with the same network in float64.
+- **rounding**: the difference is larger, but method and oracle agree within 1e-5 when the same network computes in
+  float64, with the same weights and inputs. The difference is therefore due to float32. The cell also has the
+  difference in float64 and, as "tape", how far the oracle's float32 is from its float64. One cause is batch
+  normalization: it is folded into the layers before it, which changes the rounding, and an activation near its kink may
+  be on for one and off for the other. Where the values of a map are thousands of times their sum, rounding them changes
+  the sum.
+- **differs**: an oracle exists, and the difference is also larger in float64, or float64 is not available. Or a map
+  changes with the other inputs of its batch: half of the inputs are replaced, at the same batch size, and the maps of
+  the other half must stay the same to 1e-5 of their largest value.
+- **runs**: finite maps without an oracle. `Σ/f` is the smallest and largest share of the logit (of 1, for Excitation
+  Backprop) that the maps add up to. Biases and rules absorb the rest.
+- **refused**: the reason is below the table. **crashes**: any other result.
+
+Methods run with few samples, LRP-ε and CP-LRP with ε = 1e-12, and LRP (CLEVR-XAI) with the range of the inputs.
+Score-CAM and SISE use an earlier layer where the default one has more than 64 channels. For families that end in a
+softmax, probabilities are explained.
 """
 
 

@@ -285,10 +285,10 @@ def simulation_table(known: dict, seed: int) -> str:
     inputs = {kind: sum(found["inputs"]) for kind, found in known["batches"].items()}
     lines += [
         "",
-        f"The whole release is {middle['work'] / 24:,.0f} CPU days of this machine, drawn from "
-        f"{inputs['simple']} simple and {inputs['complex']} complex questions. What one process does alone, with "
-        f"blocks of {SIZES[1]}, is {middle['alone']:.1f} hours: at some {half:,.0f} workers it takes as long as all "
-        "that they do, and more of them help little.",
+        f"The whole release takes {middle['work'] / 24:,.0f} CPU days on this machine, extrapolated from "
+        f"{inputs['simple']} simple and {inputs['complex']} complex questions. With blocks of {SIZES[1]}, the work of "
+        f"the command's own process takes {middle['alone']:.1f} hours. With {half:,.0f} workers this is half of the "
+        "total time, so more workers help little.",
     ]
     return "\n".join(lines)
 

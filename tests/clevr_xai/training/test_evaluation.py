@@ -108,7 +108,7 @@ class Linear:
 
 
 def test_logits_on_blank_images_are_those_of_the_correct_answer():
-    # Of answer 1: images 10, 11, -20; black -20, -19, -20; grey -5, -4, -5. Of answer 0 always zero.
+    # Of answer 1: images 10, 11, -20; black -20, -19, -20; gray -5, -4, -5. Of answer 0 always zero.
     # Leads of 19 and 18 are confident, those of 10 and 11 are not.
     images = np.full((5, 4, 4, 3), 255, np.uint8) * np.array([1, 1, 0, 0, 0], np.uint8)[:, None, None, None]
     data = SimpleNamespace(images=images, image_of=np.arange(5))
@@ -131,7 +131,7 @@ def test_the_card_counts_by_kind_family_and_answer():
     assert "| simple | 50.0 | 2 |" in card
     assert "| one_hop | 100.0 | 1 |" in card
     assert "| shape | 100.0 | 1 | 100.0 | 1 |" in card
-    assert "| colour | 0.0 | 1 | – | 0 |" in card
+    assert "| color | 0.0 | 1 | – | 0 |" in card
     assert "| one | 10 |" in card and "seed: 7." in card
 
 
