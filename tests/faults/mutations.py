@@ -271,7 +271,7 @@ MUTATIONS = [
         "attribution_benchmarks/core/test_tables.py",
         ("formulas in CSV", 'if not cell.startswith(("=", "+", "-", "@")):', "if True:", "test_names_stay_text"),
         ("columns of Markdown", '.replace("|", r"\\|")', "", "test_markdown_has_the_same_cells_in_every_line"),
-        ("tags in Markdown", '.replace("<", "&lt;")', "", "test_names_stay_text"),
+        ("tags in Markdown", r'"\|").replace("<", "&lt;")', r'"\|")', "test_names_stay_text"),
         ("fences in Markdown", "max(3, longest + 1)", "3", "test_text_in_markdown_stays_in_its_block"),
     ),
     *_of(
