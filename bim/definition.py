@@ -354,6 +354,6 @@ BENCHMARK = Bim(
             "model",
         ),
     ),
-    beside_paper="The paper's figures are of photographs and of other networks; the drawings here have none to be held "
-    "against.",
+    beside_paper="The paper's figures are of photographs and of other networks; those of drawings cannot be compared "
+    "with them.",
 )

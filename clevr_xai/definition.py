@@ -479,11 +479,11 @@ def report_tasks(quick: bool, seed: int, share: float = 1.0) -> list[ReportTask]
                 f"clevr_xai_{kind}", "clevr_xai", f"CLEVR-XAI: {kind} questions",
                 (*asked, "--num_pictures=2"),
                 tuple(TITLES),
-                f"{note}. Integrated Gradients from black, middle gray and each image's median colour with {path}; "
+                f"{note}. Integrated Gradients from black, middle gray and each image's median color with {path}; "
                 f"SmoothGrad and VarGrad with {samples} samples. The paper takes at least 300 of each. "
-                "Every method but these is also held against its own map for another answer, after another question "
-                "and on each of several networks with random weights; theirs would cost three times as much again. "
-                "Score-CAM and SISE are held against one such network.",
+                "Every other method is also compared with its own map for another answer, after another question and "
+                "on several networks with random weights; for these it would triple the cost. Score-CAM and SISE are "
+                "compared with one such network.",
                 trial=(*asked, "--controls=uniform"),
                 metrics=tuple(ACCURACIES),
                 model_flag="--model=",

@@ -263,7 +263,7 @@ def positions_figure(
     positions.hlines(np.arange(len(scored) - 1) + 0.5, edges[0], edges[-1], color="white", linewidth=3)
     positions.axvline(0, color=_TEMPLATE, linewidth=0.8, linestyle=":")
     which = " (first network)" if "networks" in scored[0] else ""
-    positions.set_xlabel(f"centre of the window − centre of the true template, points{which}", fontsize=9)
+    positions.set_xlabel(f"center of the window − center of the true template, points{which}", fontsize=9)
     ticks = np.array([0, 2, 10, 25, 50])
     bar = figure.colorbar(mesh, ax=positions, ticks=np.sqrt(ticks), pad=0.02)
     bar.ax.set_yticklabels([f"{tick} %" for tick in ticks], fontsize=8)

@@ -287,7 +287,7 @@ def _agreement(agreement: Agreement) -> list[str]:
         f"Kendall's tau between the benchmarks' mean ranks of {between.methods} methods: {'; '.join(pairs)}. Unrelated "
         f"rankings stay within ±{number(chance.tau)} in 95 % of cases.",
         f"Kendall's W of the {between.judges} benchmarks is {number(between.w)} ({describe(between)}). Rankings with a "
-        f"correlation of 0.5 would be recognised in {100 * chance.power:.0f} % of such comparisons.",
+        f"correlation of 0.5 would be recognized in {100 * chance.power:.0f} % of such comparisons.",
     ]
     without = {key.rpartition("without ")[2]: one.w for key, one in agreement.rows.items() if "without" in key}
     if without:
