@@ -217,7 +217,7 @@ _METHODS = [
         cost="1 gradient",
         weaknesses="Has no sign; a layer's share does not depend on the size of its term, only on how it is spread; "
         "layers without positions are left out. Made for convolutional networks of ReLUs.",
-        requirements="Linear operations, pooling, normalisation by constants and activations of one variable; others "
+        requirements="Linear operations, pooling, normalization by constants and activations of one variable; others "
         "are refused by name. Signals or images. Always explains the logit.",
         drops_channels=True,
     ),

@@ -198,7 +198,7 @@ def faithfulness_estimate(maps: np.ndarray, batch: Batch, scores: Scores) -> np.
 def monotonicity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return how often the target's probability does not fall when a twentieth of the positions is inserted, (N,).
 
-    From the least to the most important, into the mean colour: the curve of ``deletion``, read backwards. A share in
+    From the least to the most important, into the mean color: the curve of ``deletion``, read backwards. A share in
     [0, 1]. The metric of Arya et al. (AIX360) is whether it is 1, with one position a step. Quantus's ``Monotonicity``
     replaces positions of the empty input by the same empty value, so that it is 1 for every map.
     """
@@ -282,7 +282,7 @@ def _most_first(maps: np.ndarray, batch: Batch, scores: Scores, fill: Fill, shar
 _CURVES = {True: _least_first, False: _most_first}
 
 _FILLS = {
-    "": (mean_colour, _STEPS, "its mean colour"),
+    "": (mean_colour, _STEPS, "its mean color"),
     "_blur": (blurred, _STEPS, "its blurred version"),
     "_road": (noisy_linear, _ROAD_STEPS, "a noisy linear imputation from the remaining positions"),
 }
@@ -406,7 +406,7 @@ METRICS = (
         "monotonicity",
         "Monotonicity",
         about="How often the target's probability does not fall when the next twentieth of the positions is inserted "
-        "into the mean colour, from the least to the most important. Between 0 and 1; more is better.",
+        "into the mean color, from the least to the most important. Between 0 and 1; more is better.",
         source="Arya et al., One Explanation Does Not Fit All, 2019, whose metric is whether this share is 1; "
         "Quantus's `Monotonicity` inserts nothing and is 1 for every map",
         measure=PerSampleMetric("monotonicity", monotonicity),
@@ -430,6 +430,6 @@ METRICS = (
         bounds=(-1.0, 1.0),
         cost=f"{len(_STEPS)} passes per map, those of insertion",
         chance="that of any random order",
-        criticism="An input of which nine tenths are the mean colour is unlike those that the network was trained on.",
+        criticism="An input of which nine tenths are the mean color is unlike those that the network was trained on.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Imputation of removed positions: mean colour, blurred input, or ROAD's noisy linear imputation.
+"""Imputation of removed positions: mean color, blurred input, or ROAD's noisy linear imputation.
 
 An imputation is a function ``fill(pictures, gone, keys)`` of (N, positions..., C) inputs, (N, positions...) bool masks
 of removed positions, and N names that random numbers depend on. It returns the imputed inputs.
@@ -24,7 +24,7 @@ _NEIGHBOURS = np.array([[1, 2, 1], [2, 0, 2], [1, 2, 1]], np.float32)
 
 
 def mean_colour(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
-    """Return inputs with removed positions set to the input's mean colour; for vectors, the mean feature."""
+    """Return inputs with removed positions set to the input's mean color; for vectors, the mean feature."""
     means = pictures.mean(axis=tuple(range(1, max(pictures.ndim - 1, 2))), keepdims=True)
     return np.where(_over_channels(gone, pictures), means, pictures)
 
@@ -50,7 +50,7 @@ def _over_channels(gone: np.ndarray, pictures: np.ndarray) -> np.ndarray:
 def noisy_linear(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) -> np.ndarray:
     """Return inputs with removed positions imputed from the remaining ones, with a little noise.
 
-    A missing position is the weighted mean of its neighbours, with adjacent ones twice as heavy as diagonal ones, so
+    A missing position is the weighted mean of its neighbors, with adjacent ones twice as heavy as diagonal ones, so
     that the shape of the mask reveals little (ROAD; Rong et al., "A Consistent and Efficient Evaluation Strategy for
     Attribution Methods", ICML 2022). The values are single precision.
 
@@ -70,7 +70,7 @@ def noisy_linear(pictures: np.ndarray, gone: np.ndarray, keys: Sequence[Any]) ->
     """
     spatial = pictures.shape[1:-1]
     if len(spatial) not in (1, 2):
-        raise BadInput("noisy linear imputation needs signals or images, whose positions have neighbours")
+        raise BadInput("noisy linear imputation needs signals or images, whose positions have neighbors")
     found = np.array(pictures, np.float32)
     for row, key in enumerate(keys):
         imputed = (linear if len(spatial) == 2 else interpolate_signal)(found[row], gone[row])
@@ -88,10 +88,10 @@ def interpolate_signal(signal: np.ndarray, gone: np.ndarray) -> np.ndarray:
 
 
 def linear(picture: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Return an image in which each missing position is the weighted mean of its neighbours.
+    """Return an image in which each missing position is the weighted mean of its neighbors.
 
     A multigrid relaxation, from the coarsest grid to the finest, takes a tenth of the time of a sparse solver. Its root
-    mean square error is about as large as ROAD's noise. If all positions are missing, they have the mean colour.
+    mean square error is about as large as ROAD's noise. If all positions are missing, they have the mean color.
 
     Parameters
     ----------

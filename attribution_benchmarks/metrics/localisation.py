@@ -1,4 +1,4 @@
-"""Localisation: whether a map is high inside a ground-truth mask.
+"""Localization: whether a map is high inside a ground-truth mask.
 
 Positions count by their magnitude, the sum of absolute values over channels, so evidence against the target counts
 too, except in Focus. Ties are never broken by position. Every metric is NaN where the mask is empty or full, and where
@@ -288,7 +288,7 @@ METRICS = (
     _metric(
         "attribution_localisation",
         attribution_localisation,
-        title="Attribution localisation",
+        title="Attribution localization",
         about="The share of the map's magnitude that is in the mask. Between 0 and 1; more is better.",
         source="Kohlbrenner et al., Towards Best Practice in Explaining Neural Network Decisions with LRP, IJCNN 2020; "
         "the relevance mass accuracy of Arras et al., 2022; Quantus's `AttributionLocalisation`",
@@ -307,7 +307,7 @@ METRICS = (
         chance="the mask's share of the image",
         criticism="The published metric needs mosaics of images of two classes, which a benchmark provides as inputs "
         "with their masks; no metric builds them, because the value of an input would depend on the inputs beside it. "
-        "On other masks it is attribution localisation of positive values. A map without positive values counts as the "
+        "On other masks it is attribution localization of positive values. A map without positive values counts as the "
         "uniform map.",
     ),
 )

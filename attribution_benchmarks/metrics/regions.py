@@ -1,7 +1,7 @@
 """Metrics of regions: cells of a grid, or superpixels, that are removed alone, at random, or one after the other.
 
 A grid has at most 8 cells along each axis of an image and at most 64 along a signal or a vector; where there are no
-more positions than that, each is a cell. Removed positions have the input's mean colour. Regions count by their
+more positions than that, each is a cell. Removed positions have the input's mean color. Regions count by their
 evidence, the sum of signed values, and equals come in random order.
 """
 
@@ -126,7 +126,7 @@ def mu_fidelity(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray:
     """Return Spearman's correlation of a map's sums over random fifths of the cells with the drops without them, (N,).
 
     In [-1, 1]; 0 for equal sums, NaN where the score never changes. Xplique's ``MuFidelity`` with another grid, other
-    subsets and the mean colour in place of zero.
+    subsets and the mean color in place of zero.
     """
     sets, drops = _drops_of_subsets(batch, scores)
     sums = sums_over(sets, flat(evidence(maps, batch)))
@@ -179,7 +179,7 @@ METRICS = (
         "Selectivity",
         better="less",
         about=f"The mean probability of the target while cells of a grid of at most {_CELLS} are removed, those of "
-        "most evidence first, each with the mean colour in its place. Between 0 and 1; less is better.",
+        "most evidence first, each with the mean color in its place. Between 0 and 1; less is better.",
         source="Montavon, Samek and Müller, Methods for Interpreting and Understanding Deep Neural Networks, 2018; "
         "Quantus's `Selectivity` is the same curve without the whole input",
         bounds=(0.0, 1.0),
@@ -200,7 +200,7 @@ METRICS = (
         cost="a pass per map and segment, about 50 of an image; needs the extra `superpixels` for images",
         chance="the same as any random order",
         criticism="Probabilities relative to that of the input are large where it is small: explain the predicted "
-        "class. Segments of equal colour follow the edges of the image, which an edge detector marks, too.",
+        "class. Segments of equal color follow the edges of the image, which an edge detector marks, too.",
     ),
     _metric(
         "mu_fidelity",
@@ -213,7 +213,7 @@ METRICS = (
         bounds=(-1.0, 1.0),
         cost=f"{SUBSETS} passes per input, shared by all maps",
         chance="0",
-        criticism="A fifth of an image without its neighbours is unlike what the network was trained on.",
+        criticism="A fifth of an image without its neighbors is unlike what the network was trained on.",
     ),
     _metric(
         "nonsensitivity",

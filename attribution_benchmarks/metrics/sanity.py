@@ -1,6 +1,6 @@
 """Sanity: how much a map depends on the learnt weights and on the explained class, and how little on noise.
 
-Weights are randomised from the output towards the input (Adebayo et al., "Sanity Checks for Saliency Maps", NeurIPS
+Weights are randomized from the output towards the input (Adebayo et al., "Sanity Checks for Saliency Maps", NeurIPS
 2018) by shuffling the values of each variable, in the order of use in the graph. Positions count by their magnitude, so
 a map that only changes sign stays the same; each map is divided by its largest value.
 
@@ -250,7 +250,7 @@ METRICS = (
     _metric(
         "randomisation",
         _cascading,
-        "Randomised weights",
+        "Randomized weights",
         1 + STAGES,
         better="less",
         about="Similarity of a method's maps before and after shuffling the network's weights, from the output "
@@ -266,23 +266,23 @@ METRICS = (
     _metric(
         "randomisation_ssim",
         _cascading_ssim,
-        "Randomised weights, SSIM",
+        "Randomized weights, SSIM",
         1 + STAGES,
         better="less",
-        about="As randomised weights, by structural similarity of maps scaled to 1. Less is better.",
+        about="As randomized weights, by structural similarity of maps scaled to 1. Less is better.",
         source=_ADEBAYO,
         bounds=(-1.0, 1.0),
-        cost="none in addition to randomised weights",
+        cost="none in addition to randomized weights",
         chance="near 0, if it is sampled for each network",
         criticism="Where maps are mostly empty, empty windows are similar.",
     ),
     _metric(
         "randomisation_independent",
         _independent,
-        "Randomised weights, one group",
+        "Randomized weights, one group",
         1 + STAGES,
         better="less",
-        about="As randomised weights, but only one of the four groups of variables is shuffled at a time. Less is "
+        about="As randomized weights, but only one of the four groups of variables is shuffled at a time. Less is "
         "better.",
         source=_ADEBAYO,
         bounds=(-1.0, 1.0),
@@ -298,7 +298,7 @@ METRICS = (
         "shuffled. More is better.",
         source=_HEDSTROM,
         bounds=(-1.0, np.inf),
-        cost="none in addition to randomised weights",
+        cost="none in addition to randomized weights",
         chance="near 0",
         criticism="The entropy of a histogram ignores positions: a permuted map has the same. A map of zeros "
         "has entropy 0, so methods that clip at 0, such as Grad-CAM, get -1 where all evidence of the random network "
@@ -310,7 +310,7 @@ METRICS = (
         "sMPRT",
         1 + STAGES,
         better="less",
-        about="As randomised weights, of maps averaged over noisy copies of the input first, so that noise of "
+        about="As randomized weights, of maps averaged over noisy copies of the input first, so that noise of "
         "gradients cancels. Less is better.",
         source=_HEDSTROM,
         bounds=(-1.0, 1.0),
@@ -340,7 +340,7 @@ METRICS = (
         f"class. Each map is scaled to norm 1. There are {_DRAWS} copies, with Gaussian noise of standard deviation "
         f"{NOISE:g} of the input's range. Between 0 and 2; less is better.",
         source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; on the same noisy "
-        "copies it equals Quantus's `MaxSensitivity` with maps normalised by "
+        "copies it equals Quantus's `MaxSensitivity` with maps normalized by "
         "`normalise_by_average_second_moment_estimate`; by default Quantus does not normalise",
         bounds=(0.0, 2.0),
         cost=f"{_DRAWS} explanations per map",
@@ -358,7 +358,7 @@ METRICS = (
         about="As Max-Sensitivity, with the mean of the distances in place of the largest. Between 0 and 2; less is "
         "better.",
         source="Yeh et al., On the (In)fidelity and Sensitivity of Explanations, NeurIPS 2019; on the same noisy "
-        "copies Quantus's `AvgSensitivity` with maps normalised as for Max-Sensitivity",
+        "copies Quantus's `AvgSensitivity` with maps normalized as for Max-Sensitivity",
         bounds=(0.0, 2.0),
         cost="none in addition to Max-Sensitivity",
         chance="as Max-Sensitivity",

@@ -41,7 +41,7 @@ _CONTROLS = {"random": "random map", "edge_detector": "edge detector"}
 _TRUTH = "ground_truth"
 _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
     (
-        "Localisation",
+        "Localization",
         "Is a map high inside a ground-truth mask? Positions count by their magnitude: absolute values, summed over "
         "channels.",
         localisation.METRICS,

@@ -28,7 +28,7 @@ _WIDTH, _COLOURS = 760, 256  # of the pictures, small enough for a repository
 _HEAD = """# Pictures of networks
 
 Made by `python tools/docs/picture_networks.py`; do not edit. Each picture comes from the command above it, run on a
-SavedModel alone: first the input, then a panel a method with its colour scale.
+SavedModel alone: first the input, then a panel a method with its color scale.
 """
 _TRAINED = """
 ## Trained on drawings
@@ -121,7 +121,7 @@ def _draw(name, folder, place, seconds):
 
 
 def _small(path: pathlib.Path) -> bytes:
-    """Return a picture as PNG of few pixels and colours."""
+    """Return a picture as PNG of few pixels and colors."""
     from PIL import Image
 
     stream = io.BytesIO()
