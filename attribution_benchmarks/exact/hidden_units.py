@@ -59,7 +59,7 @@ class HiddenUnits:
 
 
 def read_hidden_units(path: str | pathlib.Path) -> HiddenUnits:
-    """Return the weights of a SavedModel of ``tools/make_exact_networks.py``'s tetromino networks.
+    """Return the weights of a SavedModel that ``tools/make_tetromino_networks.py`` made.
 
     Its dense part reads pixels, (pixels, units), and its convolution of windows of 3 x 3 pixels is averaged over
     positions; the kernel is written out as one unit per position here.
@@ -79,7 +79,9 @@ def read_hidden_units(path: str | pathlib.Path) -> HiddenUnits:
             for name in ("dense", "dense_bias", "dense_out", "kernel", "kernel_bias", "kernel_out", "constant")
         )
     except (ValueError, tf.errors.OpError) as error:
-        raise BadInput(f"{path} is not a network of tetrominoes as tools/make_exact_networks.py makes them") from error
+        raise BadInput(
+            f"{path} is not a network of tetrominoes; tools/make_tetromino_networks.py makes them"
+        ) from error
     side = int(np.sqrt(len(dense)))
     windows = _windows(kernel[:, :, 0], side)  # (pixels, positions, filters)
     positions = windows.shape[1]
@@ -90,7 +92,10 @@ def read_hidden_units(path: str | pathlib.Path) -> HiddenUnits:
         two_classes(constant),
     )
     if (units.weights != 0).sum(axis=0).max() > MOST_FEATURES:
-        raise BadInput(f"{path} has a hidden unit that reads more than {MOST_FEATURES} pixels; its truth is not known")
+        raise BadInput(
+            f"{path} has a hidden unit that reads more than {MOST_FEATURES} pixels, so its truth is not known; "
+            "tools/make_tetromino_networks.py makes networks without such units"
+        )
     return units
 
 

@@ -2,20 +2,27 @@
 
     python -m attribution_benchmarks.exact.meta_evaluation --output_dir=meta
     python -m attribution_benchmarks.exact.meta_evaluation --metrics=insertion,my_metric.py:MINE --inputs=5
+    python -m attribution_benchmarks.exact.meta_evaluation --metrics=deletion,quantus:PixelFlipping --inputs=1
 
 Each exact map is corrupted in known grades (``exact.corruptions``). A metric that measures whether a map is right ranks
 the corrupted maps of an input by their true error. The rank correlation of the two is computed for each input, so that
 easy and difficult inputs do not matter. docs/which_metric.md has the results.
 
-Cost: some ten minutes on one core for all metrics and ten inputs of each of 24 networks.
+Quantus scores maps and changed inputs one by one. ``--quantus_inputs=2`` adds its metrics that compare with ours
+(``QUANTUS``), on the first two inputs of each network.
+
+Cost: some sixteen minutes on one core for all metrics and seven inputs of each of 24 networks, and some fifteen for two
+inputs of each by the metrics of Quantus.
+A stopped run with the same ``--output_dir`` resumes after the last network that it completed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tqdm
@@ -25,26 +32,39 @@ from attribution import cli
 from attribution.errors import print_text
 from attribution.file_io.files import atomic_write
 from attribution.file_io.paths import check_directory
+from attribution_benchmarks.core.fingerprint import code_and_versions
 from attribution_benchmarks.core.metric import Metric, of_maps
 from attribution_benchmarks.exact.corruptions import GRADES, KINDS
 from attribution_benchmarks.exact.known_networks import KnownNetwork, known_networks
 from attribution_benchmarks.exact.metric_scores import (
     MAPS,
+    KnownMaps,
     Measured,
     TrueErrors,
+    first_inputs,
     known_maps,
     measure,
     random_score,
+    read_measured,
     true_errors,
+    write_measured,
 )
 from attribution_benchmarks.exact.metrics import OVERALL
+from attribution_benchmarks.metrics.faithfulness import SUBSET, SUBSETS
+from attribution_benchmarks.metrics.of_quantus import quantus_metric
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY, select_metrics
 from attribution_benchmarks.stats import correlation, statistics
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_list("metrics", [], "metrics by name, or file.py:NAME; all when empty", flag_values=FLAGS)
 flags.DEFINE_integer("inputs", 10, "inputs of each network", 1, 100, flag_values=FLAGS)
-flags.DEFINE_string("output_dir", "", "directory for which_metric.json, .md and .png", flag_values=FLAGS)
+flags.DEFINE_integer(
+    "quantus_inputs", 0, "inputs of each network for the metrics of Quantus that compare with ours; 0 for none", 0, 100,
+    flag_values=FLAGS,
+)  # fmt: skip
+flags.DEFINE_string(
+    "output_dir", "", "directory for which_metric.json, .md and .png, and for the networks completed", flag_values=FLAGS
+)
 flags.DEFINE_integer("seed", 0, "of the inputs and of the bootstrap", flag_values=FLAGS)
 
 
@@ -52,6 +72,37 @@ CONTROLS = {  # of the meta-evaluation itself
     "random_score": of_maps("random_score", random_score, title="Random number"),
     **{metric.name: metric for metric in OVERALL},
 }
+
+
+class Counterpart(NamedTuple):
+    """The metric here that is nearest to one of Quantus, and the parameters that make them comparable."""
+
+    ours: str
+    parameters: str = ""
+
+
+_SETS = f"subset_size={{fifth}}&nr_runs={SUBSETS}"
+QUANTUS = {  # its metrics that compare with ours; the default baseline is an input's least value
+    "quantus:FaithfulnessCorrelation": Counterpart("faithfulness_correlation", _SETS),
+    "quantus:FaithfulnessCorrelation?perturb_baseline=mean": Counterpart("faithfulness_correlation", _SETS),
+    "quantus:FaithfulnessEstimate": Counterpart("faithfulness_estimate"),
+    "quantus:FaithfulnessEstimate?perturb_baseline=mean": Counterpart("faithfulness_estimate"),
+    "quantus:PixelFlipping": Counterpart("deletion"),
+    "quantus:PixelFlipping?perturb_baseline=mean": Counterpart("deletion"),
+    "quantus:MaxSensitivity": Counterpart("max_sensitivity", "nr_samples=10"),
+    "quantus:Sparseness": Counterpart("sparseness"),
+    "quantus:RelevanceRankAccuracy": Counterpart("iou_at_area"),
+}
+
+
+def quantus_metrics(positions: int) -> dict[str, Metric]:
+    """Return the metrics of ``QUANTUS``, for maps of some number of positions."""
+    fifth = max(round(SUBSET * positions), 1)
+
+    def full(name: str, parameters: str) -> str:
+        return f"{name}{'&' if '?' in name else '?'}{parameters.format(fifth=fifth)}".rstrip("?&")
+
+    return {name: quantus_metric(full(name, one.parameters)) for name, one in QUANTUS.items()}
 
 
 def agreement(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -90,7 +141,8 @@ def summary(
     Parameters
     ----------
     measured
-        Metric -> network -> scores, without the networks on which the metric is not defined.
+        Metric -> network -> scores, without the networks on which the metric is not defined. They may be of the first
+        inputs of a network only.
     errors
         Network -> true errors.
     seed
@@ -98,6 +150,8 @@ def summary(
     """
     found = {metric: figures(of_networks, errors) for metric, of_networks in measured.items() if of_networks}
     found = {metric: row for metric, row in found.items() if row}
+    for metric in QUANTUS.keys() & found.keys():
+        found[metric].update(_beside_ours(measured, errors, metric))
     if found.keys() - CONTROLS.keys():
         _add_ranks(found, seed)
     return found
@@ -107,7 +161,7 @@ def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueErrors
     """Return the figures of one metric on some networks; empty where it is defined for no input or never varies."""
     first = {name: one.of_corruptions[0] for name, one in of_networks.items()}
     every = np.concatenate(list(first.values()))
-    agreements = {name: agreement(scores, -errors[name].of_corruptions) for name, scores in first.items()}
+    agreements = _agreements(of_networks, errors)
     correlated = estimate(agreements)
     if correlated is None or not _differ(every, every[:, :1] + 0 * every):
         return {}
@@ -117,18 +171,37 @@ def figures(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueErrors
                        if np.isfinite(column).any()},
         "truth": float(np.nanmean(every[:, 0])),
         "chance": float(np.nanmean(every[:, MAPS.index(("noise", GRADES[-1]))])),
-        "methods": estimate({name: agreement(one.of_methods, -errors[name].of_methods)
+        "methods": estimate({name: agreement(one.of_methods, -errors[name].of_methods[: len(one.of_methods)])
                              for name, one in of_networks.items()}),
         **_figures_of_use(list(of_networks.values()), of_networks),
         **_figures_of_kinds(first, {name: one.of_corruptions for name, one in errors.items()}),
     }  # fmt: skip
 
 
+def _agreements(of_networks: Mapping[str, Measured], errors: Mapping[str, TrueErrors]) -> dict[str, np.ndarray]:
+    """Return the correlation with the true error over the corrupted maps of each input, network -> (N,)."""
+    scores = {name: one.of_corruptions[0] for name, one in of_networks.items()}
+    return {name: agreement(each, -errors[name].of_corruptions[: len(each)]) for name, each in scores.items()}
+
+
+def _beside_ours(
+    measured: Mapping[str, Mapping[str, Measured]], errors: Mapping[str, TrueErrors], name: str
+) -> dict[str, Any]:
+    """Return our counterpart of a metric of Quantus, its correlation on the same inputs, and theirs minus ours."""
+    ours = QUANTUS[name].ours
+    first, second = (_agreements(measured.get(one, {}), errors) for one in (name, ours))
+    same = {network: second[network][: len(each)] for network, each in first.items() if network in second}
+    if not same:
+        return {}
+    differences = {network: first[network] - each for network, each in same.items()}
+    return {"ours": ours, "of_ours": estimate(same), "difference": estimate(differences, bounds=None)}
+
+
 def _figures_of_use(measured: Sequence[Measured], names: Iterable[str]) -> dict[str, Any]:
     """Return the retest reliability and the cost of a metric."""
-    retest = {name: agreement(*one.of_corruptions) for name, one in zip(names, measured, strict=True)}
+    repeated = {name: agreement(*one.of_corruptions) for name, one in zip(names, measured, strict=True)}
     return {
-        "retest": estimate(retest),
+        "retest": estimate(repeated),
         "deterministic": not any(_differ(*one.of_corruptions) for one in measured),
         "passes": float(np.mean([one.passes for one in measured])),
         "explanations": float(np.mean([one.explanations for one in measured])),
@@ -142,13 +215,15 @@ def _figures_of_kinds(
     found: dict[str, dict[str, list[float] | None]] = {"by_kind": {}, "wins": {}}
     for kind in KINDS:
         places = [0, *(place for place, (one, _) in enumerate(MAPS) if one == kind and place)]
-        within = {name: agreement(one[:, places], -errors[name][:, places]) for name, one in scores.items()}
+        within = {name: agreement(one[:, places], -errors[name][: len(one), places]) for name, one in scores.items()}
         found["by_kind"][kind] = estimate(within)
         found["wins"][kind] = estimate({name: wins(one, kind) for name, one in scores.items()})
     return found
 
 
-def estimate(of_inputs: Mapping[str, np.ndarray]) -> list[float] | None:
+def estimate(
+    of_inputs: Mapping[str, np.ndarray], bounds: tuple[float, float] | None = (-1.0, 1.0)
+) -> list[float] | None:
     """Return the mean of one value for each input of some networks as [value, low, high, inputs, networks].
 
     The ends are those of a 95 % interval over networks. None where all values are NaN.
@@ -158,7 +233,7 @@ def estimate(of_inputs: Mapping[str, np.ndarray]) -> list[float] | None:
     known = np.isfinite(values)
     if not known.any():
         return None
-    found = statistics.mean_interval(values[known], clusters=names[known], bounds=(-1.0, 1.0))
+    found = statistics.mean_interval(values[known], clusters=names[known], bounds=bounds)
     return [*(round(float(each), 4) for each in found[:3]), found.n, len(set(names[known]))]
 
 
@@ -178,23 +253,28 @@ def _add_ranks(rows: dict[str, dict], seed: int) -> None:
         rows[name]["rank"] = [int(place[column]), int(low), int(high), round(float((ranks[:, column] == 1).mean()), 3)]
 
 
-def table(found: Mapping[str, Mapping[str, Mapping]], group: str, metrics: Mapping[str, Metric]) -> list[str]:
-    """Return the Markdown table of one group of networks, the best metric first."""
-    lines = [
-        "| rank | metric | corrupted exact maps | maps of methods | retest | passes | maps | right map | random map |",
-        "|---|---|---|---|---:|---:|---:|---:|---:|",
-    ]
-    rows = found[group]
+def table(rows: Mapping[str, Mapping]) -> list[str]:
+    """Return the Markdown table of one group of networks, from ``run``, the best metric first."""
+    heads = (
+        "rank", "metric", "corrupted exact maps", "maps of methods", "inputs", "retest", "passes", "maps", "right map",
+        "random map",
+    )  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "|---|---|---|---|---:|---:|---:|---:|---:|---:|"]
     for name in sorted(rows, key=lambda name: -rows[name]["correlation"][0]):
-        row, sign = rows[name], 1 if metrics[name].better == "more" else -1
+        row, sign = rows[name], 1 if rows[name]["better"] == "more" else -1
         place = "{} ({}–{})".format(*row["rank"]) if "rank" in row else "control"
-        retest = "1" if row["deterministic"] else shown(row["retest"], interval=False)
         cells = (
-            place, f"`{name}`", shown(row["correlation"]), shown(row["methods"]), retest, f"{row['passes']:.3g}",
-            f"{row['explanations']:.3g}", f"{sign * row['truth'] + 0:.3g}", f"{sign * row['chance'] + 0:.3g}",
+            place, f"`{name}`", shown(row["correlation"]), shown(row["methods"]), str(row["correlation"][3]),
+            retest(row), f"{row['passes']:.3g}", f"{row['explanations']:.3g}", f"{sign * row['truth'] + 0:.3g}",
+            f"{sign * row['chance'] + 0:.3g}",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def retest(row: Mapping[str, Any]) -> str:
+    """Return the retest reliability of a metric, "0.85"; "1" for a metric without random numbers."""
+    return "1" if row["deterministic"] else shown(row["retest"], interval=False)
 
 
 def shown(found: Sequence[float] | None, interval: bool = True) -> str:
@@ -252,18 +332,72 @@ def _draw_kinds(axis: Any, names: Sequence[str], rows: Mapping[str, Mapping]) ->
     return image
 
 
-def run(metrics: Mapping[str, Metric], networks: Iterable[KnownNetwork], seed: int = 0) -> dict[str, dict[str, dict]]:
-    """Measure metrics on networks, and return the ``summary`` of each group of networks."""
+def run(
+    metrics: Mapping[str, Metric],
+    networks: Iterable[KnownNetwork],
+    seed: int = 0,
+    quantus_inputs: int = 0,
+    folder: pathlib.Path | None = None,
+) -> dict[str, dict[str, dict]]:
+    """Measure metrics on networks, and return the ``summary`` of each group of networks.
+
+    Parameters
+    ----------
+    metrics
+        By name.
+    networks
+        With their inputs.
+    seed
+        Of the bootstrap.
+    quantus_inputs
+        Inputs of each network for the metrics of ``QUANTUS``; 0 for none of these metrics.
+    folder
+        Where the scores of each network are kept, for a run that is stopped.
+    """
     measured: dict[str, dict[str, dict[str, Measured]]] = {}
+    by_group: dict[str, dict[str, Metric]] = {}
     errors = {}
     for network in tqdm.tqdm(list(networks), unit="network"):
         maps = known_maps(network)
         errors[network.name] = true_errors(network, maps)
-        of_group = measured.setdefault(network.group, {name: {} for name in metrics})
-        for name, metric in metrics.items():
-            if found := measure(metric, network, maps):
-                of_group[name][network.name] = found
-    return {group: summary(of_group, errors, seed) for group, of_group in measured.items()}
+        theirs = quantus_metrics(int(np.prod(network.batch.pictures.shape[1:]))) if quantus_inputs else {}
+        found = _scored(metrics, network, maps, folder)
+        found |= _scored(theirs, *first_inputs(network, maps, quantus_inputs), folder)
+        by_group[network.group] = {**metrics, **theirs}
+        of_group = measured.setdefault(network.group, {name: {} for name in by_group[network.group]})
+        for name, one in found.items():
+            of_group[name][network.name] = one
+    summaries = {group: summary(of_group, errors, seed) for group, of_group in measured.items()}
+    for group, rows in summaries.items():
+        for name, row in rows.items():
+            row["called"], row["better"] = by_group[group][name].name, by_group[group][name].better
+    return summaries
+
+
+def _scored(
+    metrics: Mapping[str, Metric], network: KnownNetwork, maps: KnownMaps, folder: pathlib.Path | None
+) -> dict[str, Measured]:
+    """Return the scores of each metric that is defined on a network; from ``folder`` where they are there."""
+    if folder is None or not metrics:
+        return {name: one for name, metric in metrics.items() if (one := measure(metric, network, maps))}
+    key = _key(metrics, network)
+    file = folder / f"{network.name.replace('/', '-')}-{key[:12]}.npz"
+    found = read_measured(file, key)
+    if found is None:
+        found = _scored(metrics, network, maps, None)
+        write_measured(file, key, found)
+    return found
+
+
+def _key(metrics: Mapping[str, Metric], network: KnownNetwork) -> str:
+    """Return a hash of all that the scores of a network's maps depend on."""
+    depends = {name: [metric.name, code_and_versions(_function(metric))] for name, metric in metrics.items()}
+    return hashlib.sha256(json.dumps(depends).encode() + network.batch.pictures.tobytes()).hexdigest()
+
+
+def _function(metric: Metric) -> Any:
+    assert metric.measure is not None
+    return metric.measure.function
 
 
 def chosen(names: Sequence[str]) -> dict[str, Metric]:
@@ -275,14 +409,20 @@ def main(flag_values: flags.FlagValues) -> None:
     """Measure, print the tables, and write the files of ``--output_dir``."""
     check_directory("output_dir", flag_values.output_dir)
     metrics = chosen(flag_values.metrics)
-    found = run(metrics, known_networks(flag_values.inputs, flag_values.seed), flag_values.seed)
-    text = "\n\n".join("\n".join([f"## {group}", "", *table(found, group, metrics)]) for group in found)
+    folder = pathlib.Path(flag_values.output_dir) if flag_values.output_dir else None
+    networks = known_networks(flag_values.inputs, flag_values.seed)
+    found = run(metrics, networks, flag_values.seed, flag_values.quantus_inputs, folder and folder / "networks")
+    text = "\n\n".join("\n".join([f"## {group}", "", *table(rows)]) for group, rows in found.items())
     print_text(text + "\n")
-    if flag_values.output_dir:
+    if folder:
         from attribution_benchmarks.cli.figures import save_figure
 
-        folder = pathlib.Path(flag_values.output_dir)
-        record = {"inputs_per_network": flag_values.inputs, "seed": flag_values.seed, "groups": found}
+        record = {
+            "inputs_per_network": flag_values.inputs,
+            "quantus_inputs": flag_values.quantus_inputs,
+            "seed": flag_values.seed,
+            "groups": found,
+        }
         atomic_write(folder / "which_metric.json", json.dumps(record, indent=1) + "\n")
         atomic_write(folder / "which_metric.md", text + "\n")
         save_figure(draw(found), folder, "which_metric")

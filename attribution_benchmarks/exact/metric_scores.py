@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
+import pathlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import attribution
 from attribution.errors import BadInput
+from attribution.file_io.files import atomic_write
+from attribution.file_io.reading import read_arrays
 from attribution.model import batching
 from attribution_benchmarks.core.batch import Batch, MapSource
 from attribution_benchmarks.core.explainer import Explainer
@@ -75,11 +80,41 @@ def known_maps(network: KnownNetwork) -> KnownMaps:
         KnownMap(corrupted(*network.exact(batch), batch, kind, grade), ExactExplain(network, kind, grade))
         for kind, grade in MAPS
     ]
-    explainer = Explainer(network.model, {name: attribution.METHODS[name] for name in METHODS}, batch_size=_ROWS)
+    explainer = _explainer(network.model)
     found = explainer.maps(explainer.sources, batch)
-    return KnownMaps(
-        corruptions, [KnownMap(maps, explainer.explain_function(MapSource(source.method))) for source, maps in found]
-    )
+    return KnownMaps(corruptions, [KnownMap(maps, _MethodExplain(explainer, source.method)) for source, maps in found])
+
+
+@functools.lru_cache(maxsize=1)
+def _explainer(model: Any) -> Explainer:
+    """Return what explains the networks of one model, so that its methods are compiled once."""
+    return Explainer(model, {name: attribution.METHODS[name] for name in METHODS}, batch_size=_ROWS)
+
+
+class _MethodExplain:
+    """Explains by one method and remembers its maps: several metrics explain the same noisy inputs and networks."""
+
+    def __init__(self, explainer: Explainer, method: str):
+        self.explain, self.model = explainer.explain_function(MapSource(method)), explainer.model
+        self.found: dict[tuple, np.ndarray] = {}
+
+    def scores(self, inputs: Any) -> np.ndarray:
+        """Return the scores of all outputs, (N, outputs)."""
+        return self.explain.scores(inputs)
+
+    def __call__(self, batch: Batch, model: Any = None) -> np.ndarray:
+        """Return the maps of a batch, of this model or another."""
+        targets = np.asarray(batch.targets).tobytes()
+        key = (model, batch.pictures.tobytes(), targets, tuple(batch.seeds))
+        if key not in self.found:
+            self.found[key] = self.explain(batch, model)
+        return self.found[key]
+
+
+def first_inputs(network: KnownNetwork, maps: KnownMaps, count: int) -> tuple[KnownNetwork, KnownMaps]:
+    """Return a network and its maps with the first inputs only."""
+    part = dataclasses.replace(network, batch=network.batch.take(range(count)))
+    return part, KnownMaps(*([KnownMap(one.values[:count], one.explain) for one in each] for each in maps))
 
 
 def true_errors(network: KnownNetwork, maps: KnownMaps) -> TrueErrors:
@@ -161,3 +196,26 @@ def random_score(maps: np.ndarray, batch: Batch, scores: Any) -> np.ndarray:
     places = [zlib.crc32(np.asarray(one).tobytes()) for one in maps]
     keys = zip(places, batch.seeds, strict=True)
     return np.array([batching.generator(place, key, "random score").random() for place, key in keys])
+
+
+def write_measured(path: pathlib.Path, key: str, found: Mapping[str, Measured]) -> None:
+    """Write what was measured on a network, by metric, with a key of all that it depends on."""
+    fields = [field.name for field in dataclasses.fields(Measured)]
+    arrays = {f"{name} {field}": getattr(one, field) for name, one in found.items() for field in fields}
+    names = np.array(json.dumps(list(found)))
+    atomic_write(path, lambda file: np.savez(file, **{"key": np.array(key), "names": names, **arrays}))
+
+
+def read_measured(path: pathlib.Path, key: str) -> dict[str, Measured] | None:
+    """Return what ``write_measured`` wrote; None if there is no such file, or it has another key."""
+    if not path.exists():
+        return None
+    arrays = read_arrays(path)
+    if str(arrays.get("key")) != key:
+        return None
+
+    def of(name: str) -> Measured:
+        passes, explanations = (float(arrays[f"{name} {field}"]) for field in ("passes", "explanations"))
+        return Measured(arrays[f"{name} of_corruptions"], arrays[f"{name} of_methods"], passes, explanations)
+
+    return {name: of(name) for name in json.loads(str(arrays["names"]))}

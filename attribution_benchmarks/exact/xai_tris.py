@@ -21,6 +21,7 @@ from attribution_benchmarks.core.runner import Run
 from attribution_benchmarks.exact import tetrominoes
 from attribution_benchmarks.exact.definition import METHODS
 from attribution_benchmarks.exact.metrics import OVERALL, of_problem
+from attribution_benchmarks.metrics.localisation import shared_with_highest
 from attribution_benchmarks.metrics.map_values import flat, magnitude
 from attribution_benchmarks.metrics.model_queries import Scores
 
@@ -52,13 +53,9 @@ def mask_precision(maps: np.ndarray, batch: Batch, scores: Scores) -> np.ndarray
 
     Ties count by their expectation.
     """
-    values, mask = flat(magnitude(maps, batch)), flat(mask_of(batch))
-    size = mask.sum(axis=1)
-    least = np.take_along_axis(-np.sort(-values, axis=1), size[:, np.newaxis] - 1, axis=1)
-    above, ties = values > least, values == least
-    left = size - above.sum(axis=1)
-    hits: np.ndarray = (above & mask).sum(axis=1) + left * (ties & mask).sum(axis=1) / ties.sum(axis=1)
-    return hits / size
+    mask = mask_of(batch)
+    size = flat(mask).sum(axis=1)
+    return np.asarray(shared_with_highest(magnitude(maps, batch), mask, size) / size)
 
 
 def exact_values(batch: Batch, seed: int) -> np.ndarray:

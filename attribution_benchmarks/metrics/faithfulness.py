@@ -320,7 +320,7 @@ def _curves_metric(kind: str, suffix: str) -> Metric:
     fill, shares, filled = _FILLS[suffix]
     name = f"{kind}{suffix}"
     passes = len(shares) * sum(map(abs, signs))
-    chance = "about 0" if kind == "insertion_deletion" else "the same as any random order; see the table below"
+    chance = "about 0" if kind == "insertion_deletion" else "the same as any random order"
     return Metric(
         name,
         f"{title}{', ' + suffix[1:].upper().replace('BLUR', 'blur') if suffix else ''}",

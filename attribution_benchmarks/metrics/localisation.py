@@ -130,7 +130,7 @@ def iou_at_area(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
         Where equal values compete for the last positions, the intersection is the mean over the choices.
     """
     inside = flat(mask).sum(axis=1)
-    common = _shared_with_highest(values, mask, inside)
+    common = shared_with_highest(values, mask, inside)
     return ratio(common, 2 * inside - common)
 
 
@@ -152,11 +152,20 @@ def top_k_intersection(values: np.ndarray, mask: np.ndarray, k: int | None = Non
         ``TopKIntersection``, whose k is 1,000 by default.
     """
     count = k or max(round(_HIGHEST * flat(mask).shape[1]), 1)
-    return np.asarray(_shared_with_highest(values, mask, np.full(len(mask), count)) / count)
+    return np.asarray(shared_with_highest(values, mask, np.full(len(mask), count)) / count)
 
 
-def _shared_with_highest(values: np.ndarray, mask: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return how many of each map's ``counts`` highest positions are in its mask; of equals the mean over choices."""
+def shared_with_highest(values: np.ndarray, mask: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return how many of each map's highest positions are in its mask, (N,) float64.
+
+    Parameters
+    ----------
+    values, mask
+        As for ``pointing_game``.
+    counts
+        (N,) int, the number of highest positions. Where equal values compete for the last ones, the mean over the
+        choices counts.
+    """
     values, mask = flat(values), flat(mask)
     ranked = -np.sort(-values, axis=1)
     least = np.take_along_axis(ranked, np.maximum(counts - 1, 0)[:, None], axis=1)

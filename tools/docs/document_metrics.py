@@ -1,12 +1,8 @@
 """Write docs/metrics.md from the entries of the metrics.
 
     python tools/docs/document_metrics.py
-    python tools/docs/document_metrics.py --measure --num_imgs=24
 
-The second first measures which metrics distinguish the ground truth from a random map and from an edge detector, on
-sampled images of objects and the network that classifies them, and writes the figures to docs/metrics_power.json.
-
-Cost: seconds, and with --measure a minute on two cores.
+The retest reliability is that of docs/which_metric.json, see ``document_which_metric.py``. Cost: seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -25,20 +21,15 @@ from absl import flags  # noqa: E402
 from attribution import cli  # noqa: E402
 from attribution.file_io.files import atomic_write  # noqa: E402
 from attribution_benchmarks.core.metric import Metric  # noqa: E402
+from attribution_benchmarks.exact.meta_evaluation import retest  # noqa: E402
 from attribution_benchmarks.metrics import complexity, faithfulness, in_domain, localisation, regions, sanity  # noqa: E402
 from attribution_benchmarks.metrics.of_quantus import NAMES  # noqa: E402
 from attribution_benchmarks.metrics.registry import METRIC_REGISTRY  # noqa: E402
 
-POWER = ROOT / "docs" / "metrics_power.json"
+RELIABILITY = ROOT / "docs" / "which_metric.json"
 EXAMPLE = "python -m bim.metrics --methods=gradient,grad_cam --metrics=roc_auc,insertion_deletion --num_imgs=4"
 FLAGS = flags.FlagValues()
 flags.DEFINE_string("output", str(ROOT / "docs" / "metrics.md"), "file to write", flag_values=FLAGS)
-flags.DEFINE_bool("measure", False, "measure the metrics' power again", flag_values=FLAGS)
-flags.DEFINE_integer("num_imgs", 24, "images to measure on", 2, flag_values=FLAGS)
-
-
-_CONTROLS = {"random": "random map", "edge_detector": "edge detector"}
-_TRUTH = "ground_truth"
 _PARTS: tuple[tuple[str, str, tuple[Metric, ...]], ...] = (
     (
         "Localization",
@@ -90,55 +81,32 @@ mosaics, or return no number for an input. These are available: OFFERED.
 Metrics with a published name differ from Quantus's where their entry says so. Quantus's `Monotonicity` is true of every
 map for a constant baseline. Its `Completeness` compares floating-point numbers for equality. Its
 `RelevanceMassAccuracy` divides signed sums, so that it leaves 0 to 1.
+
+[Which metric to use](which_metric.md) measures which of them rank maps by their true error. Retest is from there: the
+rank correlation between two runs of a metric with other random numbers, over the corrupted exact maps of one input. It
+is 1 for a metric without random numbers.
 """
 
 
 def main(values: flags.FlagValues) -> None:
-    """Write the page, with --measure after measuring the power."""
-    if values.measure:
-        command = f"python tools/docs/document_metrics.py --measure --num_imgs={values.num_imgs}"
-        power = summary(*measured(values.num_imgs), command, EXAMPLE)
-        atomic_write(POWER, json.dumps(power, indent=1) + "\n")
-    power = json.loads(POWER.read_text(encoding="utf-8"))
-    atomic_write(pathlib.Path(values.output), page(power))
+    """Write the page."""
+    atomic_write(pathlib.Path(values.output), page(json.loads(RELIABILITY.read_text(encoding="utf-8"))["groups"]))
 
 
-def measured(images: int) -> tuple[dict, str]:
-    """Return metric -> map -> one value per image, and a description of the images."""
-    from attribution_benchmarks.core.runner import Run
-    from bim import metrics
-
-    shared = [
-        name
-        for name, metric in METRIC_REGISTRY.items()
-        if metric.measure.of_controls and not metric.measure.needs_explainer
-    ]
-    flag_values = metrics.FLAGS
-    flag_values(["metrics", "--methods=", f"--metrics={','.join(shared)}", f"--num_imgs={images}"])
-    run = Run(metrics.COMMAND.benchmark, flag_values)
-    run.benchmark.load(run)
-    drawn = run.data.drawn("obj")
-    found = run.data.measured("obj", "obj", drawn)
-    counted = found.predicted == found.labels
-    values = {
-        name: {source: columns[source][counted].tolist() for source in (*_CONTROLS, _TRUTH)}
-        for name, columns in found.shared.items()
-    }
-    about = f"BIM's {int(counted.sum())} of {len(drawn)} drawn images that the network of objects classifies correctly"
-    return values, about
-
-
-def page(power: Mapping) -> str:
-    """Return the whole page as Markdown, with the power of metrics from ``summary``."""
+def page(groups: Mapping[str, Mapping[str, Mapping]]) -> str:
+    """Return the whole page as Markdown, with the retest reliability of metrics from the meta-evaluation."""
     lines = [
-        _HEAD.replace("EXAMPLE", power["example"]).replace("OFFERED", ", ".join(f"`{one}`" for one in sorted(NAMES))),
-        "| name | metric | better | range | cost |",
-        "|---|---|---|---|---|",
+        _HEAD.replace("EXAMPLE", EXAMPLE).replace("OFFERED", ", ".join(f"`{one}`" for one in sorted(NAMES))),
+        "| name | metric | better | range | cost | retest, images | retest, vectors |",
+        "|---|---|---|---|---|---:|---:|",
     ]
-    for metric in METRIC_REGISTRY.values():
-        cells = (f"[`{metric.name}`](#{metric.name})", metric.title, metric.better, _range(metric), metric.cost)
+    for name, metric in METRIC_REGISTRY.items():
+        measured = (groups[group].get(name) for group in ("images", "vectors"))
+        cells = (
+            f"[`{name}`](#{name})", metric.title, metric.better, _range(metric), metric.cost,
+            *(retest(row) if row else "" for row in measured),
+        )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *_power_lines(power)]
     for heading, about, metrics in _PARTS:
         lines += ["", f"## {heading}", "", about]
         for metric in metrics:
@@ -146,66 +114,11 @@ def page(power: Mapping) -> str:
     return "\n".join(lines) + "\n"
 
 
-def summary(values: Mapping[str, Mapping[str, Sequence[float]]], inputs: str, command: str, example: str) -> dict:
-    """Return the power of metrics for ``page``.
-
-    Parameters
-    ----------
-    values
-        Metric -> map ("ground_truth", "random", "edge_detector") -> one value an input.
-    inputs
-        Description of the inputs.
-    command, example
-        Commands that measure the power, and that select some of the metrics.
-    """
-    metrics = {}
-    for name, columns in values.items():
-        sign = 1 if METRIC_REGISTRY[name].better == "more" else -1
-        wins = {}
-        for control in _CONTROLS:
-            better = sign * (np.asarray(columns[_TRUTH]) - np.asarray(columns[control]))
-            better = better[np.isfinite(better)]
-            wins[control] = round(float(np.mean(better > 0) + np.mean(better == 0) / 2), 3)
-        means = {each: round(float(np.nanmean(column)), 3) for each, column in columns.items()}
-        metrics[name] = {"means": means, "wins": wins}
-    return {"inputs": inputs, "command": command, "example": example, "metrics": metrics}
-
-
-def ranked(power: Mapping) -> list[str]:
-    """Return the metrics by their least share of wins over a control, the largest first."""
-
-    def key(name: str):
-        wins = power["metrics"][name]["wins"].values()
-        return -min(wins), -sum(wins), name
-
-    return sorted(power["metrics"], key=key)
-
-
 def _range(metric: Metric) -> str:
     low, high = metric.bounds
     if np.isinf(low):
         return f"up to {high:g}"
     return f"{low:g} upwards" if np.isinf(high) else f"{low:g} to {high:g}"
-
-
-def _power_lines(power: Mapping) -> list[str]:
-    lines = [
-        "## Which metrics distinguish a good map from a random one",
-        "",
-        f"The ground truth as a map, compared with maps that are independent of the network: {power['inputs']}. “Wins” "
-        "is the share of inputs on which the ground truth has the better value, ties as one half: 1.000 is perfect, "
-        "0.500 is chance. Metrics are ranked by the smaller share.",
-        "",
-        f"| metric | better | ground truth | {' | '.join(_CONTROLS.values())} | "
-        f"{' | '.join(f'wins over {title}' for title in _CONTROLS.values())} |",
-        "|---|---|" + "---:|" * (1 + 2 * len(_CONTROLS)),
-    ]
-    for name in ranked(power):
-        means, wins = power["metrics"][name]["means"], power["metrics"][name]["wins"]
-        figures = [*(means[source] for source in (_TRUTH, *_CONTROLS)), *(wins[control] for control in _CONTROLS)]
-        cells = [f"[`{name}`](#{name})", METRIC_REGISTRY[name].better, *(f"{figure:.3f}" for figure in figures)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, "", f"`{power['command']}` reproduces it."]
 
 
 def _sheet(metric: Metric) -> list[str]:

@@ -24,7 +24,7 @@ from attribution import cli  # noqa: E402
 from attribution.file_io.files import atomic_write  # noqa: E402
 from attribution_benchmarks.exact.corruptions import GRADES, KINDS  # noqa: E402
 from attribution_benchmarks.exact.definition import METHODS  # noqa: E402
-from attribution_benchmarks.exact.meta_evaluation import CONTROLS, chosen, shown, table  # noqa: E402
+from attribution_benchmarks.exact.meta_evaluation import CONTROLS, shown, table  # noqa: E402
 from attribution_benchmarks.stats import correlation, statistics  # noqa: E402
 
 FIGURES = ROOT / "docs" / "which_metric.json"
@@ -94,7 +94,6 @@ def main(values: flags.FlagValues) -> None:
 def page(record: Mapping) -> str:
     """Return the page as Markdown."""
     groups = record["groups"]
-    metrics = chosen([*dict.fromkeys(name for rows in groups.values() for name in rows if name not in CONTROLS)])
     counts = [rows["distance"]["correlation"][3:] for rows in groups.values()]
     return _PAGE.format(
         inputs=sum(count for count, _ in counts),
@@ -105,8 +104,8 @@ def page(record: Mapping) -> str:
         maps=1 + len(KINDS) * len(GRADES),
         methods=len(METHODS),
         findings="\n".join(f"{number}. {finding}" for number, finding in enumerate(findings(groups), 1)),
-        images="\n".join(table(groups, "images", metrics)),
-        vectors="\n".join(table(groups, "vectors", metrics)),
+        images="\n".join(table(groups["images"])),
+        vectors="\n".join(table(groups["vectors"])),
         transfer_images=f"{transfer(groups['images']):.2f}",
         transfer_vectors=f"{transfer(groups['vectors']):.2f}",
         command="python -m attribution_benchmarks.exact.meta_evaluation "

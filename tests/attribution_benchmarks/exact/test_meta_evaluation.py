@@ -102,7 +102,63 @@ def test_the_command_writes_its_files_twice_the_same(tmp_path, capsys, monkeypat
             meta_evaluation.main, meta_evaluation.FLAGS, meta_evaluation.__doc__,
             [*arguments, f"--output_dir={tmp_path / folder}"],
         ) == 0  # fmt: skip
-        written.append({file.name: file.read_bytes() for file in (tmp_path / folder).iterdir()})
+        written.append({file.name: file.read_bytes() for file in (tmp_path / folder).iterdir() if file.is_file()})
     assert written[0] == written[1] and set(written[0]) == {f"which_metric.{end}" for end in ("json", "md", "png")}
     record = json.loads(written[0]["which_metric.json"])
     assert record["groups"]["vectors"]["deletion"]["passes"] == 21 and "`deletion`" in capsys.readouterr().out
+
+
+def test_a_stopped_run_resumes_and_another_metric_is_measured_again(networks, tmp_path, monkeypatch):
+    measured = []
+
+    def counted(metric, network, maps):
+        measured.append((network.name, metric.name))
+        return measure(metric, network, maps)
+
+    monkeypatch.setattr(meta_evaluation, "measure", counted)
+    chosen = meta_evaluation.chosen(["deletion"])
+    meta_evaluation.run(chosen, networks[:1], folder=tmp_path)
+    assert {name for name, _ in measured} == {networks[0].name}
+    measured.clear()
+    resumed = meta_evaluation.run(chosen, networks[:2], folder=tmp_path)
+    assert {name for name, _ in measured} == {networks[1].name}
+    assert resumed == meta_evaluation.run(chosen, networks[:2])
+    measured.clear()
+    meta_evaluation.run(meta_evaluation.chosen(["insertion"]), networks[:1], folder=tmp_path)
+    assert (networks[0].name, "insertion") in measured
+
+
+def test_metrics_of_quantus_are_beside_ours_on_the_first_inputs(networks, monkeypatch):
+    pytest.importorskip("quantus")
+    ours = {"quantus:Sparseness": "sparseness", "quantus:RelevanceRankAccuracy": "iou_at_area"}
+    pairs = {name: one for name, one in meta_evaluation.QUANTUS.items() if name in ours}
+    monkeypatch.setattr(meta_evaluation, "QUANTUS", pairs)
+    few = [*networks[:2], networks[-1]]
+    found = meta_evaluation.run(meta_evaluation.chosen([*ours.values()]), few, quantus_inputs=2)
+    for group, count in (("vectors", 2), ("images", 1)):
+        for name, nearest in ours.items():
+            row = found[group][name]
+            assert row["correlation"][3:] == row["difference"][3:] == [2 * count, count]
+            assert row["ours"] == nearest and found[group][nearest]["correlation"][3] == 3 * count
+            # The maps of one input: without a cutoff, the same order but for maps that Quantus refuses.
+            assert row["difference"][0] == pytest.approx(row["correlation"][0] - row["of_ours"][0], abs=1e-3)
+        assert abs(found[group]["quantus:Sparseness"]["difference"][0]) < 0.2
+
+
+def test_subsets_of_quantus_have_our_size():
+    pytest.importorskip("quantus")
+    name = "quantus:FaithfulnessCorrelation"
+    assert meta_evaluation.quantus_metrics(64)[name].name == f"{name}?subset_size=13&nr_runs=100"
+    assert meta_evaluation.quantus_metrics(12)[f"{name}?perturb_baseline=mean"].name.endswith(
+        "subset_size=2&nr_runs=100"
+    )
+    assert meta_evaluation.quantus_metrics(12)["quantus:PixelFlipping"].name == "quantus:PixelFlipping"
+
+
+def test_a_remembered_score_of_one_input_is_that_of_the_network(networks):
+    for network in (networks[0], networks[-1]):
+        one = network.batch.pictures[:1]
+        first, again = network.scores(one), network.scores(one.copy())
+        np.testing.assert_array_equal(first, again)
+        np.testing.assert_allclose(first, network.scores(network.batch.pictures)[:1], atol=1e-5)
+        assert not np.array_equal(network.scores(one + 1), first)

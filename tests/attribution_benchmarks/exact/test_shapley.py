@@ -105,7 +105,7 @@ def test_tetromino_networks_are_their_hidden_units_and_see_the_classes(networks)
         np.testing.assert_allclose(values.sum(axis=(1, 2, 3)), difference[np.arange(4), targets[:4]], atol=1e-10)
         assert (scores[np.arange(100), targets] > 0).mean() > 0.8
         assert set(masks.sum(axis=(1, 2))) == {8 if name.startswith("xor") else 4}
-    with pytest.raises(BadInput, match="is not a network of tetrominoes"):
+    with pytest.raises(BadInput, match=r"not a network of tetrominoes; tools/make_tetromino_networks\.py"):
         hidden_units.read_hidden_units(default_model("exact/units"))
 
 
