@@ -217,7 +217,7 @@ def _goals(
     group: InputScores, less_is_better: Sequence[str], among: Sequence[str], methods: Sequence[str]
 ) -> np.ndarray:
     """Return the rank of each input among each method's best, and among its worst, in [0, 1]; (2 methods, inputs)."""
-    values = {name: np.nan_to_num(np.asarray(group.values[name], float)) for name in {*among, *methods}}
+    values = {name: np.nan_to_num(group.by_network(name)).mean(axis=1) for name in {*among, *methods}}
     mean = np.mean([values[name] for name in among], axis=0)
     sign = -1 if group.where["metric"] in less_is_better else 1
     led = np.stack([sign * (values[name] - mean) for name in methods])

@@ -20,6 +20,7 @@ from attribution_benchmarks.report.formatting import Names, detectable
 from attribution_benchmarks.report.matrix import Agreement, Matrix
 from attribution_benchmarks.report.results import ReportData
 from attribution_benchmarks.report.significance import MARGIN, NOT_COMPARED, PASSES, ColumnTests
+from attribution_benchmarks.stats.comparisons import LEVEL, PairComparison
 
 FILES = (
     *(f"tables/matrix.{suffix}" for suffix in ("txt", "csv", "json", "md")),
@@ -183,15 +184,26 @@ def _pairs_csv(tests: Sequence[ColumnTests]) -> str:
             "benchmark": one.column.benchmark,
             "column": one.column.key,
             "family": family,
+            "factor": factor,
             **dict(zip(test._fields, test, strict=True)),
-            "better": one.better(test),
+            "better": better,
         }
         for one in tests
-        for family, pairs in (("methods", one.pairs), ("baselines", [each.test for each in one.baselines]))
-        for test in pairs
+        for family, factor, test, better in _tests_of(one)
     ]
     known = [{name: None if value != value else value for name, value in row.items()} for row in rows]
     return tables.to_csv(known, list(rows[0]) if rows else ["benchmark", "column", "family", "first", "second"])
+
+
+def _tests_of(one: ColumnTests) -> Iterator[tuple[str, float, PairComparison, str | None]]:
+    """Yield family, factor of the first score, test, and who is better, of a column's tests.
+
+    A method is better than a baseline where it passes; a baseline is never said to be better.
+    """
+    for test in one.pairs:
+        yield "methods", 1.0, test, one.better(test)
+    for baseline in one.baselines:
+        yield "baselines", MARGIN, baseline.test, baseline.method if baseline.claim < LEVEL else None
 
 
 def _agreement_parts(matrix: Matrix, agreement: Agreement, markdown: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ from attribution_benchmarks.report.formatting import (
     rank,
 )
 from attribution_benchmarks.report.matrix import Agreement, Column, Matrix
-from attribution_benchmarks.report.significance import MARGIN, BaselineRecord, ColumnTests, baseline_record
+from attribution_benchmarks.report.significance import MARGIN, PASSES, BaselineRecord, ColumnTests, baseline_record
 from attribution_benchmarks.stats.comparisons import MIN_INPUTS
 from attribution_benchmarks.stats.correlation import Concordance
 from attribution_benchmarks.stats.statistics import MIN_NETWORKS
@@ -45,13 +45,9 @@ def headline(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any, custo
     records = {name: baseline_record(name, tests.values()) for name in matrix.methods}
     first = _most_passes(records)
     if not first:
-        return f"No method beats every baseline by {_margin()} on any metric", ""
+        return f"No method beats every baseline ({PASSES}) on any metric", ""
     text = f"{_methods(first, names)} {describe_record(records[first[0]], len(first) > 1)}"
     return text, "No method passes on more metrics." if len(records[first[0]].passed) < len(tests) else ""
-
-
-def _margin() -> str:
-    return f"{100 * (1 - MARGIN):.0f} %"
 
 
 def _most_passes(records: Mapping[str, BaselineRecord]) -> list[str]:
@@ -61,7 +57,7 @@ def _most_passes(records: Mapping[str, BaselineRecord]) -> list[str]:
 
 
 def describe_record(record: BaselineRecord, plural: bool = False) -> str:
-    """Return "beats every baseline by 20 % on 5 of 9 metrics"."""
+    """Return "beats every baseline (✓) on 5 of 9 metrics"."""
     passed, compared = len(record.passed), len(record.compared)
     if not compared:
         return f"{'were' if plural else 'was'} compared with every baseline on no metric"
@@ -70,7 +66,7 @@ def describe_record(record: BaselineRecord, plural: bool = False) -> str:
     where = f"{passed} of {metrics}" if passed else f"any of {metrics}"
     if passed == compared or compared == 1:
         where = f"all {metrics}" if compared > 1 else "the one metric"
-    return f"{verb} every baseline by {_margin()} on {where}"
+    return f"{verb} every baseline ({PASSES}) on {where}"
 
 
 def _about(name: str, matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> tuple[str, str]:
@@ -123,13 +119,32 @@ def advice(matrix: Matrix, tests: Mapping[str, ColumnTests], names: Any) -> list
     if not tested or not matrix.methods:
         return []
     if not first:
-        return [f"None of these methods: each has a baseline that reaches more than {100 * MARGIN:.0f} % of its score."]
+        return _none_passes(tested, names)
     return [
         *(_recommend(name, records[name], tested, names) for name in first[:_AT_MOST]),
-        "F is a forward pass, G a gradient.",
         *_class_blind(records, names),
         *_caveats(tested),
     ]
+
+
+def _none_passes(tested: Sequence[ColumnTests], names: Any) -> list[str]:
+    """Return that no method passes, and which comes closest: its strongest baseline reaches the smallest share."""
+    strongest = [
+        (max(one.against(name), key=lambda each: each.share), one)
+        for one in tested
+        for name in one.tested
+        if one.against(name) and not one.not_compared(name)
+    ]
+    said = [f"None of these methods beats every baseline ({PASSES}) on any metric."]
+    strongest = [each for each in strongest if np.isfinite(each[0].share)]
+    if strongest:
+        closest, one = min(strongest, key=lambda each: each[0].share)
+        said.append(
+            f"The closest is {names(closest.method)} on {one.column.label}: “{names(closest.kind)}” reaches "
+            f"{100 * closest.share:.0f} % of its score (95 % interval {100 * closest.low:.0f} to "
+            f"{100 * closest.high:.0f} %), and at most {100 * MARGIN:.0f} % would have to be shown."
+        )
+    return said
 
 
 def _recommend(name: str, record: BaselineRecord, tested: Sequence[ColumnTests], names: Any) -> str:

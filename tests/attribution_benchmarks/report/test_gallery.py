@@ -112,6 +112,10 @@ def test_inputs_are_chosen_where_methods_are_at_their_ends():
     with_own = report_examples.choose([group], [], ["a", "b", "c", "own.py:x"], 3)
     assert set(with_own) >= {20, 25}
     assert set(with_own) >= set(report_examples.choose([group], [], ["a", "b", "c"], 3))  # others besides, not instead
+    of_two = {name: np.stack([column, column], axis=1) for name, column in values.items()}
+    two_networks = InputScores(group.where, group.inputs, of_two)
+    one, two = (report_examples.choose([each], [], list(values), 3) for each in (group, two_networks))
+    assert one == two
 
 
 def test_without_methods_the_first_inputs_are_shown():
@@ -132,12 +136,12 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
     best = next(one for one in found if one["name"] == "best")
     assert [rank["rank"] for rank in best["ranks"]] == ["1"] * 4 and best["mean"] == 100
     assert best["sentences"] == [
-        "Beats every baseline by 20 % on 3 of 4 metrics; not on SVEA Drop % (“random”).",
+        "Beats every baseline (✓) on 3 of 4 metrics; not on SVEA Drop % (“random”).",
         "Probably the best on SVEA ROE test %, SVEA Drop %, BIM MCS and CLEVR-XAI mass, simple.",
     ]
     bad = next(one for one in found if one["name"] == "bad")
     assert bad["sentences"][0].startswith(
-        "Does not beat every baseline by 20 % on any of 4 metrics; not on SVEA ROE test % (“random”), "
+        "Does not beat every baseline (✓) on any of 4 metrics; not on SVEA ROE test % (“random”), "
     )
     assert found[0]["missing"] == [("BIM", "too slow")] and found[0]["path"] == "twin"
     assert best["best"]["share"] >= best["worst"]["share"]
@@ -146,10 +150,10 @@ def test_a_card_says_what_the_tests_found(built, judged, results, groups):
 def test_the_headline_is_of_ones_own_method_and_else_of_the_baselines(built, judged):
     named = Names({"best": "The Best"}, [])
     text, more = summary.headline(built, judged, named, [])
-    assert text == "The Best and good beat every baseline by 20 % on 3 of 4 metrics"
+    assert text == "The Best and good beat every baseline (✓) on 3 of 4 metrics"
     assert more == "No method passes on more metrics."
     said, places = summary.headline(built, judged, named, ["bad"])
-    assert said == "bad does not beat every baseline by 20 % on any of 4 metrics"
+    assert said == "bad does not beat every baseline (✓) on any of 4 metrics"
     assert places.startswith("Best rank: ")
     assert summary.headline(built, {}, named, [])[0].startswith("A first look")
 
@@ -188,16 +192,20 @@ def test_no_method_that_keeps_its_score_for_another_class_passes(documents, grou
 
     every = {"good": 0.3, "twin": 0.9, "bad": 0.9}
     text, _, sentences = said(best=0.5, **every)
-    assert text == "The Best and good beat every baseline by 20 % on the one metric"
-    assert sentences[0] == "Beats every baseline by 20 % on the one metric." and len(sentences) == 2
+    assert text == "The Best and good beat every baseline (✓) on the one metric"
+    assert sentences[0] == "Beats every baseline (✓) on the one metric." and len(sentences) == 2
     text, advice, sentences = said(best=0.98, **every)
-    assert text == "good beats every baseline by 20 % on the one metric"
+    assert text == "good beats every baseline (✓) on the one metric"
     assert sentences[0].endswith("not on SVEA ROE test % (“wrong class”).")
     assert sentences[1] == "Keeps 98 % of its score for a wrong class on SVEA ROE test %."
-    assert advice[2].startswith("The Best, twin and bad keep at least 90 % of their score for a wrong class wherever")
+    assert advice[1].startswith("The Best, twin and bad keep at least 90 % of their score for a wrong class wherever")
     text, advice, _ = said(best=0.98, **{**every, "good": 0.97})
-    assert text == "No method beats every baseline by 20 % on any metric"
-    assert advice == ["None of these methods: each has a baseline that reaches more than 80 % of its score."]
+    assert text == "No method beats every baseline (✓) on any metric"
+    first, closest = advice
+    assert first == "None of these methods beats every baseline (✓) on any metric."
+    assert closest.startswith(
+        "The closest is twin on SVEA ROE test %: “wrong class” reaches 90 % of its score (95 % inter"
+    )
 
 
 def test_less_of_a_score_is_kept_the_other_way_round_where_less_is_better(documents, groups, columns):

@@ -1,5 +1,6 @@
 """The page and the summary say what the documents say, in HTML that is whole."""
 
+import csv
 import html.parser
 import json
 import re
@@ -158,11 +159,11 @@ def test_advice_names_methods_that_pass_most_and_what_it_leaves_open(built, judg
     assert recommended.startswith("The Best passes on SVEA ROE test %, BIM MCS and CLEVR-XAI mass, simple, not on")
     assert caveat.startswith("On SVEA, BIM and CLEVR-XAI this holds for the networks that were scored.")
     assert summary.headline(built, judged, Names(TITLES), []) == (
-        "The Best and good beat every baseline by 20 % on 3 of 4 metrics",
+        "The Best and good beat every baseline (✓) on 3 of 4 metrics",
         "No method passes on more metrics.",
     )  # fmt: skip
     assert summary.headline(built, judged, Names(TITLES), ["bad"])[0] == (
-        "bad does not beat every baseline by 20 % on any of 4 metrics"
+        "bad does not beat every baseline (✓) on any of 4 metrics"
     )
 
 
@@ -291,7 +292,10 @@ def test_publishing_twice_writes_the_same_bytes_and_tables_that_agree(tmp_path, 
     assert {row["reason"] for row in document["rows"] if row["value"] is None} == {"too slow"}
     header, *pairs = written[0]["tables/pairs.csv"].decode().splitlines()
     assert header.startswith(
-        "benchmark,column,family,first,second,difference,low,high,p_value,p_corrected,n,error,clusters,freedom,better"
+        "benchmark,column,family,factor,first,second,difference,low,high,p_value,p_corrected,n,error,clusters,freedom,bette"
     )
+    against = [row for row in csv.DictReader([header, *pairs]) if row["family"] == "baselines"]
+    assert {row["factor"] for row in against} == {"0.8"}
+    assert {row["better"] for row in against} == {"", "best", "good", "twin"}
     # Three columns of four methods, one of three; and each method against the random map, the only rival.
     assert len(pairs) == 3 * 6 + 3 + (3 * 4 + 3)
